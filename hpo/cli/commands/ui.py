@@ -5,17 +5,22 @@ import os
 import socket
 import sys
 import webbrowser
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
 
 from hpo.cli.arguments import make_parser
-from hpo.cli.ui.password import asking_for_a_password, refuse_bad_password
-from hpo.cli.ui.serving import serve
+from hpo.cli.servers import asking_for_a_password, load_dashboard, refuse_bad_password, serve, serve_application
 from hpo.config.sealing import hide_secrets
 from hpo.config.shipped import MLFLOWS_OWN
 from hpo.engine.objective.modules import python
 from hpo.errors import TrackError
+
+if TYPE_CHECKING:
+    from hpo.config.study_config import StudyConfig
 
 _EXAMPLES = """\
   hpo ui                                   all runs in mlflow.db, or where MLFLOW_TRACKING_URI says
@@ -58,35 +63,26 @@ def run(arguments: Sequence[str]) -> int:
     if not given.password and not given.expose:
         print(_OTHERS_HERE.format(port=given.port), file=sys.stderr, flush=True)
     command, environment = _server(uri, given)
-    asking: AbstractContextManager[dict[str, str]] = asking_for_a_password() if given.password else nullcontext({})
-    with asking as of_password:
-        command += ["--app-name", "basic-auth"] if of_password else []
-        place = (given.host, given.port)
-        return serve(
-            command, environment | of_password, place, lambda: _show(f"{_announced(given)}/{page}", given.browser)
-        )
+    with ExitStack() as stack:
+        if given.password:
+            command += ["--app-name", "basic-auth"]
+            environment |= stack.enter_context(asking_for_a_password())
+        address = f"{_announced(given)}/{page}"
+        return serve(command, environment, (given.host, given.port), lambda: _show(address, given.browser))
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = make_parser("ui", __doc__, _EXAMPLES)
-    parser.add_argument("--study", metavar="STUDY", help="open this study's page: its name under runs/, or its folder")
-    parser.add_argument("--port", type=int, default=5000, help="where it listens (5000)")
-    parser.add_argument(
-        "--uri", help=f"MLflow store to show (where the study is tracked, {MLFLOWS_OWN['uri']}, or {_DEFAULT_URI})"
-    )
-    parser.add_argument("--optuna", action="store_true", help="show the study's record in optuna-dashboard instead")
-    parser.add_argument("--no-browser", dest="browser", action="store_false", help="only print the address")
-    parser.add_argument(
-        "--host", default="127.0.0.1", metavar="ADDRESS", help="another address to listen on (127.0.0.1)"
-    )
-    parser.add_argument(
-        "--expose", action="store_true", help="let others in: needed for an address that is not loopback"
-    )
-    parser.add_argument(
-        "--password",
-        action="store_true",
-        help="let in only who knows one: MLFLOW_TRACKING_PASSWORD, or one that is made",
-    )
+    add = parser.add_argument
+    add("--study", metavar="STUDY", help="open this study's page: its name under runs/, or its folder")
+    add("--port", type=int, default=5000, help="where it listens (5000)")
+    add("--uri", help=f"MLflow store to show (where the study is tracked, {MLFLOWS_OWN['uri']}, or {_DEFAULT_URI})")
+    add("--optuna", action="store_true", help="show the study's record in optuna-dashboard instead")
+    add("--no-browser", dest="browser", action="store_false", help="only print the address")
+    add("--host", default="127.0.0.1", metavar="ADDRESS", help="another address to listen on (127.0.0.1)")
+    add("--expose", action="store_true", help="let others in: needed for an address that is not loopback")
+    what = "let in only who knows one: MLFLOW_TRACKING_PASSWORD, or one that is made"
+    add("--password", action="store_true", help=what)
     given = parser.parse_args(arguments)
     if not 1 <= given.port <= 65535:
         raise TrackError(f"--port: must be 1 to 65535, given {given.port}; leave it out for 5000")
@@ -101,17 +97,21 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 def _refuse_exposure(given: argparse.Namespace) -> None:
     """Raise TrackError if others could reach the server without --expose; with it print what they may do."""
-    is_loopback = given.host in _LOOPBACK
-    what = "may read every run and model, and change" if not given.optuna else "may read the study, and change nothing"
-    rights = f"whoever reaches port {given.port} {what}{'' if given.optuna else ' or delete them'}, without a password"
-    if given.password:
-        rights = f"whoever reaches port {given.port} and reads along sees the password: nothing is encrypted"
-    if not is_loopback and not given.expose:
-        raise TrackError(f"--host: {given.host} is not loopback: {rights}; give --expose to allow this")
-    if is_loopback and given.expose:
+    if given.expose and given.host in _LOOPBACK:
         raise TrackError(
             f"--expose: has no effect on {given.host}, which nobody else reaches; give --host or leave it out"
         )
+    what = "and reads along sees the password: nothing is encrypted"
+    if not given.password:
+        may = (
+            "read the study, and change nothing"
+            if given.optuna
+            else "read every run and model, and change or delete them"
+        )
+        what = f"may {may}, without a password"
+    rights = f"whoever reaches port {given.port} {what}"
+    if not given.expose and given.host not in _LOOPBACK:
+        raise TrackError(f"--host: {given.host} is not loopback: {rights}; give --expose to allow this")
     if given.expose:
         print(f"warning: exposed on {given.host}: {rights}", file=sys.stderr)
 
@@ -122,8 +122,6 @@ def allowed_hosts(host: str) -> list[str]:
         return ["127.0.0.1", "localhost", "[::1]"]
     if host not in ("0.0.0.0", "::"):
         return [host]
-    import psutil
-
     addresses = [entry.address for entries in psutil.net_if_addrs().values() for entry in entries]
     plain = [address.partition("%")[0] for address in addresses if "." in address or "::" in address]
     named = [f"[{address}]" if ":" in address else address for address in plain]
@@ -132,50 +130,48 @@ def allowed_hosts(host: str) -> list[str]:
 
 def _study_page(given: argparse.Namespace) -> tuple[str, str]:
     """Return the store that a study is tracked in, and its page there."""
-    from hpo.engine.record.storage import look_up
-    from hpo.study.files.folder import find_study
-    from hpo.study.opening import storage_url
     from hpo.track import tracking_uri
     from hpo.track.mlflow.contents import find_page
 
-    folder = find_study(given.study)
-    config = folder.config()
+    config, _, _, notes = _record(given.study)
     if given.uri is None and config.track.name == "none":
         raise TrackError(
             f"--study: '{given.study}' is not tracked; send it with `hpo sync {given.study}`, then give --uri"
         )
     uri = given.uri or tracking_uri(config)
-    _, notes = look_up(storage_url(config, folder), config.study.name)
     return uri, find_page(uri, notes["id"], given.study)
 
 
 def _serve_record(given: argparse.Namespace) -> int:
     """Serve a study's record in optuna-dashboard."""
-    from hpo.cli.ui.optuna import load_dashboard, serve_application
-    from hpo.engine.record.storage import look_up
-    from hpo.study.files.folder import find_study
-    from hpo.study.opening import storage_url
-
     dashboard = load_dashboard()
-    folder = find_study(given.study)
-    config = folder.config()
-    url = storage_url(config, folder)
-    number, _ = look_up(url, config.study.name)
+    _, url, number, _ = _record(given.study)
     _refuse_taken_port(given)
     address = f"{_announced(given)}/dashboard/studies/{number}"
     hosts = allowed_hosts(given.host)
     return serve_application(dashboard(url), given.host, given.port, hosts, lambda: _show(address, given.browser))
 
 
+def _record(study: str) -> "tuple[StudyConfig, str, int, Mapping[str, Any]]":
+    """Return a study's configuration, where its record is, its number there, and its notes."""
+    from hpo.engine.record.storage import look_up
+    from hpo.study.files.folder import find_study
+    from hpo.study.opening import storage_url
+
+    folder = find_study(study)
+    config = folder.config()
+    url = storage_url(config, folder)
+    return config, url, *look_up(url, config.study.name)
+
+
 def _refuse_taken_port(given: argparse.Namespace) -> None:
     try:
-        addresses = socket.getaddrinfo(given.host, given.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        with socket.socket(addresses[0][0]) as probe:
+        with socket.socket(socket.AF_INET6 if ":" in given.host else socket.AF_INET) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(addresses[0][4])
-    except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise TrackError(f"ui: cannot listen on {given.host}:{given.port}: {reason}; give another --port") from error
+            probe.bind((given.host, given.port))
+    except OSError as error:
+        place = f"{given.host}:{given.port}"
+        raise TrackError(f"ui: cannot listen on {place}: {error.strerror or error}; give another --port") from error
 
 
 def _announced(given: argparse.Namespace) -> str:

@@ -13,7 +13,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from hpo.cli.commands.ui import allowed_hosts
-from hpo.cli.ui.optuna import guarded
+from hpo.cli.servers import guarded
 from tests.faults.driver import start, wait_for_line
 from tests.faults.mlflow_server import free_port
 from tests.hpo.cli.commands import hpo, refused

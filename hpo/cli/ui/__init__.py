@@ -1,1 +1,0 @@
-"""The other pages that `hpo ui` can open besides MLflow's, and its password."""
