@@ -11,7 +11,7 @@ from hpo.cli.arguments import add_config, make_parser, read_config
 from hpo.errors import ConfigError
 
 if TYPE_CHECKING:
-    from hpo.integrations.clusters.job import Job
+    from hpo.integrations.clusters import Job
 
 _EXAMPLES = """\
   hpo cluster slurm --nodes 2 --cpus 16 --gpus 4 --memory 128G --partition gpu --time 12:00:00 study.name=big
@@ -42,13 +42,10 @@ def run(arguments: Sequence[str]) -> int:
     given = parser.parse_intermixed_args(arguments)
     job = _job(given)
 
-    from hpo.integrations.clusters.job import FILL_IN
-    from hpo.integrations.clusters.kubernetes import manifest
-    from hpo.integrations.clusters.scripts import machines, slurm
+    from hpo.integrations.clusters import FILL_IN, write_job
 
-    write = {"slurm": slurm, "kubernetes": manifest, "local": machines}[given.kind]
     path = Path(given.output or f"{job.name}.{_SUFFIXES[given.kind]}")
-    text = write(job, str(path))
+    text = write_job(given.kind, job, str(path))
     if given.output == "-":
         print(text, end="")
         return 0
@@ -75,7 +72,7 @@ def _job(given: argparse.Namespace) -> "Job":
     tree = read_config("search", given)
 
     from hpo.config.study_config import config_from_dict
-    from hpo.integrations.clusters.job import Job
+    from hpo.integrations.clusters import Job
 
     config = config_from_dict(tree)
     if not config.dispatch.type.has_own_processes:

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 import yaml
 
-from hpo.integrations.clusters.job import Job
+from hpo.integrations.clusters import Job
 from tests.hpo.cli.commands import hpo
 from tests.studies import REPOSITORY, environment, rows
 
