@@ -1,12 +1,18 @@
-"""A strategy in one call, with the settings of conf/strategy by default."""
+"""A strategy in one call, with the settings of conf/strategy by default, and its points for loops of others."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from hpo.config.shipped import strategy_settings
 from hpo.engine.space.reader import space_from_dict
+from hpo.engine.space.space import Point
 from hpo.engine.space.written import as_meant
 from hpo.engine.strategies import Strategy
+from hpo.engine.trials.history import History
+from hpo.engine.trials.reported import number
+from hpo.engine.trials.trial import Direction, Proposal, Trial, loss_of
+from hpo.errors import ConfigError
 from hpo.study.preparing.strategies import make_strategy
 
 
@@ -26,3 +32,26 @@ def default_strategy(
         HpoError: naming the setting or the dimension at fault.
     """
     return make_strategy(strategy_settings({**(settings or {}), "name": name}), space_from_dict(as_meant(space)), seed)
+
+
+def next_points(strategy: Strategy, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
+    """Return the strategy's next points; ConfigError for amounts of training, which only our own search supports."""
+    points: list[Point] = []
+    for proposed in strategy.propose(known, pending):
+        if isinstance(proposed, Proposal):
+            if proposed.amount is not None or proposed.continues is not None:
+                raise ConfigError(
+                    f"strategy: one that trains by amounts needs `hpo search`, given '{strategy.announcement}'; "
+                    f"use another strategy, with a scheduler or pruner of the other library"
+                )
+            proposed = proposed.point
+        points.append(proposed)
+    return points
+
+
+def with_score(trial: Trial, score: Any, direction: Direction) -> Trial:
+    """Return the trial with its score; failed where that is not a finite number, of Python or of NumPy."""
+    checked = None if isinstance(score, bool) else number(score)
+    if checked is None:
+        return replace(trial, state="failed")
+    return replace(trial, state="complete", score=float(checked), loss=loss_of(float(checked), direction))

@@ -20,8 +20,8 @@ from hpo.engine.space.space import Point, point_key
 from hpo.engine.strategies import Strategy
 from hpo.engine.strategies.drawing.draws import draw_untried
 from hpo.errors import SpaceError, nearest
+from hpo.integrations.defaults import next_points
 from hpo.integrations.optuna_known import Known
-from hpo.integrations.points import next_points
 
 
 def as_sampler(strategy: Strategy) -> BaseSampler:

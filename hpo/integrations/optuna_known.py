@@ -11,7 +11,7 @@ from hpo.engine.space.dimensions import as_values
 from hpo.engine.space.space import Point, Space
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Direction, Trial
-from hpo.integrations.points import closed
+from hpo.integrations.defaults import with_score
 
 # Attributes of an Optuna study, one per round: this, and the number of the trial that gets the round's first point.
 _ROUND = "hpo:round:"
@@ -100,7 +100,7 @@ class Known:
         new = [frozen for frozen in trials if frozen.number not in self._taken]
         self._taken |= {frozen.number for frozen in new}
         self.history = self.history.extended(
-            closed(trial, frozen.value if frozen.state == TrialState.COMPLETE else None, direction)
+            with_score(trial, frozen.value if frozen.state == TrialState.COMPLETE else None, direction)
             for frozen in new
             if (trial := self._trial(frozen, space)) is not None
         )

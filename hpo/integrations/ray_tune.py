@@ -16,7 +16,7 @@ from hpo.engine.strategies import Strategy
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 from hpo.errors import ConfigError, SpaceError
-from hpo.integrations.points import closed, next_points
+from hpo.integrations.defaults import next_points, with_score
 
 Mode = Literal["min", "max"]
 
@@ -143,7 +143,7 @@ class StrategySearcher(Searcher):
         self._history = self._history.extended([self._finished(trial, score)])
 
     def _finished(self, trial: Trial, score: Any) -> Trial:
-        return closed(trial, score, "maximize" if self.mode == "max" else "minimize")
+        return with_score(trial, score, "maximize" if self.mode == "max" else "minimize")
 
     def save(self, checkpoint_path: str) -> None:
         """Write the state as JSON; Tune calls this during the run."""

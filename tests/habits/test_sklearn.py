@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import hpo
 import hpo.integrations.sklearn as integration
-from hpo.integrations import points
+from hpo.integrations import defaults
 from hpo.integrations.sklearn import HpoSearchCV
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -54,12 +54,12 @@ def test_where_all_candidates_fail_the_error_is_scikit_learns():
 def test_a_number_as_error_score_is_the_score_of_what_failed_and_the_strategy_knows(monkeypatch):
     states = {}
 
-    def closed(trial, score, direction):
-        ended = points.closed(trial, score, direction)
+    def with_score(trial, score, direction):
+        ended = defaults.with_score(trial, score, direction)
         states[trial.point["C"]] = ended.state
         return ended
 
-    monkeypatch.setattr(integration, "closed", closed)
+    monkeypatch.setattr(integration, "with_score", with_score)
     search = HpoSearchCV(SVC(), {"C": [-1.0, 1.0]}, strategy="tpe", trials=2, cv=2, error_score=0).fit(*IRIS)
     assert dict(zip(search.cv_results_["param_C"], search.cv_results_["mean_test_score"], strict=True))[-1.0] == 0
     assert search.best_params_ == {"C": 1.0}
