@@ -1,14 +1,13 @@
 """Imports a CSV table of trials."""
 
 import csv
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hpo.engine.trials.table import TIMES, twice
-from hpo.engine.trials.trial import Direction
+from hpo.engine.trials.trial import Direction, Trial
 from hpo.errors import DataError, nearest
-from hpo.integrations.exchange.imported import Attempt, Imported
+from hpo.integrations.exchange.imported import Imported, attempt
 
 # Columns of the tables of other libraries and our own that are not hyperparameters.
 _OTHERS = {"number", "round", "state", "score", "num_parameters", *TIMES, "error", "trial_id"}
@@ -16,14 +15,15 @@ _OTHERS = {"number", "round", "state", "score", "num_parameters", *TIMES, "error
 _OF_THE_CLOCK = {"learned", "cost"}
 # Prefixes of hyperparameters in Optuna's `trials_dataframe` and Ray's `get_dataframe`.
 _PREFIXES = ("params_", "config/")
-_STATES = {
-    "complete": ("complete", "completed", "terminated", "done", "finished", "ok", "success"),
-    "failed": ("failed", "fail", "error", "pruned"),
+# Words for what has become of a trial; one with any other is not finished.
+_IS_FAILED = {
+    **dict.fromkeys(("complete", "completed", "terminated", "done", "finished", "ok", "success"), False),
+    **dict.fromkeys(("failed", "fail", "error", "pruned"), True),
 }
 
 
 def read_csv(path: Path, metric: str, keys: Sequence[str] | None, direction: Direction | None) -> Imported:
-    """Return the trials of a table, one per row.
+    """Return the trials of a table, one per row; DataError where it cannot be read, lacks columns, or a score is none.
 
     A row without a score failed. A column `state` decides where it exists: rows that are neither completed nor failed
     are left out as unfinished. Cells are kept as text; an empty one is a hyperparameter that the trial did not have.
@@ -34,9 +34,6 @@ def read_csv(path: Path, metric: str, keys: Sequence[str] | None, direction: Dir
         keys: the columns of hyperparameters; None = those marked by Optuna (`params_x`) or Ray (`config/x`) if any,
             else all columns that are not known to be something else.
         direction: which way is better, if known.
-
-    Raises:
-        DataError: the file cannot be read or lacks columns, or a score is not a number.
     """
     rows, columns = _rows(path)
     for column in (metric, *(keys or ())):
@@ -48,14 +45,20 @@ def read_csv(path: Path, metric: str, keys: Sequence[str] | None, direction: Dir
     if (again := twice(list(names.values()))) is not None:
         both = " and ".join(f"'{column}'" for column, key in names.items() if key == again)
         raise DataError(f"csv: {path}: the columns {both} are both the hyperparameter '{again}'; rename one")
-    attempts = []
+    trials: list[Trial] = []
     for line, row in enumerate(rows, start=2):
-        state = _state(row)
-        if state == "unfinished":
+        is_failed = _IS_FAILED.get(row["state"].lower()) if "state" in row else False
+        if is_failed is None:
             continue
         point = {key: row[column] for column, key in names.items() if row[column]}
-        attempts.append(_attempt(point, row, metric, state, f"{path}:{line}"))
-    return Imported(attempts, metric, direction, str(path), len(rows) - len(attempts))
+        text, score = row[metric].strip(), None
+        error = (row.get("error") or "failed") if is_failed or not text else None
+        try:
+            score = float(text) if error is None else None
+        except ValueError as fault:
+            raise DataError(f"csv: {path}:{line}: '{metric}' must be a number, given {text!r}") from fault
+        trials.append(attempt(len(trials), point, metric, score, direction, _seconds(row), error))
+    return Imported(trials, metric, direction, str(path), len(rows) - len(trials))
 
 
 def _rows(path: Path) -> tuple[list[dict[str, str]], Sequence[str]]:
@@ -89,25 +92,6 @@ def _names(columns: Sequence[str], metric: str, keys: Sequence[str] | None) -> d
             return marked
     others = _OTHERS | (_OF_THE_CLOCK if {"number", "round"} <= set(columns) else set())
     return {c: c for c in columns if c and c not in others and c != metric and not c.startswith("fold_")}
-
-
-def _state(row: Mapping[str, str]) -> str:
-    if "state" not in row:
-        return "unknown"
-    return next((name for name, words in _STATES.items() if row["state"].lower() in words), "unfinished")
-
-
-def _attempt(point: Mapping[str, str], row: Mapping[str, str], metric: str, state: str, where: str) -> Attempt:
-    text = row[metric].strip()
-    if state == "failed" or not text:
-        return Attempt(point, None, row.get("error") or "failed", _seconds(row))
-    try:
-        score = float(text)
-    except ValueError as error:
-        raise DataError(f"csv: {where}: '{metric}' must be a number, given {text!r}") from error
-    if not math.isfinite(score):
-        return Attempt(point, None, f"'{metric}' was {text}", _seconds(row))
-    return Attempt(point, score, None, _seconds(row))
 
 
 def _seconds(row: Mapping[str, str]) -> float:

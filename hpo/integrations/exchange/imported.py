@@ -9,27 +9,10 @@ from typing import Any
 
 from hpo.config.files import write_atomically
 from hpo.engine.space.space import Point
-from hpo.engine.trials.table import trials_table, write_trials
+from hpo.engine.trials.table import trials_table, twice, write_trials
 from hpo.engine.trials.trial import Direction, Outcome, TaskLayout, Trial, finished
 from hpo.errors import ConfigError, StudyError, nearest
 from hpo.study.files.folder import RUNS
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """One finished trial of another library.
-
-    Attributes:
-        point: hyperparameters by dotted key.
-        score: None when the trial failed.
-        error: why it failed, or None.
-        seconds: wall time, 0 where it is not known.
-    """
-
-    point: Point
-    score: float | None
-    error: str | None = None
-    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -37,15 +20,14 @@ class Imported:
     """The content of another study.
 
     Attributes:
-        attempts: its finished trials, failures included, in their order.
-        metric: the score's name there.
+        attempts: its finished trials, failures included, in their order, each of one fold.
         direction: which way was better; None where it is not known.
         source: where it was read, without passwords.
         num_unfinished: number of unfinished trials, which were left out.
         left_out: keys that were left out because their values are not single ones, such as lists.
     """
 
-    attempts: Sequence[Attempt]
+    attempts: Sequence[Trial]
     metric: str
     direction: Direction | None
     source: str
@@ -63,31 +45,30 @@ class Imported:
         return sum(attempt.score is None for attempt in self.attempts)
 
 
-def attempt_from(point: Point, score: Any, what: str, seconds: float = 0.0) -> Attempt:
-    """Return a complete trial with its score; a failed one where that is not a finite number."""
-    number = float(score) if isinstance(score, int | float) and not isinstance(score, bool) else None
-    if number is None or not math.isfinite(number):
-        return Attempt(point, None, f"{what} was {score!r}, which is not a finite number", seconds)
-    return Attempt(point, number, None, seconds)
+def attempt(
+    number: int, point: Point, metric: str, score: Any, direction: Direction | None, seconds: float, error: str | None
+) -> Trial:
+    """Return a trial of another library: failed where there is an error, or where its score is no finite number."""
+    if error is None and (not isinstance(score, int | float) or isinstance(score, bool) or not math.isfinite(score)):
+        error = f"'{metric}' was {score!r}, which is not a finite number"
+    outcome = Outcome({} if error else {metric: float(score)}, seconds=seconds, error=error)
+    return finished(Trial(number, 0, point), {0: outcome}, metric, direction or "minimize")
 
 
 def renamed(imported: Imported, names: Mapping[str, str]) -> Imported:
-    """Return the trials with hyperparameters renamed (old key: new key) to those of the study that learns from them.
-
-    Raises:
-        ConfigError: an old key does not exist, or two would get the same new one.
+    """Return the trials with hyperparameters renamed (old key: new key); ConfigError for one that is not there, or two
+    that would get the same key.
     """
     for old in names:
         if old not in imported.keys:
             hint = nearest(old, imported.keys)
             raise ConfigError(f"rename: there is no hyperparameter '{old}'; there are {', '.join(imported.keys)}{hint}")
     new = [names.get(key, key) for key in imported.keys]
-    twice = next((key for key in new if new.count(key) > 1), None)
-    if twice is not None:
-        raise ConfigError(f"rename: two hyperparameters would be called '{twice}'; give each its own name")
+    if (again := twice(new)) is not None:
+        raise ConfigError(f"rename: two hyperparameters would be called '{again}'; give each its own name")
     attempts = [
-        replace(attempt, point={names.get(key, key): value for key, value in attempt.point.items()})
-        for attempt in imported.attempts
+        replace(each, point={names.get(key, key): value for key, value in each.point.items()})
+        for each in imported.attempts
     ]
     return replace(imported, attempts=attempts)
 
@@ -101,17 +82,12 @@ def import_folder(name: str) -> Path:
 
 
 def write_import(path: Path, imported: Imported) -> None:
-    """Write `trials.csv`, as a study has it, and `import.json` about its source, into a new folder.
-
-    The folder is not a study: what was trained is not known, so nothing can be resumed or tested. It is for
-    `study.imports=NAME` of a new study, which learns from these trials.
-
-    Raises:
-        StudyError: there is no finished trial.
+    """Write `trials.csv`, as a study has it, and `import.json` about its source, into a new folder, for
+    `study.imports=NAME` of a new study; StudyError where there is no finished trial.
     """
     if not imported.attempts:
         raise StudyError(f"import: {imported.source} has no finished trial ({imported.num_unfinished} unfinished)")
-    table = trials_table(_trials(imported), imported.keys, imported.metric, TaskLayout())
+    table = trials_table(imported.attempts, imported.keys, imported.metric, TaskLayout())
     about = {
         "source": imported.source,
         "metric": imported.metric,
@@ -124,15 +100,3 @@ def write_import(path: Path, imported: Imported) -> None:
     path.mkdir(parents=True, mode=0o700)
     write_atomically(path / "import.json", json.dumps(about, indent=2) + "\n")
     write_trials(path / "trials.csv", table)
-
-
-def _trials(imported: Imported) -> list[Trial]:
-    """Return the attempts as trials of one fold."""
-    trials = []
-    for number, attempt in enumerate(imported.attempts):
-        metrics: Mapping[str, float] = {} if attempt.score is None else {imported.metric: attempt.score}
-        error = (attempt.error or "failed") if attempt.score is None else None
-        outcome = Outcome(metrics, seconds=attempt.seconds, error=error)
-        trial = Trial(number, 0, attempt.point)
-        trials.append(finished(trial, {0: outcome}, imported.metric, imported.direction or "minimize"))
-    return trials

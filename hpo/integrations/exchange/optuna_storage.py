@@ -14,12 +14,13 @@ from hpo.engine.record.optuna_trials import direction_of
 from hpo.engine.record.rows import trials_of_ours
 from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.errors import StudyError, first_line, nearest
-from hpo.integrations.exchange.imported import Attempt, Imported, attempt_from
+from hpo.integrations.exchange.imported import Imported, attempt
 from hpo.study.files.folder import StudyFolder, short_path
 
 _JOURNAL = "journal://"
 # More trials are of no use to a strategy, and take gigabytes to read.
 _MOST_TRIALS = 1_000_000
+_ERRORS = {TrialState.PRUNED: "pruned at step {}", TrialState.FAIL: "failed"}
 
 
 def export_study(
@@ -30,25 +31,12 @@ def export_study(
     further: Iterable[Trial] = (),
     layout: TaskLayout = TaskLayout(),  # noqa: B008 -- is frozen
 ) -> tuple[int, int]:
-    """Copy a study into another Optuna storage: its finished trials with states, parameters, values and attributes.
+    """Copy a study into another Optuna storage, and return how many trials were copied, and how many left out.
 
     Running and interrupted trials are left out, since nothing would finish them there, and so are those that another
-    program wrote into the record. The copy is complete, or it does not exist.
-
-    Args:
-        source_url: the storage of its record.
-        name: its name there.
-        target_url: the other storage.
-        target_name: its name there.
-        further: the trials that were trained further after the search, with all of their training, of which the record
-            has what they came to in the search.
-        layout: of the tasks of a trial.
-
-    Returns:
-        How many trials were copied, and how many left out.
-
-    Raises:
-        StudyError: a storage cannot be opened, or the target has a study of that name.
+    program wrote into the record. `further` are trials that were trained further after the search, with all of their
+    training. The copy is complete, or it does not exist. StudyError where a storage cannot be opened, or the target has
+    a study of that name.
     """
     source = _load(source_url, name)
     storage = open_storage(target_url, "optuna")
@@ -89,25 +77,29 @@ def refuse_record(url: str) -> None:
 def read_optuna(url: str, name: str | None) -> Imported:
     """Return the finished trials of a study in an Optuna storage; pruned trials count as failed.
 
-    Args:
-        url: the storage's address, such as `sqlite:///file.db`, or `journal://file.log`.
-        name: the study's name; None = the only study there.
-
-    Raises:
-        StudyError: the storage cannot be opened, has no such study, or one with several objectives.
+    The address is such as `sqlite:///file.db`, or `journal://file.log`; without a name it is the only study there.
+    StudyError where the storage cannot be opened, or has no such study, or one with several objectives.
     """
     study = _load(url, name)
     if len(study.directions) > 1:
         raise StudyError(f"import: study '{study.study_name}' has {len(study.directions)} objectives; only one is read")
     trials = study.get_trials(deepcopy=False)
     done = [trial for trial in trials if trial.state.is_finished()]
-    return Imported(
-        [_attempt(trial) for trial in done],
-        (study.metric_names or ["value"])[0],
-        direction_of(study),
-        f"study '{study.study_name}' in {hide_secrets(url, {})}",
-        len(trials) - len(done),
-    )
+    metric, direction = (study.metric_names or ["value"])[0], direction_of(study)
+    attempts = [
+        attempt(
+            place,
+            trial.params,
+            metric,
+            trial.value,
+            direction,
+            trial.duration.total_seconds() if trial.duration else 0.0,
+            _ERRORS.get(trial.state, "").format(trial.last_step) or None,
+        )
+        for place, trial in enumerate(done)
+    ]
+    source = f"study '{study.study_name}' in {hide_secrets(url, {})}"
+    return Imported(attempts, metric, direction, source, len(trials) - len(done))
 
 
 def _trained_further(before: FrozenTrial, after: Trial, layout: TaskLayout) -> FrozenTrial:
@@ -118,14 +110,6 @@ def _trained_further(before: FrozenTrial, after: Trial, layout: TaskLayout) -> F
     tasks = {layout.name(index): outcome.to_dict() for index, outcome in after.outcomes.items()}
     trial.user_attrs = {**before.user_attrs, **amounts, **tasks}
     return trial
-
-
-def _attempt(trial: FrozenTrial) -> Attempt:
-    seconds = trial.duration.total_seconds() if trial.duration else 0.0
-    if trial.state == TrialState.COMPLETE:
-        return attempt_from(trial.params, trial.value, "the value", seconds)
-    pruned = trial.state == TrialState.PRUNED
-    return Attempt(trial.params, None, f"pruned at step {trial.last_step}" if pruned else "failed", seconds)
 
 
 def _open_journal(path: Path) -> optuna.storages.JournalStorage:
@@ -141,25 +125,21 @@ def _open_journal(path: Path) -> optuna.storages.JournalStorage:
 
 
 def _load(url: str, name: str | None) -> optuna.Study:
+    shown = hide_secrets(url, {})
     journal = Path(url.removeprefix(_JOURNAL)).expanduser() if url.startswith(_JOURNAL) else None
     path = journal or sqlite_path(url)
     if path is not None and not path.is_file():
         # Opening it would create it.
-        raise StudyError(f"{hide_secrets(url, {})}: there is no file {path}")
+        raise StudyError(f"{shown}: there is no file {path}")
     storage = open_storage(url, "optuna") if journal is None else _open_journal(journal)
     names = optuna.get_all_study_names(storage)
     there_are = f"there are {', '.join(names)}" if names else "there is none"
-    if name is None:
-        if len(names) != 1:
-            raise StudyError(
-                f"study: must name one of the {len(names)} studies in {hide_secrets(url, {})}; {there_are}"
-            )
-        name = names[0]
+    if name is None and len(names) != 1:
+        raise StudyError(f"study: must name one of the {len(names)} studies in {shown}; {there_are}")
+    name = names[0] if name is None else name
     if name not in names:
-        raise StudyError(f"{hide_secrets(url, {})}: has no study '{name}'{nearest(name, names)}; {there_are}")
+        raise StudyError(f"{shown}: has no study '{name}'{nearest(name, names)}; {there_are}")
     number = storage.get_n_trials(storage.get_study_id_from_name(name))
     if number > _MOST_TRIALS:
-        raise StudyError(
-            f"{hide_secrets(url, {})}: study '{name}' has {number:,} trials; at most {_MOST_TRIALS:,} are read"
-        )
+        raise StudyError(f"{shown}: study '{name}' has {number:,} trials; at most {_MOST_TRIALS:,} are read")
     return optuna.load_study(storage=storage, study_name=name)

@@ -7,25 +7,18 @@ from typing import Any
 
 from hpo.config.documents import parse_json, read_json
 from hpo.config.keys import flatten
-from hpo.engine.trials.trial import Direction
+from hpo.engine.trials.reported import number
+from hpo.engine.trials.trial import Direction, Trial
 from hpo.errors import DataError, nearest
-from hpo.integrations.exchange.imported import Attempt, Imported, attempt_from
+from hpo.integrations.exchange.imported import Imported, attempt
 
 
 def read_ray(folder: Path, metric: str, direction: Direction | None) -> Imported:
-    """Return the finished trials of a Ray Tune experiment, each with its last result that has the metric.
+    """Return the finished trials of a Ray Tune experiment's folder, each with its last result that has the metric.
 
-    It reads each trial's params.json and the last lines of its result.json, and the ending from
-    experiment_state-*.json: a trial that returned, or that a scheduler stopped, counts with that result; one with
-    an error counts as failed; others are left out, as are hyperparameters that are not single values (lists).
-
-    Args:
-        folder: the experiment's, with one folder per trial.
-        metric: of the search; inner names are joined with dots or slashes.
-        direction: which way is better, if known.
-
-    Raises:
-        DataError: there are no trials there, a file cannot be read, or no trial has the metric.
+    A trial that returned, or that a scheduler stopped, counts with that result; one with an error counts as failed;
+    others are left out, as are hyperparameters that are not single values (lists). Inner names of the metric are joined
+    with dots or slashes. DataError where there are no trials, a file cannot be read, or no trial has the metric.
     """
     if not folder.is_dir():
         raise DataError(f"ray: there is no folder {folder}")
@@ -34,20 +27,20 @@ def read_ray(folder: Path, metric: str, direction: Direction | None) -> Imported
         raise DataError(f"ray: {folder} holds no folder with a params.json; give the folder of the experiment")
     states = dict(_states(folder))
     metric = metric.replace("/", ".")
-    attempts: list[Attempt] = []
+    attempts: list[Trial] = []
     metrics: set[str] = set()
     left_out: dict[str, None] = {}
     for path in trial_folders:
-        params = flatten(_read_json(path / "params.json"))
+        params = flatten(read_json(path / "params.json", "ray"))
         left_out |= {key: None for key, value in params.items() if not isinstance(value, int | float | str | None)}
         point = {key: value for key, value in params.items() if key not in left_out}
         result = _last_result(path, metric)
         ending = _ending(path, states, result)
         metrics |= result.keys()
-        if ending == "failed":
-            attempts.append(Attempt(point, None, _error(path), _seconds(result)))
-        elif ending == "complete":
-            attempts.append(attempt_from(point, result.get(metric), f"'{metric}'", _seconds(result)))
+        if ending != "unfinished":
+            error = _error(path) if ending == "failed" else None
+            seconds = number(result.get("time_total_s")) or 0.0
+            attempts.append(attempt(len(attempts), point, metric, result.get(metric), direction, seconds, error))
     if attempts and metrics and metric not in metrics:
         numbers = sorted(key for key in metrics if not key.startswith("config."))
         raise DataError(f"metric: no result has '{metric}'{nearest(metric, numbers)}; they have {', '.join(numbers)}")
@@ -70,11 +63,10 @@ def _states(folder: Path) -> Iterator[tuple[str, str]]:
     saved = sorted(folder.glob("experiment_state-*.json"))
     if not saved:
         return
-    for entry in _read_json(saved[-1]).get("trial_data", []):
+    for entry in read_json(saved[-1], "ray").get("trial_data", []):
         # Each entry is a pair of JSON texts: the trial, and its events.
-        trial = (
-            parse_json(entry[0], f"ray: {saved[-1]}") if isinstance(entry, list) and isinstance(entry[0], str) else {}
-        )
+        is_pair = isinstance(entry, list) and isinstance(entry[0], str)
+        trial = parse_json(entry[0], f"ray: {saved[-1]}") if is_pair else None
         if isinstance(trial, dict) and "relative_logdir" in trial:
             yield str(trial["relative_logdir"]), str(trial.get("status"))
 
@@ -98,12 +90,3 @@ def _error(path: Path) -> str:
     file = path / "error.txt"
     lines = file.read_text(encoding="utf-8", errors="replace").split("\n") if file.exists() else []
     return next((line.strip() for line in reversed(lines) if line.strip()), "failed")
-
-
-def _seconds(result: Mapping[str, Any]) -> float:
-    seconds = result.get("time_total_s")
-    return float(seconds) if isinstance(seconds, int | float) else 0.0
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    return read_json(path, "ray")
