@@ -228,7 +228,7 @@ def test_code_of_an_own_trainer_or_beside_it_is_refused_by_file(own_trainer, cap
     assert len(rows(Path("runs/toy/trials.csv"))) == ALL
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_a_search_stops_whose_code_changes_while_it_runs_and_goes_on_once_that_is_undone():
     """The worker that replaces another would import it; nothing of the budget is spent by other code."""
     Path("mine.py").write_text(SLOWLY)

@@ -104,7 +104,7 @@ def test_ctrl_c_in_a_script_is_one_line_and_the_signal_s_exit_code():
     assert re.fullmatch(r"stopped: \d of 2 trials are saved in runs/train; the same call goes on\n", done.stderr)
 
 
-@pytest.mark.quick("importlib*")
+@pytest.mark.slow("importlib*")
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     "place", ["importlib.import_module", "hpo.interface.search.prepare_study", "hpo.session.session.make_dispatcher"]

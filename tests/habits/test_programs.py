@@ -188,6 +188,8 @@ def test_a_file_in_json_and_its_folder():
     assert json.loads(seen()[0]["text"]) == {"lr": 0.25, "task": {"name": "x"}}
 
 
+@pytest.mark.quick("words[012]-*")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "says"),
     [

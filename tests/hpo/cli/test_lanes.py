@@ -20,6 +20,8 @@ def simulated(workers, **changes):
     return with_study(**changes) | {"dispatch": dispatch_section("simulated", workers=workers).model_dump()}
 
 
+@pytest.mark.quick("8-4-*", "20-4-*")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("workers", "lanes", "words"),
     [

@@ -41,8 +41,8 @@ def store(tmp_path):
     return new_store(tmp_path)
 
 
-@pytest.mark.quick("arguments[!0]*")
-@pytest.mark.slow("arguments0-*")
+@pytest.mark.quick("arguments[!01]*")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -8,6 +8,7 @@ import hpo
 from tests.hpo.interface.searched import found
 
 
+@pytest.mark.slow
 def states(name):
     return hpo.load(name).trials["state"].tolist()
 

@@ -26,6 +26,7 @@ def folds_config(race_after=None):
     return tree | {"split": tree["split"] | {"folds": 5, "race_after": race_after}}
 
 
+@pytest.mark.slow
 def test_repeats_train_each_fold_with_other_seeds_and_the_score_is_their_mean(tmp_path):
     seen = run_toy(tmp_path / "a", with_study(toy_config(trials=4), repeats=3))
     assert [name for name in seen[0] if name.startswith("fold")] == [f"fold_0_repeat_{r}" for r in range(3)]

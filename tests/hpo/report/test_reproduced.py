@@ -55,7 +55,7 @@ def put(tree, key, value):
             put(tree[place], key.removeprefix(f"{name}."), value)
 
 
-@pytest.mark.quick("winner.score-mailed.json", "best_so_far.trials.-1.score-made")
+@pytest.mark.quick("best_so_far.trials.-1.score-made")
 @pytest.mark.slow
 @pytest.mark.parametrize("study", ["made", "mailed.json"])
 @pytest.mark.parametrize(

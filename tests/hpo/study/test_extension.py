@@ -69,6 +69,7 @@ def test_the_best_are_trained_anew_with_the_same_points_and_seeds_and_set_beside
     assert run_toy(tmp_path / "again", longer) == rows
 
 
+@pytest.mark.slow
 @pytest.fixture
 def halved(tmp_path):
     """A study whose best trials have kept their states."""
