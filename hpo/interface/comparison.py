@@ -89,7 +89,7 @@ def compare_studies(
 def _comparison(folder: Path, publish: bool) -> Comparison:
     import pandas as pd
 
-    from hpo.report.publish import publish_comparison
+    from hpo.report.write import publish_comparison
 
     if publish:
         publish_comparison(folder, folder.name)

@@ -174,7 +174,7 @@ def _read_trusted(folder: "StudyFolder", is_trusted: bool, elsewhere: Mapping[st
     """Return what a study recorded; ask first, before any of its code is imported, where it was not made here."""
     from hpo.engine.objective.path import ObjectivePath
     from hpo.interface.trust import ask_for_trust
-    from hpo.report.repeated import refuse_contradictions, refuse_other_study
+    from hpo.report.reproduced import refuse_contradictions, refuse_other_study
     from hpo.study.files.made_here import is_made_here
     from hpo.study.reproduce.recorded import read_files, read_recorded
 

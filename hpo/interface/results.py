@@ -38,7 +38,7 @@ def write_reports(
 
     `said` is what only a person knows, by the keys of conf/report; it is kept with the study.
     """
-    from hpo.report.publish import publish as publish_study
+    from hpo.report.write import publish as publish_study
     from hpo.report.write import write_checklist, write_latex, write_report
 
     study = known_study(name)
@@ -47,9 +47,10 @@ def write_reports(
             study = replace(study, config=study.config.with_report(said))
             study.folder.freeze(study.config)
     with read_results(study) as (record, verdict):
-        paths = list(write_report(study, record, verdict).paths)
-    paths += [write_checklist(study)] if checklist else []
-    paths += [write_latex(study)] if latex else []
+        written = write_report(study, record, verdict)
+    paths = [*written.paths]
+    paths += [write_checklist(study, written.summary)] if checklist else []
+    paths += [write_latex(study, written.summary)] if latex else []
     return [*paths, *(publish_study(study) if publish else ())]
 
 

@@ -116,7 +116,7 @@ class Study:
             StudyError: there is no such figure, or this study has nothing to show there.
         """
         from hpo.report.figures import FIGURES, Drawn, draw_figures
-        from hpo.report.pages.notebook_figure import NotebookFigure
+        from hpo.report.pages.picture import NotebookFigure
         from hpo.report.subject import Subject
 
         figures = {name.replace("-", "_"): name for name in FIGURES}

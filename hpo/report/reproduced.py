@@ -1,4 +1,4 @@
-"""The numbers of a report that follow from trainings which were compared again: worked out, and set beside it.
+"""A report set beside its configuration, its study, and trainings that were compared again.
 
 What people read must be what is checked: a training that comes out the same says nothing of a score above it.
 """
@@ -10,23 +10,32 @@ from dataclasses import dataclass
 from typing import Any
 
 from hpo.config.own_keys import plain_own
-from hpo.engine.trials.table import Row
+from hpo.config.study_config import TOO_LARGE, StudyConfig
+from hpo.engine.trials.reported import number
+from hpo.engine.trials.table import Row, point_of
+from hpo.errors import StudyError
 from hpo.report.analysis.interval import interval
 from hpo.report.part import is_missing
-from hpo.report.repeated import entries, is_number, leaves, repeated, repeated_of_study
+from hpo.report.sections.data import describe_data
+from hpo.report.sections.fields import FIELDS
+from hpo.report.sections.report import FORMAT
+from hpo.report.sections.space import describe_space
+from hpo.report.sections.study import describe_budget
+from hpo.study.basis.since_report import inner
 from hpo.study.reproduce.again import Repetition
 from hpo.study.reproduce.recorded import Recorded, amount_of
 
 # A figure follows from recorded numbers; only libraries of other versions may round it in another way.
 _ROUNDING = 1e-9
-
-
 # A trial's score under other names.
 _SAME = {"search_score": "score", "validation_score": "score"}
-
-
 # Parts of a section that are named one by one.
 _FEW = 3
+# Where a report tells of trials, and under which key it names them.
+_PLACES = {
+    **{"winner": "number", "top": "number", "baselines.default": "number", "finalists": "number", "test": "trial"},
+    **{"best_so_far.trials": "trial", "best_so_far.seconds": "trial"},
+}
 
 
 @dataclass(frozen=True)
@@ -57,6 +66,40 @@ class ReportedNumber:
         return math.isclose(self.said, self.recorded, rel_tol=_ROUNDING, abs_tol=_ROUNDING * abs(self.recorded))
 
 
+def refuse_contradictions(report: Mapping[str, Any], config: StudyConfig) -> None:
+    """Raise StudyError for a report of a later version, with what is no number, or of another configuration."""
+    version = report.get("format", FORMAT)
+    if not isinstance(version, int) or not abs(version) <= FORMAT:
+        raise StudyError(
+            f"report.json: format is {version!r}, and this version of hpo knows those up to {FORMAT}; use a later one"
+        )
+    winner = inner(report, "winner")
+    scores = {"winner.score": winner.get("score")} if winner.get("score") is not None else {}
+    scores |= {f"winner.values.{name}": value for name, value in inner(winner, "values").items()}
+    wrong = {key: value for key, value in leaves(report) if is_number(value) and not _is_plausible(value)}
+    wrong |= {key: value for key, value in scores.items() if not is_number(value) or number(value) is None}
+    for key, value in wrong.items():
+        text = str(value) if is_number(value) else repr(value)
+        raise StudyError(f"report.json: {key} is {text:.40}, which is no score; no version of hpo writes that")
+    _refuse_others(report, _repeated(config), "the configuration of the study")
+
+
+def _is_plausible(value: float) -> bool:
+    return abs(value) < TOO_LARGE and math.isfinite(value)
+
+
+def refuse_other_study(recorded: Recorded) -> None:
+    """Raise StudyError where the report's winner is no trial of the study, or it repeats the study in another way."""
+    _refuse_other_winner(recorded)
+    for row in recorded.rows:
+        own = point_of(row, recorded.study.space)
+        for where, entry in _entries(recorded.report, row["number"]):
+            point = entry.get("point")
+            if isinstance(point, Mapping) and own is not None and dict(point) != own:
+                raise StudyError(f"report.json: {where}.point is not the point of trial {row['number']}")
+    _refuse_others(recorded.report, _repeated_of_study(recorded), "the study")
+
+
 def reported_numbers(recorded: Recorded, repetitions: Sequence[Repetition]) -> list[ReportedNumber]:
     """Return the numbers of the report about the trials that were trained again; none without a report."""
     by_trial: dict[int, list[Repetition]] = {}
@@ -71,17 +114,16 @@ def reported_numbers(recorded: Recorded, repetitions: Sequence[Repetition]) -> l
 def unchecked(recorded: Recorded, figures: Sequence[ReportedNumber]) -> list[str]:
     """Return the keys of the report below which numbers were not compared with anything, by section where possible.
 
-    What is compared is listed, in `repeated` and `figures_of`; whatever else a report holds is named by itself.
+    What is compared is listed, in `_repeated` and `_given`; whatever else a report holds is named by itself.
     """
     report, config = recorded.report, recorded.study.config
-    checked = {"format", "winner.number", *(figure.key for figure in figures)}
     # Of the configuration, what its trials depend on: a report alone repeats the other settings nowhere.
     own = plain_own(config.objective_config)
     decisive = tuple(f"config.{name}." for name in (*own, "space", "strategy", "split"))
-    checked |= {key for key in repeated(config) if not key.startswith("config.") or key.startswith(decisive)}
-    checked |= {*repeated_of_study(recorded)}
+    checked = {"format", "winner.number", *(figure.key for figure in figures), *_repeated_of_study(recorded)}
+    checked |= {key for key in _repeated(config) if not key.startswith("config.") or key.startswith(decisive)}
     for trial in {figure.trial for figure in figures}:
-        for where, entry in entries(report, str(trial)):
+        for where, entry in _entries(report, str(trial)):
             checked |= {f"{where}.number", f"{where}.trial"}
             checked |= {key for key, _ in leaves(entry.get("point"), f"{where}.point")}
     return [name for key, part in report.items() for name in _named(part, key, checked)]
@@ -104,7 +146,7 @@ def _of_trial(recorded: Recorded, row: Row, number: int, again: Sequence[Repetit
     now = {each.name: each.reproduced for each in again if each.reproduced is not None}
     # A mean of some trained and some recorded values would be of neither.
     old, new = (_given(values, amount_of(row)) for values in (before, now if len(now) == len(before) else before))
-    for where, entry in entries(recorded.report, str(number)):
+    for where, entry in _entries(recorded.report, str(number)):
         for key, said in leaves(entry):
             name = _SAME.get(key, key)
             if name in old:
@@ -125,3 +167,85 @@ def _given(values: Mapping[str, float], amount: int | None) -> dict[str, float |
         "amount": amount,
         **{f"values.{name}": value for name, value in values.items()},
     }
+
+
+def _repeated(config: StudyConfig) -> dict[str, Any]:
+    """Return what a report has from its configuration, and the numbers of its 25 fields, by key."""
+    study = config.study
+    own = {"name": study.name, "seed": study.seed, "objective": config.objective, "intent": config.report.intent}
+    tree = {
+        "study": own | {"budget": describe_budget(study)},
+        "metric": {"name": study.metric, "direction": study.direction},
+        "data": {"split": {"seed": config.split.seed}},
+        "strategy": config.strategy,
+        "fixed": config.fixed,
+        "config": config.to_dict(),
+        "counts": {"budget": study.trials},
+        "winner": {"run": {"study": study.name}},
+        "fields": [{"number": number} for number in range(1, 1 + len(FIELDS))],
+    }
+    return dict(leaves(tree))
+
+
+def _repeated_of_study(recorded: Recorded) -> dict[str, Any]:
+    """Return the numbers that a report has from its winner's row, and from space and data where these are the same."""
+    study = recorded.study
+    tree: dict[str, Any] = {}
+    if recorded.winner is not None:
+        tree["winner"] = {"run": {"trial": int(recorded.winner["number"])}}
+    if recorded.is_same_study:
+        # Of files only the hashes are compared, and with a split only the examples'.
+        data = {key: value for key, value in describe_data(study).items() if key in ("size", "split")}
+        tree |= {**describe_space(study), "counts": {"tasks_per_trial": study.layout.size}, "data": data}
+    return {key: value for key, value in leaves(tree) if is_number(value)}
+
+
+def _entries(report: Mapping[str, Any], trial: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield each part of a report that tells of a trial, and where it stands."""
+    for place, name in _PLACES.items():
+        *before, last = place.split(".")
+        part = inner(report, *before).get(last)
+        listed = {f"{place}.{at}": each for at, each in enumerate(part)} if isinstance(part, list) else {place: part}
+        for where, entry in listed.items():
+            if isinstance(entry, Mapping) and str(entry.get(name)) == trial:
+                yield where, entry
+
+
+def leaves(tree: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the dotted key of every value in a tree of JSON, and the value."""
+    # Not by recursion: a stranger's report may be nested deeply.
+    stack = [(key, tree)]
+    while stack:
+        key, branch = stack.pop()
+        if isinstance(branch, Mapping | list | tuple):
+            inside = branch.items() if isinstance(branch, Mapping) else enumerate(branch)
+            stack += [(f"{key}.{name}" if key else str(name), value) for name, value in inside][::-1]
+        else:
+            yield key, branch
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value of JSON is a number."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _refuse_others(report: Mapping[str, Any], given: Mapping[str, Any], what: str) -> None:
+    for key, said in leaves(report):
+        if key in given and said != given[key]:
+            raise StudyError(f"report.json: {key} is {said!r}, and {what} gives {given[key]!r}")
+
+
+def _refuse_other_winner(recorded: Recorded) -> None:
+    """Raise StudyError where the report's winner is no trial of the study, by its number or its tasks."""
+    winner = recorded.report.get("winner")
+    if not isinstance(winner, Mapping) or is_missing(winner):
+        return
+    row, study = recorded.winner, recorded.study
+    if row is None or row["number"] != str(winner.get("number")):
+        raise StudyError(f"report.json: winner.number is {winner.get('number')!r}, which is no complete trial of it")
+    names = [study.layout.name(index) for index in range(study.layout.size)]
+    values = winner.get("values")
+    # Early versions wrote none.
+    for name in {*names} ^ {*values} if isinstance(values, Mapping) else ():
+        says = "is missing" if name in names else "is no task of the study"
+        raise StudyError(f"report.json: winner.values.{name} {says}, which has {', '.join(names)}")

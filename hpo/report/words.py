@@ -1,10 +1,14 @@
 """Names and numbers as text, for the figures and the pages of a report."""
 
 import html
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hpo.engine.space.dimensions import as_value
+from hpo.report.part import reason_missing
+
+HASH = re.compile(r"[0-9a-f]{32,}")
 
 
 def escape_markup(text: str) -> str:
@@ -31,6 +35,31 @@ def times_text(number: int) -> str:
 def value_text(value: Any) -> str:
     """Return a value as text, a float with six digits, a list or mapping as JSON."""
     return f"{value:g}" if isinstance(value, float) else str(as_value(value))
+
+
+def plain_text(value: Any) -> str:
+    """Return a value of report.json as the text of a cell: numbers with commas and six digits, None as a dash."""
+    if reason_missing(value) is not None:
+        return f"missing: {reason_missing(value)}"
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if 1e5 <= abs(value) < 1e15 else f"{value:.6g}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={plain_text(item)}" for key, item in value.items()) or "none"
+    if is_list(value):
+        return ", ".join(map(plain_text, value)) or "none"
+    # The whole text would push other columns off the page; report.json has it.
+    return f"{value[:16]}…" if isinstance(value, str) and HASH.fullmatch(value) else str(value)
+
+
+def is_list(value: Any) -> bool:
+    """Return whether the value is a list and not a text."""
+    return isinstance(value, Sequence) and not isinstance(value, str)
 
 
 def point_text(point: Mapping[str, Any]) -> str:

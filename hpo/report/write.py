@@ -1,8 +1,8 @@
-"""Writes the report of a study: the table of trials, the figures, the page, and the winner's configuration."""
+"""Writes the report of a study, and publishes what others need to read, reproduce and replay it."""
 
 import hashlib
-import json
-from collections.abc import Callable, Mapping
+import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,18 +10,32 @@ from hpo.config.documents import yaml_text
 from hpo.config.files import write_atomically
 from hpo.engine.record.record import Record
 from hpo.engine.trials.table import trials_table, write_trials
+from hpo.errors import StudyError
 from hpo.report.figures import draw_figures
 from hpo.report.pages.checklist import render_checklist
 from hpo.report.pages.latex import render_latex
-from hpo.report.pages.markdown import render_report_markdown
-from hpo.report.pages.report_page import render_report_page
+from hpo.report.pages.report_page import render_report_markdown, render_report_page
 from hpo.report.sections.report import ReportJson, summarise
 from hpo.report.subject import Subject
+from hpo.study.files.folder import OPENINGS, StudyFolder, refuse_link
 from hpo.study.files.imports import write_imports
 from hpo.study.notes import FinalModel, Notes
 from hpo.study.study import Study
 from hpo.study.winner.final_model import best_config
 from hpo.study.winner.verdict import Verdict
+
+STUDIES = Path("studies")
+
+# No database, no weights, no copy of the data: `hpo reproduce` and `hpo search --replay` need none of them.
+_OF_A_STUDY = (
+    *("config.yaml", "trials.csv", "imports.csv", "report.md", "report.json", "environment.json"),
+    *("best.yaml", "test.json", OPENINGS),
+)
+# Without the page, which holds the library that draws it; `hpo compare` writes it again from the others.
+_OF_A_COMPARISON = (
+    *("comparison.md", "comparison.json", "comparison.csv", "comparison.yaml"),
+    *("searches.csv", "environment.json"),
+)
 
 
 @dataclass(frozen=True)
@@ -42,11 +56,7 @@ class WrittenReport:
 def write_report(study: Study, record: Record, verdict: Verdict, has_page: bool = True) -> WrittenReport:
     """Write trials.csv, report.json, report.md, report.html and, where there is a winner, best.yaml into its folder.
 
-    Args:
-        study: the study.
-        record: its record, for the notes.
-        verdict: the verdict of its search.
-        has_page: whether report.html is written, which takes seconds; else an older one, now outdated, is removed.
+    Without `has_page` report.html is not written, which takes seconds, and an older one, now outdated, is removed.
     """
     folder = study.folder
     trials, winner = verdict.trials, verdict.winner
@@ -68,17 +78,11 @@ def write_report(study: Study, record: Record, verdict: Verdict, has_page: bool 
         write_atomically(page_path, render_report_page(summary, draw_figures(subject), table))
     else:
         page_path.unlink(missing_ok=True)
-    paths = [
-        *([page_path] if has_page else ()),
-        markdown_path,
-        json_path,
-        folder.trials_path,
-        folder.config_path,
-        folder.environment_path,
-    ]
-    states = [trial.state for trial in trials]
-    metrics = {"trials_proposed": float(len(states))}
-    metrics |= {f"trials_{state}": float(states.count(state)) for state in ("complete", "failed")}
+    paths = [page_path] if has_page else []
+    paths += [markdown_path, json_path, folder.trials_path, folder.config_path, folder.environment_path]
+    metrics = {"trials_proposed": float(len(trials))}
+    for state in ("complete", "failed"):
+        metrics[f"trials_{state}"] = float(sum(trial.state == state for trial in trials))
     if winner is not None:
         paths.append(folder.best_path)
         assert winner.score is not None
@@ -86,19 +90,17 @@ def write_report(study: Study, record: Record, verdict: Verdict, has_page: bool 
     return WrittenReport(tuple(paths), summary, metrics)
 
 
-def write_checklist(study: Study) -> Path:
-    """Write checklist.md from report.json, and return its path."""
-    return _write_from_report(study, "checklist.md", render_checklist)
+def write_checklist(study: Study, report: ReportJson) -> Path:
+    """Write checklist.md, and return its path."""
+    path = study.folder.path / "checklist.md"
+    write_atomically(path, render_checklist(report))
+    return path
 
 
-def write_latex(study: Study) -> Path:
-    """Write tables.tex from report.json, and return its path."""
-    return _write_from_report(study, "tables.tex", render_latex)
-
-
-def _write_from_report(study: Study, name: str, render_text: Callable[[ReportJson], str]) -> Path:
-    path = study.folder.path / name
-    write_atomically(path, render_text(json.loads((study.folder.path / "report.json").read_text(encoding="utf-8"))))
+def write_latex(study: Study, report: ReportJson) -> Path:
+    """Write tables.tex, and return its path."""
+    path = study.folder.path / "tables.tex"
+    write_atomically(path, render_latex(report))
     return path
 
 
@@ -111,8 +113,42 @@ def _hashes(study: Study, model: FinalModel | None) -> dict[str, str]:
     folder = study.folder
     paths = [folder.trials_path, folder.config_path, folder.environment_path, folder.best_path, folder.imports_path]
     paths += sorted((folder.path / model.checkpoint_dir).glob("*")) if model else []
-    return {path.relative_to(folder.path).as_posix(): _sha256(path) for path in paths if path.is_file()}
+    there = {path.relative_to(folder.path).as_posix(): path for path in paths if path.is_file()}
+    return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in there.items()}
 
 
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def publish(study: Study) -> list[Path]:
+    """Copy the study's files into `studies/<name>/` and return their paths.
+
+    An older publication of the same name is replaced.
+
+    Raises:
+        StudyError: the study's own folder is the published one, or a link is in its place.
+    """
+    return _copied(study.folder.path, study.config.study.name, _OF_A_STUDY)
+
+
+def publish_comparison(folder: Path, name: str) -> list[Path]:
+    """Copy a comparison into `studies/<name>/`, as `publish` does, without the page of 5 MB."""
+    return _copied(folder, name, _OF_A_COMPARISON)
+
+
+def _copied(folder: Path, name: str, files: Sequence[str]) -> list[Path]:
+    target = STUDIES / name
+    refuse_link(target)
+    StudyFolder(folder).refuse_links()
+    if target.resolve() == folder.resolve():
+        raise StudyError(f"publish: {target} is the study's own folder; publish from runs/")
+    target.mkdir(parents=True, exist_ok=True)
+    # Published files are readable by others, unlike the state in runs/.
+    for place in (STUDIES, target):
+        place.chmod(0o755)
+    published = []
+    for file in files:
+        # A link would redirect the copy to another place.
+        (target / file).unlink(missing_ok=True)
+        if (folder / file).exists():
+            shutil.copyfile(folder / file, target / file)
+            (target / file).chmod(0o644)
+            published.append(target / file)
+    return published

@@ -68,7 +68,7 @@ def _compare_strategies(given: argparse.Namespace) -> int:
 
 
 def _publish(given: argparse.Namespace, folder: Path) -> None:
-    from hpo.report.publish import publish_comparison
+    from hpo.report.write import publish_comparison
 
     for path in publish_comparison(folder, folder.name) if given.publish else ():
         print(path)

@@ -1,21 +1,23 @@
-"""HTML: the only place where templates are read and where a study's content is escaped."""
+"""HTML: the only place where templates are read, a study's content is escaped, and values of report.json laid out."""
 
 import base64
 import gzip
 import re
-from collections.abc import Callable
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from hpo.report.figures.canvas.content import figure_content
 from hpo.report.figures.canvas.look import PALETTE
-from hpo.report.pages.values import blocks
-from hpo.report.part import part
+from hpo.report.part import part, reason_missing
+from hpo.report.words import HASH, is_list, plain_text
 
 _MARKS = re.compile(r"(`[^`]+`|\*\*[^*]+\*\*)")
+# Longer tables are collapsed, and the longest are cut; report.json has all rows.
+_MOST_OPEN, _MOST_ROWS = 25, 200
 # The other buttons would upload the figure, or have no effect on lines.
 _PLOTLY_SETTINGS = {
     "displaylogo": False,
@@ -48,17 +50,13 @@ def templates() -> Environment:
         "figure_content": figure_content,
         "packed_plotly": lambda: base64.b64encode(_packed_plotly()).decode(),
         "palette": PALETTE,
-        "part_or": _part_or,
+        # What a template's `call` holds; if it fails, what the macro `instead` makes of the reason.
+        "part_or": lambda instead, caller: part(caller, instead),
         "plotly_library": _plotly_library,
         "plotly_settings": _PLOTLY_SETTINGS,
         "text_runs": _MARKS.split,
     }
     return environment
-
-
-def _part_or(instead: Callable[[str], str], caller: Callable[[], str]) -> str:
-    """Return the content of a template's `call`; if it fails, the result of the macro `instead` with the reason."""
-    return part(caller, instead)
 
 
 def _plotly_library() -> str:
@@ -71,3 +69,84 @@ def _plotly_library() -> str:
 
 def _packed_plotly() -> bytes:
     return (files("hpo.report.pages") / "plotly-cartesian.min.js.gz").read_bytes()
+
+
+_Block = tuple[str, Any]
+
+
+class _Table(NamedTuple):
+    """A table of texts: the rows that are shown, and how many there are."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    num_rows: int
+    is_long: bool
+
+
+def blocks(value: Any) -> list[_Block]:
+    """Return the pieces that show a value of report.json, each by its kind.
+
+    `missing` holds a reason, `text` and `code` a text, `list` values, `pairs` names with their values, `table` a table.
+    """
+    reason = reason_missing(value)
+    if reason is not None:
+        return [("missing", reason)]
+    if isinstance(value, Mapping) and value:
+        return _mapping(value)
+    if is_list(value) and value:
+        return [_sequence(value)]
+    if isinstance(value, str) and (value.startswith("hpo ") or HASH.fullmatch(value)):
+        return [("code", value)]
+    return [("text", plain_text(value))]
+
+
+def _mapping(value: Mapping[str, Any]) -> list[_Block]:
+    inner = list(value.values())
+    if all(isinstance(item, Mapping) and item and not _is_deep(item) for item in inner):
+        return [_crossed(value)]
+    columns = {key: item for key, item in value.items() if is_list(item) and len(item) > 2 and not _is_deep(item)}
+    if len(columns) > 1 and len({len(item) for item in columns.values()}) == 1:
+        # Lists of equal length are columns.
+        others = {key: item for key, item in value.items() if key not in columns}
+        return [*([_pairs(others)] if others else ()), _table(columns, zip(*columns.values(), strict=True))]
+    if len(value) > _MOST_OPEN and not _is_deep(value):
+        return [_table(("name", "value"), value.items())]
+    return [_pairs(value)]
+
+
+def _crossed(value: Mapping[str, Mapping[str, Any]]) -> _Block:
+    """Return a table of two sets of names, the longer one downwards."""
+    names = list(dict.fromkeys(key for item in value.values() for key in item))
+    if len(names) <= len(value) or len(names) < 8:
+        rows = ((key, *(item.get(name, "") for name in names)) for key, item in value.items())
+        return _table(("", *map(_name, names)), rows)
+    return _table(("", *value), ((name, *(item.get(name, "") for item in value.values())) for name in names))
+
+
+def _sequence(value: Sequence[Any]) -> _Block:
+    if all(isinstance(item, Mapping) for item in value):
+        names = list(dict.fromkeys(name for item in value for name in item))
+        return _table(map(_name, names), ([item.get(name, "") for name in names] for item in value))
+    if all(isinstance(item, str) and " " in item for item in value):
+        return ("list", value)
+    return ("text", plain_text(value))
+
+
+def _pairs(value: Mapping[str, Any]) -> _Block:
+    return ("pairs", [(_name(key), item) for key, item in value.items()])
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> _Block:
+    texts = [[plain_text(item) for item in row] for row in rows]
+    return ("table", _Table(list(head), texts[:_MOST_ROWS], len(texts), len(texts) > _MOST_OPEN))
+
+
+def _is_deep(value: Any) -> bool:
+    """Return whether the value holds mappings or long lists, which do not fit into cells."""
+    inner = value.values() if isinstance(value, Mapping) else value
+    return any(isinstance(item, Mapping) or (is_list(item) and len(item) > 8) for item in inner)
+
+
+def _name(key: str) -> str:
+    """Return a key as words; dotted keys are names of the study and stay as they are."""
+    return key if "." in key else key.replace("_", " ")

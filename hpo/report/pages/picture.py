@@ -1,14 +1,21 @@
-"""A plotly figure as a picture, for where no script runs: GitHub, or a notebook that was exported."""
+"""A plotly figure as a notebook keeps it: to be zoomed where scripts run, elsewhere a picture, with nothing to load."""
 
+import base64
 import html
 import io
+import json
 import re
+import uuid
 import warnings
 from collections.abc import Mapping
 from typing import Any
 
+from plotly.graph_objects import Figure
+from plotly.io import renderers
+
 from hpo.report.figures.canvas.content import figure_content
 from hpo.report.figures.canvas.look import GREY
+from hpo.report.pages.html import render
 
 _WIDTH, _DOTS = 900, 100  # pixels, and pixels per inch
 _POINTS = 72 / _DOTS  # of a pixel
@@ -19,17 +26,37 @@ _PLAIN = {"parse_math": False}  # a name with $ is not a formula
 Part = Mapping[str, Any]
 
 
+class NotebookFigure(Figure):  # type: ignore[misc]  # plotly has no types
+    """A plotly figure that an exported notebook shows, too; plotly's own is empty there, or wants a Chrome."""
+
+    def _repr_mimebundle_(self, *_: Any, **__: Any) -> dict[str, Any]:
+        """Return it in plotly's type, as a page of its own, and as a picture if it is of lines, dots and bars."""
+        png = draw_png(self)
+        picture = {} if png is None else {"image/png": base64.b64encode(png).decode()}
+        page = render("notebook.html", figure=self, place=f"figure-{uuid.uuid4()}", png=picture.get("image/png"))
+        return {"application/vnd.plotly.v1+json": json.loads(self.to_json()), "text/html": page, **picture}
+
+    def _ipython_display_(self) -> None:
+        """Show it in the output of a cell; from a terminal, in the browser."""
+        from IPython.display import display
+
+        if renderers.default == "browser":
+            super()._ipython_display_()
+        else:
+            display(self._repr_mimebundle_(), raw=True)
+
+
 def draw_png(figure: Any) -> bytes | None:
     """Return a figure drawn by matplotlib, as a PNG; None where it has more than lines, dots and horizontal bars.
 
     Scales of colours are left out.
     """
-    from matplotlib.figure import Figure  # here, because it loads slowly
+    from matplotlib import figure as matplotlib  # here, because it loads slowly
 
     data, layout = figure_content(figure).values()
     if any(trace["type"] not in ("scatter", "bar") for trace in data):
         return None
-    picture = Figure(figsize=(_WIDTH / _DOTS, layout["height"] / _DOTS), dpi=_DOTS)
+    picture = matplotlib.Figure(figsize=(_WIDTH / _DOTS, layout["height"] / _DOTS), dpi=_DOTS)
     panels: dict[str, Any] = {}
     names: dict[str, dict[str, int]] = {}
     for trace in data:

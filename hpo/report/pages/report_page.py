@@ -1,4 +1,4 @@
-"""The report as one page that opens from disk: what won, pictures, the trials, and the 25 fields."""
+"""The report as Markdown, and as one page that opens from disk: what won, pictures, the trials, and the 25 fields."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -11,13 +11,14 @@ import pandas as pd
 from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.table import column_of
 from hpo.engine.trials.trial import loss_of, rank
+from hpo.report.blocks import markdown_lines
 from hpo.report.figures import Drawing, Drawn
 from hpo.report.pages.html import render
 from hpo.report.part import is_missing, reason_missing
 from hpo.report.sections.baselines import score_text
 from hpo.report.sections.cautions import read_cautions
-from hpo.report.sections.fields import FIELDS, ReportField, missing_values, value_at
-from hpo.report.sections.report import ReportJson, read_section
+from hpo.report.sections.fields import FieldStatus, value_at
+from hpo.report.sections.report import SECTIONS, ReportJson, read_section
 from hpo.report.sections.study import heading, read_extension, read_study
 from hpo.report.sections.tested import read_test
 from hpo.report.sections.winner import read_winner
@@ -32,14 +33,17 @@ _READ = {
 }
 
 
-def render_report_page(summary: ReportJson, drawings: Sequence[Drawing], trials: pd.DataFrame) -> str:
-    """Return the page.
+def render_report_markdown(report: ReportJson) -> str:
+    """Return the page of the content of report.json that code hosts render."""
+    title, name = heading(report["study"])
+    lines = [f"# {title}", "", *([name, ""] if name else ())]
+    for section, read in SECTIONS:
+        lines += [*([f"## {section}", ""] if section else ()), *markdown_lines(read_section(read, report))]
+    return "\n".join(lines)
 
-    Args:
-        summary: the content of report.json.
-        drawings: the figures.
-        trials: the table of all trials, as trials.csv holds it.
-    """
+
+def render_report_page(summary: ReportJson, drawings: Sequence[Drawing], trials: pd.DataFrame) -> str:
+    """Return the page of the content of report.json, of the figures, and of all trials as trials.csv holds them."""
     # Functions that may fail on a summary are called in the template, where the other parts continue without them.
     return render(
         "report.html",
@@ -48,10 +52,8 @@ def render_report_page(summary: ReportJson, drawings: Sequence[Drawing], trials:
         score_text=score_text(summary),
         read=lambda name: [block for read in _READ[name] for block in read_section(read, summary)],
         pictures=[(section, list(those)) for section, those in groupby(drawings, key=lambda drawing: drawing.section)],
-        num_fields=len(FIELDS),
-        gaps_of=_gaps,
-        fields_of=_fields,
-        field_has_gap=lambda summary, field: bool(missing_values(summary, field)),
+        # First those that lack something.
+        fields=sorted(summary["fields"], key=lambda field: not field["missing"]),
         values_of=_values,
         list_trials=partial(_list_trials, summary, trials),
         has_figures=any(isinstance(drawing.content, Drawn) for drawing in drawings),
@@ -68,18 +70,9 @@ class _Listed(NamedTuple):
     ids: Sequence[str]
 
 
-def _gaps(summary: ReportJson) -> list[ReportField]:
-    return [field for field in FIELDS if missing_values(summary, field)]
-
-
-def _fields(summary: ReportJson) -> list[ReportField]:
-    """Return all fields, first those that lack something."""
-    return sorted(FIELDS, key=lambda field: (not missing_values(summary, field), field.number))
-
-
-def _values(summary: ReportJson, field: ReportField) -> list[tuple[str, Any]]:
-    """Return the values of a field by name; the name of a single value is the field's title."""
-    return [(key.rpartition(".")[2].replace("_", " "), _arranged(key, value_at(summary, key))) for key in field.keys]
+def _values(summary: ReportJson, field: FieldStatus) -> list[tuple[str, Any]]:
+    """Return the values of a field by name."""
+    return [(key.rpartition(".")[2].replace("_", " "), _arranged(key, value_at(summary, key))) for key in field["keys"]]
 
 
 def _arranged(key: str, value: Any) -> Any:

@@ -33,7 +33,7 @@ from hpo.report.sections.data import (
     read_data,
 )
 from hpo.report.sections.expected_performance import ExpectedPart, describe_expected, read_expected
-from hpo.report.sections.fields import FIELDS, FieldStatus, missing_values, read_gaps
+from hpo.report.sections.fields import FieldStatus, describe_fields, read_gaps
 from hpo.report.sections.search import SearchPart, describe_search, no_search, read_strategy, read_trials
 from hpo.report.sections.space import Importance, describe_importance, read_space
 from hpo.report.sections.study import StudyPart, describe_study, read_extension, read_study
@@ -157,10 +157,7 @@ def summarise(study: Study, record: Record, verdict: Verdict, subject: Subject, 
         ),
         lambda why: [f"the cautions {why}"],
     )
-    summary["fields"] = [
-        {"number": f.number, "title": f.title, "keys": list(f.keys), "missing": missing_values(summary, f)}
-        for f in FIELDS
-    ]
+    summary["fields"] = describe_fields(summary)
     return summary
 
 

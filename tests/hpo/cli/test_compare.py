@@ -13,7 +13,7 @@ import pytest
 from hpo.cli.main import main
 from hpo.compare.run import show
 from hpo.errors import StudyError
-from hpo.report.publish import publish_comparison
+from hpo.report.write import publish_comparison
 from tests.hpo.cli.commands import TABLE, TABLE_DATA, hpo, refused
 from tests.studies import rows
 

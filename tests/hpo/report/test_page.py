@@ -14,8 +14,8 @@ from hpo.engine.trials.table import trials_table
 from hpo.interface.results import write_reports
 from hpo.report.pages.html import templates
 from hpo.report.pages.report_page import render_report_page
-from hpo.report.pages.values import plain_text
 from hpo.report.sections.fields import FIELDS
+from hpo.report.words import plain_text
 from hpo.study.opening import read_study
 from hpo.study.winner.verdict import read_verdict
 from tests.hpo.interface.searched import found
@@ -101,7 +101,7 @@ def test_the_parts_stand_in_the_order_in_which_they_are_asked_for(written, page)
 def test_all_fields_are_folded_those_that_lack_something_first(written, page):
     folded = [a for a in page.of("details") if "id" in a]
     lacking = [field["number"] for field in written[1]["fields"] if field["missing"]]
-    others = [field.number for field in FIELDS if field.number not in lacking]
+    others = [number for number in range(1, 26) if number not in lacking]
     assert [a["id"] for a in folded] == [f"field-{number}" for number in (*lacking, *others)]
     assert [a.get("class") for a in folded] == ["gap"] * len(lacking) + [None] * len(others)
     assert not any("open" in a for a in folded)

@@ -11,8 +11,14 @@ import pytest
 
 import hpo as toolkit
 from hpo.errors import StudyError
-from hpo.report.repeated import is_number, leaves, refuse_contradictions, refuse_other_study
-from hpo.report.reproduced import reported_numbers, unchecked
+from hpo.report.reproduced import (
+    is_number,
+    leaves,
+    refuse_contradictions,
+    refuse_other_study,
+    reported_numbers,
+    unchecked,
+)
 from hpo.study.files.folder import StudyFolder
 from hpo.study.reproduce.again import Repetition, reproduce
 from hpo.study.reproduce.recorded import read_files, read_recorded
