@@ -3,26 +3,26 @@
 from typing import Any
 
 from hpo.engine.trials.trial import Trial
-from hpo.report.figures.canvas.clock import Clock
-from hpo.report.figures.canvas.drawn import Drawn
-from hpo.report.figures.canvas.look import (
-    FAR_OUT,
+from hpo.report.figures.axes import TimeAxis, leave_out_far, time_unit, whole_ticks
+from hpo.report.figures.look import (
     GOOD,
+    LEGEND,
     OTHER,
     STAR,
-    near_range,
+    Drawn,
+    add_trials,
+    best_and_even,
     new_figure,
+    sampled,
     styled,
-    time_unit,
-    whole_ticks,
 )
-from hpo.report.figures.canvas.sample import best_and_even, sampled
 from hpo.report.part import Absent
 from hpo.report.sections.course import improvements
 from hpo.report.subject import Subject, score_of
 from hpo.report.words import count_text, escape_markup
 
 _MOST = 1_000
+_Places = list[tuple[float, Trial]]
 
 
 def draw_best_so_far(subject: Subject) -> Drawn | Absent:
@@ -32,59 +32,47 @@ def draw_best_so_far(subject: Subject) -> Drawn | Absent:
     """
     if not subject.scored:
         return Absent("no trial is complete")
-    clock = Clock.of([outcome for _, _, outcome in subject.outcomes], subject.stretches)
+    axis = TimeAxis.of([outcome for _, _, outcome in subject.outcomes], subject.stretches)
     by_number = sorted(((float(subject.places[t.number]), t) for t in subject.scored), key=_in_time)
-    by_end = sorted(((clock.at(t.ended), t) for t in subject.scored if t.ended is not None), key=_in_time)
+    by_end = sorted(((axis.at(t.ended), t) for t in subject.scored if t.ended is not None), key=_in_time)
     unit, name = time_unit(by_end[-1][0] if by_end else 0.0)
-    panels = [("trial", by_number), (f"{name} since the start", [(at / unit, t) for at, t in by_end])]
-    panels = [panel for panel in panels if panel[1]]
-    figure = new_figure(len(panels))
+    panels = {"trial": by_number, f"{name} since the start": [(at / unit, t) for at, t in by_end]}
+    figure = new_figure(2 if by_end else 1)
     drawn = best_and_even(subject.scored, _MOST)
     visible = {trial.number for trial in drawn}
-    for column, (title, places) in enumerate(panels, start=1):
-        _panel(figure, subject, [p for p in places if p[1].number in visible], places, column)
-        figure.update_xaxes(title_text=title, rangemode="tozero", row=1, col=column)
+    for column, (title, places) in enumerate(panels.items(), start=1):
+        if places:
+            _draw_panel(figure, subject, [p for p in places if p[1].number in visible], places, column)
+            figure.update_xaxes(title_text=title, rangemode="tozero", row=1, col=column)
     figure.update_xaxes(dtick=whole_ticks(len(subject.trials)), col=1)
-    if by_end:
-        clock.mark(figure, unit, row=1, col=2)
-    scores = [score_of(trial) for trial in subject.scored]
+    paused = axis.mark_pauses(figure, unit, row=1, col=2) if by_end else ""
     best = min(subject.scored, key=lambda t: t.loss)
-    heights = near_range(scores, [score_of(trial) for trial in (best, subject.ranked[0])])
-    figure.update_yaxes(range=heights)
+    always = [score_of(trial) for trial in (best, subject.ranked[0])]
+    far = leave_out_far(figure, [score_of(trial) for trial in subject.scored], always)
     figure.update_yaxes(title_text=f"{escape_markup(subject.metric)} ({subject.direction})", row=1, col=1)
-    styled(figure, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
+    styled(figure, legend=LEGEND)
     failed = sum(trial.state == "failed" for trial in subject.trials)
     without = f" {count_text(failed, 'trial*')} failed, without a score." if failed else ""
-    far = FAR_OUT if heights else ""
     caption = f"Best {subject.metric} so far over {subject.which}.{without}"
-    return Drawn(figure, caption + sampled(len(drawn), len(subject.scored)) + far + clock.note)
+    return Drawn(figure, caption + sampled(drawn, subject.scored) + far + paused)
 
 
-def _panel(
-    figure: Any, subject: Subject, dots: list[tuple[float, Trial]], places: list[tuple[float, Trial]], column: int
-) -> None:
+def _draw_panel(figure: Any, subject: Subject, dots: _Places, places: _Places, column: int) -> None:
     better = {trial.number for trial in improvements(trial for _, trial in places)}
     steps = [place for place in places if place[1].number in better]
     # To the end of the axis, since the last best holds until then.
     ends = [*steps, (places[-1][0], steps[-1][1])]
     won = [(place, trial) for place, trial in places if subject.is_winner(trial)]
     # The winner is drawn whole where it lies on an axis.
-    star = {"mode": "markers", "marker": STAR, "cliponaxis": False}
+    star = {"marker": STAR, "cliponaxis": False}
     line = {"mode": "lines", "line": {"color": GOOD, "width": 2.5, "shape": "hv"}}
-    look = {"mode": "markers", "marker": {"color": OTHER, "size": 5, "opacity": 0.6}}
+    look = {"marker": {"color": OTHER, "size": 5, "opacity": 0.6}}
     for name, drawn, style in (("trials", dots, look), ("best so far", ends, line), ("winner", won, star)):
-        figure.add_scatter(
-            x=[place for place, _ in drawn],
-            y=[trial.score for _, trial in drawn],
-            customdata=[trial.number for _, trial in drawn],
-            hovertemplate=f"{name}: %{{y}} (trial %{{customdata}})<extra></extra>",
-            name=name,
-            legendgroup=name,
-            showlegend=column == 1,
-            row=1,
-            col=column,
-            **style,
-        )
+        trials = [trial for _, trial in drawn]
+        x, y = [place for place, _ in drawn], [trial.score for trial in trials]
+        hover = f"{name}: %{{y}} (trial %{{customdata}})<extra></extra>"
+        legend = {"name": name, "legendgroup": name, "showlegend": column == 1}
+        add_trials(figure, trials, x, y, hover, row=1, col=column, **legend, **style)
 
 
 def _in_time(place: tuple[float, Trial]) -> tuple[float, int]:

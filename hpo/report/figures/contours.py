@@ -7,10 +7,8 @@ from hpo.engine.space.dimensions import Range
 from hpo.engine.trials.trial import Trial
 from hpo.report.analysis.importances import FEWEST, too_few
 from hpo.report.analysis.optuna_study import Rank, optuna_study, quiet_optuna
-from hpo.report.figures.canvas.axes import axis_of
-from hpo.report.figures.canvas.drawn import Drawn
-from hpo.report.figures.canvas.look import OTHER, STAR, clipped, scale_of, styled
-from hpo.report.figures.canvas.sample import best_and_even, sampled
+from hpo.report.figures.axes import axis_of, clipped
+from hpo.report.figures.look import OTHER, STAR, Drawn, add_trials, best_and_even, sampled, scale_of, styled
 from hpo.report.part import Absent
 from hpo.report.subject import Subject, score_of
 from hpo.report.words import escape_markup
@@ -48,7 +46,7 @@ def draw_contours(subject: Subject) -> Drawn | Absent:
         figure,
         f"The best {subject.metric} at each pair of values ({subject.which}; a dot is a trial, the star the winner; "
         f"full blue is good), and between them what the neighbours suggest.{snapped}"
-        + sampled(len(drawn), len(subject.scored))
+        + sampled(drawn, subject.scored)
         + clipped([score_of(trial) for trial in drawn], "score*"),
     )
 
@@ -67,7 +65,7 @@ def _draw_trials(figure: Any, subject: Subject, study: Any, keys: list[str], dra
     params = [given.params for given in study.get_trials(deepcopy=False)]
     maps = [(x, y) for x in range(len(keys)) for y in range(len(keys)) if x != y] if len(keys) > 2 else [(0, 1)]
     for x, y in maps:
-        panel = {"row": y + 1, "col": x + 1} if len(keys) > 2 else {}
+        panel: dict[str, Any] = {"row": y + 1, "col": x + 1} if len(keys) > 2 else {}
         names = escape_markup(keys[x]), escape_markup(keys[y])
         for is_winner, look in ((False, _DOTS), (True, STAR)):
             there = [
@@ -75,17 +73,9 @@ def _draw_trials(figure: Any, subject: Subject, study: Any, keys: list[str], dra
                 for trial, given in zip(drawn, params, strict=True)
                 if subject.is_winner(trial) == is_winner and all(name in given for name in names)
             ]
-            places = [[_number(given[name]) for _, given in there] for name in names]
-            figure.add_scatter(
-                x=places[0],
-                y=places[1],
-                customdata=[trial.number for trial, _ in there],
-                mode="markers",
-                marker=look,
-                showlegend=False,
-                hovertemplate="trial %{customdata}<extra></extra>",
-                **panel,
-            )
+            across, upwards = ([_number(given[name]) for _, given in there] for name in names)
+            trials, hover = [trial for trial, _ in there], "trial %{customdata}<extra></extra>"
+            add_trials(figure, trials, across, upwards, hover, marker=look, showlegend=False, **panel)
 
 
 def _number(value: Any) -> Any:

@@ -1,17 +1,7 @@
 """The score that a random search of fewer trials would have reached."""
 
-from hpo.report.figures.canvas.drawn import Drawn
-from hpo.report.figures.canvas.look import (
-    FAR_OUT,
-    GOOD,
-    OTHER,
-    add_band,
-    log_ticks,
-    near_range,
-    new_figure,
-    pale,
-    styled,
-)
+from hpo.report.figures.axes import leave_out_far, log_ticks
+from hpo.report.figures.look import GOOD, LEGEND, OTHER, Drawn, add_band, new_figure, pale, styled
 from hpo.report.part import Absent, is_missing
 from hpo.report.sections.expected_performance import describe_expected
 from hpo.report.subject import Subject, score_of
@@ -36,21 +26,16 @@ def draw_expected_performance(subject: Subject) -> Drawn | Absent:
         budgets, means, spreads = curve["budgets"], curve["means"], curve["spreads"]
         low, high = ([m + sign * spread for m, spread in zip(means, spreads, strict=True)] for sign in (-1, 1))
         add_band(figure, budgets, low, high, fillcolor=pale(colour, 0.12), line={"width": 0}, legendgroup=name)
-        figure.add_scatter(
-            x=budgets,
-            y=means,
-            mode="lines+markers" if len(budgets) < 3 else "lines",
-            line={"color": colour, "dash": dash, "width": 2.5},
-            name=title,
-            legendgroup=name,
-        )
-    styled(figure, hovermode="x unified", legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
+        line = {"color": colour, "dash": dash, "width": 2.5}
+        mode = "lines+markers" if len(budgets) < 3 else "lines"
+        figure.add_scatter(x=budgets, y=means, mode=mode, line=line, name=title, legendgroup=name)
+    styled(figure, hovermode="x unified", legend=LEGEND)
     figure.update_xaxes(title_text="trials (log)", **log_ticks(curves["unbiased"]["budgets"]))
-    heights = near_range(scores, [curves["unbiased"]["means"][-1]])
-    figure.update_yaxes(range=heights, title_text=f"expected best {escape_markup(subject.metric)}")
+    far = leave_out_far(figure, scores, [curves["unbiased"]["means"][-1]])
+    figure.update_yaxes(title_text=f"expected best {escape_markup(subject.metric)}")
     return Drawn(
         figure,
         f"The best {subject.metric} that a random search of so many trials finds on average, by both estimators, ± the "
         f"standard deviation over searches. Up to half of the {len(scores):,} complete trials: beyond, both lean on "
-        f"the one best." + (FAR_OUT if heights else ""),
+        f"the one best.{far}",
     )

@@ -1,7 +1,6 @@
 """The spread of a configuration's scores over folds and seeds."""
 
-from hpo.report.figures.canvas.drawn import Drawn
-from hpo.report.figures.canvas.look import OTHER, WINNER, new_figure, styled
+from hpo.report.figures.look import OTHER, WINNER, Drawn, add_trials, new_figure, styled
 from hpo.report.part import Absent
 from hpo.report.subject import Subject
 from hpo.report.words import escape_markup
@@ -16,30 +15,17 @@ def draw_fold_spread(subject: Subject) -> Drawn | Absent:
     if subject.layout.size == 1:
         return Absent("each configuration was trained once (one fold, one seed): see split.folds and study.repeats")
     best = subject.ranked[:_MOST]
-    numbers = [trial.number for trial in best]
     names = [f"{trial.number}{' ★' * subject.is_winner(trial)}" for trial in best]
     colours = [WINNER if subject.is_winner(trial) else OTHER for trial in best]
     figure = new_figure()
     for index in range(subject.layout.size):
         values = [trial.outcomes[index].metrics[subject.metric] for trial in best]
         # One name for all folds: with many, a legend would be longer than the figure.
-        figure.add_scatter(
-            x=names,
-            y=values,
-            mode="markers",
-            marker={"color": colours, "size": 7},
-            opacity=0.7,
-            customdata=numbers,
-            hovertemplate=f"{subject.layout.name(index)}: %{{y}}<extra>trial %{{customdata}}</extra>",
-        )
-    figure.add_scatter(
-        x=names,
-        y=[trial.score for trial in best],
-        mode="markers",
-        marker={"symbol": "line-ew-open", "size": 22, "color": colours, "line": {"width": 2.5}},
-        customdata=numbers,
-        hovertemplate="mean: %{y}<extra>trial %{customdata}</extra>",
-    )
+        hover = f"{subject.layout.name(index)}: %{{y}}<extra>trial %{{customdata}}</extra>"
+        add_trials(figure, best, names, values, hover, marker={"color": colours, "size": 7}, opacity=0.7)
+    bar = {"symbol": "line-ew-open", "size": 22, "color": colours, "line": {"width": 2.5}}
+    means = [trial.score for trial in best]
+    add_trials(figure, best, names, means, "mean: %{y}<extra>trial %{customdata}</extra>", marker=bar)
     styled(figure, showlegend=False)
     figure.update_xaxes(type="category", title_text="trial, from the best")
     figure.update_yaxes(title_text=escape_markup(subject.metric))

@@ -3,8 +3,7 @@
 from typing import Any
 
 from hpo.report.analysis.importances import best_share
-from hpo.report.figures.canvas.drawn import Drawn
-from hpo.report.figures.canvas.look import GOOD, OTHER, new_figure, styled
+from hpo.report.figures.look import GOOD, OTHER, Drawn, new_figure, styled
 from hpo.report.part import Absent
 from hpo.report.subject import Subject
 from hpo.report.words import escape_markup

@@ -6,11 +6,12 @@ from typing import Any
 
 from hpo.engine.trials.trial import loss_of
 from hpo.report.comparison import ComparisonJson
-from hpo.report.figures.canvas.look import GREY, OKABE_ITO, add_band, log_ticks, pale, styled
+from hpo.report.figures.axes import log_ticks
+from hpo.report.figures.look import LEGEND, PALETTE, add_band, pale, styled
 from hpo.report.words import escape_markup
 
 # Dash patterns distinguish curves in print, and if there are more than seven.
-_COLOURS = tuple(GREY if name == "black" else colour for name, colour in OKABE_ITO.items())
+_COLOURS = [colour for name, colour in PALETTE.items() if name != "black"]
 _DASHES = ("solid", "dash", "dot", "dashdot")
 _ROUNDING = 1e-9
 _AXES = {"trials": "trials", "seconds": "seconds of training, all workers together"}
@@ -53,7 +54,7 @@ def draw_mean_curves(result: ComparisonJson, unit: str) -> Any:
         margin={"t": 20, "r": 20, "b": 60, "l": 80},
         hovermode="x unified",
         font={"size": 14},
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        legend=LEGEND,
         xaxis={"title": {"text": _AXES[unit]}, "rangemode": "tozero"},
         yaxis=_log_axis(figure, metric)
         if has_regret

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from hpo.engine.space.dimensions import Range
 from hpo.engine.trials.trial import Trial
 from hpo.report.analysis.optuna_study import optuna_study, quiet_optuna, ranks_of
-from hpo.report.figures.canvas.drawn import Drawn
-from hpo.report.figures.canvas.look import GREY, WINNER, clipped, scale_of, shade, short, styled
-from hpo.report.figures.canvas.sample import best_and_even, sampled
+from hpo.report.figures.axes import clipped, short
+from hpo.report.figures.look import GREY, WINNER, Drawn, best_and_even, sampled, scale_of, shade, styled
 from hpo.report.part import Absent
 from hpo.report.subject import Subject, score_of
 from hpo.report.words import escape_markup
@@ -49,7 +48,7 @@ def draw_parallel_coordinates(subject: Subject) -> Drawn | Absent:
         figure,
         f"A line is a trial, full blue is good, orange the winner: {subject.which}."
         + f" The {len(keys)} most important of {len(subject.keys)} hyperparameters." * (len(subject.keys) > len(keys))
-        + sampled(len(drawn), len(subject.scored))
+        + sampled(drawn, subject.scored)
         + clipped([score_of(trial) for trial in drawn], "score*")
         + " None marks a hyperparameter that did not exist beside the trial's other values."
         * any(key not in trial.point for key in keys for trial in drawn),

@@ -7,10 +7,8 @@ from typing import Any
 from hpo.engine.space.dimensions import Dimension, Range
 from hpo.engine.trials.trial import Trial
 from hpo.report.analysis.optuna_study import ranks_of
-from hpo.report.figures.canvas.axes import axis_of
-from hpo.report.figures.canvas.drawn import Drawn
-from hpo.report.figures.canvas.look import FAR_OUT, OTHER, STAR, near_range, styled
-from hpo.report.figures.canvas.sample import best_and_even, sampled
+from hpo.report.figures.axes import axis_of, leave_out_far
+from hpo.report.figures.look import OTHER, STAR, Drawn, add_trials, best_and_even, sampled, styled
 from hpo.report.part import Absent
 from hpo.report.subject import Subject, score_of
 from hpo.report.words import escape_markup
@@ -39,13 +37,12 @@ def draw_slices(subject: Subject) -> Drawn | Absent:
         _add(figure, subject.space[key], [t for t in trials if subject.is_winner(t)], STAR, row, column)
         values = [float(v) for t in trials if isinstance(v := t.point[key], int | float)]
         figure.update_xaxes(axis_of(subject.space[key], _ROOM // columns, values, has_names=True), row=row, col=column)
-    heights = near_range([score_of(trial) for trial in drawn], [score_of(subject.ranked[0])])
-    figure.update_yaxes(range=heights)
+    far = leave_out_far(figure, [score_of(trial) for trial in drawn], [score_of(subject.ranked[0])])
     figure.update_yaxes(title_text=escape_markup(subject.metric), col=1)
     styled(figure, 60 + 260 * rows, margin={"t": 20, "r": 30, "b": 60, "l": 80}, showlegend=False)
     caption = f"{subject.which}; the star is the winner."
     more = f" The {len(keys)} most important of {len(there)} hyperparameters." if len(there) > len(keys) else ""
-    return Drawn(figure, caption + more + sampled(len(drawn), len(subject.scored)) + (FAR_OUT if heights else ""))
+    return Drawn(figure, caption + more + sampled(drawn, subject.scored) + far)
 
 
 def _add(
@@ -58,13 +55,5 @@ def _add(
         names = [str(rank) for rank in ranks.values()]
         figure.update_xaxes(type="category", categoryorder="array", categoryarray=names, row=row, col=column)
         values = [str(ranks[isinstance(value, bool), value]) for value in values]
-    figure.add_scatter(
-        x=values,
-        y=[trial.score for trial in trials],
-        customdata=[trial.number for trial in trials],
-        mode="markers",
-        marker=look,
-        hovertemplate="%{y} at %{x}<extra>trial %{customdata}</extra>",
-        row=row,
-        col=column,
-    )
+    scores, hover = [trial.score for trial in trials], "%{y} at %{x}<extra>trial %{customdata}</extra>"
+    add_trials(figure, trials, values, scores, hover, marker=look, row=row, col=column)

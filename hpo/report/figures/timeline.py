@@ -1,41 +1,92 @@
-"""The timeline of each worker's tasks."""
+"""The timelines of a search, one bar per task: a row per worker as it ran, a row per lane as it was planned."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
-from hpo.engine.trials.trial import Outcome
+from hpo.engine.trials.trial import Trial
 from hpo.report.analysis.stretches import worker_spans
-from hpo.report.figures.canvas.bars import Bar, draw_bars, kind_of, rows_of
-from hpo.report.figures.canvas.clock import Clock
-from hpo.report.figures.canvas.drawn import Drawn
-from hpo.report.figures.canvas.look import time_unit
+from hpo.report.figures.axes import TimeAxis, time_unit
+from hpo.report.figures.look import FAILED, LEGEND, OTHER, STOPPED, WINNER, Drawn, new_figure, styled
 from hpo.report.part import Absent
-from hpo.report.sections.cost import describe_cost
+from hpo.report.sections.cost import describe_cost, predict_seconds
 from hpo.report.subject import Subject
 from hpo.report.words import count_text
 
+_MOST = 3_000
+_KINDS = {"complete": OTHER, "winner": WINNER, "stopped early": STOPPED, "failed": FAILED}
+
+
+@dataclass(frozen=True)
+class _Bar:
+    """One task, or several of one kind in one row, from 0, that a picture cannot distinguish; in any unit of time."""
+
+    row: int
+    kind: str
+    start: float
+    end: float
+    text: str
+    count: int = 1
+
 
 def draw_timeline(subject: Subject) -> Drawn | Absent:
-    """Draw one lane per worker with one bar per task."""
+    """Draw one row per worker with one bar per task."""
     outcomes = [outcome for _, _, outcome in subject.outcomes]
     if not outcomes:
         return Absent("no task was run by a worker")
-    clock = Clock.of(outcomes, subject.stretches)
-    lanes = _lanes(outcomes)
+    axis = TimeAxis.of(outcomes, subject.stretches)
+    # A resumed study has new processes, which would make a staircase if workers did not share rows.
+    workers = sorted(worker_spans(outcomes).items(), key=lambda item: (item[1], item[0]))
+    rows = dict(zip([worker for worker, _ in workers], _free_rows(span for _, span in workers), strict=True))
     bars = [
-        Bar(
-            lanes[outcome.worker],
-            kind_of(subject, trial, outcome),
-            clock.at(outcome.started),
-            clock.at(outcome.started) + outcome.seconds,
-            f"trial {trial.number}, {subject.layout.name(index)}",
-        )
-        for trial, index, outcome in subject.outcomes
+        _bar(subject, trial, index, rows[ran.worker], axis.at(ran.started), axis.at(ran.started) + ran.seconds)
+        for trial, index, ran in subject.outcomes
     ]
     unit, name = time_unit(max(bar.end for bar in bars))
-    figure, close = draw_bars(bars, "worker", f"{name} since the start", unit)
-    clock.mark(figure, unit)
-    replaced = " Workers that never ran at the same time share a lane." if len(lanes) > 1 + max(lanes.values()) else ""
-    return Drawn(figure, f"{count_text(len(bars), 'task*')}. {_idle_text(subject)}{close}{replaced}{clock.note}")
+    figure, joined = _draw_bars(bars, "worker", f"{name} since the start", unit)
+    paused = axis.mark_pauses(figure, unit)
+    shared = " Workers that never ran at the same time share a lane." if len(rows) > 1 + max(rows.values()) else ""
+    return Drawn(figure, f"{count_text(len(bars), 'task*')}. {_idle_text(subject)}{joined}{shared}{paused}")
+
+
+def draw_planned_timeline(subject: Subject) -> Drawn | Absent:
+    """Draw one row per lane with one bar per task, over units of cost on the study's clock."""
+    if subject.lanes is None:
+        return Absent("the search did not go by a clock")
+    if not subject.clock:
+        return Absent("no task has ended on the clock")
+    trials = {trial.number: trial for trial in subject.trials}
+    spans = sorted(subject.clock.items(), key=lambda item: (item[1][0], item[0]))
+    rows = _free_rows(span for _, span in spans)
+    bars = [_bar(subject, trials[k.trial], k.task, row, *span) for (k, span), row in zip(spans, rows, strict=True)]
+    figure, joined = _draw_bars(bars, "lane", "cost since the start")
+    fit = predict_seconds(subject.trials)
+    says = ""
+    if fit is not None:
+        says = f" Seconds per trial follow from cost within a factor of {fit['factor']:.2f} for two trials in three"
+        says += "." if fit["correlation"] is None else f" (correlation of the logarithms {fit['correlation']:.2f})."
+    return Drawn(figure, f"{count_text(len(bars), 'task*')} on {count_text(subject.lanes, 'lane*')}.{says}{joined}")
+
+
+def _bar(subject: Subject, trial: Trial, task: int, row: int, start: float, end: float) -> _Bar:
+    if trial.outcomes[task].error:
+        kind = "failed"
+    elif subject.is_winner(trial):
+        kind = "winner"
+    else:
+        kind = "stopped early" if trial.state == "stopped" else "complete"
+    return _Bar(row, kind, start, end, f"trial {trial.number}, {subject.layout.name(task)}")
+
+
+def _free_rows(spans: Iterable[tuple[float, float]]) -> list[int]:
+    """Return for each span, in the order of their starts, the first row that is free by then."""
+    ends: list[float] = []
+    rows = []
+    for start, end in spans:
+        row = next((place for place, busy in enumerate(ends) if busy <= start), len(ends))
+        ends[row : row + 1] = [end]
+        rows.append(row)
+    return rows
 
 
 def _idle_text(subject: Subject) -> str:
@@ -48,11 +99,53 @@ def _idle_text(subject: Subject) -> str:
     return "" if share is None else f"Idle share of the workers ({number}), {when}: {share:.1%}."
 
 
-def _lanes(outcomes: Sequence[Outcome]) -> Mapping[int, int]:
-    """Return the lane of each worker: one that is free from its first task to its last.
+def _draw_bars(bars: Sequence[_Bar], row: str, axis: str, unit: float = 1.0) -> tuple[Any, str]:
+    """Return a figure of at most 3,000 bars with the idle share of each row, and a sentence on bars that were joined.
 
-    A resumed study has new processes, which would make a staircase if workers did not share lanes.
+    `row` says what a row is, `axis` what time is; times are divided by `unit`.
     """
-    ordered = sorted(worker_spans(outcomes).items(), key=lambda item: (item[1], item[0]))
-    rows = rows_of([span for _, span in ordered])
-    return {worker: row for (worker, _), row in zip(ordered, rows, strict=True)}
+    end = max(bar.end for bar in bars)
+    gap, joined = 0.0, bars
+    while len(joined) > _MOST:
+        # A gap of less than 1/2000 of the picture is not visible on a screen.
+        gap = 2 * gap or end / 2_000
+        joined = _joined(bars, gap)
+    figure = new_figure()
+    for kind in _KINDS:
+        _add(figure, kind, [bar for bar in joined if bar.kind == kind], unit)
+    busy = [0.0] * (1 + max(bar.row for bar in bars))
+    for bar in bars:
+        busy[bar.row] += bar.end - bar.start
+    shares = [max(0.0, 1 - seconds / end) if end else 0.0 for seconds in busy]
+    styled(figure, min(900, 150 + 30 * len(shares)), barmode="overlay", bargap=0.2, legend=LEGEND)
+    figure.update_xaxes(title_text=axis, range=[0, 1.01 * end / unit or 1])
+    ticks = [f"{row} {place}, idle {share:.0%}" for place, share in enumerate(shares, start=1)]
+    figure.update_yaxes(tickvals=list(range(len(ticks))), ticktext=ticks, autorange="reversed", automargin=True)
+    return figure, f" Tasks less than {gap:.2g} apart are one bar." if len(joined) < len(bars) else ""
+
+
+def _joined(bars: Sequence[_Bar], gap: float) -> list[_Bar]:
+    """Return the bars with those of one row and kind as one that are no further apart."""
+    joined: dict[tuple[int, str], list[_Bar]] = {}
+    for bar in bars:
+        row = joined.setdefault((bar.row, bar.kind), [])
+        if row and bar.start - row[-1].end <= gap:
+            text = f"{row[-1].text.partition(' to ')[0]} to {bar.text}"
+            row[-1] = replace(row[-1], end=max(row[-1].end, bar.end), text=text, count=row[-1].count + 1)
+        else:
+            row.append(bar)
+    return [bar for row in joined.values() for bar in row]
+
+
+def _add(figure: Any, kind: str, bars: Sequence[_Bar], unit: float) -> None:
+    if bars:
+        figure.add_bar(
+            orientation="h",
+            base=[bar.start / unit for bar in bars],
+            x=[(bar.end - bar.start) / unit for bar in bars],
+            y=[bar.row for bar in bars],
+            customdata=[f"{bar.text} ({bar.count} tasks)" if bar.count > 1 else bar.text for bar in bars],
+            hovertemplate="%{customdata}: from %{base:.4g} for %{x:.4g}<extra>" + kind + "</extra>",
+            marker={"color": _KINDS[kind], "line": {"width": 0.5, "color": "white"}},
+            name=kind,
+        )

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from hpo.report.figures.canvas.content import figure_content
-from hpo.report.figures.canvas.look import PALETTE
+from hpo.report.figures.look import PALETTE, figure_content
 from hpo.report.part import part, reason_missing
 from hpo.report.words import HASH, is_list, plain_text
 

@@ -13,8 +13,7 @@ from typing import Any
 from plotly.graph_objects import Figure
 from plotly.io import renderers
 
-from hpo.report.figures.canvas.content import figure_content
-from hpo.report.figures.canvas.look import GREY
+from hpo.report.figures.look import GREY, figure_content
 from hpo.report.pages.html import render
 
 _WIDTH, _DOTS = 900, 100  # pixels, and pixels per inch

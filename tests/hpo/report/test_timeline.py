@@ -9,7 +9,7 @@ import pytest
 from hpo.engine.record.record import Stretch
 from hpo.engine.trials.trial import Outcome, TaskLayout
 from hpo.report.analysis.stretches import stretch_runs
-from hpo.report.figures.canvas.clock import Clock
+from hpo.report.figures.axes import TimeAxis
 from hpo.report.figures.timeline import draw_timeline
 from hpo.report.sections.cost import describe_cost
 from hpo.study.opening import read_study
@@ -110,13 +110,12 @@ def test_a_search_notes_when_it_goes_on_and_the_report_counts_no_pause(tmp_path)
     assert "on 1 worker(s)" in (folder / "report.md").read_text()
 
 
-def test_the_clock_stands_still_while_nobody_runs_the_search():
+def test_the_axis_of_time_leaves_out_when_nobody_ran_the_search():
     def ran(*starts):
         return [Outcome(started=start, seconds=60.0, worker=1) for start in starts]
 
-    clock = Clock.of(ran(1000.0, 1060.0, 90_000.0))
-    assert clock.pauses == ((1120.0, 90_000.0),)
-    assert [clock.at(time) for time in (1000.0, 1090.0, 1120.0, 90_000.0, 90_060.0)] == [0, 90, 120, 120, 180]
-    assert "1 pause" in clock.note
-    assert Clock.of(ran(1000.0, 1100.0)).pauses == ()
-    assert Clock.of([]).at(5.0) == 5.0
+    axis = TimeAxis.of(ran(1000.0, 1060.0, 90_000.0))
+    assert axis.pauses == ((1120.0, 90_000.0),)
+    assert [axis.at(time) for time in (1000.0, 1090.0, 1120.0, 90_000.0, 90_060.0)] == [0, 90, 120, 120, 180]
+    assert TimeAxis.of(ran(1000.0, 1100.0)).pauses == ()
+    assert TimeAxis.of([]).at(5.0) == 5.0

@@ -1,0 +1,142 @@
+"""The axes of figures: of a hyperparameter, of scores without outliers, and of a search's time without its pauses."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from hpo.engine.record.record import Stretch
+from hpo.engine.space.dimensions import Dimension, Range
+from hpo.engine.trials.trial import Outcome
+from hpo.report.analysis.optuna_study import fence, texts
+from hpo.report.analysis.stretches import stretch_runs
+from hpo.report.words import count_text, escape_markup
+
+_LONGEST_NAME, _MOST_POWERS = 30, 4
+
+# A pause between two stretches is removed from the time axis, and another if it is longer than both of these: a study
+# that was resumed the next day would otherwise be two strips at the ends of an empty picture.
+_SHARE = 0.1  # of the time in which something ran
+_SECONDS = 60.0
+_MOST_MARKS = 50
+
+
+def axis_of(dimension: Dimension, room: int, values: Sequence[float] = (), has_names: bool = False) -> dict[str, Any]:
+    """Return title and ticks of an axis, as plotly takes them.
+
+    Args:
+        dimension: the dimension: numbers of a range are shown unchanged, others as ranks or names.
+        room: how many characters fit on the axis.
+        values: the values of a range that are drawn; none = its ends.
+        has_names: whether to show a finite dimension by names, as categories. Plotly reads a number as the name of a
+            category first, and only then as a rank.
+    """
+    title = {"title_text": escape_markup(short(dimension.key, _LONGEST_NAME)), "tickangle": 0}
+    if not isinstance(dimension, Range):
+        ticks = few_ticks(texts(dimension), room)
+        names = [escape_markup(text) for text in texts(dimension)]
+        return title | ticks | ({"tickvals": [names[rank] for rank in ticks["tickvals"]]} if has_names else {})
+    if not dimension.log:
+        return title
+    ticks = log_ticks(values or (dimension.low, dimension.high), _MOST_POWERS)
+    return title | ticks | {"title_text": f"{title['title_text']} (log)"}
+
+
+def short(text: str, most: int) -> str:
+    """Return a text of at most so many characters; of a longer one the end, which distinguishes names."""
+    return text if len(text) <= most else f"…{text[len(text) - most + 1 :]}"
+
+
+def few_ticks(texts: Sequence[str], room: int) -> dict[str, Any]:
+    """Return the ticks of an axis of ranks: of their texts as many, evenly spaced, as fit into `room` characters."""
+    names = [escape_markup(short(text, room // 2)) for text in texts]
+    every = 1
+    # Two characters between neighbours.
+    while every < len(names) and sum(len(name) + 2 for name in names[::every]) > room:
+        every += 1
+    return {"tickvals": list(range(len(names)))[::every], "ticktext": names[::every], "tickangle": 0}
+
+
+def log_ticks(values: Sequence[float], most: int = 8) -> dict[str, Any]:
+    """Return the ticks of a logarithmic axis over these values, written out: 20, 50, 100 rather than 2, 5, 100.
+
+    At most `most` powers of ten if there are enough in the range; else 1, 2 and 5 times each.
+    """
+    low, high = math.log10(min(values)), math.log10(max(values))
+    decades = range(math.floor(low), math.ceil(high) + 1)
+    every = math.ceil(len(decades) / most)
+    factors = (1,) if high - low > 2.5 else (1, 2, 5)
+    ticks = [float(f"{factor}e{decade}") for decade in decades[::every] for factor in factors]
+    return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}
+
+
+def whole_ticks(most: float) -> int | None:
+    """Return the distance of ticks on an axis of whole numbers; None if plotly's own ticks have no fractions."""
+    return 1 if most < 10 else None
+
+
+def leave_out_far(figure: Any, values: Sequence[float], always: Sequence[float] = ()) -> str:
+    """End the axis of heights where values lie far out, but show `always`; return a sentence on it, or nothing."""
+    low, high = fence(values)
+    if (low, high) == (min(values), max(values)):
+        return ""
+    low, high = min([low, *always]), max([high, *always])
+    margin = 0.05 * (high - low) or 0.05 * abs(high) or 0.05
+    figure.update_yaxes(range=[low - margin, high + margin])
+    return " Values far out lie beyond the picture: double-click to see all."
+
+
+def clipped(values: Sequence[float], name: str) -> str:
+    """Return a sentence on values that are drawn at the fence instead of beyond it; empty if there are none."""
+    low, high = fence(values)
+    number = sum(not low <= value <= high for value in values)
+    return f" {count_text(number, name)} outside of {low:.4g} to {high:.4g} drawn at its nearer end." if number else ""
+
+
+def time_unit(seconds: float) -> tuple[float, str]:
+    """Return the most readable unit for a duration: its seconds, and its name."""
+    units = ((3600.0, "hours"), (60.0, "minutes"))
+    return next(((size, name) for size, name in units if seconds >= 2 * size), (1.0, "seconds"))
+
+
+@dataclass(frozen=True)
+class TimeAxis:
+    """The seconds since the first task of a search began, without the pauses in which it did not run.
+
+    Attributes:
+        start: in seconds since the epoch.
+        pauses: start and end of each, in the same seconds, in order.
+    """
+
+    start: float
+    pauses: tuple[tuple[float, float], ...]
+
+    @classmethod
+    def of(cls, outcomes: Sequence[Outcome], stretches: Sequence[Stretch] = ()) -> Self:
+        """Return the axis of these tasks, which the search ran in these stretches."""
+        resumed = {ran.started for ran in stretch_runs(outcomes, stretches)[1:]}
+        gaps: list[tuple[float, float]] = []
+        ordered = sorted(outcomes, key=lambda o: o.started)
+        start = ordered[0].started if ordered else 0.0
+        end, running = start, 0.0
+        for outcome in ordered:
+            if outcome.started > end:
+                gaps.append((end, outcome.started))
+            running += max(0.0, outcome.started + outcome.seconds - max(end, outcome.started))
+            end = max(end, outcome.started + outcome.seconds)
+        longest = max(_SECONDS, _SHARE * running)
+        return cls(start, tuple(g for g in gaps if g[1] in resumed or g[1] - g[0] > longest))
+
+    def at(self, time: float) -> float:
+        """Return the place of a time since the epoch."""
+        return time - self.start - sum(min(time, end) - begin for begin, end in self.pauses if time > begin)
+
+    def mark_pauses(self, figure: Any, unit: float, **place: Any) -> str:
+        """Draw a dotted line for each pause, at most fifty; return a sentence on what was left out, or nothing."""
+        for begin, _ in self.pauses[:_MOST_MARKS]:
+            figure.add_vline(x=self.at(begin) / unit, line_dash="dot", line_color="#888", line_width=1, **place)
+        if not self.pauses:
+            return ""
+        seconds = sum(end - begin for begin, end in self.pauses)
+        length = f"{seconds / 3600:.1f} hours" if seconds >= 360 else f"{seconds:.0f} s"
+        return f" {count_text(len(self.pauses), 'pause*')} in which nothing ran ({length}, dotted) left out."

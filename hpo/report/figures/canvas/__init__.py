@@ -1,1 +1,0 @@
-"""What every figure is drawn on: axes, colours, the time of a search, a sample of many trials."""

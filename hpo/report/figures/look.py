@@ -1,0 +1,154 @@
+"""What a figure of a report is, and its look: colours, layout, numbers, and which of many trials are drawn."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from hpo.engine.trials.trial import Direction, Trial
+
+Item = TypeVar("Item")
+
+# Okabe & Ito 2008, "Color Universal Design": distinguishable with any kind of colour vision. Their pale yellow is left
+# out, since it is hardly visible as a line on white. By their names in the page's style.
+PALETTE = {
+    "blue": "#0072B2",
+    "orange": "#D55E00",
+    "green": "#009E73",
+    "purple": "#CC79A7",
+    "yellow": "#E69F00",
+    "sky": "#56B4E9",
+    "black": "#000000",
+    "grey": "#9AA0A6",
+}
+GREY = PALETTE["grey"]
+# What a colour means, in every figure of a report. All of them can be seen on white and on black.
+WINNER, GOOD, OTHER, STOPPED, FAILED = (PALETTE[name] for name in ("orange", "blue", "grey", "yellow", "purple"))
+STAR = {"color": WINNER, "size": 12, "symbol": "star"}
+LEGEND = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}  # a row above the figure
+
+_DIGITS = 5  # significant digits of a number in a figure; more are not visible and double the page's size
+_BEST = 0.2  # of the trials that are drawn
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A plotly figure with its caption: what it shows, and what was left out of it."""
+
+    figure: Any
+    caption: str
+
+
+def new_figure(num_columns: int = 1, titles: Sequence[str] = ()) -> Any:
+    """Return an empty figure of panels in a row."""
+    from plotly.subplots import make_subplots
+
+    return make_subplots(
+        1, num_columns, shared_yaxes=True, horizontal_spacing=0.06, subplot_titles=list(titles) or None
+    )
+
+
+def styled(figure: Any, height: int = 420, **layout: Any) -> Any:
+    """Return the figure with the common look."""
+    figure.update_layout(
+        template="plotly_white",
+        title=None,
+        width=None,
+        height=height,
+        margin={"t": 40, "r": 30, "b": 60, "l": 80},
+        font={"family": "system-ui, sans-serif", "size": 13, "color": "#222"},
+        hoverlabel={"namelength": -1},
+    )
+    return figure.update_layout(**layout)
+
+
+def pale(colour: str, opacity: float = 0.15) -> str:
+    """Return the colour with this opacity."""
+    red, green, blue = bytes.fromhex(colour[1:])
+    return f"rgba({red}, {green}, {blue}, {opacity})"
+
+
+def shade(share: float) -> str:
+    """Return the colour of a score, from 0, the worst, to 1, the best: full ones are good, on white and on black."""
+    return pale(GOOD, 0.1 + 0.9 * share)
+
+
+def scale_of(direction: Direction) -> list[tuple[float, str]]:
+    """Return the colours of scores from the lowest to the highest."""
+    ends = (0.0, 1.0) if direction == "maximize" else (1.0, 0.0)
+    return list(zip((0.0, 1.0), map(shade, ends), strict=True))
+
+
+def add_band(figure: Any, places: Sequence[float], low: Sequence[float], high: Sequence[float], **look: Any) -> None:
+    """Draw a band between two curves, without a line of its own; `look` as of a plotly scatter."""
+    for end, fill in ((high, None), (low, "tonexty")):
+        # The second end is filled up to the first.
+        figure.add_scatter(x=places, y=end, fill=fill, mode="lines", hoverinfo="skip", showlegend=False, **look)
+
+
+def add_trials(
+    figure: Any, trials: Sequence[Trial], x: Sequence[Any], y: Sequence[Any], hover: str, **look: Any
+) -> None:
+    """Draw a mark per trial; `hover` may name its number as %{customdata}."""
+    numbers = [trial.number for trial in trials]
+    figure.add_scatter(x=x, y=y, customdata=numbers, hovertemplate=hover, **{"mode": "markers", **look})
+
+
+def best_and_even(trials: Sequence[Trial], most: int) -> list[Trial]:
+    """Return at most `most` of the trials, in their order: a fifth of these are the best, the others evenly spaced.
+
+    The sample is not random, so equal studies have equal figures.
+    """
+    if len(trials) <= most:
+        return list(trials)
+    best = {t.number for t in sorted(trials, key=lambda t: (t.loss, t.number))[: round(_BEST * most)]}
+    even = {t.number for t in evenly([t for t in trials if t.number not in best], most - len(best))}
+    return [t for t in trials if t.number in best | even]
+
+
+def evenly(items: Sequence[Item], most: int) -> list[Item]:
+    """Return at most `most` evenly spaced items, including the first and the last."""
+    if len(items) <= most:
+        return list(items)
+    return [items[round(place * (len(items) - 1) / (most - 1))] for place in range(most)]
+
+
+def sampled(drawn: Sequence[Trial], there: Sequence[Trial]) -> str:
+    """Return a sentence on the trials that were left out; empty if there are none."""
+    if len(drawn) == len(there):
+        return ""
+    best = round(_BEST * len(drawn))
+    return f" {len(drawn):,} of {len(there):,} are drawn: the best {best:,} and an even sample of the others."
+
+
+def figure_content(figure: Any) -> dict[str, Any]:
+    """Return data and layout of a plotly figure as JSON data for a page."""
+    return {
+        "data": [_plain(trace.to_plotly_json()) for trace in figure.data],
+        "layout": _plain(figure.layout.to_plotly_json()),
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Return part of a figure as JSON types, with the numbers of lists rounded to visible precision."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        digits = _digits([item for item in value if type(item) is float and math.isfinite(item)])
+        return [float(f"{item:.{digits}g}") if _is_number(item) else _plain(item) for item in value]
+    # A single number may be a range's end or a size, and rounding it saves nothing.
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) is float and math.isfinite(value)
+
+
+def _digits(values: Sequence[float]) -> int:
+    """Return how many significant digits distinguish the values: more if they differ little."""
+    if not values:
+        return _DIGITS
+    size, span = max(map(abs, values)), max(values) - min(values)
+    return min(17, _DIGITS + max(0, math.ceil(math.log10(size / span)))) if span else 17
