@@ -58,7 +58,7 @@ def send(name: str, overrides: Sequence[str] = ()) -> Sent:
 def export_study(study: str, url: str, name: str | None = None) -> tuple[str, int, int]:
     """Copy a study; return its name there, and the numbers of trials copied and left out."""
     from hpo.config.keys import flatten
-    from hpo.engine.record.recovery import read_record
+    from hpo.engine.record.storage import read_record
     from hpo.engine.space.reader import space_from_dict
     from hpo.engine.trials.trial import TaskLayout
     from hpo.integrations.exchange.optuna_storage import export_study as copy_study

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hpo.config.sealing import open_sealed, values_of
 from hpo.config.study_config import StudyConfig
 from hpo.engine.loop import seconds_spent
-from hpo.engine.record.guard import DamagedRecordError, backup_path
+from hpo.engine.record.own_file import DamagedRecordError, backup_path
 from hpo.engine.record.record import Record
 from hpo.engine.space.space import Space
 from hpo.engine.trials.trial import TaskLayout
@@ -66,7 +66,7 @@ def read_study(study: Study) -> Record:
     Raises:
         StudyError: the record is missing or damaged, or the data, where they were read, differ from those at its start.
     """
-    from hpo.engine.record.recovery import read_record
+    from hpo.engine.record.storage import read_record
 
     try:
         record = read_record(_stored(study))
@@ -147,7 +147,7 @@ def _continue(study: Study, frozen: StudyConfig) -> Record:
     """Return the record of an existing study, on its original or an allowed basis."""
     if not study.allow_changes:
         refuse_other_config(frozen, study.config, study.reference)
-    from hpo.engine.record.recovery import continue_record
+    from hpo.engine.record.storage import continue_record
 
     record = continue_record(_stored(study))
     before, now = _refuse_other_basis(study, frozen, record)

@@ -13,8 +13,7 @@ import pytest
 from hpo.engine.record.address import sqlite_url
 from hpo.engine.record.optuna_tables import Tables
 from hpo.engine.record.record import Ended, Given, Record, memory_record
-from hpo.engine.record.recovery import continue_record, read_record
-from hpo.engine.record.storage import Stored, create_record
+from hpo.engine.record.storage import Stored, continue_record, create_record, read_record
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.trials.trial import Outcome, Proposal, TaskLayout
 from hpo.study.notes import FinalModel, Notes
@@ -26,7 +25,7 @@ LAYOUT = TaskLayout(folds=2)
 READER = """
 import json, sys
 from tests.contracts.test_record_stores import described, stored
-from hpo.engine.record.recovery import read_record
+from hpo.engine.record.storage import read_record
 from pathlib import Path
 print(json.dumps(described(read_record(stored(Path(sys.argv[1]))))))
 """

@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from hpo.engine.record.guard import DamagedRecordError, backup_path, mark_path
+from hpo.engine.record.own_file import DamagedRecordError, backup_path, mark_path
 from hpo.errors import StudyError
 from hpo.study.opening import read_study
 from tests.studies import prepared, run_toy, shipped, toy_config

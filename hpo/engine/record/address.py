@@ -1,5 +1,6 @@
 """Opens an Optuna storage by its address."""
 
+import functools
 import sqlite3
 from collections.abc import Mapping
 from contextlib import closing, suppress
@@ -12,7 +13,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
 from hpo.config.sealing import hide_secrets
-from hpo.engine.record.guard import connect, is_frozen
+from hpo.engine.record.own_file import connect, is_frozen
 from hpo.errors import StudyError, first_line
 
 # The one placeholder that Optuna fills into an address.
@@ -58,31 +59,22 @@ def refuse_unusable(url: str, values: Mapping[str, str] = {}) -> None:
 def open_storage(url: str, where: str, hint: str = "") -> RDBStorage:
     """Open an Optuna storage; a file of SQLite that does not exist is created.
 
-    Args:
-        url: its address, such as `sqlite:///file.db`.
-        where: the source of the address, at the start of the error's line: `--optuna`.
-        hint: what to do, at the end of the error's line.
-
-    Raises:
-        StudyError: it cannot be opened.
+    The line of the StudyError, where it cannot be opened, begins with `where`, the source of the address, such as
+    `--optuna`, and ends with `hint`.
     """
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     path = sqlite_path(url)
     # Optuna takes braces for placeholders, also in a folder's name.
     address = url.replace("{", "{{").replace("}", "}}").replace(f"{{{_MARK}}}", _MARK)
-    options = {"connect_args": {"factory": _FrozenConnection}} if path is not None and is_frozen(path) else None
+    options: dict[str, Any] = {}
+    if path is not None and is_frozen(path):
+        # SQLAlchemy's connections go from thread to thread.
+        options["creator"] = functools.partial(connect, path, check_same_thread=False)
     try:
         return RDBStorage(address, options, skip_compatibility_check=path is not None and _is_of_this_optuna(path))
     except Exception as error:
         # SQLAlchemy, its drivers and Optuna each raise their own kinds; all mean that it cannot be opened.
         raise StudyError(hide_secrets(f"{where}: cannot open {url}: {first_line(error)}{hint}", {})) from error
-
-
-class _FrozenConnection(sqlite3.Connection):
-    """A connection to a file that cannot be written, or in a folder where no log can be created."""
-
-    def __init__(self, path: str, **options: Any) -> None:
-        super().__init__(f"{Path(path).absolute().as_uri()}?immutable=1", **options, uri=True)
 
 
 def _is_of_this_optuna(path: Path) -> bool:

@@ -15,10 +15,9 @@ from typing import Any, Self
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, distribution_to_json
 from optuna.trial import TrialState
-from sqlalchemy import Engine, MetaData, Table, bindparam, case, delete, func, insert, literal, select, update
+from sqlalchemy import Engine, MetaData, Table, bindparam, case, delete, insert, literal, select, update
 from sqlalchemy.exc import InvalidRequestError
 
-from hpo.engine.record.record import ROUND
 from hpo.engine.space.space import Point
 
 _COLUMNS = {
@@ -42,15 +41,13 @@ class Tables:
         self._distributions = distributions
         self._json = {key: distribution_to_json(kind) for key, kind in distributions.items()}
         # Built once: to build a statement takes longer than to run it.
-        trials, attributes = self._trials, self._attributes
+        trials = self._trials
         is_before = (trials.c.study_id == study_id) & (trials.c.trial_id < bindparam("before"))
         self._last = select(trials.c.number).where(is_before).order_by(trials.c.trial_id.desc()).limit(1)
         # SQLite has but one writer.
         is_locked = engine.dialect.name != "sqlite"
         study = select(self._studies.c.study_id).where(self._studies.c.study_id == study_id)
         self._lock = study.with_for_update() if is_locked else None
-        is_ours = (attributes.c.trial_id == trials.c.trial_id) & (attributes.c.key == ROUND)
-        self._ours = select(trials.c.trial_id).join(attributes, is_ours).where(trials.c.study_id == study_id)
         self._drop_values = delete(self._values).where(self._values.c.trial_id == bindparam("trial_id"))
         self._free = 0
 
@@ -65,21 +62,6 @@ class Tables:
         if any(not columns <= set(known.tables[name].columns.keys()) for name, columns in _COLUMNS.items()):
             return None
         return cls(engine, known.tables, study_id, distributions)
-
-    def id_of(self, number: int) -> int:
-        """Return Optuna's id of a trial of ours, by its number there.
-
-        Earlier versions wrote numbers that another program's trials had already.
-        """
-        with self._engine.connect() as connection:
-            return int(connection.execute(self._ours.where(self._trials.c.number == number)).scalar_one())
-
-    def count(self) -> int:
-        """Return the number of our trials and their user attributes."""
-        attributes = self._attributes.c.trial_id.in_(self._ours)
-        counts = select(func.count() + func.count(self._attributes.c.trial_id.distinct())).where(attributes)
-        with self._engine.connect() as connection:
-            return int(connection.execute(counts).scalar_one())
 
     def open(self, point: Point, attributes: Mapping[str, Any]) -> int:
         """Write a RUNNING trial with its parameters and user attributes; return its id in Optuna."""

@@ -16,12 +16,12 @@ from optuna.distributions import BaseDistribution
 from optuna.exceptions import OptunaError
 from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
-from sqlalchemy.exc import IntegrityError, NoResultFound
+from sqlalchemy.exc import IntegrityError
 
-from hpo.engine.record.guard import DamagedRecordError, Guard, Mark
 from hpo.engine.record.notes import LAST
 from hpo.engine.record.optuna_tables import Tables
 from hpo.engine.record.optuna_trials import STATE_NAMES, STATES, distribution, point_of
+from hpo.engine.record.own_file import DamagedRecordError, Guard, Mark
 from hpo.engine.record.record import ROUND, Rows
 from hpo.engine.space.dimensions import to_stored
 from hpo.engine.space.space import Point, Space
@@ -56,10 +56,9 @@ class OptunaRows(Rows):
         self._calls = Tables.reflected(storage.engine, study_id, self._distributions) or _PublicCalls(
             storage, study_id, self._distributions
         )
-        # Optuna's ids of the trials opened here; ids of others are looked up.
+        # Optuna's ids of our trials; as of the last reading, how many rows those had, and the trials of other programs.
         self._ids: dict[int, int] = {}
-        # As of the last reading: numbers in Optuna by ours, and the trials of other programs.
-        self._in_optuna: Mapping[int, int] = {}
+        self._num_rows = 0
         self._others: Sequence[FrozenTrial] = ()
         # Optuna's numbers of the trials that were told, and of the queued ones that were returned.
         self._told: set[int] = set()
@@ -75,12 +74,12 @@ class OptunaRows(Rows):
     def add(self, number: int, attributes: Mapping[str, Any]) -> None:
         """Write further user attributes of a trial."""
         with self._writing(len(attributes)):
-            self._calls.add(self._id(number), attributes)
+            self._calls.add(self._ids[number], attributes)
 
     def close(self, number: int, state: State, score: float | None, attributes: Mapping[str, Any]) -> None:
         """Write the last user attributes of a trial, its score and final state."""
         with self._writing(len(attributes)):
-            is_told = self._calls.close(self._id(number), STATES[state], score, attributes)
+            is_told = self._calls.close(self._ids[number], STATES[state], score, attributes)
         if is_told:
             _log.warning("record: another program told a result of trial %d; its own has replaced it", number)
 
@@ -95,7 +94,9 @@ class OptunaRows(Rows):
         missing = next((number for number in range(len(own)) if number not in own), None)
         if missing is not None:
             raise DamagedRecordError(f"{self.address} is short: trial {missing} of {max(own) + 1} is missing")
-        self._in_optuna = {number: trial.number for number, trial in own.items()}
+        # By their ids: earlier versions wrote numbers that another program's trials had already.
+        self._ids = {number: trial._trial_id for number, trial in own.items()}
+        self._num_rows = sum(1 + len(trial.user_attrs) for trial in trials if ROUND in trial.user_attrs)
         self._others = [
             trial
             for trial in trials
@@ -146,9 +147,9 @@ class OptunaRows(Rows):
         return self._notes.get(key)
 
     def mark(self) -> Mark:
-        """Return the study's progress as the storage has it now: its trials, and the attributes of both."""
+        """Return the study's progress: its trials as they were last read, and the attributes of both."""
         notes = self._read_notes()
-        return Mark(notes.get(LAST, ""), self._calls.count() + len(notes))
+        return Mark(notes.get(LAST, ""), self._num_rows + len(notes))
 
     def dispose(self) -> None:
         """Close the connection."""
@@ -167,17 +168,12 @@ class OptunaRows(Rows):
         with self._changes_named():
             return dict(self._storage.get_study_user_attrs(self._study_id))
 
-    def _id(self, number: int) -> int:
-        if number not in self._ids:
-            self._ids[number] = self._calls.id_of(self._in_optuna[number])
-        return self._ids[number]
-
     @contextmanager
     def _changes_named(self) -> Iterator[None]:
         """Name what another program has done to the study while this one has it open."""
         try:
             yield
-        except (KeyError, OptunaError, IntegrityError, NoResultFound) as error:
+        except (KeyError, OptunaError, IntegrityError) as error:
             raise StudyError(
                 f"record: another program has changed or deleted the study in {self.address} ({first_line(error)}); "
                 f"`hpo resume` goes on with what is sound"
@@ -219,15 +215,6 @@ class _PublicCalls:
         self._storage = storage
         self._study_id = study_id
         self._distributions = distributions
-
-    def id_of(self, number: int) -> int:
-        """Return Optuna's id of a trial, by its number there."""
-        return self._storage.get_trial_id_from_study_id_trial_number(self._study_id, number)
-
-    def count(self) -> int:
-        """Return the number of our trials and their user attributes."""
-        trials = self._storage.get_all_trials(self._study_id, deepcopy=False)
-        return sum(1 + len(trial.user_attrs) for trial in trials_of_ours(trials).values())
 
     def open(self, point: Point, attributes: Mapping[str, Any]) -> int:
         """Write a RUNNING trial; return its id in Optuna."""

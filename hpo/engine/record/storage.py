@@ -1,9 +1,10 @@
-"""Creates, finds and opens the Optuna storage that holds a record: the study's own file, or one given by address."""
+"""Creates, reads and continues a record in an Optuna storage: the study's own file, or one given by address."""
 
+import logging
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +15,20 @@ from sqlalchemy import event
 
 from hpo.config.sealing import hide_secrets
 from hpo.engine.record.address import open_storage, refuse_unusable, sqlite_path, sqlite_url
-from hpo.engine.record.guard import (
+from hpo.engine.record.notes import FIRST, LAST
+from hpo.engine.record.optuna_tables import rename_study
+from hpo.engine.record.own_file import (
     DamagedRecordError,
     Guard,
     Mark,
     backup_path,
+    copy_of_backup,
     mark_path,
     may_be_written,
+    read_mark,
     refuse_damaged_file,
+    replace_database,
 )
-from hpo.engine.record.notes import FIRST, LAST
-from hpo.engine.record.optuna_tables import rename_study
 from hpo.engine.record.record import Record
 from hpo.engine.record.rows import OptunaRows
 from hpo.engine.space.space import Space
@@ -32,17 +36,15 @@ from hpo.engine.trials.trial import Direction, TaskLayout
 from hpo.errors import StudyError, first_line
 from hpo.machine import machine_faults
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True)
 class Stored:
     """Where the record of a study is, and what must be known to read it.
 
-    Attributes:
-        url: the storage's address.
-        name: the study's name.
-        space, metric, direction, layout: the study's.
-        is_own: whether the storage holds this study only: such a file is marked and backed up. A shared one is not,
-            since a mark or a backup for one study would be wrong for the others.
+    A storage that `is_own` holds this study only: such a file is marked and backed up. A shared one is not, since a
+    mark or a backup for one study would be wrong for the others.
     """
 
     url: str
@@ -59,6 +61,10 @@ class Stored:
         return sqlite_path(self.url) if self.is_own else None
 
 
+# The rows of a record that can be read, and the record.
+_Opened = tuple[OptunaRows, Record]
+
+
 def create_record(study: Stored) -> Record:
     """Create an empty record for a new study; StudyError where the storage holds that name, or cannot be opened."""
     storage, name = _open_with_write_ahead(study.url), study.name
@@ -72,45 +78,115 @@ def create_record(study: Stored) -> Record:
     if (path := study.own_file) is not None:
         for left_over in (mark_path(path), backup_path(path)):
             left_over.unlink(missing_ok=True)
-        guard(rows, path, study, Mark("", 0))
+        _guard(rows, study, path, Mark("", 0))
     return Record(rows, study.metric, study.direction, study.layout)
 
 
-def open_record(study: Stored) -> Record:
-    """Open the record of an existing study; StudyError where it is not in the storage, or damaged."""
-    rows = open_rows(study.url, study.name, study.space)
-    record = read_rows(rows, study)
+def read_record(study: Stored) -> Record:
+    """Open the record of an existing study for reading; a search may be writing it.
+
+    Raises:
+        StudyError: there is no such study in the storage, or its record is not whole.
+    """
+    # Before the rows, since a search may write more of them: a record is never behind its mark.
+    mark = read_mark(study.own_file) if study.own_file else None
+    rows, record = _open(study)
+    _refuse_behind(rows, mark)
     rows.tell_others()
     return record
 
 
+def continue_record(study: Stored) -> Record:
+    """Open the record of an existing study to continue it; the caller holds the study's lock.
+
+    One that is damaged, missing or an older copy is replaced by its backup, which only a study's own file has. What
+    that lacks is trained again, to the same results.
+
+    Raises:
+        StudyError: there is no such study in the storage, or it is damaged and there is no sound backup.
+    """
+    path = study.own_file
+    if path is None:
+        return read_record(study)
+    mark, opened = read_mark(path), None
+    try:
+        opened = _open(study)
+        _refuse_behind(opened[0], mark)
+    except DamagedRecordError as error:
+        opened = _recover(study, path, mark, opened, str(error))
+    rows, record = opened
+    _guard(rows, study, path, rows.mark())
+    rows.tell_others()
+    return record
+
+
+def _recover(study: Stored, path: Path, mark: Mark | None, opened: _Opened | None, reason: str) -> _Opened:
+    """Return the record with more rows of the backup and the opened one; raise where there is neither."""
+    backup, why, copy = None, "", copy_of_backup(path)
+    if copy is not None:
+        try:
+            backup = _open(replace(study, url=sqlite_url(copy)))
+            _refuse_another(backup[0], mark)
+        except StudyError as error:
+            backup, why = None, f" ({str(error).replace(str(copy), backup_path(path).name)})"
+    if backup is None and opened is None:
+        raise StudyError(
+            f"record: {reason}, and there is no sound backup of it{why}; restore a good copy, or start again with "
+            f"another study.name"
+        )
+    if opened is not None and (backup is None or backup[0].mark().rows <= opened[0].mark().rows):
+        _log.warning("record: %s, and so is its backup; what is missing is trained again", reason)
+        return opened
+    for each in filter(None, (backup, opened)):
+        each[1].close()
+    assert copy is not None
+    aside = replace_database(path, copy)
+    kept = f", which is kept as {aside.name}" if aside.exists() else ""
+    _log.warning("record: %s%s; its backup has replaced it, and what that lacks is trained again", reason, kept)
+    return _open(study)
+
+
 def open_rows(url: str, name: str, space: Space) -> OptunaRows:
-    """Open the rows of an existing study without reading them; raises as `open_record` does."""
+    """Open the rows of an existing study without reading them; StudyError where it is not in the storage."""
     storage, study_id = _find(url, name)
     return OptunaRows(storage, study_id, space)
 
 
-def read_rows(rows: OptunaRows, study: Stored) -> Record:
+def _open(study: Stored) -> _Opened:
+    rows = open_rows(study.url, study.name, study.space)
+    return rows, _read(rows, study)
+
+
+def _read(rows: OptunaRows, study: Stored) -> Record:
     """Return the record that these rows hold; DamagedRecordError where they are not those that were written."""
     with damage_named(rows):
         return Record(rows, study.metric, study.direction, study.layout)
 
 
-def guard(rows: OptunaRows, path: Path, study: Stored, mark: Mark) -> None:
+def _guard(rows: OptunaRows, study: Stored, path: Path, mark: Mark) -> None:
     """Let a guard watch the rows of a study's own file."""
 
     def refuse_damaged(mark: Mark) -> None:
-        with damage_named(rows):
-            refuse_short(rows, path, mark)
-        read_rows(rows, study)
+        _read(rows, study)
+        _refuse_behind(rows, mark)
 
     rows.guard = Guard(path, mark, refuse_damaged)
 
 
-def refuse_short(rows: OptunaRows, path: Path, mark: Mark) -> None:
-    """Raise DamagedRecordError where the rows are fewer than the mark says."""
-    if (number := rows.mark().rows) < mark.rows:
-        raise DamagedRecordError(f"{path} is an older copy, or has lost rows: it holds {number} of {mark.rows}")
+def _refuse_another(rows: OptunaRows, mark: Mark | None) -> None:
+    if mark is not None and mark.study_id != rows.mark().study_id:
+        path = Path(rows.address)
+        raise StudyError(
+            f"record: {path} is the record of another study of that name; restore this study's own, or remove it: "
+            f"then {backup_path(path)} replaces it"
+        )
+
+
+def _refuse_behind(rows: OptunaRows, mark: Mark | None) -> None:
+    """Raise DamagedRecordError where the rows, as they were read, are fewer than the mark says."""
+    _refuse_another(rows, mark)
+    if mark is not None and (number := rows.mark().rows) < mark.rows:
+        raise DamagedRecordError(f"{rows.address} is an older copy, or has lost rows: it holds {number} of {mark.rows}")
 
 
 @contextmanager

@@ -8,8 +8,7 @@ from optuna.trial import TrialState, create_trial
 
 from hpo.engine.record.address import sqlite_url
 from hpo.engine.record.notes import FIRST, LAST
-from hpo.engine.record.recovery import continue_record
-from hpo.engine.record.storage import Stored, copy_record, create_record, open_record
+from hpo.engine.record.storage import Stored, continue_record, copy_record, create_record, read_record
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.trials.trial import Outcome, Proposal, TaskLayout
 from hpo.errors import StudyError
@@ -34,7 +33,7 @@ def make(folder, num_folds=1, name="s"):
 
 
 def reopened(folder, num_folds=1, name="s"):
-    return open_record(stored(sqlite_url(folder / "study.db"), name, num_folds))
+    return read_record(stored(sqlite_url(folder / "study.db"), name, num_folds))
 
 
 def test_optuna_reads_our_rows_as_it_reads_its_own(tmp_path):
@@ -145,7 +144,7 @@ def test_a_study_that_was_never_made_whole_gives_its_name_back_and_no_other_does
 def test_an_address_with_options_is_opened_again(tmp_path):
     url = f"{sqlite_url(tmp_path / 'team.db')}?timeout=5"
     create_record(stored(url)).close()
-    open_record(stored(url)).close()
+    read_record(stored(url)).close()
     assert [path.name for path in tmp_path.iterdir()] == ["team.db"]
 
 

@@ -9,10 +9,9 @@ import pytest
 from optuna.trial import TrialState, create_trial
 
 from hpo.engine.record.address import sqlite_url
-from hpo.engine.record.guard import DamagedRecordError, backup_path
 from hpo.engine.record.optuna_tables import Tables
-from hpo.engine.record.recovery import continue_record, read_record
-from hpo.engine.record.storage import Stored, create_record
+from hpo.engine.record.own_file import DamagedRecordError, backup_path
+from hpo.engine.record.storage import Stored, continue_record, create_record, read_record
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.trials.trial import Outcome, Proposal, TaskLayout
 from hpo.errors import StudyError
@@ -190,7 +189,7 @@ def test_a_record_that_has_lost_a_trial_replaces_no_backup(study, tmp_path, capl
         "DELETE FROM trial_params WHERE trial_id = 2",
     )
     before.close()
-    assert "study.db is an older copy, or has lost rows: it holds 8 of 12); the search continues, and" in caplog.text
+    assert "study.db is short: trial 1 of 3 is missing); the search continues, and" in caplog.text
     assert backup_path(tmp_path / "study.db").read_bytes() == sound
     with pytest.raises(DamagedRecordError, match=r"study\.db is short: trial 1 of 3 is missing"):
         read_record(study)

@@ -1,4 +1,4 @@
-"""Guards a record in a SQLite file: SQLite's own check, a mark of its progress, a backup during the search."""
+"""A study's own file of SQLite: SQLite's check of it, the mark of its progress beside it, and its backup."""
 
 import logging
 import os
@@ -35,16 +35,11 @@ class Mark:
 
 
 class Guard:
-    """Keeps a SQLite record's mark and backup; notified of every write, which usually takes microseconds.
+    """Keeps a record's mark and backup; notified of every write, which usually takes microseconds.
 
     The mark is written after the row, so a record may be ahead of its mark but not behind: one that is behind is an
-    older copy. SQLite makes the backup, a whole database in one file, during the search; it replaces the previous one
-    only when it is complete and sound, and when the record holds what was written to it.
-
-    Args:
-        path: the database.
-        mark: as read from the record; it is written with the first row.
-        refuse_damaged: raises StudyError where the record cannot be read, or holds less than a mark says.
+    older copy. A backup replaces the previous one only when it is complete and sound, and when `refuse_damaged` raises
+    no StudyError: the record can be read, and holds what the mark says.
     """
 
     def __init__(self, path: Path, mark: Mark, refuse_damaged: Callable[[Mark], None]) -> None:
@@ -55,26 +50,28 @@ class Guard:
         self._file = os.open(mark_path(path), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
         self._next_backup = time.monotonic() + _SECONDS_BETWEEN
         self._has_warned = False
-        self._write_mark()
+        self.written(0)
 
     def written(self, rows: int, study_id: str | None = None) -> None:
         """Count new rows, and keep the study's id when it is first known."""
         self._mark = Mark(study_id or self._mark.study_id, self._mark.rows + rows)
         self._written += rows
-        self._write_mark()
+        # In place and of constant length: 2 microseconds, where replacing the file would take 100.
+        with suppress(OSError):
+            os.pwrite(self._file, f"{self._mark.study_id:<32} {self._mark.rows:>12}\n".encode(), 0)
         if time.monotonic() > self._next_backup:
-            self.back_up()
+            self._back_up()
 
     def end(self) -> None:
         """Make a last backup if something was written since the previous one."""
         if self._file < 0:
             return
         if self._written:
-            self.back_up()
+            self._back_up()
         os.close(self._file)
         self._file = -1
 
-    def back_up(self) -> None:
+    def _back_up(self) -> None:
         """Copy the database; without room for it, or where it lacks something, warn once and continue."""
         began = time.monotonic()
         try:
@@ -89,14 +86,9 @@ class Guard:
         now = time.monotonic()
         self._next_backup = now + max(_SECONDS_BETWEEN, _TIMES_ITS_DURATION * (now - began))
 
-    def _write_mark(self) -> None:
-        # In place and of constant length: 2 microseconds, where replacing the file would take 100.
-        with suppress(OSError):
-            os.pwrite(self._file, f"{self._mark.study_id:<32} {self._mark.rows:>12}\n".encode(), 0)
-
 
 def read_mark(path: Path) -> Mark | None:
-    """Return the mark of the database at this path; None where it is missing or unreadable."""
+    """Return the mark of a database; None where it is missing or unreadable."""
     try:
         if not mark_path(path).is_file():
             return None
@@ -125,10 +117,9 @@ def refuse_damaged_file(path: Path) -> None:
             (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
             (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
             orphan = connection.execute("PRAGMA foreign_key_check").fetchone()
+    except sqlite3.OperationalError:
+        raise  # Locked or not openable: that does not say that the content is damaged.
     except sqlite3.DatabaseError as error:
-        if isinstance(error, sqlite3.OperationalError):
-            # Locked or not openable: that does not say that the content is damaged.
-            raise
         raise DamagedRecordError(f"{path} is damaged: {error}") from error
     if verdict != "ok":
         raise DamagedRecordError(f"{path} is damaged: {' '.join(verdict.split())[:200]}")
@@ -136,18 +127,6 @@ def refuse_damaged_file(path: Path) -> None:
         raise DamagedRecordError(f"{path} is empty")
     if orphan is not None:
         raise DamagedRecordError(f"{path} is damaged: its table {orphan[0]} refers to missing {orphan[2]}")
-
-
-def put_in_place(path: Path, candidate: Path) -> Path:
-    """Replace a database by a sound one; return the name under which the old one is kept, if it existed."""
-    number = 1
-    while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
-        number += 1
-    for suffix in COMPANIONS:
-        with suppress(FileNotFoundError):
-            path.with_name(path.name + suffix).rename(aside.with_name(aside.name + suffix))
-    candidate.rename(path)
-    return aside
 
 
 def copy_of_backup(path: Path) -> Path | None:
@@ -161,15 +140,25 @@ def copy_of_backup(path: Path) -> Path | None:
     return copy
 
 
+def replace_database(path: Path, other: Path) -> Path:
+    """Replace a database by another one; return the name under which the old one is kept, if it existed."""
+    number = 1
+    while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
+        number += 1
+    for suffix in COMPANIONS:
+        with suppress(FileNotFoundError):
+            path.with_name(path.name + suffix).rename(aside.with_name(aside.name + suffix))
+    other.rename(path)
+    return aside
+
+
 def _copy(path: Path, target: Path) -> None:
     aside = target.with_name(f".{target.name}")
     aside.unlink(missing_ok=True)
     try:
         with closing(connect(path)) as source, closing(sqlite3.connect(aside)) as copy:
             source.backup(copy)
-            (verdict,) = copy.execute("PRAGMA quick_check(1)").fetchone()
-        if verdict != "ok":
-            raise sqlite3.DatabaseError(f"the database is unsound: {verdict}")
+        refuse_damaged_file(aside)
         with aside.open("rb") as file:
             os.fsync(file.fileno())
         aside.replace(target)
@@ -177,10 +166,10 @@ def _copy(path: Path, target: Path) -> None:
         aside.unlink(missing_ok=True)
 
 
-def connect(path: Path, timeout_seconds: float = 60.0) -> sqlite3.Connection:
+def connect(path: Path, timeout_seconds: float = 60.0, check_same_thread: bool = True) -> sqlite3.Connection:
     """Connect to an existing database; SQLite would create a missing one."""
-    mode = "immutable=1" if is_frozen(path) else "mode=rw"
-    return sqlite3.connect(f"file:{quote(str(path.absolute()))}?{mode}", uri=True, timeout=timeout_seconds)
+    url = f"file:{quote(str(path.absolute()))}?{'immutable=1' if is_frozen(path) else 'mode=rw'}"
+    return sqlite3.connect(url, timeout_seconds, check_same_thread=check_same_thread, uri=True)
 
 
 def may_be_written(path: Path) -> bool:
