@@ -6,7 +6,6 @@ import json
 import locale
 import os
 import select
-import shlex
 import subprocess
 import tempfile
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -18,19 +17,7 @@ import psutil
 
 from hpo.config.keys import at, flatten, path_of
 from hpo.errors import ConfigError
-from hpo.objectives.command_line import (
-    base_of,
-    fill,
-    filled,
-    flags_of,
-    names_of,
-    needed,
-    placeholders,
-    refuse_bad,
-    refuse_unread,
-    takes_all,
-    write_copy,
-)
+from hpo.objectives.command_line import COPY, CommandLine, fill, placeholders
 
 # Of a stranger's study they are shown, and run only after a yes: see `Objective.code_keys`.
 CODE_KEYS = ("command.line", "command.config")
@@ -44,19 +31,31 @@ _MOST_IN_PIPE = 1 << 20  # bytes that the system lets a pipe hold
 
 def check(config: Mapping[str, Any]) -> None:
     """Refuse a command, or its file, that cannot be read, and values that neither has a place for: ConfigError."""
-    refuse_bad(config)
+    command = CommandLine(config)
+    names = command.names
+    for key in command.flags:
+        if not isinstance(value := at(command.flat, key, True), bool):
+            raise ConfigError(f"{key}: must be true or false for {{flag:{key}}} in command.line, given {value!r}")
+    if command.file is None:
+        return
+    if not {*names} & {*COPY}:
+        raise ConfigError(
+            f"command.config: has no effect, given {command.file!r}: command.line has no {{config}}, which becomes the "
+            f"path of the trial's own copy; write it there, such as --config {{config}}"
+        )
+    command.refuse_unread(command.values)
 
 
 def code_files(config: Mapping[str, Any]) -> list[str]:
     """Return the scripts, programs and configurations that the command names; no program from elsewhere."""
-    words = [word for word in shlex.split(config["command"]["line"]) if not placeholders(word)]
+    command = CommandLine(config)
+    words = [fill(word, {}) for word in command.words if not placeholders(word)]
     # An option may have its value behind a sign: `--config=small.yaml`.
-    named = {part for word in words for part in (fill(word, {}), fill(word, {}).partition("=")[2]) if part}
-    program = shlex.split(config["command"]["line"])[0]
-    if Path(program).is_absolute() and not Path(program).is_relative_to(Path.cwd()):
-        named.discard(program)
-    base = config["command"].get("config")
-    read = {base} if isinstance(base, str) and Path(base).is_file() else set()
+    named = {part for word in words for part in (word, word.partition("=")[2]) if part}
+    program = Path(command.words[0])
+    if program.is_absolute() and not program.is_relative_to(Path.cwd()):
+        named.discard(command.words[0])
+    read = {command.file} if command.file and Path(command.file).is_file() else set()
     return sorted(read | {name for name in named if _is_script(Path(name))})
 
 
@@ -65,9 +64,10 @@ def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
 
     With `{args}` in it any key may be searched. The values in its file are tried first.
     """
-    names = needed(config)
-    space = {} if base_of(config) is None else {"first": "default"}
-    return {"space": space, "keys": None if takes_all(config) else names, "needs": names}
+    command = CommandLine(config)
+    space, given = ({}, ()) if command.file is None else ({"first": "default"}, COPY)
+    names = [name for name in command.names if not name.startswith("task.") and name not in given]
+    return {"space": space, "keys": None if command.takes_all() else names, "needs": names}
 
 
 def describe_defaults(config: Mapping[str, Any], searched: Sequence[str]) -> dict[str, Any]:
@@ -76,23 +76,23 @@ def describe_defaults(config: Mapping[str, Any], searched: Sequence[str]) -> dic
     Raises:
         ConfigError: neither the file nor the line has one of the keys, or a placeholder of the line stands for nothing.
     """
-    base, flat = base_of(config), flatten(config)
-    missing = {*names_of(config)} - {*flat, *searched}
+    command = CommandLine(config)
+    missing = {*command.names} - {*command.flat, *searched}
     if "args" in missing:
         raise ConfigError("command.line: {args} must be a word of its own; it becomes --key=value for each value")
-    if base is None and "config" in missing:
+    if command.file is None and "config" in missing:
         raise ConfigError(
             "command.config: is missing: {config} in command.line becomes the path of each trial's own copy of a file "
             "in YAML or JSON; give command.config=FILE"
         )
-    refuse_unread(config, base, searched, "space.")
-    if base is None and not takes_all(config, searched):
+    command.refuse_unread(searched, "space.")
+    if command.file is None and not command.takes_all(searched):
         return {}
-    own = flatten(base or {})
-    unsaid = [key for key in searched if at(flat, key, {}) == {}]
-    values = {key: at(own, key) for key in unsaid if path_of(base or {}, key)}
+    own = flatten(command.base)
+    unsaid = [key for key in searched if at(command.flat, key, {}) == {}]
+    values = {key: at(own, key) for key in unsaid if path_of(command.base, key)}
     # A flag is usually off where it is not given.
-    values |= {key: False for key in flags_of(config) if key in unsaid and key not in values}
+    values |= {key: False for key in command.flags if key in unsaid and key not in values}
     return {**values, "command.searched": list(searched)}
 
 
@@ -110,7 +110,8 @@ def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[st
     """
     last: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+", errors="replace") as errors:
-        words = filled(task, write_copy(task["config"], Path(folder)))
+        command = CommandLine(task["config"])
+        words = command.filled(task, command.write_copy(Path(folder)))
         try:
             # It stays in this worker's process group, which ends as a whole.
             process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)

@@ -1,19 +1,17 @@
 """A study without training: scores and costs are looked up in a table of measured configurations."""
 
 import functools
-import gzip
 import json
 import math
-import zlib
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from hpo.config.keys import flatten
 from hpo.config.study_config import explain
-from hpo.objectives.table_rows import Row, Table, read_table
+from hpo.objectives.table_rows import Row, Table, TableConfig, read_table
 
 # A proposal's amount is a number of places on the learning curve; continuing needs no state.
 CONTINUES = True
@@ -21,23 +19,6 @@ CONTINUES = True
 # Seconds of a training (or a place on its learning curve) where the table has no cost.
 _UNIT = 1.0
 _LEAST = 1e-6
-
-
-class TableConfig(BaseModel):
-    """The content of conf/data/table.yaml, where each value is explained."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    name: str
-    path: str
-    metric: str | list[str]
-    metric_name: str | None = None
-    cost: str | None
-    where: dict[str, Any]
-    columns: list[str] | None
-    absent: str
-    curves: str | None
-    curve: str | None
 
 
 _WANTED = {"path": "a table in CSV or Parquet", "metric": "the column of the score, or several as folds"}
@@ -49,12 +30,7 @@ def check(config: Mapping[str, Any]) -> None:
 
 
 def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the table defines of the search.
-
-    `space` (ordered numbers as `values`, texts as `choices`), `points` (the existing ones, where no others may be
-    proposed, else None), `folds` (the number of score columns), `files` (path, sha256 and bytes), `notes` (lines for
-    people) and `amounts_need` (learning curves, where there are none).
-    """
+    """Return what the table defines of the search; see `SearchDescription`."""
     table = _table(config)
     space = {
         column: {"values" if all(_is_number(v) for v in values) else "choices": list(values)}
@@ -182,36 +158,9 @@ def _table(config: Mapping[str, Any]) -> Table:
 def _read(data: str, _changed: int) -> Table:
     """Read a table once per process, and again when the file has changed."""
     try:
-        config = TableConfig.model_validate_json(data)
+        return read_table(TableConfig.model_validate_json(data))
     except ValidationError as error:
         raise ValueError(explain(error, "data.")) from error
-    table = read_table(Path(config.path), config.metric, config.cost, config.where, config.columns, config.absent)
-    if (config.curves is None) != (config.curve is None):
-        raise ValueError("data.curves, data.curve: go together: the file of learning curves, and its field")
-    if config.curves is not None and config.curve is not None:
-        table = table.with_curves(Path(config.curves), _read_curves(Path(config.curves)), config.curve)
-    return table
-
-
-def _read_curves(path: Path) -> Sequence[Mapping[str, Any]]:
-    if not path.is_file():
-        raise ValueError(f"data.curves: there is no file {path}; give JSON lines")
-    try:
-        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        texts = content.decode().splitlines()
-    except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise ValueError(f"data.curves: {path} is not JSON lines in UTF-8: {error}; correct the file") from error
-    lines = []
-    for number, line in enumerate(texts, start=1):
-        try:
-            values = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            reason = str(error)[:100]
-            raise ValueError(f"data.curves: {path}:{number}: is not JSON: {reason}; correct it") from error
-        if not isinstance(values, dict):
-            raise ValueError(f"data.curves: {path}:{number}: must be an object, given {line.strip()[:50]!r}")
-        lines.append(values)
-    return lines
 
 
 def _is_number(value: Any) -> bool:

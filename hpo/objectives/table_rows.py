@@ -5,6 +5,7 @@ import fnmatch
 import gzip
 import hashlib
 import io
+import json
 import math
 import zlib
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict
 
 from hpo.errors import nearest
 
@@ -24,6 +26,23 @@ ABSENT = ("fail", "nearest", "exclude", "refuse")
 _ROUNDED = 1e-9
 
 Key = tuple[Any, ...]
+
+
+class TableConfig(BaseModel):
+    """The content of conf/data/table.yaml, where each value is explained."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    name: str
+    path: str
+    metric: str | list[str]
+    metric_name: str | None = None
+    cost: str | None
+    where: dict[str, Any]
+    columns: list[str] | None
+    absent: str
+    curves: str | None
+    curve: str | None
 
 
 @dataclass(frozen=True)
@@ -97,52 +116,22 @@ class Table:
         """The places of each row's values, shape (rows, hyperparameters)."""
         return np.array([[places[v] for places, v in zip(self._places, key, strict=True)] for key in self.rows])
 
-    def with_curves(self, path: Path, curves: Sequence[Mapping[str, Any]], field: str) -> "Table":
-        """Return the rows that have a learning curve in a file, joined by all fields that a curve shares with them."""
-        if not curves or any(field not in line for line in curves):
-            known = ", ".join(curves[0]) if curves else "no curves"
-            raise ValueError(f"data.curve: '{field}' is not in every line of data.curves, which have {known}")
-        shared = [name for name in curves[0] if name in next(iter(self.rows.values())).others]
-        try:
-            by_row = {tuple(line[name] for name in shared): tuple(float(v) for v in line[field]) for line in curves}
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(
-                f"data.curves: every line must have {', '.join(shared) or 'a column of the table'}, and a list of "
-                f"numbers as '{field}'; one does not ({type(error).__name__}: {error})"
-            ) from error
-        joined = {
-            key: replace(row, curve=by_row[place])
-            for key, row in self.rows.items()
-            if (place := tuple(row.others[name] for name in shared)) in by_row
-        }
-        if not joined or not shared:
-            raise ValueError(
-                f"data.curves: no line fits a row of the table; joined by {', '.join(shared) or 'nothing'}"
-            )
-        return replace(self, rows=joined, num_folds=1, files=(*self.files, _file(path)))
 
-
-def read_table(
-    path: Path,
-    metric: str | Sequence[str],
-    cost: str | None,
-    where: Mapping[str, Any],
-    columns: Sequence[str] | None,
-    absent: str,
-) -> Table:
-    """Read a table of measured configurations; ValueError names the setting or the line of the file.
+def read_table(config: TableConfig) -> Table:
+    """Read a table of measured configurations, with its learning curves; ValueError names the setting or the line.
 
     Hyperparameters are, unless `columns` names them, the columns before the first requested result, without those
     of `where`, those with a single value, and columns of whole numbers that only count the rows.
     """
-    frame = _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
+    path, cost, where, absent = Path(config.path), config.cost, config.where, config.absent
+    frame = _read_frame(path)
     names = [str(name) for name in frame.columns]
-    patterns = [metric] if isinstance(metric, str) else list(metric)
-    scores = [name for pattern in patterns for name in _matching(pattern, names, "data.metric")]
+    patterns = [config.metric] if isinstance(config.metric, str) else config.metric
+    matching = [[pattern] if pattern in names else fnmatch.filter(names, pattern) or [pattern] for pattern in patterns]
+    scores = [name for each in matching for name in each]
     results = [*scores, *([cost] if cost else [])]
-    for name in (*results, *where, *(columns or ())):
-        if name not in names:
-            setting = "cost" if name == cost else "where" if name in where else "columns"
+    for setting, given in (("metric", scores), ("cost", results), ("where", where), ("columns", config.columns or ())):
+        if (name := next((name for name in given if name not in names), None)) is not None:
             raise ValueError(
                 f"data.{setting}: the table has no column '{name}'{nearest(name, names)}; it has {', '.join(names)}"
             )
@@ -153,7 +142,7 @@ def read_table(
         if frame.empty:
             raise ValueError(f"data.where: no row of the table has {name}={value!r}")
     records: list[dict[str, Any]] = [{str(k): v for k, v in row.items()} for row in frame.to_dict("records")]
-    chosen = list(columns) if columns else _hyperparameters(names, results, records, where)
+    chosen = config.columns or _hyperparameters(names, results, records, where)
     if not chosen:
         raise ValueError("data.columns: the table has no column that could be a hyperparameter; name them")
     rows = _rows(records, chosen, scores, cost, path)
@@ -162,18 +151,72 @@ def read_table(
     if missing and absent == "refuse":
         raise ValueError(f"data.absent: {missing} combinations are missing; allow them (fail, nearest, exclude)")
     left_out = tuple(name for name in names if name not in (*chosen, *results, *where))
-    return Table(values, rows, len(scores), absent, left_out, (_file(path),))
+    table = Table(values, rows, len(scores), absent, left_out, (_file(path),))
+    if (config.curves is None) != (config.curve is None):
+        raise ValueError("data.curves, data.curve: go together: the file of learning curves, and its field")
+    return table if config.curves is None or config.curve is None else _joined(table, Path(config.curves), config.curve)
+
+
+def _joined(table: Table, path: Path, field: str) -> Table:
+    """Return the rows that have a learning curve in a file, joined by all fields that a curve shares with them."""
+    curves = _read_curves(path)
+    if not curves or any(field not in line for line in curves):
+        known = ", ".join(curves[0]) if curves else "no curves"
+        raise ValueError(f"data.curve: '{field}' is not in every line of data.curves, which have {known}")
+    shared = [name for name in curves[0] if name in next(iter(table.rows.values())).others]
+    try:
+        by_row = {tuple(line[name] for name in shared): tuple(float(v) for v in line[field]) for line in curves}
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"data.curves: every line must have {', '.join(shared) or 'a column of the table'}, and a list of "
+            f"numbers as '{field}'; one does not ({type(error).__name__}: {error})"
+        ) from error
+    joined = {
+        key: replace(row, curve=by_row[place])
+        for key, row in table.rows.items()
+        if (place := tuple(row.others[name] for name in shared)) in by_row
+    }
+    if not joined or not shared:
+        raise ValueError(f"data.curves: no line fits a row of the table; joined by {', '.join(shared) or 'nothing'}")
+    return replace(table, rows=joined, num_folds=1, files=(*table.files, _file(path)))
+
+
+def _read_curves(path: Path) -> Sequence[Mapping[str, Any]]:
+    if not path.is_file():
+        raise ValueError(f"data.curves: there is no file {path}; give JSON lines")
+    try:
+        texts = _content(path).decode().splitlines()
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise ValueError(f"data.curves: {path} is not JSON lines in UTF-8: {error}; correct the file") from error
+    lines = []
+    for number, line in enumerate(texts, start=1):
+        try:
+            values = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            reason = str(error)[:100]
+            raise ValueError(f"data.curves: {path}:{number}: is not JSON: {reason}; correct it") from error
+        if not isinstance(values, dict):
+            raise ValueError(f"data.curves: {path}:{number}: must be an object, given {line.strip()[:50]!r}")
+        lines.append(values)
+    return lines
+
+
+def _content(path: Path) -> bytes:
+    return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
 
 
 def _file(path: Path) -> Mapping[str, Any]:
     return {"path": str(path), "sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "bytes": path.stat().st_size}
 
 
-def _read_csv(path: Path) -> Any:
+def _read_frame(path: Path) -> Any:
     import pandas as pd  # A second to load: only where a table is read.
 
+    is_parquet = path.suffix == ".parquet"
     try:
-        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        if is_parquet:
+            return pd.read_parquet(path)
+        content = _content(path)
         if b"\0" in content:
             raise ValueError("it has a NUL character; UTF-16 must be saved as UTF-8 first")
         # The first row that is not blank, as pandas takes it, which renames what is there twice.
@@ -184,29 +227,10 @@ def _read_csv(path: Path) -> Any:
             raise ValueError(f"two columns are called '{twice}'; the columns are {', '.join(header)}")
         # "NA" and "None" are plain texts, and a row that is too long is an error, not an index.
         return pd.read_csv(io.BytesIO(content), keep_default_na=False, na_values=[""], index_col=False)
-    except (ValueError, OSError, EOFError, zlib.error, csv.Error, pd.errors.ParserWarning) as error:
+    except (ValueError, OSError, EOFError, ImportError, zlib.error, csv.Error, pd.errors.ParserWarning) as error:
         # pandas raises ValueErrors of its own; a bad gzip file raises one of the others.
-        reason = " ".join(str(error).split())
-        raise ValueError(f"data.path: {path} is not a table in CSV: {reason}; correct the file") from error
-
-
-def _read_parquet(path: Path) -> Any:
-    import pandas as pd
-
-    try:
-        return pd.read_parquet(path)
-    except (OSError, ValueError, ImportError) as error:
-        reason = " ".join(str(error).split())
-        raise ValueError(f"data.path: {path} is not a table in Parquet: {reason}; correct the file") from error
-
-
-def _matching(pattern: str, names: Sequence[str], setting: str) -> list[str]:
-    matching = [name for name in names if name == pattern] or fnmatch.filter(names, pattern)
-    if not matching:
-        raise ValueError(
-            f"{setting}: the table has no column '{pattern}'{nearest(pattern, names)}; it has {', '.join(names)}"
-        )
-    return matching
+        kind, reason = "Parquet" if is_parquet else "CSV", " ".join(str(error).split())
+        raise ValueError(f"data.path: {path} is not a table in {kind}: {reason}; correct the file") from error
 
 
 def _hyperparameters(
