@@ -154,7 +154,7 @@ def _find(study: str, trial: str, uri: str) -> Iterator[tuple["StudyFolder", str
 
     path = Path(study)
     if study.startswith("runs:/"):
-        from hpo.track.mlflow.contents import download_study
+        from hpo.track.mlflow.store import download_study
 
         with TemporaryDirectory(prefix="hpo-mlflow-") as scratch:
             number = download_study(study.removeprefix("runs:/"), uri, Path(scratch))

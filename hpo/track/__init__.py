@@ -30,15 +30,12 @@ def refuse_bad_uri(config: StudyConfig) -> None:
 
 
 def make_tracker(config: StudyConfig, layout: TaskLayout, folder: Path | None = None) -> MlflowTracker | None:
-    """Return the tracker that `track.name` names, started; None for `none`.
-
-    `layout` has the tasks of a trial. A lock in `folder`, the study's, allows one writing process at a time.
-    """
+    """Return the tracker of a study, started; None for `none`. A lock in its folder allows one writer at a time."""
     refuse_bad_uri(config)
     if config.track.name != "mlflow":
         return None
     lock_path = folder / "mlflow.lock" if folder else None
-    return MlflowTracker(tracking_uri(config), config.track.experiment, config.study.metric, layout, lock_path)
+    return MlflowTracker(tracking_uri(config), config, layout, lock_path)
 
 
 def tracking_uri(config: StudyConfig) -> str:

@@ -1,7 +1,4 @@
-"""A trial as messages for a tracker: plain data, built only from the record's values.
-
-A message is a dict: what to `do`, one of the methods of `hpo.track.mlflow.sink.MlflowSink`, and what that needs.
-"""
+"""A trial as messages for a tracker: what to `do`, one of the methods of `MlflowSink`, and what that needs."""
 
 import math
 import posixpath

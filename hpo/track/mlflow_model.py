@@ -25,15 +25,12 @@ class ServedModel:
         self._defaults = {name: option["default"] for name, option in options.items()}
 
     def predict(self, model_input: Any, params: Mapping[str, Any] | None = None) -> list[str]:
-        """Return one text per input.
+        """Return one text per input; ValueError, in one line, for an input or an option that cannot be used.
 
         Args:
             model_input: texts, as a list or as the first column of a table; for models that read numbers, one row of
                 numbers per input, as a list, an array or a table.
             params: options of the objective's `predict` that differ from their defaults.
-
-        Raises:
-            ValueError: an input or an option cannot be used; one line with the reason.
         """
         chosen = {k: v for k, v in (params or {}).items() if k in self._defaults and v != self._defaults[k]}
         assert self._objective.predict is not None

@@ -22,15 +22,10 @@ _POINT = 600
 def study_note(study: Study, history: History, winner: Trial | None, is_running: bool) -> str:
     """Return the note as Markdown, the most important first: trackers show only the first lines unfolded.
 
-    Addresses are placeholders, which the tracker fills in. `history` holds the finished trials so far; `is_running`
-    says whether the study still runs.
+    Addresses are placeholders, which the tracker fills in. `history` holds the finished trials so far.
     """
-    parts = (
-        _winner_lines(study, history, winner),
-        _what(study, history, is_running),
-        _best(study, history),
-        _again(study),
-    )
+    head = (_winner_lines(study, history, winner), _what(study, history, is_running))
+    parts = (*head, _best(study, history), _again(study))
     return "\n".join(line for part in parts for line in [*part, ""]).rstrip() + "\n"
 
 
@@ -103,14 +98,8 @@ def _best_row(trial: Trial, keys: Iterable[str], text: Callable[[float], str]) -
 
 def _again(study: Study) -> Iterator[str]:
     # MLflow has no space below a table.
-    yield "&nbsp;"
-    yield ""
-    yield "To reproduce the winner, from MLflow alone or where the study is:"
-    yield ""
-    yield "```"
-    yield f"hpo reproduce runs:/{RUN_ID}"
-    yield f"hpo reproduce {study.reference}"
-    yield "```"
+    yield from ("&nbsp;", "", "To reproduce the winner, from MLflow alone or where the study is:", "")
+    yield from ("```", f"hpo reproduce runs:/{RUN_ID}", f"hpo reproduce {study.reference}", "```")
 
 
 def _point(point: Point) -> str:

@@ -28,11 +28,7 @@ _CLOSE: messages.TrackerMessage = {"do": "close_study", "metrics": {}, "artifact
 
 
 def open_in_tracker(study: Study, record: Record, tracker: MlflowTracker) -> None:
-    """Open the parent run and send every trial that is already in the record.
-
-    The same study id always leads to the same run. The columns of the table of trials are the space's keys; what has a
-    chart is the metric's learning curve.
-    """
+    """Open the parent run, always the same one for a study's id, and send every trial that is in the record."""
     config, history = study.config, record.history()
     tracker.send({
         "do": "open_study",
@@ -171,10 +167,7 @@ def _model(study: Study, record: Record, winner: Trial, final: FinalModel) -> di
 
 
 def _best_so_far(verdict: Verdict) -> Iterator[tuple[int, float, float]]:
-    """Yield number, score and end of every trial of the search that is better than those before it, last the winner's.
-
-    What was trained to its end after the search belongs to the winner's score alone.
-    """
+    """Yield number, score and end of each trial of the search that is better than those before, last the winner's."""
     history, winner = [trial for trial in verdict.searched if trial.state != "running"], verdict.winner
     for trial in improvements(history):
         yield trial.number, score_of(trial), trial.ended or 0.0

@@ -35,7 +35,7 @@ def _tell(sent: "Sent") -> int:
     """Print what MLflow has; return 1 if that differs from the record."""
     from hpo.study.notes import Notes
     from hpo.track import tracking_uri
-    from hpo.track.mlflow.contents import read_contents
+    from hpo.track.mlflow.store import read_contents
 
     study, record, report = sent.study, sent.record, sent.report
     contents = read_contents(tracking_uri(study.config), Notes(record).study_id or "")

@@ -131,7 +131,7 @@ def allowed_hosts(host: str) -> list[str]:
 def _study_page(given: argparse.Namespace) -> tuple[str, str]:
     """Return the store that a study is tracked in, and its page there."""
     from hpo.track import tracking_uri
-    from hpo.track.mlflow.contents import find_page
+    from hpo.track.mlflow.store import find_page
 
     config, _, _, notes = _record(given.study)
     if given.uri is None and config.track.name == "none":

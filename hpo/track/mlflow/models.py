@@ -26,10 +26,9 @@ _TYPES = {"integer": DataType.long, "number": DataType.double}
 
 
 def register_champion(client: MlflowClient, experiment_id: str, parent: str, message: TrackerMessage) -> str:
-    """Register the model of a `register_model` message and give it the alias `champion`; return its version.
+    """Register the model of a `register_model` message, once, under a run of a study; return its version.
 
-    A model with the same files of the same trial is registered once: later calls find it by its digest. The alias is
-    also set once per version, so that a person may move it afterwards. `parent` is the id of the study's run.
+    A version gets the alias once, so that a person may move it afterwards.
     """
     digest = _digest(message)
     version = _known_version(client, message["name"], digest, parent)
@@ -94,7 +93,7 @@ def _save(folder: Path, model: LoggedModel, parent: str, message: TrackerMessage
         mlflow_model=Model(
             artifact_path=model.artifact_location, model_uuid=model.model_id, run_id=parent, model_id=model.model_id
         ),
-        # The reading class is in our package: no pickle, and no code with the weights.
+        # In our package: no pickle, and no code with the weights.
         loader_module="hpo.track.mlflow_model",
         data_path=str(data),
         signature=_signature(message["prediction"]),

@@ -1,7 +1,7 @@
 """The process that talks to MLflow: reads messages as JSON lines from its standard input until that ends.
 
-MLflow takes 10 to 20 ms of CPU per run and may hang with its server, so it does not run in the driver. When
-the driver dies, the input ends, and so does this process.
+MLflow takes 10 to 20 ms of CPU per run and may hang with its server. When the driver dies, the input ends, and so does
+this process.
 """
 
 import fcntl
@@ -38,10 +38,7 @@ _Arrived = queue.SimpleQueue[TrackerMessage | None]
 def main() -> int:
     """Send everything that arrives; return 0 when all was sent, 1 when MLflow could not be reached.
 
-    The first message has the settings: `uri` of the tracking store (which may hold a password, and so is not an
-    argument), `experiment` (created if missing), `artifact_root` (the folder for artifacts of a new experiment in
-    a store on this machine), `lock_path` (None, or a file that is locked while this process writes, so that a study
-    has one writer at a time) and `retry_seconds` (before a failed message is sent again).
+    The first message has the settings, since the address of the store may hold a password: the fields of `_Sender`.
     """
     os.environ.update(mlflow_environment())
     warnings.simplefilter("ignore")
@@ -59,7 +56,11 @@ def main() -> int:
 
 @dataclass
 class _Sender:
-    """Keeps messages until MLflow has received them."""
+    """Keeps messages until MLflow has received them.
+
+    `artifact_root` is the folder for artifacts of a new experiment in a store on this machine; the file at `lock_path`
+    is locked while this process writes, so that a study has one writer at a time.
+    """
 
     uri: str
     experiment: str

@@ -2,7 +2,7 @@
 
 import getpass
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mlflow import MlflowClient
@@ -10,6 +10,7 @@ from mlflow.entities import Run
 
 from hpo.engine.space.dimensions import as_value
 from hpo.track.messages import TrackerMessage
+from hpo.track.mlflow.store import all_runs
 
 # Maximum length of a parameter's and a tag's value in every store.
 MAX_VALUE = 5000
@@ -17,19 +18,15 @@ _ENDED = ("FINISHED", "FAILED", "KILLED")
 
 
 class StudyRuns:
-    """The parent run and the children of a study.
+    """The id of a study's parent run (empty before `open`), and those of its child runs by the numbers of their trials.
 
-    Attributes:
-        parent: id of the parent run; empty before `open`.
-        trials: id of the child run by the number of its trial.
-        closed: the numbers of the trials whose runs are complete.
-        stopped: the numbers of those that are shown as stopped early because others were continued.
+    `closed` are the numbers of the trials whose runs are complete; `stopped`, of those that are shown as stopped early.
     """
 
     def __init__(self, client: MlflowClient, experiment_id: str) -> None:
         self._client = client
         self._experiment_id = experiment_id
-        self._study_id = ""
+        self.study_id = ""
         self.parent = ""
         self.trials: dict[int, str] = {}
         self.closed: set[int] = set()
@@ -37,7 +34,7 @@ class StudyRuns:
 
     def open(self, message: TrackerMessage) -> Mapping[str, str]:
         """Find or create the study's parent run; return its parameters."""
-        self._study_id = message["study_id"]
+        self.study_id = message["study_id"]
         known = self._only(self._parents())
         if known is not None:
             self.parent = known.info.run_id
@@ -46,9 +43,8 @@ class StudyRuns:
                 # The old failure, after which the study now continues.
                 self._client.delete_tag(self.parent, "hpo.error")
             self.find_trials()
-            params: Mapping[str, str] = known.data.params
-            return params
-        self.parent = self._create(message, {"hpo.study_id": self._study_id, "hpo.kind": "study"})
+            return dict(known.data.params)
+        self.parent = self._create(message, {"hpo.study_id": self.study_id, "hpo.kind": "study"})
         return {}
 
     def open_trial(self, message: TrackerMessage) -> str:
@@ -93,8 +89,8 @@ class StudyRuns:
             if "hpo.stopped" in kept.data.tags:
                 self.stopped.add(number)
 
-    def _parents(self) -> list[Run]:
-        return self._search(f"tags.`hpo.study_id` = '{self._study_id}' and tags.`hpo.kind` = 'study'")
+    def _parents(self) -> Iterable[Run]:
+        return self._search(f"tags.`hpo.study_id` = '{self.study_id}' and tags.`hpo.kind` = 'study'")
 
     def _only(self, runs: Iterable[Run], ours: str | None = None) -> Run | None:
         """Return one run of several for the same trial or study, delete the others: ours, a closed one, the oldest."""
@@ -107,19 +103,8 @@ class StudyRuns:
             self._client.delete_run(run.info.run_id)
         return ranked[0] if ranked else None
 
-    def _search(self, condition: str) -> list[Run]:
-        return list(all_runs(self._client, self._experiment_id, condition))
-
-
-def all_runs(client: MlflowClient, experiment_id: str, condition: str) -> Iterator[Run]:
-    """Yield the runs of an experiment that fulfil a condition of MLflow's search."""
-    token = None
-    while True:
-        page = client.search_runs([experiment_id], condition, max_results=1000, page_token=token)
-        yield from page
-        token = page.token
-        if not token:
-            return
+    def _search(self, condition: str) -> Iterable[Run]:
+        return all_runs(self._client, self._experiment_id, condition)
 
 
 def texts(values: Mapping[str, Any]) -> dict[str, str]:

@@ -13,9 +13,8 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunT
 from hpo.engine.trials.trial import loss_sign
 from hpo.track.messages import TrackerMessage
 from hpo.track.mlflow.models import register_champion
-from hpo.track.mlflow.pages import fill_in, run_page, table_page
+from hpo.track.mlflow.pages import EXPERIMENT_TAGS, fill_in, run_page, table_page, trials_view
 from hpo.track.mlflow.runs import StudyRuns, milliseconds, texts
-from hpo.track.mlflow.views import EXPERIMENT_TAGS, trials_view
 
 # Limits of MLflow's log_batch.
 _MAX_METRICS, _MAX_PARAMS = 1000, 100
@@ -43,7 +42,6 @@ class MlflowSink:
         self._pending: dict[int, dict[_Point, Metric]] = {}
         # The curve points that MLflow has of running trials; a dead worker may have sent some already.
         self._curves: dict[int, set[_Point]] = {}
-        self._study_id = ""
         # The least loss of the complete trials that were closed, and the sign that makes a loss of a score.
         self._least, self._sign = math.inf, 1.0
         self._is_unsure = self._was_unsure = False
@@ -82,13 +80,12 @@ class MlflowSink:
         if message["datasets"]:
             self._client.log_inputs(self._runs.parent, [_dataset(d) for d in message["datasets"]])
         self._client.set_experiment_tag(self._experiment_id, *trials_view(message, self._runs.parent))
-        self._study_id = message["study_id"]
         self._least, self._sign = math.inf, loss_sign(message["direction"])
         self._set_note(message["note"])
 
     def _set_note(self, note: str) -> None:
         pages = {number: run_page(self._experiment_id, run_id) for number, run_id in self._runs.trials.items()}
-        text = fill_in(note, self._runs.parent, table_page(self._experiment_id, self._study_id), pages)
+        text = fill_in(note, self._runs.parent, table_page(self._experiment_id, self._runs.study_id), pages)
         self._client.set_tag(self._runs.parent, "mlflow.note.content", text[:_MAX_NOTE])
 
     def _open_trial(self, message: TrackerMessage) -> None:
@@ -110,9 +107,9 @@ class MlflowSink:
         number, step = message["number"], message["step"]
         if number in self._runs.closed:
             return
-        known, timestamp = self._curves.get(number, ()), milliseconds(message["time"])
+        known = self._curves.get(number, ())
         new = {key: value for key, value in message["metrics"].items() if (key, step) not in known}
-        self._add(number, [Metric(key, value, timestamp, step) for key, value in new.items()])
+        self._add(number, new, message["time"], step)
 
     def _close_trial(self, message: TrackerMessage) -> None:
         number, score = message["number"], message["metrics"].get("score")
@@ -120,31 +117,27 @@ class MlflowSink:
         is_best, self._least = loss < self._least, min(loss, self._least)
         if number in self._runs.closed:
             return
-        timestamp = milliseconds(message["time"])
-        self._add(number, [Metric(key, value, timestamp, 0) for key, value in message["metrics"].items()])
+        self._add(number, message["metrics"], message["time"])
         if score is not None:
             # The page shows metrics in the order of their first points.
             names = ("best_score", "trial_score") if is_best else ("trial_score",)
-            self._add(_PARENT, [Metric(name, score, timestamp, number) for name in names])
+            self._add(_PARENT, dict.fromkeys(names, score), message["time"], number)
         run_id = self._runs.trials[number]
         if message["details"]:
             self._client.log_text(run_id, message["details"], "error.txt")
         # The status tag is last: a run that has it is complete.
         self._flush(number, message["tags"] | {"hpo.status": message["status"]})
-        self._client.set_terminated(run_id, message["status"], timestamp)
+        self._client.set_terminated(run_id, message["status"], milliseconds(message["time"]))
         self._runs.closed.add(number)
         self._curves.pop(number, None)
 
     def _train_further(self, message: TrackerMessage) -> None:
-        number, timestamp = message["number"], milliseconds(message["time"])
-        points = [
-            Metric(key, value, milliseconds(point["time"]), point["step"])
-            for point in message["points"]
-            for key, value in point["metrics"].items()
-        ]
-        self._add(number, points + [Metric(key, value, timestamp, 0) for key, value in message["metrics"].items()])
-        if "score" in message["metrics"]:
-            self._add(_PARENT, [Metric("trial_score", message["metrics"]["score"], timestamp, number)])
+        number, metrics = message["number"], message["metrics"]
+        for point in message["points"]:
+            self._add(number, point["metrics"], point["time"], point["step"])
+        self._add(number, metrics, message["time"])
+        if "score" in metrics:
+            self._add(_PARENT, {"trial_score": metrics["score"]}, message["time"], number)
         self._flush(number, message["tags"])
 
     def _stop_trials(self, message: TrackerMessage) -> None:
@@ -171,10 +164,11 @@ class MlflowSink:
     def _close_study(self, message: TrackerMessage) -> None:
         if self._was_unsure:
             self._runs.find_again()
-        end, parent = milliseconds(message["time"]), self._runs.parent
-        metrics = [Metric("best_score", value, milliseconds(when), step) for step, value, when in message["best"]]
-        metrics += [Metric(key, value, end, 0) for key, value in message["metrics"].items() if key != "best_score"]
-        self._add(_PARENT, metrics)
+        parent = self._runs.parent
+        for number, score, seconds in message["best"]:
+            self._add(_PARENT, {"best_score": score}, seconds, number)
+        others = {key: value for key, value in message["metrics"].items() if key != "best_score"}
+        self._add(_PARENT, others, message["time"])
         self._flush(_PARENT)
         self._set_note(message["note"])
         for path in message["artifacts"]:
@@ -182,10 +176,9 @@ class MlflowSink:
                 self._client.log_artifact(parent, path)
         if message["error"] is not None:
             self._client.log_text(parent, message["error"], "error.txt")
-            last_line = message["error"].strip().rpartition("\n")[2]
-            self._tag_study({"tags": {"hpo.error": last_line}})
+            self._tag_study({"tags": {"hpo.error": message["error"].strip().rpartition("\n")[2]}})
         self._end_open_trials()
-        self._client.set_terminated(parent, message["status"], end)
+        self._client.set_terminated(parent, message["status"], milliseconds(message["time"]))
 
     def _abandon_study(self, _message: TrackerMessage) -> None:
         """Show the study as killed: its driver died."""
@@ -197,8 +190,9 @@ class MlflowSink:
         for number in self._runs.trials.keys() - self._runs.closed:
             self._client.set_terminated(self._runs.trials[number], "KILLED")
 
-    def _add(self, number: int, metrics: Sequence[Metric]) -> None:
-        self._pending.setdefault(number, {}).update({(metric.key, metric.step): metric for metric in metrics})
+    def _add(self, number: int, metrics: Mapping[str, float], seconds: float, step: int = 0) -> None:
+        points = {(key, step): Metric(key, value, milliseconds(seconds), step) for key, value in metrics.items()}
+        self._pending.setdefault(number, {}).update(points)
 
     def _flush(self, number: int, tags: Mapping[str, Any] | None = None) -> None:
         metrics = list(self._pending.get(number, {}).values())

@@ -1,12 +1,23 @@
-"""MLflow's store without MLflow, which takes seconds to load: its environment, its address, checks of its file."""
+"""MLflow's store: its environment, its address, checks of its file, and what it has of a study, queried each time.
+
+MLflow takes seconds to load, and is loaded only where something is queried.
+"""
 
 import contextlib
 import os
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
-from hpo.errors import TrackError
+from hpo.config.sealing import hide_secrets
+from hpo.errors import TrackError, first_line
+from hpo.track.mlflow.pages import run_page
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
 
 # No telemetry, no progress bars; it overrides the user's own environment.
 _ALWAYS = {
@@ -18,12 +29,10 @@ _ALWAYS = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "GIT_PYTHON_REFRESH": "quiet",
 }
-# A user with a slow server may set these. We repeat requests instead of MLflow, since we first check whether the
-# previous one was carried out.
-_DEFAULTS = {
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
-    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
-}
+# A user with a slow server may set these. We repeat requests ourselves, after a look whether one was carried out.
+_DEFAULTS = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
+# Read to reproduce a study; the report attaches them to the study's run.
+_FILES = ("config.yaml", "trials.csv", "report.json", "environment.json")
 
 
 def mlflow_environment() -> dict[str, str]:
@@ -40,10 +49,7 @@ def absolute_uri(uri: str) -> str:
 
 
 def refuse_bad_store(uri: str, experiment: str) -> None:
-    """Raise TrackError for a bad path, a file that is not a database, or an experiment that was deleted.
-
-    `uri` is `sqlite:///` and a path.
-    """
+    """Raise TrackError for a bad path of SQLite, a file that is no database, or an experiment that was deleted."""
     path = Path(uri.partition(":///")[2].partition("?")[0])
     if not path.name or path.is_dir():
         raise TrackError(f"track.uri: must name a file, given '{uri}'; such as sqlite:///mlflow.db")
@@ -66,3 +72,83 @@ def refuse_bad_store(uri: str, experiment: str) -> None:
         raise TrackError(
             f"track.experiment: '{experiment}' was deleted in '{uri}'; restore it there, or give another name"
         )
+
+
+class Contents(NamedTuple):
+    """The number of trials whose runs are shown as finished, and the names of the files of the study's own run."""
+
+    trials: int
+    files: frozenset[str]
+
+
+@contextlib.contextmanager
+def _reading(uri: str, message: str) -> "Iterator[MlflowClient]":
+    """Give a client of a tracking store; what fails there is a TrackError with this message, which has {reason}."""
+    # Before MLflow is imported, which reads it.
+    os.environ.update(mlflow_environment())
+    from mlflow import MlflowClient
+    from mlflow.exceptions import MlflowException
+
+    try:
+        yield MlflowClient(absolute_uri(uri))
+    except (MlflowException, OSError) as error:
+        raise TrackError(hide_secrets(message.replace("{reason}", first_line(error)), {})) from error
+
+
+def _find_run(client: "MlflowClient", study_id: str) -> "Run | None":
+    experiments = [experiment.experiment_id for experiment in client.search_experiments()]
+    condition = f"tags.`hpo.study_id` = '{study_id}' and tags.`hpo.kind` = 'study'"
+    runs = client.search_runs(experiments, condition, max_results=1)
+    return runs[0] if runs else None
+
+
+def find_page(uri: str, study_id: str, name: str) -> str:
+    """Return the address of a study's page; TrackError where MLflow does not have it, or cannot be read."""
+    with _reading(uri, f"uri: {uri} cannot be read: {{reason}}") as client:
+        run = _find_run(client, study_id)
+    if run is None:
+        send = f"`hpo sync {name} track.uri={uri}`"
+        raise TrackError(hide_secrets(f"study: '{name}' is not in {uri}; send it with {send}", {}))
+    return run_page(run.info.experiment_id, run.info.run_id)
+
+
+def read_contents(uri: str, study_id: str) -> Contents:
+    """Return the content of a tracking store for a study, empty where it is unknown; TrackError if unreadable."""
+    with _reading(uri, f"track.uri: {uri} cannot be read: {{reason}}") as client:
+        run = _find_run(client, study_id)
+        if run is None:
+            return Contents(0, frozenset())
+        info, condition = run.info, f"tags.`mlflow.parentRunId` = '{run.info.run_id}'"
+        trials = sum("hpo.status" in trial.data.tags for trial in all_runs(client, info.experiment_id, condition))
+        return Contents(trials, frozenset(file.path for file in client.list_artifacts(info.run_id)))
+
+
+def download_study(run_id: str, uri: str, folder: Path) -> int | None:
+    """Download the files of a study's run, or of that of a trial, whose number is returned; TrackError without one."""
+    path = Path(uri.removeprefix("sqlite:///"))
+    if uri.startswith("sqlite:///") and not path.is_file():
+        # MLflow would create it, which takes seconds.
+        raise TrackError(f"uri: there is no file {path}, given {uri!r}; give the address that runs are in")
+    with _reading(uri, f"runs:/{run_id}: {{reason}}; looked in {uri}") as client:
+        run = client.get_run(run_id)
+        trial = run.data.tags.get("hpo.trial")
+        parent = run.data.tags.get("mlflow.parentRunId", run_id) if trial is not None else run_id
+        there = {artifact.path for artifact in client.list_artifacts(parent)}
+        missing = [name for name in _FILES[:2] if name not in there]
+        if missing:
+            raise TrackError(f"runs:/{run_id}: its study has no {missing[0]} in MLflow; send it with `hpo sync STUDY`")
+        for name in _FILES:
+            if name in there:
+                client.download_artifacts(parent, name, str(folder))
+    return None if trial is None else int(trial)
+
+
+def all_runs(client: "MlflowClient", experiment_id: str, condition: str) -> "Iterator[Run]":
+    """Yield the runs of an experiment that fulfil a condition of MLflow's search."""
+    token = None
+    while True:
+        page = client.search_runs([experiment_id], condition, max_results=1000, page_token=token)
+        yield from page
+        token = page.token
+        if not token:
+            return

@@ -7,6 +7,7 @@ import subprocess
 import threading
 from pathlib import Path
 
+from hpo.config.study_config import StudyConfig
 from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.objective.modules import path_variable, python
 from hpo.engine.observers.observer import Observer
@@ -20,15 +21,10 @@ _RETRY_SECONDS = 5.0
 
 
 class MlflowTracker(Observer):
-    """Sends messages through a queue and a pipe to `hpo.track.mlflow.process`.
+    """Sends messages through a queue and a pipe to `hpo.track.mlflow.process`; nothing is read from there."""
 
-    It is a projection of the record: nothing is read from it.
-    """
-
-    def __init__(
-        self, uri: str, experiment: str, metric: str, layout: TaskLayout, lock_path: Path | None = None
-    ) -> None:
-        self._metric = metric
+    def __init__(self, uri: str, config: StudyConfig, layout: TaskLayout, lock_path: Path | None) -> None:
+        self._metric = config.study.metric
         self._layout = layout
         self._process = subprocess.Popen(
             python("hpo.track.mlflow.process"),
@@ -44,7 +40,7 @@ class MlflowTracker(Observer):
         self._thread.start()
         self.send({
             "uri": uri,
-            "experiment": experiment,
+            "experiment": config.track.experiment,
             "artifact_root": str(Path("mlartifacts").absolute()),
             "lock_path": str(lock_path.absolute()) if lock_path else None,
             "retry_seconds": _RETRY_SECONDS,
@@ -68,10 +64,7 @@ class MlflowTracker(Observer):
         self.send(messages.close_trial(trial, self._metric, self._layout))
 
     def close(self, patience_seconds: float = 60.0) -> bool:
-        """Send what is left; return whether everything arrived.
-
-        After `patience_seconds` without progress the rest is left for later.
-        """
+        """Send what is left, until nothing arrives for `patience_seconds`; return whether everything did."""
         self._queue.put({"do": "end", "patience_seconds": patience_seconds})
         self._queue.put(None)
         self._thread.join()

@@ -8,7 +8,7 @@ import pytest
 from mlflow import MlflowClient
 
 from hpo.errors import TrackError
-from hpo.track.mlflow.contents import download_study, find_page
+from hpo.track.mlflow.store import download_study, find_page
 from tests.hpo.cli.commands import hpo, refused, searched
 from tests.studies import rows, toy_config
 from tests.tracked import new_store
