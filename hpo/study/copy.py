@@ -19,26 +19,13 @@ from hpo.tree import copy_tree
 
 # Not copied: locks, what is known of mirrors, the guard's files, a database's companions, and reports (the old name).
 _LEFT = (
-    "driver.lock",
-    "mlflow.lock",
-    "mirrored.txt",
-    "reproduction.json",
-    "study.db*",
-    "report.*",
-    "checklist.md",
-    "tables.tex",
+    *("driver.lock", "mlflow.lock", "mirrored.txt", "reproduction.json"),
+    *("study.db*", "report.*", "checklist.md", "tables.tex"),
 )
 
 
 def continued_as(folder: StudyFolder, name: str, config: StudyConfig, allow_changes: bool) -> Study:
-    """Copy a study under another name and return the copy, prepared to go on; a refused one leaves no copy.
-
-    Args:
-        folder: the study's.
-        name: of the copy.
-        config: with which it goes on.
-        allow_changes: see `load_study`.
-    """
+    """Copy a study under another name, prepared to go on as `load_study` does; a refused one leaves no copy."""
     load_study(str(folder), config, allow_changes)
     copied = copy_study(folder, study_name(name, "name of the copy"))
     named = config.model_copy(update={"study": config.study.model_copy(update={"name": name})})
@@ -46,11 +33,7 @@ def continued_as(folder: StudyFolder, name: str, config: StudyConfig, allow_chan
 
 
 def copy_study(folder: StudyFolder, name: str) -> StudyFolder:
-    """Copy a study that is not running to `runs/<name>`, in one step, and return its new folder.
-
-    Raises:
-        StudyError: the name is taken, or the record is in a separate storage.
-    """
+    """Copy a study that is not running to `runs/<name>`, in one step; StudyError where that cannot be done."""
     config, target = folder.config(), StudyFolder(RUNS / name)
     if config.study.storage is not None:
         raise StudyError("copy: a record in study.storage is not copied; `hpo export` copies its trials")

@@ -25,14 +25,9 @@ _NONE = {"imports": None, "minutes": None, "stop_without_gain": None, "stop_rule
 def extension_of(study: Study, trials: Sequence[Trial], given: StudyConfig) -> StudyConfig:
     """Return the configuration of the study that trains these trials with other settings, or stopped ones to their end.
 
-    The new study has their points, folds and seeds; its budget is their number. Where the objective can go on from a
-    training's state although these settings differ (`CONTINUES_WITH`), and the state is there, it does. ConfigError
-    where nothing changes that trainings depend on, or something that makes them incomparable.
-
-    Args:
-        study: the study.
-        trials: of its trials, of different points, all with a score.
-        given: its configuration with the changes.
+    It has their points, folds and seeds, and goes on from their states where the objective can (`CONTINUES_WITH`).
+    `given` is the study's configuration with the changes; ConfigError where nothing changes that trainings depend on,
+    or something that makes them incomparable.
     """
     changed = differences(study.config.to_dict(), given.to_dict())
     has_sources = study.plan is not None or study.config.objective.startswith("hpo.")
@@ -68,10 +63,7 @@ def extension_of(study: Study, trials: Sequence[Trial], given: StudyConfig) -> S
 
 
 def chosen(study: Study, history: History, best: int, numbers: Sequence[int]) -> list[Trial]:
-    """Return the trials with these numbers, or else the best, each point once, the best first.
-
-    StudyError where there is none, or one of these has no score.
-    """
+    """Return the trials with these numbers, or else the best, each point once; StudyError for one without a score."""
     if best < 1:
         raise StudyError(f"best: must be 1 or more, given {best}")
     known = {trial.number: trial for trial in history}

@@ -14,10 +14,7 @@ _log = logging.getLogger(__name__)
 
 
 def queued_points(study: Study, record: Record) -> list[Point]:
-    """Return the points that were queued since the last call; what is no new point of the space is told.
-
-    As in `space.first`, what is left out has its default. The queued trials themselves stay as they are.
-    """
+    """Return the points that were queued since the last call, completed as in `space.first`; others are told."""
     points: dict[str, Point] = {}
     known = {trial.key: f"trial {trial.number}" for trial in record.trials()}
     imported = {trial.key: "an imported trial" for trial in Notes(record).imports}

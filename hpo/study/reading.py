@@ -24,7 +24,7 @@ _FOLD = re.compile(r"fold_(\d+)")
 def known_study(name: str, config: StudyConfig | None = None) -> Study:
     """Return an existing study as its folder knows it: it can be read and reported, but neither trained nor tested.
 
-    `name` is that under runs/, or its folder; `config` its frozen configuration with another tracker, None = as it is.
+    `config` is its frozen configuration with another tracker, None = as it is.
     """
     folder = find_study(name)
     frozen = folder.config() if config is None else refuse_past_search(folder)
@@ -41,7 +41,7 @@ def known_study(name: str, config: StudyConfig | None = None) -> Study:
     config = config or frozen
     objective = resolve(config.objective, str(Path.cwd()), config.secrets, function_of(folder, config, name))
     space = space_from_dict(config.space, flatten(config.objective_config), described.points)
-    return Study(config, folder, objective, space, strategy_of(config, space), None, None, described)
+    return Study(config, folder, objective, space, strategy_of(config, space), described)
 
 
 def described_before(folder: StudyFolder, config: StudyConfig) -> Described:

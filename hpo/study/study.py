@@ -1,5 +1,6 @@
 """A study: configuration, space, strategy, objective, split."""
 
+import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,18 +32,16 @@ from hpo.study.notes import Notes
 
 @dataclass(frozen=True)
 class Study:
-    """Everything a search needs, checked. Building one reads data (see `prepare_study`) and creates nothing.
+    """Everything a search needs, checked.
 
     Attributes:
         config: the frozen configuration, including a space that the objective describes itself.
-        folder, objective, space, strategy: as the configuration names them.
+        described: what the objective says of its data, also where none is read (see `known_study`).
         examples, plan: the data and its split; None for an objective with its own data, and where none is read.
-        described: what the objective says of them, also where none is read (see `known_study`).
-        own: what the objective knows of its search.
-        imports: finished trials of another study, for a new study.
+        imports: finished trials of another study, for a new one.
         allow_changes: whether an existing study continues although its basis has changed.
         script: what each trial learned in the search of free order that this study runs again.
-        given: what hands gave to the search that this study runs again, for a new study.
+        given: what hands gave to that search.
         replays: the folder of the study whose search this study runs again.
         code: what its results depend on, as its search began or went on; None where no search runs.
     """
@@ -52,10 +51,10 @@ class Study:
     objective: Objective
     space: Space
     strategy: Strategy
-    examples: Examples | None
-    plan: Plan | None
     described: Described
     own: SearchDescription = field(default_factory=SearchDescription)
+    examples: Examples | None = None
+    plan: Plan | None = None
     imports: tuple[Trial, ...] = ()
     allow_changes: bool = False
     script: tuple[tuple[int, ...], ...] = ()
@@ -65,27 +64,13 @@ class Study:
 
     @property
     def num_folds(self) -> int:
-        """The number of folds: of the split, or of an objective with its own data; 1 with a hold-out."""
+        """The number of folds, 1 with a hold-out."""
         return self.described.folds
 
     @property
     def layout(self) -> TaskLayout:
         """The tasks of a trial."""
         return TaskLayout(self.num_folds, self.config.study.repeats)
-
-    @property
-    def race(self) -> Race | None:
-        """The race of folds; None where all trials get all folds."""
-        split, study = self.config.split, self.config.study
-        if split.race_after is None:
-            return None
-        return Race(split.race_after, split.race_level, study.metric, study.direction)
-
-    @property
-    def stop_rule(self) -> StopRule | None:
-        """The rule that stops trainings which fall behind; None where all are trained to their end."""
-        study = self.config.study
-        return None if study.stop_rule == "none" else StopRule(study.stop_rule_after, study.metric, study.direction)
 
     @property
     def has_clock(self) -> bool:
@@ -116,10 +101,8 @@ class Study:
 
     def num_counted(self, trials: Iterable[Trial]) -> int:
         """Return how many of these trials the budget counts."""
-        if self.counts == "configurations":
-            # One that was trained anew after the search continues none, and is the same configuration.
-            return len({trial.key for trial in trials})
-        return sum(1 for _ in trials)
+        # One that was trained anew after the search continues none, and is the same configuration.
+        return len({trial.key if self.counts == "configurations" else trial.number for trial in trials})
 
     def done(self, trials: Sequence[Trial]) -> str:
         """Return how much of the budget these finished trials are: `14 of 16 trials`."""
@@ -127,19 +110,20 @@ class Study:
 
     def rules(self, imported: Sequence[Trial] = ()) -> Rules:
         """Return what determines its search, besides the budget."""
-        study = self.config.study
+        study, split = self.config.study, self.config.split
         assert study.lanes is not None
+        by, after = (study.metric, study.direction), split.race_after
         return Rules(
             strategy=self.strategy,
             tasks_of=self.task_builder().tasks_of,
             cost_of=self.cost_of,
             lanes=study.lanes,
             order=study.order,
-            race=self.race,
+            race=None if after is None else Race(after, split.race_level, *by),
             imported=imported,
             script=self.script,
             stop_without_gain=study.stop_without_gain,
-            stop_rule=self.stop_rule,
+            stop_rule=None if study.stop_rule == "none" else StopRule(study.stop_rule_after, *by),
             space=self.space if self.config.has_own_strategy else None,
             counts=self.counts,
         )
@@ -168,7 +152,9 @@ class Study:
 
     def remove_states(self, keep: Collection[str]) -> None:
         """Delete the training states except those with these names."""
-        self.folder.remove_states(keep)
+        for path in self.folder.states_dir.glob("*"):
+            if path.name not in keep:
+                shutil.rmtree(path, ignore_errors=True)
         if (artifacts := self.artifacts) is not None:
             for name in set(artifacts.folders("states")) - set(keep):
                 artifacts.remove_folder(f"states/{name}")
@@ -210,10 +196,7 @@ class Study:
 
 
 def how_far(amount: int | None, strategy: Mapping[str, Any]) -> str:
-    """Return how far a trial was trained, to follow its score; empty where every training is a full one.
-
-    `strategy` is its section of the configuration.
-    """
+    """Return how far a trial was trained, to follow its score; empty where every training is a full one."""
     return "" if amount is None else f", trained to {amount} of {strategy.get('max_amount', amount)}"
 
 

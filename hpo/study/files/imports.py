@@ -20,17 +20,10 @@ BEFORE = -1
 
 
 def read_imports(reference: str, space: Space, metric: str, direction: Direction) -> list[Trial]:
-    """Return the finished trials of another study whose points are in this space, numbered below 0.
+    """Return the finished trials of another study whose points are in this space, the first of each, numbered below 0.
 
-    Of repeated points the first counts.
-
-    Args:
-        reference: the other study's name, its folder, or a table with the columns of trials.csv.
-        space, metric, direction: of this study.
-
-    Raises:
-        ConfigError: there is no such table, it was made for another metric, or no trial fits.
-        StudyError: it lacks columns.
+    `reference` is its name, its folder, or a table with the columns of trials.csv. ConfigError where there is no such
+    table, it was made for another metric, or no trial fits; StudyError where it lacks columns.
     """
     path = table_path(reference)
     _refuse_other_metric(path, metric, direction)

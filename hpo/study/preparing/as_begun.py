@@ -15,10 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 def ranges_as_begun(config: StudyConfig, frozen: StudyConfig, is_said: bool) -> StudyConfig:
-    """Return the configuration with the ranges of fractions of a study of before whole ends meant whole numbers.
-
-    There they have no `integer`, and whoever writes them again gets it by the rule of today (see `as_meant`).
-    """
+    """Return the configuration with the ranges of fractions of a study of before whole ends meant whole numbers."""
     before, now = (flatten(tree) for tree in (frozen.space, config.space))
     ranges = [key.removesuffix(".integer") for key in now if key.endswith(".integer") and key not in before]
     fields = ("low", "high", "log", "points", "step")
@@ -34,10 +31,7 @@ def ranges_as_begun(config: StudyConfig, frozen: StudyConfig, is_said: bool) -> 
 
 
 def as_begun(config: StudyConfig, is_said: bool = True) -> StudyConfig:
-    """Return a search's configuration, as an earlier version would have composed it for a study that it began.
-
-    `is_said`: whether a line says which keys do not follow the search.
-    """
+    """Return a search's configuration, as an earlier version would have composed it for a study that it began."""
     folder = StudyFolder(RUNS / config.study.name)
     if not folder.exists:
         return config

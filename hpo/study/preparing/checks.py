@@ -1,4 +1,4 @@
-"""Checks between the parts of a study before anything of it is created."""
+"""Checks between the parts of a study before anything of it is created: without its data, and with them."""
 
 import inspect
 from collections.abc import Iterator, Mapping
@@ -7,24 +7,52 @@ from typing import Any
 from hpo.config.composing.references import references_to
 from hpo.config.keys import at, flatten, refuse_inside_of_list
 from hpo.config.own_keys import GROUPS, typed_key
-from hpo.config.study_config import StudyConfig, keys_at_fault
-from hpo.engine.objective.examples import Examples
-from hpo.engine.objective.objective import Objective, SearchDescription
+from hpo.config.study_config import keys_at_fault
+from hpo.engine.objective.objective import Objective
 from hpo.engine.objective.path import ObjectivePath
 from hpo.engine.space.dimensions import Dimension, Range, Value
-from hpo.engine.space.space import Space, short_value
+from hpo.engine.space.space import short_value
 from hpo.engine.strategies import BY_AMOUNT
 from hpo.errors import ConfigError, SpaceError, nearest
+from hpo.study.study import Study
 
 _GOES_ON = "stop at trial.amount and continue from trial.resume_dir"
 
 
-def refuse_bad_space(space: Space, config: StudyConfig, objective: Objective, own: SearchDescription) -> None:
+def refuse_bad_parts(study: Study) -> None:
+    """Raise HpoError for what can be refused without the study's data."""
+    _refuse_wrong_call(study)
+    _refuse_bad_space(study)
+    _refuse_missing_keys(study)
+    _refuse_bad_amounts(study)
+    refuse_unknown_metric(study.config.study.metric, study.described.method or {}, study.objective)
+
+
+def refuse_bad_data(study: Study) -> None:
+    """Raise HpoError for what can be refused once the study's data are divided."""
+    _refuse_other_examples(study)
+    after, folds, section = study.config.split.race_after, study.num_folds, study.config.study
+    if after is not None and folds <= after:
+        raise ConfigError(
+            f"split.race_after: must leave folds to save, given {after} of {folds}; give more folds, or null"
+        )
+    seeds = section.finalist_repeats if section.finalists else section.repeats
+    if section.winner == "one_standard_error" and folds * seeds == 1:
+        raise ConfigError(
+            "study.winner: one_standard_error needs scores of several trainings, and there is one per trial; give "
+            "split.folds or study.repeats of 2 or more, or study.winner=best"
+        )
+
+
+def _refuse_bad_space(study: Study) -> None:
     """Refuse dimensions that neither the configuration nor the objective has, and values that the objective refuses."""
+    config, space, own = study.config, study.space, study.own
     flat = flatten(config.objective_config)
     keys = {*flat, *own.space, *(own.keys or ())}
     for dimension in space.dimensions if own.keys is not None else ():
-        if is_unread(dimension.key, config):
+        # The toolkit's own trainer has no such key, and none of its keys refers to it.
+        is_known = not config.objective.startswith("model.") or dimension.key.partition(".")[0] in GROUPS
+        if not is_known and not references_to(config.study.references or {}, [dimension.key]):
             raise SpaceError(f"space.{dimension.key}: nothing reads '{dimension.key}'{nearest(dimension.key, keys)}")
         if dimension.key not in keys and at(flat, dimension.key) is None:
             refuse_inside_of_list(config.objective_config, dimension.key)
@@ -35,21 +63,16 @@ def refuse_bad_space(space: Space, config: StudyConfig, objective: Objective, ow
             )
     for dimension in space.dimensions:
         for value in _values_to_check(dimension):
-            _refuse_bad_value(space, dimension, value, config, objective)
+            _refuse_bad_value(study, dimension, value)
 
 
-def is_unread(key: str, config: StudyConfig) -> bool:
-    """Return whether the toolkit's own trainer has no such key, and none of its keys refers to it."""
-    is_known = not config.objective.startswith("model.") or key.partition(".")[0] in GROUPS
-    return not is_known and not references_to(config.study.references or {}, [key])
-
-
-def refuse_wrong_call(path: str, objective: Objective) -> None:
+def _refuse_wrong_call(study: Study) -> None:
     """Refuse a function that wants more than a task, where the path does not say what it is called with."""
+    path = study.config.objective
     if ObjectivePath.of(path).form != "task":
         return
     try:
-        wanted = inspect.signature(objective.run_fold).parameters.values()
+        wanted = inspect.signature(study.objective.run_fold).parameters.values()
     except (TypeError, ValueError):
         # One that is written in C, say.
         return
@@ -61,11 +84,11 @@ def refuse_wrong_call(path: str, objective: Objective) -> None:
         )
 
 
-def refuse_missing_keys(space: Space, config: StudyConfig, own: SearchDescription) -> None:
+def _refuse_missing_keys(study: Study) -> None:
     """Refuse a study in which a key that the objective needs has no value."""
-    flat = flatten(config.objective_config)
-    given = {*flat, *space.keys}
-    for key in own.needs:
+    flat = flatten(study.config.objective_config)
+    given = {*flat, *study.space.keys}
+    for key in study.own.needs:
         if key not in given and at(flat, key) is None:
             raise ConfigError(
                 f"objective: it needs '{key}', which is neither searched nor in the configuration"
@@ -73,13 +96,14 @@ def refuse_missing_keys(space: Space, config: StudyConfig, own: SearchDescriptio
             )
 
 
-def refuse_other_examples(space: Space, config: StudyConfig, objective: Objective, examples: Examples | None) -> None:
+def _refuse_other_examples(study: Study) -> None:
     """Refuse dimensions that change the examples: they are read and divided once per study."""
-    for dimension in space.dimensions:
+    examples = study.examples
+    for dimension in study.space.dimensions:
         if examples is None or not dimension.key.startswith("data."):
             continue
         for value in _values_to_check(dimension):
-            other = objective.examples(config.trial_config({dimension.key: value}))
+            other = study.objective.examples(study.config.trial_config({dimension.key: value}))
             if other is None or (other.size, other.digests) != (examples.size, examples.digests):
                 raise SpaceError(
                     f"space.{dimension.key}: the value {value!r} changes the examples themselves, which are read and "
@@ -88,22 +112,17 @@ def refuse_other_examples(space: Space, config: StudyConfig, objective: Objectiv
 
 
 def _values_to_check(dimension: Dimension) -> Iterator[Value]:
-    if isinstance(dimension, Range):
-        yield from (dimension.low, dimension.high)
-    else:
-        yield from dimension.values
+    yield from (dimension.low, dimension.high) if isinstance(dimension, Range) else dimension.values
 
 
-def _refuse_bad_value(
-    space: Space, dimension: Dimension, value: Value, config: StudyConfig, objective: Objective
-) -> None:
+def _refuse_bad_value(study: Study, dimension: Dimension, value: Value) -> None:
     try:
-        objective.refuse_bad_config(config.trial_config({dimension.key: value}))
+        study.objective.refuse_bad_config(study.config.trial_config({dimension.key: value}))
     except ConfigError as error:
         # A rule between several searched keys may hold for other values of the others: such a point fails
         # when it is tried.
         cause: Any = error.__cause__
-        if len(set(keys_at_fault(cause)) & set(space.keys)) > 1:
+        if len(set(keys_at_fault(cause)) & set(study.space.keys)) > 1:
             return
         raise SpaceError(f"space.{dimension.key}: the value {value!r} is refused: {error}") from error
 
@@ -121,45 +140,19 @@ def refuse_unknown_metric(metric: str, method: Mapping[str, Any], objective: Obj
         )
 
 
-def refuse_race_without_folds(config: StudyConfig, folds: int) -> None:
-    """Refuse a race that leaves no fold to save."""
-    after = config.split.race_after
-    if after is not None and folds <= after:
-        raise ConfigError(
-            f"split.race_after: must leave folds to save, given {after} of {folds}; give more folds, or null"
-        )
-
-
-def refuse_error_of_one(config: StudyConfig, folds: int) -> None:
-    """Refuse to choose by a standard error where a score is that of a single training."""
-    study = config.study
-    seeds = study.finalist_repeats if study.finalists else study.repeats
-    if study.winner == "one_standard_error" and folds * seeds == 1:
-        raise ConfigError(
-            "study.winner: one_standard_error needs scores of several trainings, and there is one per trial; give "
-            "split.folds or study.repeats of 2 or more, or study.winner=best"
-        )
-
-
-def refuse_states_without_a_trial(config: StudyConfig, objective: Objective) -> None:
-    """Refuse a function that says it continues trainings and does not take what it would continue by."""
-    path = ObjectivePath.of(config.objective)
-    if objective.continues and path.form == "config":
+def _refuse_bad_amounts(study: Study) -> None:
+    """Refuse to continue trainings where the objective cannot, does not take what it would continue by, or lacks it."""
+    name, needed, path = study.config.strategy["name"], study.own.amounts_need, ObjectivePath.of(study.config.objective)
+    if study.objective.continues and path.form == "config":
         raise ConfigError(
             f"objective: {path.function} continues trainings, and sees neither how far to train nor its state; write "
             f"`def {path.function}(config, trial)`, {_GOES_ON}"
         )
-
-
-def refuse_amounts_without_states(config: StudyConfig, objective: Objective, needed: str | None) -> None:
-    """Refuse a strategy that continues trainings for an objective that cannot, or needs something for it."""
-    name = config.strategy["name"]
     if name not in BY_AMOUNT:
         return
     if needed is not None:
         raise ConfigError(f"strategy: {name} continues trainings, which needs {needed}, or choose another strategy")
-    if not objective.continues:
-        path = ObjectivePath.of(config.objective)
+    if not study.objective.continues:
         way = f"decorate it with @hpo.objective(continues=True), {_GOES_ON}"
         if path.form == "task":
             way = "stop at task['epochs'], continue from task['resume_dir'] and set CONTINUES = True there"

@@ -27,17 +27,7 @@ from hpo.study.files.folder import RUNS, StudyFolder, find_study
 from hpo.study.files.imports import read_imports
 from hpo.study.files.made_here import is_made_here
 from hpo.study.preparing.as_begun import ranges_as_begun
-from hpo.study.preparing.checks import (
-    refuse_amounts_without_states,
-    refuse_bad_space,
-    refuse_error_of_one,
-    refuse_missing_keys,
-    refuse_other_examples,
-    refuse_race_without_folds,
-    refuse_states_without_a_trial,
-    refuse_unknown_metric,
-    refuse_wrong_call,
-)
+from hpo.study.preparing.checks import refuse_bad_data, refuse_bad_parts
 from hpo.study.preparing.strategies import make_strategy
 from hpo.study.study import Study
 
@@ -45,68 +35,57 @@ from hpo.study.study import Study
 def prepare_study(config: StudyConfig, kept: KeptFunction | None = None, is_said: bool = True) -> Study:
     """Check everything that can be checked without creating anything, and return the study; HpoError for a fault.
 
-    Args:
-        config: the study's.
-        kept: its objective, if that was given from Python.
-        is_said: whether a line says what goes on as in an earlier version.
+    `kept` is its objective, if that was given from Python; `is_said`: whether a line says what goes on as in an earlier
+    version.
     """
-    folder = StudyFolder(RUNS / config.study.name)
-    return _prepare(config, folder, folder.config() if folder.exists else None, kept, is_said)
-
-
-def _prepare(
-    config: StudyConfig, folder: StudyFolder, frozen: StudyConfig | None, kept: KeptFunction | None, is_said: bool
-) -> Study:
-    """Return the study; `frozen` is the configuration that lies in its folder, None for a new one."""
-    study = _check(config, folder, frozen, kept, is_said)
-    config, objective = study.config, study.objective
-    examples = objective.examples(config.objective_config)
-    own = replace(study.own, notes=(*study.own.notes, *(examples.notes if examples else ())))
-    if examples is None and (config.split.folds or 1) > 1:
-        raise ConfigError(
-            f"split.folds: has no effect: {config.objective.partition(':')[0]} has no describe_data for the data to "
-            f"split, given {config.split.folds}; set split.folds=1"
-        )
-    refuse_other_examples(study.space, config, objective, examples)
-    plan = make_plan(examples, config.split) if examples else None
-    method = study.described.method or {}
-    described = Described.of(method, examples, plan, own)
-    refuse_race_without_folds(config, described.folds)
-    refuse_error_of_one(config, described.folds)
-    refuse_unknown_metric(config.study.metric, method, objective)
-    study = replace(study, examples=examples, plan=plan, described=described, own=own)
-    return replace(study, imports=_imports(study))
+    return _with_data(_without_data(config, kept, is_said))
 
 
 def refuse_bad_search(config: StudyConfig, kept: KeptFunction | None = None) -> StudyConfig:
     """Raise HpoError, as `prepare_study` does, for what can be refused without its data; return the configuration."""
     refuse_missing_lanes(config)
-    folder = StudyFolder(RUNS / config.study.name)
-    study = _check(config, folder, folder.config() if folder.exists else None, kept, is_said=True)
-    refuse_unknown_metric(study.config.study.metric, study.described.method or {}, study.objective)
+    study = _without_data(config, kept, is_said=True)
     _imports(study)
     return study.config
+
+
+def _without_data(config: StudyConfig, kept: KeptFunction | None, is_said: bool) -> Study:
+    folder = StudyFolder(RUNS / config.study.name)
+    return _check(config, folder, folder.config() if folder.exists else None, kept, is_said)
 
 
 def _check(
     config: StudyConfig, folder: StudyFolder, frozen: StudyConfig | None, kept: KeptFunction | None, is_said: bool
 ) -> Study:
-    """Return the study, checked without its data."""
+    """Return the study, checked without its data; `frozen` is the configuration in its folder, None for a new one."""
     objective = resolve(config.objective, str(Path.cwd()), config.secrets, kept)
-    refuse_wrong_call(config.objective, objective)
     objective.refuse_bad_config(config.objective_config)
     own = objective.search_description(config.objective_config)
     config = config.model_copy(update={"space": overridden(as_meant(replaced({}, own.space)), config.space)})
     config = _with_defaults(ranges_as_begun(config, frozen, is_said) if frozen else config, objective)
     space = space_from_dict(config.space, flatten(config.objective_config), own.points)
     config = _with_references(config, space)
-    refuse_bad_space(space, config, objective, own)
-    refuse_missing_keys(space, config, own)
-    strategy = strategy_of(config, space)
-    refuse_states_without_a_trial(config, objective)
-    refuse_amounts_without_states(config, objective, own.amounts_need)
     described = Described.of(objective.method(config.objective_config), None, None, own)
-    return Study(config, folder, objective, space, strategy, None, None, described, own)
+    study = Study(config, folder, objective, space, strategy_of(config, space), described, own)
+    refuse_bad_parts(study)
+    return study
+
+
+def _with_data(study: Study) -> Study:
+    """Return a study with its data, checked with them."""
+    config, own = study.config, study.own
+    examples = study.objective.examples(config.objective_config)
+    if examples is None and (config.split.folds or 1) > 1:
+        raise ConfigError(
+            f"split.folds: has no effect: {config.objective.partition(':')[0]} has no describe_data for the data to "
+            f"split, given {config.split.folds}; set split.folds=1"
+        )
+    own = replace(own, notes=(*own.notes, *(examples.notes if examples else ())))
+    plan = make_plan(examples, config.split) if examples else None
+    described = Described.of(study.described.method or {}, examples, plan, own)
+    study = replace(study, examples=examples, plan=plan, described=described, own=own)
+    refuse_bad_data(study)
+    return replace(study, imports=_imports(study))
 
 
 def _with_defaults(config: StudyConfig, objective: Objective) -> StudyConfig:
@@ -123,9 +102,9 @@ def _with_defaults(config: StudyConfig, objective: Objective) -> StudyConfig:
 
 
 def _with_references(config: StudyConfig, space: Space) -> StudyConfig:
-    """Return the configuration with those of its references that lead to what is searched; ConfigError for a bad one.
+    """Return the configuration with those of its references that lead to what is searched.
 
-    One is bad that holds a secret, or whose key has another value than it refers to.
+    ConfigError for one that holds a secret, or whose key has another value than it refers to.
     """
     section = config.study
     if section.references is None:
@@ -184,10 +163,9 @@ def load_study(
     allow_changes: bool = False,
     elsewhere: Mapping[str, str] | None = None,
 ) -> Study:
-    """Return an existing study and read its data; without those see `hpo.study.reading.known_study`.
+    """Return an existing study, by its name under runs/ or its folder, and read its data; see also `known_study`.
 
     Args:
-        name: the study's name under runs/, or its folder.
         config: its frozen configuration with another budget or workers; None = that as it is.
         allow_changes: whether more may differ: see `hpo.study.basis.changes`.
         elsewhere: where its data lie now, by key; whoever opens the record compares what is there.
@@ -198,7 +176,7 @@ def load_study(
         refuse_other_config(frozen, config or frozen, name)
     config = at_places(config or frozen, elsewhere or {})
     try:
-        study = _prepare(config, folder, frozen, function_of(folder, frozen, name), is_said=True)
+        study = _with_data(_check(config, folder, frozen, function_of(folder, frozen, name), is_said=True))
     except HpoError as error:
         missing = missing_sources(config)
         if not missing:

@@ -20,10 +20,7 @@ _PARTS = ("propose", "Settings", "announcement", "learns")
 
 
 def strategy_type(name: Any) -> StrategyType:
-    """Return the class of a strategy, and that of its settings; ConfigError where it is none.
-
-    `name` is one of the toolkit, an entry point of an installed package, or `package.module:Class`.
-    """
+    """Return the class of a strategy (the toolkit's, an entry point, `package.module:Class`), and of its settings."""
     if not isinstance(name, str):
         raise ConfigError(f"strategy.name: must be the name of a strategy, or package.module:Class, given {name!r}")
     if name in STRATEGIES:
