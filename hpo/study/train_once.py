@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
 from hpo.config.documents import yaml_text
 from hpo.config.files import write_atomically
-from hpo.config.keys import replaced
+from hpo.config.keys import replaced, without
 from hpo.config.own_keys import own_part
 from hpo.config.sealing import seal
 from hpo.config.sections import ObjectiveText, Section, SplitSection, StudyName
@@ -70,36 +70,24 @@ def train_once(
     Raises:
         HpoError: the configuration or the data is refused; nothing has been created then.
     """
-    tree, training, objective, config, seed, secrets = check_tree(tree, kept)
+    tree, shared, objective, split = check_tree(tree, kept)
+    config = shared.trial_config({})
     examples = objective.examples(config)
-    plan = make_plan(examples, training.split) if examples else None
+    plan = make_plan(examples, split) if examples else None
     for note in examples.notes if examples else ():
         show({"warning": note})
-    folder = _new_folder(training.study.name)
+    folder = _new_folder(shared.study)
     write_atomically(folder / "config.yaml", yaml_text(tree))
-    write_atomically(folder / "environment.json", json.dumps(describe_environment(secrets), indent=2))
+    write_atomically(folder / "environment.json", json.dumps(describe_environment(shared.secrets), indent=2))
     data_dir = (folder / "data").absolute()
     is_copied = plan is not None and objective.write_development_data(config, plan.development, data_dir)
-    shared = Training(
-        study=training.study.name,
-        objective=training.objective,
-        trial_config=partial(replaced, config),
-        metric=training.study.metric,
-        direction=training.study.direction,
-        seed=seed,
-        threads=training.dispatch.threads,
-        processes=training.dispatch.processes_per_task,
-        secrets=secrets,
-        score=training.study.score,
-        kept=kept,
-    )
     layout = TaskLayout(len(plan.folds) if plan else 1)
     builder = TaskBuilder(
         training=shared, plan=plan, layout=layout, data_dir=data_dir if is_copied else None, checkpoints_dir=None
     )
     payload = replace(
         builder.tasks_of(Trial(0, 0, {}))[0].payload,
-        seed=seed,
+        seed=shared.seed,
         checkpoint_dir=str((folder / "checkpoint").absolute()) if objective.run_test else None,
     )
     outcome = outcome_of(run_here(payload), show)
@@ -107,40 +95,27 @@ def train_once(
     return folder, outcome
 
 
-class CheckedTraining(NamedTuple):
-    """A training that was checked without its data.
+def check_tree(
+    tree: Mapping[str, Any], kept: Path | None = None
+) -> tuple[dict[str, Any], Training, Objective, SplitSection]:
+    """Check what can be checked without reading the data; arguments and errors as of `train_once`.
 
-    Attributes:
-        tree: its whole configuration, with the names of its secrets instead of their values.
-        training: the sections that are not the objective's.
-        objective: what trains it.
-        config: the objective's own tree.
-        seed: of the training.
-        secrets: values by name, which open `config`.
+    Returns the whole configuration, with the names of its secrets instead of their values, and what it says.
     """
-
-    tree: dict[str, Any]
-    training: _Training
-    objective: Objective
-    config: dict[str, Any]
-    seed: int
-    secrets: Mapping[str, str]
-
-
-def check_tree(tree: Mapping[str, Any], kept: Path | None = None) -> CheckedTraining:
-    """Check what can be checked without reading the data; arguments and errors as of `train_once`."""
     refuse_unwritable(tree)
     tree, secrets = seal(tree)
-    refuse_sealed({name: tree[name] for name in _SECTIONS if name in tree})
+    sections = {name: tree[name] for name in _SECTIONS if name in tree}
+    refuse_sealed(sections)
     try:
-        training = _Training.model_validate({name: tree[name] for name in _SECTIONS if name in tree})
+        training = _Training.model_validate(sections)
     except ValidationError as error:
         raise ConfigError(explain(error)) from error
-    config, seed = (tree, training.study.seed) if training.study.seed is not None else _without_seed(tree)
+    study, dispatch = training.study, training.dispatch
+    config, seed = (tree, study.seed) if study.seed is not None else _without_seed(tree)
     config = own_part(config, _SECTIONS)
     path = ObjectivePath.of(training.objective)
     if path.is_kept and kept is None:
-        trained = training_command(training.objective, str(RUNS / training.study.name / "best.yaml"))
+        trained = training_command(training.objective, str(RUNS / study.name / "best.yaml"))
         raise ConfigError(
             f"objective: '{path.function}' was given from Python and is kept in the folder of its study alone; train "
             f"the winner with `{trained}` in Python"
@@ -148,20 +123,33 @@ def check_tree(tree: Mapping[str, Any], kept: Path | None = None) -> CheckedTrai
     function = None if kept is None else KeptFunction.read(kept)
     objective = resolve(training.objective, str(Path.cwd()), secrets, function)
     objective.refuse_bad_config(config)
-    refuse_unknown_metric(training.study.metric, objective.method(config), objective)
-    return CheckedTraining(dict(tree), training, objective, config, seed, secrets)
+    refuse_unknown_metric(study.metric, objective.method(config), objective)
+    shared = Training(
+        study=study.name,
+        objective=training.objective,
+        trial_config=partial(replaced, config),
+        metric=study.metric,
+        direction=study.direction,
+        seed=seed,
+        threads=dispatch.threads,
+        processes=dispatch.processes_per_task,
+        secrets=secrets,
+        score=study.score,
+        kept=kept,
+    )
+    return dict(tree), shared, objective, training.split
 
 
 def _without_seed(tree: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
     """Return the tree, and the seed that only a single training has in it."""
-    if not isinstance(tree.get("training", {}), Mapping):
+    training = tree.get("training", {})
+    if not isinstance(training, Mapping):
         return dict(tree), 0
-    training = dict(tree.get("training", {}))
-    seed = training.pop("seed", 0)
+    seed = training.get("seed", 0)
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise ConfigError(f"training.seed: must be a whole number of at least 0, given {seed!r}")
-    others = {key: branch for key, branch in tree.items() if key != "training"}
-    return {**others, **({"training": training} if training else {})}, seed
+    rest = without(tree, "training.seed")
+    return rest if rest.get("training") else without(rest, "training"), seed
 
 
 def _new_folder(name: str) -> Path:
