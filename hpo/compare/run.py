@@ -25,8 +25,7 @@ from hpo.errors import ConfigError, StudyError, printable
 from hpo.report import blocks
 from hpo.report.comparison import ComparisonJson
 from hpo.report.pages.comparison import READING, answers, headline, standings, verdicts, winners
-from hpo.session.dispatcher import SessionDispatcher
-from hpo.session.stopping import Stopping
+from hpo.session.stopping import SessionDispatcher, Stopping
 from hpo.study.files.folder import RUNS, StudyFolder
 from hpo.study.opening import with_code
 

@@ -2,8 +2,7 @@
 
 import time
 from collections.abc import Callable
-from types import TracebackType
-from typing import Self
+from contextlib import AbstractContextManager
 
 from hpo.config.sections import DispatchSection, StudySection
 from hpo.engine.course.rules import Counts, is_counted
@@ -20,22 +19,10 @@ from hpo.study.basis.environment import gpu_driver
 from hpo.study.study import Study
 
 
-class Progress(Observer):
-    """Shows the trials of a search while it runs; as it is, nothing. To be entered before its first trial."""
+class Progress(Observer, AbstractContextManager["Progress", None]):
+    """Counts the trials of a search, and keeps the best, the scores and the time; it shows nothing as it is.
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        pass
-
-
-class CountingProgress(Progress):
-    """Counts trials, and keeps the best, the scores and the time.
-
-    `history` is what earlier runs of the search left, which took `seconds_before`.
+    Earlier runs left `history` in `seconds_before`. To be entered before the first trial.
     """
 
     def __init__(
@@ -51,6 +38,13 @@ class CountingProgress(Progress):
         self._best = history.best()
         self._scores = [trial.score for trial in history]
         self._started = clock()
+
+    def __exit__(self, *_: object) -> None:
+        """End what is shown."""
+
+    def trial_finished(self, trial: Trial) -> None:
+        """Count it."""
+        self._count(trial)
 
     def _count(self, trial: Trial) -> bool:
         """Count a trial, and return whether it is the best so far."""
@@ -91,9 +85,9 @@ class Display:
     def tell_workers(self, study: Study, workers: int, gpus: Gpus) -> None:
         """Show what the workers have of the GPUs, and how many trainings are planned to be under way at once."""
 
-    def progress(self, study: Study, record: Record) -> Progress:  # noqa: ARG002 -- the same call as its siblings
+    def progress(self, study: Study, record: Record) -> Progress:
         """Return what shows the trials as they come."""
-        return Progress()
+        return Progress(study.config.study, study.counts, record.history())
 
     def conclude(self, study: Study, result: Result) -> None:
         """Show how it ended."""
@@ -118,10 +112,8 @@ def gpus_in_words(gpus: Gpus, dispatch: DispatchSection) -> str | None:
 
 def peak_in_words(peak: int, total: int) -> str:
     """Return what a training held of its GPU, in bytes, and how many of its kind would fit on one."""
-    return (
-        f"the first training held {peak / GIB:.2g} of {total / GIB:.3g} GiB of its GPU: about {total // max(peak, 1)} "
-        f"like it fit on one (dispatch.workers)"
-    )
+    held = f"the first training held {peak / GIB:.2g} of {total / GIB:.3g} GiB of its GPU"
+    return f"{held}: about {total // max(peak, 1)} like it fit on one (dispatch.workers)"
 
 
 def failures_in_words(result: Result) -> str:

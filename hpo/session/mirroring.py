@@ -58,19 +58,16 @@ class Mirroring(Observer):
             self._has_warned = False
 
 
-def mirroring(config: StudyConfig, folder: StudyFolder, study_id: str) -> Mirroring | None:
-    """Return what copies a study to `study.mirror`; None where there is none."""
-    url = config.study.mirror
-    return Mirroring(Mirror(url, folder, config.study.name, study_id)) if url else None
+def mirror_of(config: StudyConfig, folder: StudyFolder, study_id: str) -> Mirror | None:
+    """Return a study's mirror; None where it has none."""
+    return Mirror(config.study.mirror, folder, config.study.name, study_id) if config.study.mirror else None
 
 
 def copy_opening(config: StudyConfig, folder: StudyFolder, study_id: str) -> None:
     """Copy a study whose test part was opened to its mirror, where it has one; a warning where that cannot be done."""
-    url = config.study.mirror
-    if url is None:
-        return
     try:
-        Mirror(url, folder, config.study.name, study_id).copy()
+        if mirror := mirror_of(config, folder, study_id):
+            mirror.copy()
     except _FAULTS as error:
         _log.warning("%s; the test's result stands, but a study restored from there does not know of it", error)
 

@@ -15,7 +15,7 @@ from hpo.engine.loop import seconds_spent
 from hpo.engine.record.record import Record
 from hpo.engine.space.space import short_text
 from hpo.engine.trials.trial import Trial
-from hpo.session.display import CountingProgress, Display, failures_in_words, gpus_in_words
+from hpo.session.display import Display, Progress, failures_in_words, gpus_in_words
 from hpo.session.program import interrupted_in_one_line
 from hpo.session.session import run_to_the_end
 from hpo.session.study_run import Result
@@ -27,19 +27,13 @@ _SECONDS_BETWEEN_UPDATES = 0.5
 _LAST_LINES = 8
 
 
+@interrupted_in_one_line()
 def run_shown(study: Study, progress: bool) -> None:
     """Run a prepared study to its budget; after a signal a KeyboardInterrupt says what is saved."""
-    with interrupted_in_one_line():
-        run_to_the_end(study, _display() if progress else Display())
-
-
-def _display() -> Display:
-    return Notebook() if _is_notebook() else Terminal(next_step=False)
-
-
-def _is_notebook() -> bool:
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    return getattr(shell, "kernel", None) is not None
+    is_notebook = getattr(shell, "kernel", None) is not None
+    shown = Notebook() if is_notebook else Terminal(next_step=False)
+    run_to_the_end(study, shown if progress else Display())
 
 
 class Notebook(Display):
@@ -59,9 +53,8 @@ class Notebook(Display):
         for note in study.own.notes:
             print(note)
         section = study.config.study
-        budget = f"{section.trials} {study.counts}"
-        text = f"<b>{html.escape(section.name)}</b>: {budget}, {html.escape(section.metric)}; starting"
-        self._output = display(HTML(text), display_id=True)
+        what = f"{section.trials} {study.counts}, {html.escape(section.metric)}"
+        self._output = display(HTML(f"<b>{html.escape(section.name)}</b>: {what}; starting"), display_id=True)
 
     def tell_code(self, code: Code) -> None:
         """Say what of the user's code goes to other machines."""
@@ -86,7 +79,7 @@ class Notebook(Display):
         print(f"report: {short_path(result.report.paths[0])}")
 
 
-class NotebookProgress(CountingProgress):
+class NotebookProgress(Progress):
     """A bar, the best so far, and the last trials, in an output that was displayed."""
 
     def __init__(self, study: Study, workers: int, record: Record, output: Any) -> None:
@@ -107,11 +100,10 @@ class NotebookProgress(CountingProgress):
 
     def reported(self, trial: Trial, report: Report) -> None:
         """Show a warning, once; the latest point of a training otherwise."""
-        if report.warning is None:
-            if report.point is not None:
-                self._running[trial.number] = report.point
-        else:
+        if report.warning is not None:
             self._warnings.setdefault(report.warning, trial.number)
+        elif report.point is not None:
+            self._running[trial.number] = report.point
         self._update_if_due()
 
     def trial_finished(self, trial: Trial) -> None:

@@ -3,7 +3,6 @@
 import sys
 import time
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Any, Self
 
 from rich.console import Console, Group
@@ -22,9 +21,8 @@ from hpo.engine.training.payload import Task
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.errors import printable
-from hpo.session.display import CountingProgress, peak_in_words
+from hpo.session.display import Progress, peak_in_words
 
-_REFRESH_PER_SECOND = 4
 # Every trial gets a line at a readable pace; of thousands per second, as over tables, only some do.
 _LINES_AT_ONCE = 200
 _LINES_PER_SECOND = 10
@@ -36,7 +34,7 @@ _AMOUNTS = "`to 3` is how far a trial was trained, and * the best so far of thos
 _NUMBER = 7
 
 
-class TerminalProgress(CountingProgress):
+class TerminalProgress(Progress):
     """Shows running tasks with their epochs, the best so far, and the time left."""
 
     def __init__(
@@ -52,31 +50,21 @@ class TerminalProgress(CountingProgress):
         super().__init__(study, counts, history, seconds_before, clock)
         self._layout = layout
         self._widths = {} if space is None else {each.key: _width(each) for each in space.dimensions}
-        self._has_told_amounts = False
         self._running: dict[tuple[int, int], Mapping[str, Any]] = {}
-        self._last_line = self._started
-        self._num_printed = 0
+        self._last_line, self._num_printed = self._started, 0
         self._is_first_trial, self._has_begun, self._is_long = True, False, False
-        self._warnings: set[str] = set()
-        self._has_told_memory = False
+        # What is printed once a search, such as a warning that every trial gives.
+        self._said: set[str] = set()
         self._console = Console(file=sys.stdout)
-        self._live: Live | None = None
-        if self._console.is_terminal:
-            self._live = Live(
-                get_renderable=self._panel,
-                console=self._console,
-                refresh_per_second=_REFRESH_PER_SECOND,
-                transient=True,
-            )
+        panel = Live(get_renderable=self._panel, console=self._console, refresh_per_second=4, transient=True)
+        self._live = panel if self._console.is_terminal else None
 
     def __enter__(self) -> Self:
         if self._live:
             self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._live:
             self._live.stop()
 
@@ -91,14 +79,10 @@ class TerminalProgress(CountingProgress):
     def reported(self, trial: Trial, report: Report) -> None:
         """Keep the latest point of every running task."""
         task = (trial.number, report.task.index)
-        if report.gpu_memory is not None and not self._has_told_memory:
-            self._console.print(Text(peak_in_words(*report.gpu_memory)), soft_wrap=True)
-            self._has_told_memory = True
+        if report.gpu_memory is not None:
+            self._say_once("memory", peak_in_words(*report.gpu_memory))
         if report.warning is not None:
-            # A warning that every trial gives is printed once.
-            if report.warning not in self._warnings:
-                self._console.print(Text(printable(f"warning: trial {trial.number}: {report.warning}")), soft_wrap=True)
-            self._warnings.add(report.warning)
+            self._say_once(report.warning, f"warning: trial {trial.number}: {report.warning}")
         elif report.point is not None:
             self._running[task] = report.point
             self._tell_of_first("  ".join(filter(None, self._running_cells(*task, report.point))))
@@ -112,10 +96,9 @@ class TerminalProgress(CountingProgress):
         now = self._clock()
         is_last = self.num_done == self._study.trials
         if is_best or is_last or self._num_printed < _LINES_AT_ONCE or now - self._last_line > 1 / _LINES_PER_SECOND:
-            if trial.amount is not None and not self._has_told_amounts:
-                self._console.print(Text(_AMOUNTS), soft_wrap=True)
-                self._has_told_amounts = True
-            self._console.print(self._line(trial), highlight=False, soft_wrap=True)
+            if trial.amount is not None:
+                self._say_once(_AMOUNTS, _AMOUNTS)
+            self._say(self._line(trial))
             self._num_printed += 1
             self._last_line = now
 
@@ -125,10 +108,18 @@ class TerminalProgress(CountingProgress):
         is_silent = now - self._last_line >= _SILENT_SECONDS
         if self._live or not self._is_first_trial or not (is_due or is_silent):
             return
-        self._console.print(Text(text), soft_wrap=True)
+        self._say(text)
         self._is_long, self._last_line = self._is_long or is_silent, now
 
-    def _line(self, trial: Trial) -> Text:
+    def _say(self, text: str) -> None:
+        self._console.print(Text(printable(text)), soft_wrap=True)
+
+    def _say_once(self, what: str, text: str) -> None:
+        if what not in self._said:
+            self._said.add(what)
+            self._say(text)
+
+    def _line(self, trial: Trial) -> str:
         width = len(str(self._study.trials))
         head = f"{self.num_done:>{width}}/{self._study.trials}  trial {trial.number:<{width}}  "
         point = short_text(trial.point, self._widths) + (f" to {trial.amount}" if trial.amount is not None else "")
@@ -140,34 +131,28 @@ class TerminalProgress(CountingProgress):
             is_best = self._best is not None and trial.number == self._best.number
             result = f"{self._study.metric} {self._score_text(trial.score)}{' *' if is_best else '  '}"
         left = self._time_left()
-        return Text(printable(f"{head}{result}  {point}  {trial.seconds:.1f} s{f'  ({left} left)' if left else ''}"))
+        return f"{head}{result}  {point}  {trial.seconds:.1f} s{f'  ({left} left)' if left else ''}"
 
     def _panel(self) -> Group:
         best = "none yet"
         if self._best is not None and self._best.score is not None:
             best = f"{self._score_text(self._best.score)} (trial {self._best.number})"
         left = self._time_left()
-        head = Text(
-            printable(f"{self.num_done} of {self._study.trials} {self._counts}  best {self._study.metric} {best}")
-            + (f"  {left} left" if left else "")
-        )
+        head = f"{self.num_done} of {self._study.trials} {self._counts}  best {self._study.metric} {best}"
+        head += f"  {left} left" if left else ""
         bar = ProgressBar(total=self._study.trials, completed=self.num_done, width=60)
         table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
         for (number, index), point in sorted(self._running.items()):
             table.add_row(*self._running_cells(number, index, point))
         # The padding adds the new line that the bar lacks.
-        return Group(head, Padding(bar, 0), table)
+        return Group(Text(printable(head)), Padding(bar, 0), table)
 
     def _running_cells(self, number: int, index: int, point: Mapping[str, Any]) -> list[str]:
         epoch = f"epoch {point['epoch']}" if "epoch" in point else ""
-        if epoch and "epochs" in point:
-            epoch += f"/{point['epochs']}"
+        epoch += f"/{point['epochs']}" if epoch and "epochs" in point else ""
         value = point.get(self._study.metric)
-        return [
-            self._name(number, index),
-            epoch,
-            printable(f"{self._study.metric} {self._score_text(value)}") if isinstance(value, float) else "",
-        ]
+        score = f"{self._study.metric} {self._score_text(value)}" if isinstance(value, float) else ""
+        return [self._name(number, index), epoch, printable(score)]
 
     def _name(self, number: int, index: int) -> str:
         if index < 0:

@@ -3,26 +3,27 @@
 from contextlib import ExitStack
 from dataclasses import replace
 
-from hpo.engine.course.rules import is_counted
+from hpo.config.sealing import open_sealed, values_of
+from hpo.config.study_config import StudyConfig
 from hpo.engine.dispatch import Dispatcher, code_to_send, make_dispatcher
 from hpo.engine.dispatch.local import LocalDispatcher
+from hpo.engine.dispatch.ray.address import refuse_unclear_address
+from hpo.engine.dispatch.ray.shares import refuse_too_many
 from hpo.engine.observers.observer import Observer
 from hpo.engine.record.record import Record
-from hpo.engine.trials.trial import Trial
 from hpo.errors import MachineError
 from hpo.machine import machine_faults
-from hpo.session.dispatcher import SessionDispatcher
+from hpo.place import refuse_unknown
 from hpo.session.display import Display
-from hpo.session.mirroring import mirroring, refuse_bad_urls
-from hpo.session.stopping import Stopping
+from hpo.session.mirroring import Mirroring, mirror_of, refuse_bad_urls
+from hpo.session.stopping import SessionDispatcher, Stopping
 from hpo.session.study_run import Result, run_study
-from hpo.session.surroundings import refuse_bad_surroundings
 from hpo.study.notes import Notes
 from hpo.study.opening import open_study, with_code
 from hpo.study.preparing.preparation import refuse_missing_lanes
 from hpo.study.study import Study
 from hpo.study.winner.verdict import lacks_model, read_verdict
-from hpo.track import make_tracker
+from hpo.track import make_tracker, refuse_bad_uri
 
 
 def run_to_the_end(study: Study, display: Display) -> Result:
@@ -45,6 +46,30 @@ def run_to_the_end(study: Study, display: Display) -> Result:
     return result
 
 
+def refuse_bad_surroundings(config: StudyConfig) -> None:
+    """Raise HpoError for an address that cannot lead anywhere, and for more GPUs than are given.
+
+    Nothing is created and nobody is asked: whether somebody answers is seen when the search begins.
+    """
+    refuse_bad_uri(config)
+    for url, key in ((config.study.artifacts, "study.artifacts"), (config.study.mirror, "study.mirror")):
+        if url is not None:
+            refuse_unknown(url, key)
+    if config.study.storage is not None:
+        # Here, since most studies have no such address and loading takes a third of a second.
+        from hpo.engine.record.address import refuse_unusable
+
+        values = values_of(config.study.storage, config.secrets, "study.storage")
+        refuse_unusable(open_sealed(config.study.storage, values), values)
+    settings, address = config.dispatch, config.dispatch.address
+    if not settings.type.has_own_processes:
+        return
+    if address is None and settings.gpus is not None:
+        refuse_too_many("GPU", settings.workers or 1, settings.gpus_per_worker or 0, settings.gpus)
+    if address is not None and not settings.allow_open_cluster:
+        refuse_unclear_address(open_sealed(address, values_of(address, config.secrets, "dispatch.address")))
+
+
 def _run(study: Study, display: Display, stopping: Stopping) -> Result:
     # Before the workers start: they compare with it what they import.
     study, config = with_code(study), study.config
@@ -65,20 +90,21 @@ def _run(study: Study, display: Display, stopping: Stopping) -> Result:
             display.tell_workers(study, dispatcher.slots, dispatcher.gpus)
         record = record or _open(study, stack)
         stack.callback(record.close)
-        # What trainings have written since is none of the code that it began with.
-        study = replace(study, code=Notes(record).basis(config).code)
         notes = Notes(record)
+        # What trainings have written since is none of the code that it began with.
+        study = replace(study, code=notes.basis(config).code)
         if dispatcher.gpus.share != notes.gpu_share:
             notes.gpu_share = dispatcher.gpus.share
         stopping.take_signals()
-        finished = _Count(study, record)
-        stopping.begin(lambda: _last_words(study, finished.number), dispatcher.runs_here)
+        progress = display.progress(study, record)
+        stopping.begin(lambda: _last_words(study, progress.num_done), dispatcher.runs_here)
         tracker = make_tracker(config, study.layout, study.folder.path)
-        copying = mirroring(config, study.folder, Notes(record).study_id or "")
-        if copying is not None:
+        observers: list[Observer] = [progress]
+        if mirror := mirror_of(config, study.folder, notes.study_id or ""):
+            copying = Mirroring(mirror)
             stack.callback(copying.close)
-        with display.progress(study, record) as progress:
-            observers = [finished, progress, *([copying] if copying else [])]
+            observers.append(copying)
+        with progress:
             return run_study(study, record, SessionDispatcher(dispatcher, stopping, study), tracker, observers)
 
 
@@ -101,17 +127,6 @@ def _has_work(study: Study, record: Record) -> bool:
         return True
     verdict = read_verdict(study, record)
     return not verdict.are_finalists_trained or lacks_model(study, verdict)
-
-
-class _Count(Observer):
-    """Counts the finished trials that use the budget, those of earlier runs included."""
-
-    def __init__(self, study: Study, record: Record) -> None:
-        self._study = study
-        self.number = study.num_counted(record.history())
-
-    def trial_finished(self, trial: Trial) -> None:
-        self.number += is_counted(trial, self._study.counts)
 
 
 def _last_words(study: Study, num_done: int) -> str:

@@ -1,17 +1,22 @@
-"""Signals: the first one stops a search in an orderly way, the second at once."""
+"""Signals: the first one stops a search in an orderly way, the second at once; and the dispatcher that obeys them."""
 
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Self
 
+from hpo.config.files import write_atomically
+from hpo.engine.dispatch.dispatcher import Dispatcher, Report
+from hpo.engine.training.payload import Task
 from hpo.errors import Interruption
 from hpo.session.program import is_ours
+from hpo.study.files.logs import log_name
+from hpo.study.study import Study
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Nobody uses it, and where nobody takes it, it does nothing.
@@ -21,7 +26,9 @@ _PATIENCE_BEFORE_SECONDS = 0.5
 # Outcomes are recorded as they arrive, so nothing is lost if the rest takes longer than this.
 _PATIENCE_SECONDS = 8.0
 # For trainings elsewhere to save their states; large ones take a while.
-SAVING_SECONDS = 30.0
+_SAVING_SECONDS = 30.0
+# Between two looks whether a signal came while trainings elsewhere report nothing.
+_LOOK_SECONDS = 0.5
 # Until it is said that a search is being stopped: most have ended by then.
 _SILENT_SECONDS = 1.0
 
@@ -101,7 +108,7 @@ class Stopping:
         """
         self.last_words = last_words
         self.check()
-        self._patience = _PATIENCE_SECONDS + (0.0 if runs_here else SAVING_SECONDS)
+        self._patience = _PATIENCE_SECONDS + (0.0 if runs_here else _SAVING_SECONDS)
 
     @contextmanager
     def raising(self) -> Iterator[None]:
@@ -164,3 +171,64 @@ def _say(text: str) -> None:
     except OSError:
         # The terminal is closed, as after SIGHUP.
         return
+
+
+class SessionDispatcher:
+    """Passes tasks to a dispatcher, and its reports back; raises Stopped when all trainings have saved their states.
+
+    What tasks print is kept in the folder of the study `logged`.
+    """
+
+    def __init__(self, dispatcher: Dispatcher, stopping: Stopping, logged: Study | None = None) -> None:
+        self._dispatcher, self._stopping, self._logged = dispatcher, stopping, logged
+        self._has_ended = False
+        self.runs_here, self.slots, self.gpus = dispatcher.runs_here, dispatcher.slots, dispatcher.gpus
+
+    @property
+    def now(self) -> float:
+        """As the dispatcher's own."""
+        return self._dispatcher.now
+
+    def submit(self, task: Task) -> None:
+        """Pass the task to the dispatcher; after a signal it is left to `wait`, which lets the others save, to end."""
+        if self.runs_here:
+            self._stopping.check()
+            with self._stopping.raising():
+                self._dispatcher.submit(task)
+        elif self._stopping.number is None:
+            self._dispatcher.submit(task)
+
+    def wait(self, timeout: float | None = None) -> Sequence[Report]:
+        """Return what the dispatcher returns; after a signal the outcomes that have arrived, and then raise Stopped."""
+        if self.runs_here:
+            # A task that is interrupted here has reported nothing yet.
+            with self._stopping.raising():
+                return self._keep_logs(self._dispatcher.wait(timeout))
+        if self._stopping.number is None:
+            reports = self._keep_logs(self._dispatcher.wait(min(timeout or _LOOK_SECONDS, _LOOK_SECONDS)))
+            if self._stopping.number is None:
+                return reports
+        reports = () if self._has_ended else self.save_and_end(_SAVING_SECONDS)
+        self._has_ended = True
+        # The signal may have killed the workers, too, which is not a failure of their trials.
+        outcomes = [report for report in reports if report.outcome is not None and not report.is_lost]
+        if not outcomes:
+            self._stopping.check()
+        return outcomes
+
+    def save_and_end(self, seconds: float) -> Sequence[Report]:
+        """Return what the dispatcher returns."""
+        return self._keep_logs(self._dispatcher.save_and_end(seconds))
+
+    def close(self) -> None:
+        """Close the dispatcher."""
+        self._dispatcher.close()
+
+    def _keep_logs(self, reports: Sequence[Report]) -> Sequence[Report]:
+        for report in reports:
+            if report.printed and self._logged is not None:
+                folder = self._logged.folder.logs_dir
+                folder.mkdir(mode=0o700, exist_ok=True)
+                name = log_name(report.task.trial, report.task.index, self._logged.layout)
+                write_atomically(folder / name, report.printed)
+        return reports

@@ -56,7 +56,7 @@ def run(arguments: Sequence[str]) -> int:
     from hpo.study.preparing.preparation import prepare_study, refuse_bad_search
 
     if given.cfg:
-        from hpo.session.surroundings import refuse_bad_surroundings
+        from hpo.session.session import refuse_bad_surroundings
 
         kept = replay.folder.kept_function(config) if replay else None
         references = refuse_bad_search(config, kept).study.references
@@ -116,7 +116,7 @@ def _show_dry_run(study: "Study") -> int:
     """Print where the study lies, what it trains, and what of the user's code would travel; create nothing."""
     from hpo.engine.dispatch.away.code import code_of
     from hpo.session.mirroring import refuse_bad_urls
-    from hpo.session.surroundings import refuse_bad_surroundings
+    from hpo.session.session import refuse_bad_surroundings
     from hpo.study.opening import refuse_to_open
 
     config, dispatch = study.config, study.config.dispatch

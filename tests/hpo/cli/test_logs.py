@@ -11,8 +11,7 @@ from hpo.engine.dispatch.local import MOST_CHARACTERS, Echo
 from hpo.engine.training.payload import Task
 from hpo.engine.training.task_builder import FINAL_FOLD
 from hpo.engine.trials.trial import Outcome, TaskLayout
-from hpo.session.dispatcher import SessionDispatcher
-from hpo.session.stopping import Stopping
+from hpo.session.stopping import SessionDispatcher, Stopping
 from hpo.study.files.folder import StudyFolder, find_study
 from tests.hpo.cli.commands import hpo, refused, searched
 from tests.hpo.interface.searched import found
