@@ -5,9 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hpo.compare.comparison import prepare_comparison
+from hpo.compare.run import run_comparison, run_studies
 from hpo.config.keys import replaced
 from hpo.config.shipped import strategy_settings
 from hpo.errors import ConfigError
+from hpo.report.write import publish_comparison
 from hpo.session.program import interrupted_in_one_line
 
 if TYPE_CHECKING:
@@ -56,9 +59,6 @@ def compare_strategies(
         hpo.HpoError: something given cannot be, in one line.
         KeyboardInterrupt: an interrupt; finished searches are saved, and the same call goes on.
     """
-    from hpo.compare.comparison import prepare_comparison
-    from hpo.compare.run import run_comparison
-
     if isinstance(strategies, str):
         raise ConfigError(f"strategies: must be a list of names, or a dict, given {strategies!r}")
     named = strategies if isinstance(strategies, Mapping) else {label: label for label in strategies}
@@ -79,8 +79,6 @@ def compare_studies(
     publish: bool = False,
 ) -> Comparison:
     """Compare studies that exist, one sentence per pair, by their winners fold by fold; arguments as above."""
-    from hpo.compare.run import run_studies
-
     if isinstance(names, str):
         raise ConfigError(f"names: must be a list of studies, given {names!r}")
     return _comparison(run_studies(names, at, optimum, name), publish)
@@ -88,8 +86,6 @@ def compare_studies(
 
 def _comparison(folder: Path, publish: bool) -> Comparison:
     import pandas as pd
-
-    from hpo.report.write import publish_comparison
 
     if publish:
         publish_comparison(folder, folder.name)

@@ -3,15 +3,28 @@
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+from hpo.config.composing.compose import compose_config
+from hpo.config.keys import flatten
+from hpo.config.study_config import config_from_dict, study_name
+from hpo.engine.record.record import Record
+from hpo.engine.space.reader import space_from_dict
+from hpo.engine.trials.trial import TaskLayout
 from hpo.errors import ConfigError
-
-if TYPE_CHECKING:
-    from hpo.engine.record.record import Record
-    from hpo.integrations.exchange.imported import Imported
-    from hpo.report.write import WrittenReport
-    from hpo.study.study import Study
+from hpo.integrations.exchange.csv_table import read_csv
+from hpo.integrations.exchange.imported import Imported, import_folder, renamed, write_import
+from hpo.integrations.exchange.ray_folder import read_ray
+from hpo.report.write import WrittenReport, write_report
+from hpo.study.basis.described import Described
+from hpo.study.files.folder import find_study, short_path
+from hpo.study.opening import read_study, stored_record
+from hpo.study.reading import described_before, known_study
+from hpo.study.study import Study
+from hpo.study.winner.full_training import further_trainings, join_trainings
+from hpo.study.winner.verdict import read_verdict
+from hpo.track import make_tracker
+from hpo.track.projection import close_in_tracker, open_in_tracker
 
 Direction = Literal["maximize", "minimize"]
 
@@ -22,24 +35,14 @@ _OPTIONS = {"optuna": ("study",), "ray": ("metric", "direction"), "csv": ("metri
 class Sent(NamedTuple):
     """What was sent of a study, and whether MLflow took all of it."""
 
-    study: "Study"
-    record: "Record"
-    report: "WrittenReport"
+    study: Study
+    record: Record
+    report: WrittenReport
     is_all: bool
 
 
 def send(name: str, overrides: Sequence[str] = ()) -> Sent:
     """Send what MLflow does not have of a study, and wait for it."""
-    from hpo.config.composing.compose import compose_config
-    from hpo.config.study_config import config_from_dict
-    from hpo.report.write import write_report
-    from hpo.study.files.folder import find_study
-    from hpo.study.opening import read_study
-    from hpo.study.reading import known_study
-    from hpo.study.winner.verdict import read_verdict
-    from hpo.track import make_tracker
-    from hpo.track.projection import close_in_tracker, open_in_tracker
-
     path = str(find_study(name).config_path)
     overrides = ["track.name=mlflow", *overrides]
     study = known_study(name, config_from_dict(compose_config("search", overrides, config_file=path)))
@@ -57,16 +60,9 @@ def send(name: str, overrides: Sequence[str] = ()) -> Sent:
 
 def export_study(study: str, url: str, name: str | None = None) -> tuple[str, int, int]:
     """Copy a study; return its name there, and the numbers of trials copied and left out."""
-    from hpo.config.keys import flatten
+    # Here, since these two load Optuna, which nothing else here needs.
     from hpo.engine.record.storage import read_record
-    from hpo.engine.space.reader import space_from_dict
-    from hpo.engine.trials.trial import TaskLayout
     from hpo.integrations.exchange.optuna_storage import export_study as copy_study
-    from hpo.study.basis.described import Described
-    from hpo.study.files.folder import find_study, short_path
-    from hpo.study.opening import stored_record
-    from hpo.study.reading import described_before
-    from hpo.study.winner.full_training import further_trainings, join_trainings
 
     folder = find_study(study)
     config = folder.config()
@@ -118,14 +114,11 @@ def import_trials(
 
 def take_over(
     name: str, sources: Mapping[str, str | None], options: Mapping[str, Any], rename: Mapping[str, str]
-) -> tuple[Path, "Imported"]:
-    """Write trials from one of the sources to runs/<name>; return the table's path and what was read.
+) -> tuple[Path, Imported]:
+    """Write trials from one of the sources to runs/<name>, as `import_trials`; return the table's path and the trials.
 
-    Args: as of `import_trials`; what was not given is None.
+    What was not given of the sources and options is None.
     """
-    from hpo.config.study_config import study_name
-    from hpo.integrations.exchange.imported import import_folder, renamed, write_import
-
     given = {source: place for source, place in sources.items() if place is not None}
     if len(given) != 1:
         raise ConfigError(f"one of optuna, ray and csv must be given, given {', '.join(given) or 'none'}")
@@ -145,16 +138,12 @@ def take_over(
     path = import_folder(study_name(name, "name"))
     if source == "optuna":
         imported = read_optuna(place, options["study"])
-    elif source == "ray":
-        from hpo.integrations.exchange.ray_folder import read_ray
-
-        if not metric:
-            raise ConfigError("metric: must name the result that was searched for, such as val_loss")
+    elif source == "csv":
+        imported = read_csv(Path(place).expanduser(), metric or "score", keys, direction)
+    elif metric:
         imported = read_ray(Path(place).expanduser(), metric, direction)
     else:
-        from hpo.integrations.exchange.csv_table import read_csv
-
-        imported = read_csv(Path(place).expanduser(), metric or "score", keys, direction)
+        raise ConfigError("metric: must name the result that was searched for, such as val_loss")
     imported = renamed(imported, rename)
     write_import(path, imported)
     return path / "trials.csv", imported

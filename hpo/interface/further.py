@@ -47,13 +47,14 @@ def prepare_to_extend(
     folder: StudyFolder, changes: Changes, best: int, trials: Sequence[int], data: Mapping[str, str] | None = None
 ) -> Study:
     """Return the study of a study's best trials, or of these, that trains them with what is changed."""
+    frozen = folder.config()
     if isinstance(changes, Mapping):
-        tree = at_places(folder.config(), data or {}).to_dict()
+        tree = at_places(frozen, data or {}).to_dict()
         refuse_unknown(changes, tree, "changes")
         config = config_from_dict(with_changes(tree, changes))
     else:
         config = changed_config(folder, changes)
-    moved = moved_sources(folder.config().to_dict(), config.to_dict())
+    moved = moved_sources(frozen.to_dict(), config.to_dict())
     study = load_study(str(folder), elsewhere={key: place for key, (_, place) in moved.items()})
     with read_results(study) as (_, verdict):
         picked = chosen(study, verdict.history, best, trials)
@@ -66,27 +67,22 @@ def ask_for_copied(folder: StudyFolder, changed: StudyConfig, url: str, is_trust
     theirs, now = _addresses(config), _addresses(changed)
     # Those that the user has given himself are his own.
     places = [f"{key}={address}" for key, address in theirs.items() if address == now[key] not in (None, url)]
-    own = flatten(changed.dispatch.environment)
-    packages = [
-        f"dispatch.environment.{key}={value!r}"
-        for key, value in flatten(config.dispatch.environment).items()
-        if key in own and own[key] == value
-    ]
+    own, there = flatten(changed.dispatch.environment), flatten(config.dispatch.environment)
+    packages = [f"dispatch.environment.{key}={value!r}" for key, value in there.items() if own.get(key, ...) == value]
     try:
         ask_for_trust(config, (), is_trusted, folder.kept_function(config), places=places, packages=packages)
     except ConfigError as error:
-        name = folder.path.name
-        read = f"read {short_path(folder.config_path)}, and `hpo resume {name}` goes on with it"
+        read = f"read {short_path(folder.config_path)}, and `hpo resume {folder.path.name}` goes on with it"
         raise ConfigError(f"{error}; it was only copied: {read}") from error
 
 
 def _addresses(config: StudyConfig) -> dict[str, str | None]:
     """Return where a search of this configuration sends what it finds, by key."""
-    track = config.track
+    study, track = config.study, config.track
     return {
-        "study.mirror": config.study.mirror,
-        "study.artifacts": config.study.artifacts,
-        "study.storage": config.study.storage,
+        "study.mirror": study.mirror,
+        "study.artifacts": study.artifacts,
+        "study.storage": study.storage,
         "track.uri": track.uri if track.name == "mlflow" and track.uri != _OWN_STORE else None,
         "dispatch.address": config.dispatch.address,
     }

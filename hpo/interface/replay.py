@@ -5,14 +5,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hpo.config.composing.compose import compose_config
+from hpo.config.study_config import config_from_dict
+from hpo.engine.trials.table import read_rows
 from hpo.errors import StudyError
+from hpo.interface.trust import ask_for_trust
 from hpo.session.notebook import run_shown
+from hpo.study.basis.since_report import inner
+from hpo.study.files.folder import find_study, short_path
+from hpo.study.preparing.preparation import prepare_study, refuse_past_search
+from hpo.study.reproduce.recorded import read_files, refuse_two_parts
+from hpo.study.reproduce.replay import Replay, compared, script_of
+from hpo.study.study import Study
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from hpo.study.reproduce.replay import Replay
-    from hpo.study.study import Study
 
 # What decides trials, or which of them wins, and is taken from the study that is replayed: besides these keys its
 # sections `space`, `strategy`, `split` and `objective`, and the objective's own.
@@ -40,9 +47,6 @@ def replay(study: str | Path, *overrides: str, trust: bool = False, progress: bo
     """
     import pandas as pd
 
-    from hpo.study.files.folder import short_path
-    from hpo.study.reproduce.replay import compared
-
     asked = replay_of(str(study), overrides, trust)
     prepared = prepare_replay(asked)
     run_shown(prepared, progress)
@@ -51,23 +55,15 @@ def replay(study: str | Path, *overrides: str, trust: bool = False, progress: bo
     return pd.DataFrame(rows, columns=["trial", "differs in"])
 
 
-def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> "Replay":
+def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> Replay:
     """Return the search of a study, prepared to be run again.
 
     The study gives only what decides its trials (`TAKEN`). All else (where they run, and where they are kept, copied
     and shown) is set by the defaults of `hpo search` and the overrides of the command line.
     """
-    from hpo.config.composing.compose import compose_config
-    from hpo.engine.trials.table import read_rows
-    from hpo.interface.trust import ask_for_trust
-    from hpo.study.basis.since_report import inner
-    from hpo.study.files.folder import find_study, short_path
-    from hpo.study.preparing.preparation import refuse_past_search
-    from hpo.study.reproduce.recorded import read_files, refuse_two_parts
-    from hpo.study.reproduce.replay import Replay, script_of
-
-    refuse_past_search(find_study(name))
-    files = read_files(find_study(name))
+    found = find_study(name)
+    refuse_past_search(found)
+    files = read_files(found)
     folder, study = files.folder, files.config.study
     refuse_two_parts(files)
     own_keys = [text.lstrip("+").partition("=")[0] for text in overrides]
@@ -95,8 +91,11 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> "Replay"
     mine = compose_config("search", [*here, *own])
     tree = compose_config("search", [*decisive, *others], config_file=str(folder.config_path))
     # Kept, because the numbers of threads and processes change last digits.
-    kept = {name: tree["dispatch"][name] for name in ("threads", "processes_per_task") if name in tree["dispatch"]}
-    kept = {name: value for name, value in kept.items() if not any(f"dispatch.{name}" in text for text in own)}
+    kept = {
+        name: tree["dispatch"][name]
+        for name in ("threads", "processes_per_task")
+        if name in tree["dispatch"] and not any(f"dispatch.{name}" in text for text in own)
+    }
     tree |= {section: mine[section] for section in _OWN_SECTIONS} | {"dispatch": mine["dispatch"] | kept}
     taken = {name: value for name, value in tree["study"].items() if name in TAKEN}
     tree["study"] = taken | {name: value for name, value in mine["study"].items() if name in OWN}
@@ -104,11 +103,8 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> "Replay"
     return Replay(folder, tree, trials, files.changes, files.is_same_machine, script, files.report.get("given", ()))
 
 
-def prepare_replay(asked: "Replay") -> "Study":
+def prepare_replay(asked: Replay) -> Study:
     """Return the study that runs the search of another again."""
-    from hpo.config.study_config import config_from_dict
-    from hpo.study.preparing.preparation import prepare_study
-
     config = config_from_dict(asked.tree)
     return asked.study_of(prepare_study(config, asked.folder.kept_function(config)))
 

@@ -8,16 +8,22 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from hpo.engine.objective.path import ObjectivePath
 from hpo.errors import ConfigError
+from hpo.interface.trust import ask_for_trust
+from hpo.report.reproduced import ReportedNumber, refuse_contradictions, refuse_other_study, reported_numbers, unchecked
+from hpo.report.sections.study import ReproductionPart
+from hpo.study.files.folder import StudyFolder, find_study
+from hpo.study.files.made_here import is_made_here
+from hpo.study.reproduce.again import Repetition
+from hpo.study.reproduce.again import reproduce as train_again
+from hpo.study.reproduce.recorded import Recorded, read_files, read_recorded
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from hpo.report.reproduced import ReportedNumber
-    from hpo.report.sections.study import ReproductionPart
-    from hpo.study.files.folder import StudyFolder
-    from hpo.study.reproduce.again import Repetition
-    from hpo.study.reproduce.recorded import Recorded
+Begin = Callable[[Recorded, float], Callable[[Repetition], None]]
+"""Gets what a study recorded and the tolerance, and returns what each training is told to when it has ended."""
 
 
 def reproduce(
@@ -76,24 +82,20 @@ class Finding:
         unchecked: the keys of the report whose numbers do not follow from these trainings.
     """
 
-    repetitions: Sequence["Repetition"]
+    repetitions: Sequence[Repetition]
     tolerance: float
-    figures: Sequence["ReportedNumber"]
+    figures: Sequence[ReportedNumber]
     unchecked: Sequence[str]
 
     @property
-    def missed(self) -> list["Repetition"]:
+    def missed(self) -> list[Repetition]:
         """The trainings that differ."""
         return [one for one in self.repetitions if not one.holds(self.tolerance)]
 
     @property
-    def differing(self) -> list["ReportedNumber"]:
+    def differing(self) -> list[ReportedNumber]:
         """The numbers of the report that are not what its trainings give."""
         return [figure for figure in self.figures if not figure.holds]
-
-
-def _show_nothing(_recorded: "Recorded", _tolerance: float) -> "Callable[[Repetition], None]":
-    return lambda _repetition: None
 
 
 def train_recorded(
@@ -105,16 +107,9 @@ def train_recorded(
     data: Mapping[str, str],
     trust: bool,
     uri: str,
-    begin: "Callable[[Recorded, float], Callable[[Repetition], None]]" = _show_nothing,
+    begin: Begin = lambda _recorded, _tolerance: lambda _repetition: None,
 ) -> Finding:
-    """Train recorded trials again, and compare them and what the report says of them.
-
-    Args: as of `reproduce`; `begin` gets what the study recorded and the tolerance, and returns what each training is
-        told to when it has ended.
-    """
-    from hpo.report.reproduced import reported_numbers, unchecked
-    from hpo.study.reproduce.again import reproduce as train_again
-
+    """Train recorded trials again, and compare them and what the report says of them; arguments as of `reproduce`."""
     if tolerance is not None and not 0 <= tolerance < 1:
         raise ConfigError(f"tolerance: must be at least 0 and below 1, given {tolerance}")
     with _find(study, trial, uri) as (folder, which):
@@ -128,7 +123,7 @@ def train_recorded(
     return finding
 
 
-def _note(finding: Finding, folder: "StudyFolder", folds: Sequence[int] | None, changes: Sequence[str]) -> None:
+def _note(finding: Finding, folder: StudyFolder, folds: Sequence[int] | None, changes: Sequence[str]) -> None:
     """Write what was found into the study's folder, for its next report; one that cannot be written stays as it is."""
     noted: ReproductionPart = {
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -145,53 +140,47 @@ def _note(finding: Finding, folder: "StudyFolder", folds: Sequence[int] | None, 
 
 
 @contextmanager
-def _find(study: str, trial: str, uri: str) -> Iterator[tuple["StudyFolder", str]]:
+def _find(study: str, trial: str, uri: str) -> Iterator[tuple[StudyFolder, str]]:
     """Yield the folder of a study by its name, its folder, a report.json or an MLflow run, and the trial that is meant.
 
     A report.json is read with the files beside it, if there are any; `best` of a trial's run in MLflow is that trial.
     """
-    from hpo.study.files.folder import StudyFolder, find_study
-
     path = Path(study)
-    if study.startswith("runs:/"):
-        from hpo.track.mlflow.store import download_study
+    is_run, is_file = study.startswith("runs:/"), path.suffix == ".json" and path.is_file()
+    if not (is_run or is_file):
+        yield find_study(study), trial
+        return
+    if path.name == "report.json" and StudyFolder(path.parent).exists:
+        yield StudyFolder(path.parent), trial
+        return
+    with TemporaryDirectory(prefix="hpo-reproduce-") as scratch:
+        if is_run:
+            from hpo.track.mlflow.store import download_study
 
-        with TemporaryDirectory(prefix="hpo-mlflow-") as scratch:
             number = download_study(study.removeprefix("runs:/"), uri, Path(scratch))
             yield StudyFolder(Path(scratch)), trial if number is None or trial != "best" else str(number)
-    elif path.suffix != ".json" or not path.is_file():
-        yield find_study(study), trial
-    elif path.name == "report.json" and StudyFolder(path.parent).exists:
-        yield StudyFolder(path.parent), trial
-    else:
-        from hpo.study.reproduce.report_alone import unpack_report
+        else:
+            from hpo.study.reproduce.report_alone import unpack_report
 
-        with TemporaryDirectory(prefix="hpo-report-") as scratch:
             yield unpack_report(path, Path(scratch)), trial
 
 
-def _read_trusted(folder: "StudyFolder", is_trusted: bool, elsewhere: Mapping[str, str]) -> "Recorded":
+def _read_trusted(folder: StudyFolder, is_trusted: bool, elsewhere: Mapping[str, str]) -> Recorded:
     """Return what a study recorded; ask first, before any of its code is imported, where it was not made here."""
-    from hpo.engine.objective.path import ObjectivePath
-    from hpo.interface.trust import ask_for_trust
-    from hpo.report.reproduced import refuse_contradictions, refuse_other_study
-    from hpo.study.files.made_here import is_made_here
-    from hpo.study.reproduce.recorded import read_files, read_recorded
-
     files = read_files(folder)
-    refuse_contradictions(files.report, files.config)
-    kept = folder.kept_function(files.config)
-    if kept is None and ObjectivePath.of(files.config.objective).is_kept:
+    config = files.config
+    refuse_contradictions(files.report, config)
+    kept = folder.kept_function(config)
+    if kept is None and ObjectivePath.of(config.objective).is_kept:
         raise ConfigError(
-            f"objective: '{files.config.objective}' is kept in the folder of its study alone, so the report alone is "
+            f"objective: '{config.objective}' is kept in the folder of its study alone, so the report alone is "
             f"not enough; give that folder"
         )
     earlier = [change.trial for change in files.allowed if change.trials]
     # Before the question: a yes to a stranger's study does not make it one of this user.
-    is_own = (folder.database_path.exists() or files.config.study.storage is not None) and is_made_here(
-        files.config, kept
-    )
-    ask_for_trust(files.config, files.changes, is_trusted, kept, earlier, elsewhere)
+    has_record = folder.database_path.exists() or config.study.storage is not None
+    is_own = has_record and is_made_here(config, kept)
+    ask_for_trust(config, files.changes, is_trusted, kept, earlier, elsewhere)
     recorded = read_recorded(files, elsewhere)
     refuse_other_study(recorded)
     return replace(recorded, own_folder=folder) if is_own else recorded

@@ -4,8 +4,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from hpo.engine.record.record import Record
+from hpo.report.write import WrittenReport, write_checklist, write_latex, write_report
+from hpo.report.write import publish as publish_study
 from hpo.session.mirroring import copy_opening
 from hpo.study.files.made_here import remember
 from hpo.study.ledger import openings
@@ -13,16 +16,13 @@ from hpo.study.notes import Notes
 from hpo.study.opening import freeze, read_study
 from hpo.study.preparing.preparation import load_study
 from hpo.study.reading import known_study
+from hpo.study.study import Study
+from hpo.study.winner.scoring import open_test
 from hpo.study.winner.verdict import Verdict, read_verdict
-
-if TYPE_CHECKING:
-    from hpo.engine.record.record import Record
-    from hpo.report.write import WrittenReport
-    from hpo.study.study import Study
 
 
 @contextmanager
-def read_results(study: "Study") -> "Iterator[tuple[Record, Verdict]]":
+def read_results(study: Study) -> Iterator[tuple[Record, Verdict]]:
     """Yield the record of a study, which is closed afterwards, and its verdict."""
     record = read_study(study)
     try:
@@ -38,9 +38,6 @@ def write_reports(
 
     `said` is what only a person knows, by the keys of conf/report; it is kept with the study.
     """
-    from hpo.report.write import publish as publish_study
-    from hpo.report.write import write_checklist, write_latex, write_report
-
     study = known_study(name)
     if said:
         with study.folder.lock():
@@ -56,14 +53,11 @@ def write_reports(
 
 def score_on_test(
     name: str, again: bool, with_default: bool, elsewhere: Mapping[str, str] | None = None
-) -> "tuple[Study, Mapping[str, Any], WrittenReport]":
+) -> tuple[Study, Mapping[str, Any], WrittenReport]:
     """Open the test part of a study with its winner; return the study, what was found, and the report that has it.
 
     Where the data lie now (`elsewhere`, by key) is kept with the study.
     """
-    from hpo.report.write import write_report
-    from hpo.study.winner.scoring import open_test
-
     study = load_study(name, elsewhere=elsewhere)
     with study.folder.lock():
         record = read_study(study)

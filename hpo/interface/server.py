@@ -55,10 +55,10 @@ def open_ui(
     Raises:
         TrackError: there are no runs yet, or the port is taken.
     """
-    options = {"--study": study, "--uri": uri, "--port": str(port), "--host": host}
     asked = {"--optuna": optuna, "--expose": expose, "--password": password is not None}
-    flags = [flag for flag, is_asked in asked.items() if is_asked]
-    words = flags + [word for option, value in options.items() if value is not None for word in (option, value)]
+    options = {"--study": study, "--uri": uri, "--port": port, "--host": host}
+    words = [flag for flag, is_asked in asked.items() if is_asked]
+    words += [f"{option}={value}" for option, value in options.items() if value is not None]
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
             python("hpo", "ui", "--no-browser", *words),

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from hpo.errors import StudyError
+from hpo.study.train_once import train_once
 
 
 def train(
@@ -29,8 +30,6 @@ def train(
 
 def train_tree(tree: Mapping[str, Any], progress: bool, kept: Path | None = None) -> dict[str, float]:
     """Train one configuration and return its metrics; arguments as of `train_once`, StudyError where it failed."""
-    from hpo.study.train_once import train_once
-
     _, outcome = train_once(tree, print_point if progress else lambda _: None, kept)
     if outcome.error:
         raise StudyError(f"train: failed: {outcome.error}")

@@ -1,6 +1,8 @@
 """A trained model in use: the winner of a study, or any checkpoint, and the files of its results."""
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,23 +29,24 @@ class TrainedModel:
 
     def predict(self, inputs: Sequence[str], options: Mapping[str, Any]) -> list[str]:
         """Return one text per input; StudyError where the objective cannot, DataError where something given cannot."""
-        results: list[str] = _asked(self._companion("predict"), self.checkpoint_dir, inputs, options)
+        results: list[str] = self._ask("predict", inputs, options)
         return results
 
     def attention(self, text: str, target: str | None) -> list[Mapping[str, Any]]:
         """Return the maps of every layer; raises as `predict` does."""
-        maps: list[Mapping[str, Any]] = _asked(self._companion("attention"), self.checkpoint_dir, text, target)["maps"]
+        maps: list[Mapping[str, Any]] = self._ask("attention", text, target)["maps"]
         return maps
 
-    def _companion(self, name: str) -> Callable[..., Any]:
-        companion: Callable[..., Any] | None = getattr(self.objective, name)
+    def _ask(self, name: str, *arguments: Any) -> Any:
+        companion = getattr(self.objective, name)
         if companion is None:
             module = self.objective.path.partition(":")[0]
-            raise StudyError(
-                f"{name}: {module} has no function '{name}'; "
-                "see docs/extending/write_an_objective.md for what it must return"
-            )
-        return companion
+            see = "see docs/extending/write_an_objective.md for what it must return"
+            raise StudyError(f"{name}: {module} has no function '{name}'; {see}")
+        try:
+            return companion(self.checkpoint_dir, *arguments)
+        except (ValueError, OSError) as error:
+            raise DataError(str(error)) from error
 
 
 def find_model(name: str) -> TrainedModel:
@@ -83,13 +86,12 @@ def draw_attention(model: str, text: str, target: str | None, output: Path | Non
             raise DataError(f"output: must end in .png or .html, given '{output}'")
         refuse_bad_output(output)
     maps = find_model(model).attention(text, target)
-    if output is not None and output.suffix.lower() == ".html":
-        write_output(output, attention_html(maps, text))
-    elif output is not None:
-        try:
-            write_attention_png(output, maps)
-        except OSError as error:
-            raise DataError(f"output: {output}: {error.strerror}") from error
+    if output is not None:
+        with _writing(output):
+            if output.suffix.lower() == ".html":
+                write_atomically(output, attention_html(maps, text))
+            else:
+                write_attention_png(output, maps)
     return maps
 
 
@@ -105,22 +107,19 @@ def refuse_bad_output(path: Path) -> None:
 
 
 def write_output(path: Path, text: str) -> None:
-    """Write the file whole or not at all; raises DataError if it cannot be written."""
-    try:
+    """Write the file whole or not at all; DataError if it cannot be written."""
+    with _writing(path):
         write_atomically(path, text)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise DataError(f"output: {path}: {error.strerror}") from error
 
 
 def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except OSError:
-        return False  # A name that no file can have.
-
-
-def _asked(companion: Callable[..., Any], *arguments: Any) -> Any:
-    try:
-        return companion(*arguments)
-    except (ValueError, OSError) as error:
-        raise DataError(str(error)) from error
+    # `Path.is_dir` raises for a name that no file can have.
+    return os.path.isdir(path)  # noqa: PTH112

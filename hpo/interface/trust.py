@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from hpo.config.keys import within
 from hpo.config.sealing import sealed_keys, sealed_names, texts_of
 from hpo.config.study_config import StudyConfig
 from hpo.engine.objective.kept_function import MODULE, KeptFunction
@@ -58,17 +59,15 @@ def ask_for_trust(
     code, files = _code_and_files([*trees, config.space], config, own_keys) if origin == "toolkit" else ([], [])
     if origin == "toolkit" and not (keys or code or files or places or packages or config.has_own_strategy):
         return
-    what = f"it runs {config.objective} ({_file(config.objective, origin)}, {_WHOSE[origin]})"
-    if config.has_own_strategy:
-        what += f" and the strategy {config.strategy['name']}"
-    if code:
-        what += f", and with it {', '.join(code)}"
-    if files:
-        what += f", and reads outside of the working directory: {', '.join(files)}"
-    if places:
-        what += f", and goes to {', '.join(places)}"
-    if packages:
-        what += f", and its workers have {', '.join(packages)}"
+    strategy = f" and the strategy {config.strategy['name']}" if config.has_own_strategy else ""
+    what = f"it runs {config.objective} ({_file(config.objective, origin)}, {_WHOSE[origin]}){strategy}"
+    parts = {
+        "with it": code,
+        "reads outside of the working directory:": files,
+        "goes to": places,
+        "its workers have": packages,
+    }
+    what += "".join(f", and {how} {', '.join(part)}" for how, part in parts.items() if part)
     if keys:
         names = dict.fromkeys(name for tree in trees for name in sealed_names(tree))
         what += f" with {', '.join(names)} of your environment ({', '.join(keys)})"
@@ -82,16 +81,12 @@ def _code_and_files(
     trees: Sequence[Mapping[str, Any]], config: StudyConfig, own_keys: Collection[str]
 ) -> tuple[list[str], list[str]]:
     """Return what these trees hold for an objective of the toolkit: texts that are code, and paths that lead out."""
+    # In a space a key goes on: `command.line.choices.0`.
     code_keys = resolve(config.objective, str(Path.cwd())).code_keys
-    code: dict[str, None] = {}
-    files: dict[str, None] = {}
-    for key, text in (pair for tree in trees for pair in texts_of(tree)):
-        # In a space a key goes on: `command.line.choices.0`.
-        if any(f"{key}.".startswith(f"{name}.") for name in code_keys):
-            code[f"{key}={text!r}"] = None
-        elif key not in own_keys and _leads_out(text):
-            files[f"{key}={text!r}"] = None
-    return list(code), list(files)
+    texts = dict.fromkeys((key, text) for tree in trees for key, text in texts_of(tree))
+    code = [(key, text) for key, text in texts if any(within(key, name) for name in code_keys)]
+    out = [(key, text) for key, text in texts if (key, text) not in code and key not in own_keys and _leads_out(text)]
+    return [f"{key}={text!r}" for key, text in code], [f"{key}={text!r}" for key, text in out]
 
 
 def _leads_out(text: str) -> bool:
