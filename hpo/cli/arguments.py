@@ -1,10 +1,16 @@
-"""The arguments that the sub-commands share."""
+"""The arguments that sub-commands share: a study, a configuration, places of data, texts for a model."""
 
 import argparse
+import logging
+import os
+import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
-from hpo.errors import ConfigError
+from hpo.errors import ConfigError, DataError
+
+_log = logging.getLogger(__name__)
 
 
 class Parser(argparse.ArgumentParser):
@@ -92,3 +98,52 @@ def show_config(tree: Mapping[str, Any]) -> None:
     from hpo.config.sealing import seal
 
     print(yaml_text(seal(tree)[0]), end="")
+
+
+def add_texts(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add `--input` and `--text`; one of them is required."""
+    either = parser.add_mutually_exclusive_group(required=True)
+    either.add_argument("--input", metavar="FILE", help=f"{what}; - is standard input")
+    either.add_argument("--text", metavar="TEXT", help="the text itself")
+
+
+def texts_of(given: argparse.Namespace) -> list[str]:
+    """Return the given text, or the lines of the file; DataError where it cannot be read or is empty."""
+    return [given.text] if given.text is not None else _lines(given.input)
+
+
+def one_text_of(given: argparse.Namespace) -> str:
+    """Return the given text, or the one line of the file.
+
+    If there is no such file, `--input` is the text, as in earlier versions; a warning says so.
+    """
+    if given.text is None and given.input != "-" and not _is_there(given.input):
+        _log.warning("--input: there is no such file, so it is taken for the text itself; give a text by --text")
+        return str(given.input)
+    texts = texts_of(given)
+    if len(texts) > 1:
+        raise DataError(f"--input: {_name(given.input)}: must hold one line, has {len(texts):,}; give one of them")
+    return texts[0]
+
+
+def _is_there(source: str) -> bool:
+    # `Path.is_file` raises for a text that is longer than the name of a file can be.
+    return os.path.exists(source) and not os.path.isdir(source)  # noqa: PTH110, PTH112
+
+
+def _name(source: str) -> str:
+    return "standard input" if source == "-" else source
+
+
+def _lines(source: str) -> list[str]:
+    name = _name(source)
+    try:
+        content = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+        text = content.decode("utf-8-sig").replace("\r\n", "\n").removesuffix("\n")
+    except OSError as error:
+        raise DataError(f"--input: {name}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"--input: {name}: must be UTF-8, but byte {error.start} is not; convert the file") from error
+    if not text:
+        raise DataError(f"--input: {name}: is empty; must hold one input per line")
+    return text.split("\n")

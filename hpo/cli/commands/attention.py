@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from hpo.cli.arguments import add_model, make_parser
-from hpo.cli.given_texts import add_texts, one_text_of
+from hpo.cli.arguments import add_model, add_texts, make_parser, one_text_of
 
 _EXAMPLES = """\
   hpo attention reviews --text "not a good film"

@@ -6,8 +6,7 @@ One input per line, one result per line, in the same order. A line break inside 
 from collections.abc import Sequence
 from pathlib import Path
 
-from hpo.cli.arguments import add_model, make_parser
-from hpo.cli.given_texts import add_texts, texts_of
+from hpo.cli.arguments import add_model, add_texts, make_parser, texts_of
 
 _EXAMPLES = """\
   hpo predict reviews --text "not a good film"
