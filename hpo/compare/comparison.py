@@ -9,13 +9,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from hpo.config.documents import read_yaml, yaml_text
-from hpo.config.files import write_atomically
 from hpo.config.keys import differences, flatten, replaced
 from hpo.config.study_config import FREE_KEYS, StudyConfig, config_from_dict, explain
 from hpo.engine.space.space import Space
 from hpo.engine.strategies import Strategy, make_strategy
 from hpo.engine.trials.trial import Trial, loss_of
 from hpo.errors import ConfigError, HpoError, StudyError
+from hpo.files import write_atomically
 from hpo.study.basis.environment import describe_environment
 from hpo.study.files.folder import short_path
 from hpo.study.preparing.preparation import prepare_study, refuse_missing_lanes

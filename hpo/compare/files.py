@@ -5,7 +5,7 @@ import io
 import json
 from pathlib import Path
 
-from hpo.config.files import write_atomically
+from hpo.files import write_atomically
 from hpo.report.comparison import ComparisonJson
 from hpo.report.pages.comparison import render_comparison_markdown, render_comparison_page
 

@@ -1,10 +1,19 @@
-"""Dotted keys of nested mappings: `model.num_layers` and the tree that it points into."""
+"""Dotted keys of nested mappings: `model.num_layers`; and where those of the trial's own tree stand."""
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from hpo.errors import ConfigError, nearest
+
+# Belong to the search and are never sent to a worker; everything else is the trial's own tree.
+SEARCH_SECTIONS = ("study", "objective", "space", "strategy", "split", "dispatch", "track", "report")
+
+# Where the trial's own tree stands as a whole in a plain tree, if one of its names is that of a section.
+OWN = "objective_config"
+
+# The groups of conf/ besides the sections of the search: all that the toolkit's own trainer reads.
+GROUPS = ("data", "model", "training")
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -21,7 +30,7 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def replaced(tree: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of the tree with the values at these dotted keys replaced as wholes, or added, nested."""
-    copy = {name: replaced(branch, {}) if isinstance(branch, Mapping) else branch for name, branch in tree.items()}
+    copy: dict[str, Any] = copy_plain(tree)
     for key, value in changes.items():
         *path, last = path_of(copy, key) or key.split(".")
         node = copy
@@ -104,3 +113,25 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tup
         for key in {**before, **after}
         if key not in before or key not in after or before[key] != after[key]
     }
+
+
+def plain_own(own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the trial's own tree as it stands in a plain tree: at the top, or all of it below `objective_config`."""
+    is_taken = any(name.partition(".")[0] in (*SEARCH_SECTIONS, OWN) for name in own)
+    return {OWN: dict(own)} if is_taken else dict(own)
+
+
+def own_part(tree: Mapping[str, Any], sections: Collection[str] = SEARCH_SECTIONS) -> dict[str, Any]:
+    """Return the trial's own tree of a plain one with these sections: see `plain_own`."""
+    own = {name: branch for name, branch in tree.items() if name not in sections}
+    return dict(own[OWN]) if list(own) == [OWN] and isinstance(own[OWN], Mapping) else own
+
+
+def own_key(key: str) -> str:
+    """Return the key in the trial's own tree of a key of the plain tree: see `plain_own`."""
+    return key.removeprefix(f"{OWN}.")
+
+
+def typed_key(key: str) -> str:
+    """Return how a key of the trial's own tree is added on a command line, where the names of groups are taken."""
+    return f"{OWN}.{key}" if key in GROUPS or key.partition(".")[0] in SEARCH_SECTIONS else key

@@ -43,9 +43,6 @@ def _objective(text: str) -> str:
     return text
 
 
-# Belong to the search and are never sent to a worker; everything else is the trial's own tree.
-SEARCH_SECTIONS = ("study", "objective", "space", "strategy", "split", "dispatch", "track", "report")
-
 StudyName = Annotated[str, AfterValidator(_safe_name)]
 ObjectiveText = Annotated[str, AfterValidator(_objective)]
 

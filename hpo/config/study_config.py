@@ -9,10 +9,9 @@ from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from hpo.config.composing.references import with_point, with_values
 from hpo.config.documents import refuse_optimized_python
-from hpo.config.keys import flatten, within, without
-from hpo.config.own_keys import OWN, own_part, plain_own
+from hpo.config.keys import OWN, flatten, own_part, plain_own, within, without
+from hpo.config.keys import SEARCH_SECTIONS as SEARCH_SECTIONS
 from hpo.config.sealing import seal, sealed_keys
-from hpo.config.sections import SEARCH_SECTIONS as SEARCH_SECTIONS
 from hpo.config.sections import (
     DispatchSection,
     ObjectiveText,

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from hpo.config.documents import read_yaml
-from hpo.config.files import write_atomically
 from hpo.engine.objective.objective import Objective
 from hpo.engine.objective.resolution import resolve
 from hpo.errors import DataError, StudyError
+from hpo.files import write_atomically
 from hpo.interface.results import read_results
 from hpo.study.files.folder import find_study
 from hpo.study.reading import known_study

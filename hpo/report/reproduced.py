@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hpo.config.own_keys import plain_own
+from hpo.config.keys import plain_own
 from hpo.config.study_config import TOO_LARGE, StudyConfig
 from hpo.engine.trials.reported import number
 from hpo.engine.trials.table import Row, point_of

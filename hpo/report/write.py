@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpo.config.documents import yaml_text
-from hpo.config.files import write_atomically
 from hpo.engine.record.record import Record
 from hpo.engine.trials.table import trials_table, write_trials
 from hpo.errors import StudyError
+from hpo.files import write_atomically
 from hpo.report.figures import draw_figures
 from hpo.report.pages.checklist import render_checklist
 from hpo.report.pages.latex import render_latex

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Self
 
-from hpo.config.files import write_atomically
 from hpo.engine.dispatch.dispatcher import Dispatcher, Report
 from hpo.engine.training.payload import Task
 from hpo.errors import Interruption
+from hpo.files import write_atomically
 from hpo.session.program import is_ours
 from hpo.study.files.logs import log_name
 from hpo.study.study import Study

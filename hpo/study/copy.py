@@ -11,11 +11,11 @@ from hpo.engine.record.address import sqlite_url
 from hpo.engine.record.storage import copy_record, open_rows
 from hpo.engine.space.reader import space_from_dict
 from hpo.errors import StudyError
+from hpo.files import copy_tree
 from hpo.study.files.folder import RUNS, StudyFolder
 from hpo.study.notes import Notes
 from hpo.study.preparing.preparation import load_study
 from hpo.study.study import Study
-from hpo.tree import copy_tree
 
 # Not copied: locks, what is known of mirrors, the guard's files, a database's companions, and reports (the old name).
 _LEFT = (

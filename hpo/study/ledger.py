@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from hpo.config.documents import parse_json
-from hpo.config.files import write_atomically
 from hpo.errors import StudyError
+from hpo.files import write_atomically
 from hpo.study.files.folder import OPENINGS, StudyFolder, find_study, short_path
 from hpo.study.files.imports import table_path
 from hpo.study.study import Study

@@ -19,13 +19,12 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from hpo.config.documents import parse_json
-from hpo.config.files import write_atomically
 from hpo.config.study_config import study_name
 from hpo.engine.store.url import UrlStore
 from hpo.errors import StudyError
+from hpo.files import entries, write_atomically
 from hpo.place import Place
 from hpo.study.files.folder import RUNS, StudyFolder
-from hpo.tree import entries
 
 _log = logging.getLogger(__name__)
 

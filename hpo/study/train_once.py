@@ -11,9 +11,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError
 
 from hpo.config.documents import yaml_text
-from hpo.config.files import write_atomically
-from hpo.config.keys import replaced, without
-from hpo.config.own_keys import own_part
+from hpo.config.keys import own_part, replaced, without
 from hpo.config.sealing import seal
 from hpo.config.sections import ObjectiveText, Section, SplitSection, StudyName
 from hpo.config.study_config import explain, refuse_sealed, refuse_unwritable
@@ -27,6 +25,7 @@ from hpo.engine.training.task_builder import TaskBuilder, Training
 from hpo.engine.training.worker import Message, outcome_of
 from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
 from hpo.errors import ConfigError, StudyError
+from hpo.files import write_atomically
 from hpo.study.basis.environment import describe_environment
 from hpo.study.files.folder import RUNS
 from hpo.study.preparing.checks import refuse_unknown_metric

@@ -14,8 +14,7 @@ import pytest
 
 import hpo
 from hpo.cli.main import main
-from hpo.config.keys import flatten, replaced, without
-from hpo.config.own_keys import plain_own
+from hpo.config.keys import flatten, plain_own, replaced, without
 from hpo.config.study_config import config_from_dict
 from hpo.engine.objective.function_parts import digest_of
 from hpo.engine.space.reader import space_from_dict

@@ -10,18 +10,19 @@ from pathlib import Path
 from typing import Any, cast
 
 from hydra import compose, initialize_config_dir
+from hydra._internal.core_plugins.file_config_source import FileConfigSource
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import Override, Quote, QuotedString
+from hydra.core.plugins import Plugins
 from hydra.errors import HydraException, MissingConfigException
+from hydra.plugins.config_source import ConfigResult
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from hpo.config.composing.config_folder import searchpath
 from hpo.config.composing.interpolation import resolve
-from hpo.config.composing.references import references_of, with_changes
+from hpo.config.composing.references import own_references, references_of, with_changes
 from hpo.config.documents import read_yaml, refuse_optimized_python
-from hpo.config.keys import flatten, within, without
-from hpo.config.own_keys import own_references, typed_key
+from hpo.config.keys import flatten, typed_key, within, without
 from hpo.config.sealing import hide_in_argument
 from hpo.config.sections import later_keys
 from hpo.config.shipped import shipped_dir, with_mlflows_own
@@ -49,6 +50,22 @@ _FAULTS = (HydraException, OmegaConfBaseException, RecursionError, ValueError, T
 
 # Mappings whose keys the user chooses: they are set after composing and need no `+`.
 _USERS_OWN = ("space.", "strategy.start", "strategy.windows", "data.where")
+
+
+class _StrictFiles(FileConfigSource):
+    """A folder of the user's groups, without objects, duplicate keys and what expands without bound."""
+
+    @staticmethod
+    def scheme() -> str:
+        """Return the scheme (before ://) in Hydra's search path."""
+        return "strict"
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        """Return one file's configuration; DocumentError, with line and column, where it is not valid."""
+        path = Path(self.path, self._normalize_file_name(config_path))
+        if path.is_file() and path.stat().st_size > 0:
+            read_yaml(path, "config_dir")
+        return super().load_config(config_path)
 
 
 def compose_config(
@@ -152,7 +169,9 @@ def _compose(name: str, overrides: Sequence[Override], config_dir: str | None) -
     if config_dir is not None:
         if not Path(config_dir).is_dir():
             raise ConfigError(f"config_dir: there is no folder {config_dir}")
-        search_path = [searchpath(Path(config_dir))]
+        Plugins.instance().register(_StrictFiles)
+        folder = QuotedString(f"strict://{Path(config_dir).absolute()}", Quote.single).with_quotes()
+        search_path = [f"hydra.searchpath=[{folder}]"]
     OmegaConf.register_new_resolver("metric_name", _metric_name, replace=True)
     OmegaConf.register_new_resolver("direction_of", _direction_of, replace=True)
     defaults = read_yaml(shipped_dir() / f"{name}.yaml")["defaults"]

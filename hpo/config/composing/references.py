@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from hpo.config.keys import replaced, within
+from hpo.config.keys import OWN, SEARCH_SECTIONS, own_key, replaced, within
 from hpo.config.sealing import looks_secret, seal, texts_of
 from hpo.errors import ConfigError
 
@@ -84,6 +84,23 @@ def _placed_references(config: Any, place: tuple[str, ...]) -> dict[str, str]:
 def references_of(tree: Any) -> dict[str, str]:
     """Return the texts with `${...}` in an unresolved tree, by dotted key."""
     return {key: text for key, text in texts_of(tree) if "${" in text}
+
+
+def own_references(texts: Mapping[str, str], tree: Mapping[str, Any]) -> dict[str, str]:
+    """Return those of a whole plain tree's references that are in the trial's own, by their keys there.
+
+    ConfigError names an own key that stands at the top, though others are below `objective_config`.
+    """
+    own = {name: branch for name, branch in tree.items() if name not in SEARCH_SECTIONS}
+    texts = {key: text for key, text in texts.items() if key.partition(".")[0] in own}
+    if OWN not in own or not isinstance(own[OWN], Mapping):
+        return texts
+    if beside := [name for name in own if name != OWN]:
+        raise ConfigError(
+            f"{beside[0]}: stands beside {OWN}, which holds all keys of the objective's own; write it as "
+            f"{OWN}.{beside[0]}"
+        )
+    return {own_key(key): text.replace(f"${{{OWN}.", "${") for key, text in texts.items()}
 
 
 def references_to(references: Mapping[str, str], searched: Collection[str]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from hpo.errors import StudyError
-from hpo.tree import Entry, entries
+from hpo.files import Entry, entries
 
 PIECE_BYTES = 16 * 2**20
 """Large enough that a piece's own cost is small beside it, small enough that a few are held without notice."""

@@ -19,8 +19,8 @@ from hpo.engine.training.steps import Units, steps_of
 from hpo.engine.trials import reported
 from hpo.engine.trials.trial import Outcome
 from hpo.errors import MachineError, is_interruption, text_of
+from hpo.files import links_out
 from hpo.machine import machine_fault
-from hpo.tree import links_out
 
 Message = dict[str, Any]
 

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpo.config.files import write_atomically
 from hpo.engine.space.dimensions import Dimension, Range, Value, allows
 from hpo.engine.space.space import Point, Space
 from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.errors import StudyError
+from hpo.files import write_atomically
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hpo.config.files import write_atomically
 from hpo.engine.space.space import Point
 from hpo.engine.trials.table import trials_table, twice, write_trials
 from hpo.engine.trials.trial import Direction, Outcome, TaskLayout, Trial, finished
 from hpo.errors import ConfigError, StudyError, nearest
+from hpo.files import write_atomically
 from hpo.study.files.folder import RUNS
 
 

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hpo.config.documents import read_yaml
-from hpo.config.keys import at_path, path_of, refuse_inside_of_list, refuse_unknown, replaced
-from hpo.config.own_keys import plain_own
+from hpo.config.keys import at_path, path_of, plain_own, refuse_inside_of_list, refuse_unknown, replaced
 from hpo.config.shipped import names_of, shipped, shipped_dir, strategy_settings, with_mlflows_own
 from hpo.config.study_config import SEARCH_SECTIONS
 from hpo.engine.space.branches import leaves, parted, with_first

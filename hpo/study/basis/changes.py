@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from hpo.config.keys import flatten, replaced
-from hpo.config.own_keys import own_part
+from hpo.config.keys import flatten, own_part, replaced
 from hpo.config.study_config import DATA_SOURCES, StudyConfig
 from hpo.engine.objective.kept_function import MODULE
 from hpo.engine.trials.trial import Trial

@@ -10,12 +10,12 @@ from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from hpo.config.documents import read_json
-from hpo.config.files import write_atomically
 from hpo.config.study_config import explain
 from hpo.engine.objective.examples import Examples
 from hpo.engine.objective.objective import SearchDescription
 from hpo.engine.training.splits import Plan
 from hpo.errors import DocumentError
+from hpo.files import write_atomically
 from hpo.study.basis.since_report import inner
 
 _TEXTS = ("name", "version", "source", "licence")

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from hpo.config.documents import read_json, read_yaml, yaml_text
-from hpo.config.files import write_atomically
 from hpo.config.study_config import StudyConfig, config_from_dict
 from hpo.engine.objective.kept_function import MODULE, KeptFunction
 from hpo.engine.objective.path import ObjectivePath
 from hpo.errors import DocumentError, StudyError
+from hpo.files import write_atomically
 
 RUNS = Path("runs")
 # The ledger of openings of test parts: of a study in its folder, and of all studies beside them.

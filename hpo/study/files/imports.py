@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from hpo.config.documents import read_json, read_yaml
-from hpo.config.files import write_atomically
 from hpo.engine.space.dimensions import as_values
 from hpo.engine.space.space import Point, Space, point_key
 from hpo.engine.trials.table import csv_text, own_columns, point_of, read_rows
 from hpo.engine.trials.trial import Direction, Trial, loss_of
 from hpo.errors import ConfigError
+from hpo.files import write_atomically
 from hpo.study.files.folder import RUNS
 
 # The round of imported trials, before a study's own first round.

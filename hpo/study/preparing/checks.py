@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hpo.config.composing.references import references_to
-from hpo.config.keys import at, flatten, refuse_inside_of_list
-from hpo.config.own_keys import GROUPS, typed_key
+from hpo.config.keys import GROUPS, at, flatten, refuse_inside_of_list, typed_key
 from hpo.config.study_config import keys_at_fault
 from hpo.engine.objective.objective import Objective
 from hpo.engine.objective.path import ObjectivePath

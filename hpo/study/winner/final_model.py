@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Mapping
 from dataclasses import replace
 
-from hpo.config.own_keys import plain_own
+from hpo.config.keys import plain_own
 from hpo.engine.dispatch.dispatcher import Dispatcher, outcomes
 from hpo.engine.objective.path import ObjectivePath
 from hpo.engine.record.record import Record

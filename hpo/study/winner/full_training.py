@@ -19,9 +19,9 @@ from hpo.engine.strategies.halving import SuccessiveHalving
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Outcome, Trial, finished
+from hpo.files import copy_tree
 from hpo.study.notes import Notes
 from hpo.study.study import Study
-from hpo.tree import copy_tree
 
 _log = logging.getLogger(__name__)
 

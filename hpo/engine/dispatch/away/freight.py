@@ -15,7 +15,7 @@ from hpo.engine.store.url import UrlStore, name_of
 from hpo.engine.training.payload import Payload
 from hpo.engine.training.worker import Message
 from hpo.errors import HpoError
-from hpo.tree import links_out
+from hpo.files import links_out
 
 Kind = Literal["data_dir", "kept", "resume_dir", "checkpoint_dir"]
 """The names of the payload that lead to files."""

@@ -14,7 +14,7 @@ from typing import Any
 from hpo.engine.dispatch.process.variables import VARIABLES
 from hpo.engine.training.payload import Payload
 from hpo.engine.training.worker import run_task
-from hpo.tree import copy_tree
+from hpo.files import copy_tree
 
 # Between two copies of a state. Sending takes bandwidth; with a machine at most so much training is lost.
 _SECONDS_BETWEEN = 60.0

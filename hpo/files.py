@@ -1,4 +1,4 @@
-"""What lies below a folder, to be copied or sent whole: folders, files, and links, which stay links."""
+"""Files and folders: written, or copied, whole or not at all; and what lies below a folder, where links stay links."""
 
 import contextlib
 import os
@@ -49,6 +49,20 @@ def links_out(folder: Path) -> list[Entry]:
     with contextlib.suppress(FileNotFoundError):
         return [entry for entry in entries(folder) if entry.kind == "link" and entry.target is None]
     return []
+
+
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Write a file so that a reader gets the old content or the new one, never a part."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        # A new file: under a predictable name, someone may have placed a link.
+        aside.unlink(missing_ok=True)
+        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+    except OSError as error:
+        # The error of a full disk does not name the file.
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    aside.replace(path)
 
 
 def copy_tree(
