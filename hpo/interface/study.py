@@ -123,7 +123,7 @@ class Study:
         if figure not in figures:
             raise StudyError(f"figure: must be one of {', '.join(figures)}, given {figure!r}{nearest(figure, figures)}")
         with self._read() as (study, record, verdict):
-            (drawing,) = draw_figures(Subject.of(study, verdict, record.stretches), [figures[figure]])
+            (drawing,) = draw_figures(Subject.of(study, record, verdict), [figures[figure]])
         content = drawing.content
         if not isinstance(content, Drawn):
             raise StudyError(f"figure: {figure} has nothing to show: {content.reason}")

@@ -1,14 +1,15 @@
-"""What the figures of a report are drawn from: a study's space, metric and trials, and values derived from them."""
+"""What a report is made from: a study's space, metric and trials, and values that sections and figures share."""
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Literal, Self
 
 from hpo.config.keys import flatten
 from hpo.engine.course.clock import Key
 from hpo.engine.course.times import Span, clock_times
-from hpo.engine.record.record import Stretch, memory_record
+from hpo.engine.record.record import Record, Stretch, memory_record
 from hpo.engine.space.first_points import default_point
 from hpo.engine.space.space import Point, Space
 from hpo.engine.trials.trial import Direction, Outcome, TaskLayout, Trial
@@ -17,25 +18,28 @@ from hpo.report.analysis.importances import importances
 from hpo.report.analysis.shapley import Contribution, shapley_values
 from hpo.report.part import Absent
 from hpo.report.words import count_text
+from hpo.study.notes import Notes
 from hpo.study.study import Study
 from hpo.study.winner.verdict import Verdict
 
 
 @dataclass(frozen=True)
 class Subject:
-    """The input of a study's figures.
+    """What figures are drawn from, and what sections share with them.
 
     Attributes:
         space, metric, direction, layout: the study's.
         strategy: its name.
-        workers: the configured number; None = as many as fit.
-        lanes: trainings planned to be under way at once; None where nothing waited for the clock.
-        clock: begin and end of each task on the study's clock.
         trials: all trials, in the order of their numbers.
         winner: the study's; None if no trial is complete.
         default: the default configuration; None where it does not lie in the space.
-        trainings: the same as they ran: those of the search, and those that took some to their end after it, under the
-            same numbers; None = the trials.
+        trainings: the trials as they ran: those of the search, and those that took some to their end after it, under
+            the same numbers; None = the trials.
+        workers: the configured number; None = as many as fit.
+        gpus: those of each worker.
+        lanes: trainings planned to be under way at once; None where nothing waited for the clock.
+        order: None before there was a clock.
+        clock: begin and end of each task on the study's clock.
         stretches: those in which the search ran, as the record notes them.
     """
 
@@ -44,34 +48,39 @@ class Subject:
     direction: Direction
     layout: TaskLayout
     strategy: str
-    workers: int | None
-    lanes: int | None
-    clock: Mapping[Key, Span]
     trials: Sequence[Trial]
     winner: Trial | None
     default: Point | None = None
     trainings: Sequence[Trial] | None = None
+    workers: int | None = None
+    gpus: float = 0.0
+    lanes: int | None = None
+    order: Literal["clock", "free"] | None = None
+    clock: Mapping[Key, Span] = field(default_factory=dict)
     stretches: Sequence[Stretch] = ()
 
     @classmethod
-    def of(cls, study: Study, verdict: Verdict, stretches: Sequence[Stretch] = ()) -> "Subject":
-        """Return what the figures of a study are drawn from."""
-        config = study.config
-        record = memory_record(config.study.metric, config.study.direction, study.layout, verdict.searched)
+    def of(cls, study: Study, record: Record, verdict: Verdict) -> Self:
+        """Return what the report of a study is made from."""
+        section, dispatch = study.config.study, study.config.dispatch
+        order, waits, share = section.order if study.has_clock else None, study.waits, Notes(record).gpu_share
+        searched = memory_record(section.metric, section.direction, study.layout, verdict.searched)
         return cls(
-            study.space,
-            config.study.metric,
-            config.study.direction,
-            study.layout,
-            config.strategy["name"],
-            config.dispatch.workers,
-            config.study.lanes if study.waits else None,
-            clock_times(study.rules(), record) if study.waits else {},
-            verdict.trials,
-            verdict.winner,
-            default_of(study),
-            [*verdict.searched, *verdict.further],
-            stretches,
+            space=study.space,
+            metric=section.metric,
+            direction=section.direction,
+            layout=study.layout,
+            strategy=study.config.strategy["name"],
+            trials=verdict.trials,
+            winner=verdict.winner,
+            default=_default_of(study),
+            trainings=[*verdict.searched, *verdict.further],
+            workers=dispatch.workers,
+            gpus=(dispatch.gpus_per_worker or 0.0) if share is None else share,
+            lanes=section.lanes if waits or order == "free" else None,
+            order=order,
+            clock=clock_times(study.rules(), searched) if waits else {},
+            stretches=record.stretches,
         )
 
     @property
@@ -137,7 +146,7 @@ class Subject:
         return self.winner is not None and trial.number == self.winner.number
 
 
-def default_of(study: Study) -> Point | None:
+def _default_of(study: Study) -> Point | None:
     """Return the default configuration's point; None where it does not lie in the space."""
     try:
         return default_point(study.space, flatten(study.config.objective_config))

@@ -67,6 +67,11 @@ def point_text(point: Mapping[str, Any]) -> str:
     return ", ".join(f"{key}={value_text(value)}" for key, value in point.items())
 
 
+def code_rows(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the rows of a table of keys, as code, and values."""
+    return [(f"`{key}`", value_text(value)) for key, value in values.items()]
+
+
 def sentence(text: str) -> str:
     """Return a reason as a sentence."""
     return f"{text[0].upper()}{text[1:]}."

@@ -68,7 +68,7 @@ def write_report(study: Study, record: Record, verdict: Verdict, has_page: bool 
         text = yaml_text(best_config(study.as_of(Notes(record).allowed_changes, winner), winner))
         write_atomically(folder.best_path, text)
     # Its importances and contributions are worked out once, for report.json and the figures.
-    subject = Subject.of(study, verdict, record.stretches)
+    subject = Subject.of(study, record, verdict)
     summary = summarise(study, record, verdict, subject, _hashes(study, verdict.model))
     json_path, markdown_path = folder.path / "report.json", folder.path / "report.md"
     folder.write_json(json_path, summary)

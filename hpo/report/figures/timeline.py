@@ -90,8 +90,7 @@ def _free_rows(spans: Iterable[tuple[float, float]]) -> list[int]:
 
 
 def _idle_text(subject: Subject) -> str:
-    # The same number as in report.json; it does not depend on GPUs.
-    cost = describe_cost(subject.as_they_ran, subject.workers, 0.0, stretches=subject.stretches)
+    cost = describe_cost(subject)
     share, seen = cost["idle_share"], cost["workers_seen"]
     asked = max((stretch.workers for stretch in subject.stretches), default=subject.workers)
     number = f"{asked} asked for, {seen} seen" if asked else f"{seen} seen"

@@ -1,6 +1,6 @@
 """What a careful reviewer would ask about a study's result, worked out from its report: fields 21 and 25."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from typing_extensions import TypedDict
@@ -10,9 +10,10 @@ from hpo.engine.objective.path import ObjectivePath
 from hpo.engine.space.dimensions import Choices, Range
 from hpo.engine.space.space import Space
 from hpo.engine.trials.digits import score_format
-from hpo.engine.trials.trial import Direction, Trial, loss_of
+from hpo.engine.trials.trial import Trial, loss_of
 from hpo.report.blocks import Block, Items, Paragraph
 from hpo.report.part import is_missing
+from hpo.report.subject import Subject
 from hpo.report.words import count_text
 from hpo.study.winner.verdict import as_good_as, cheapest, standard_error
 
@@ -30,59 +31,34 @@ class AtEnd(TypedDict):
 
 # Rules of thumb of the tuning playbook and the checklists.
 _FEW_TRIALS_PER_DIMENSION = 5
-
-
 _MANY_FAILURES = 0.10
-
-
 # Share of a range, on its scale, that counts as its end.
 _NEAR_END = 0.02
 
 
-def cautions(
-    space: Space,
-    trials: Sequence[Trial],
-    winner: Trial | None,
-    metric: str,
-    direction: Direction,
-    summary: "ReportJson",
-    full_amount: int | None = None,
-) -> list[str]:
+def cautions(subject: Subject, report: "ReportJson", full_amount: int | None = None) -> list[str]:
     """Return one line per reason to doubt the result, the most important first.
 
-    Args:
-        space: the space that was searched.
-        trials: all of them.
-        winner: the study's.
-        metric, direction: the study's.
-        summary: the other figures of the report: `test`, `data`, `environment`, `baselines`, `overtuning`,
-            `study`.
-        full_amount: how far a full training goes, where trials were trained by amounts.
+    `report` has all other sections; `full_amount` is how far a full training goes, where trials are trained by amounts.
     """
-    reasons = [*_about_interruptions(trials), *_about_failures(trials), *_about_budget(space, trials)]
-    if winner is not None:
+    reasons = [*_about_the_search(subject)]
+    if (winner := subject.winner) is not None:
         reasons += [
-            *_not_trained(winner, full_amount, summary["study"]["name"] if full_amount else ""),
-            *(_end_text(end) for end in at_the_end(space, winner)),
-            *_within_noise(trials, winner, metric),
-            *_still_improving(winner, metric, direction),
+            *_not_trained(winner, full_amount, report),
+            *(_end_text(end) for end in at_the_end(subject.space, winner)),
+            *_within_noise(subject, winner),
+            *_still_improving(subject, winner),
         ]
-    return [*reasons, *_about_the_rest(summary)]
+    return [*reasons, *_about_the_rest(report)]
 
 
-def _about_interruptions(trials: Sequence[Trial]) -> Iterator[str]:
-    running = sum(trial.state == "running" for trial in trials)
+def _about_the_search(subject: Subject) -> Iterator[str]:
+    trials, space = subject.trials, subject.space
+    running, failed = (sum(trial.state == state for trial in trials) for state in ("running", "failed"))
     if running:
         yield f"the search has not ended: {running} {'trial is' if running == 1 else 'trials are'} not finished"
-
-
-def _about_failures(trials: Sequence[Trial]) -> Iterator[str]:
-    failed = sum(trial.state == "failed" for trial in trials)
     if trials and failed / len(trials) > _MANY_FAILURES:
         yield f"{failed} of {len(trials)} trials failed: part of the space cannot be trained, so it was hardly searched"
-
-
-def _about_budget(space: Space, trials: Sequence[Trial]) -> Iterator[str]:
     wanted = _FEW_TRIALS_PER_DIMENSION * len(space.dimensions)
     # Halving trains a point in several trials.
     tried = sum(trial.continues is None for trial in trials)
@@ -92,16 +68,16 @@ def _about_budget(space: Space, trials: Sequence[Trial]) -> Iterator[str]:
         yield f"few trials: {tried} for {searched}; {wanted} would be five for each"
 
 
-def _not_trained(winner: Trial, full_amount: int | None, study: str) -> Iterator[str]:
+def _not_trained(winner: Trial, full_amount: int | None, report: "ReportJson") -> Iterator[str]:
     if full_amount is not None and winner.amount is not None and winner.amount < full_amount:
         yield (
             f"the winner was trained to {winner.amount} of {full_amount} only; how good it is after a full training is "
-            f"not known. To train it on: `hpo extend {study} --best 3`"
+            f"not known. To train it on: `hpo extend {report['study']['name']} --best 3`"
         )
 
 
 def at_the_end(space: Space, winner: Trial) -> list[AtEnd]:
-    """Return `key`, `value` and `end` of every ordered hyperparameter whose best value lies at an end of its range.
+    """Return every ordered hyperparameter whose best value lies at an end of its range.
 
     A lower end of 0 is left out, as of a dropout: mostly nothing lies beyond.
     """
@@ -130,25 +106,25 @@ def _end_text(end: AtEnd) -> str:
     return f"the best {end['key']}, {end['value']}, lies at the {end['end']} end of its range: the best may lie beyond"
 
 
-def _within_noise(trials: Sequence[Trial], winner: Trial, metric: str) -> Iterator[str]:
+def _within_noise(subject: Subject, winner: Trial) -> Iterator[str]:
     """Compare by the standard error over the winner's folds and seeds; one standard error is within the noise."""
-    near = as_good_as(winner, trials, metric)
+    near = as_good_as(winner, subject.trials, subject.metric)
     if near:
         numbers = ", ".join(str(t.number) for t in sorted(near, key=lambda t: t.loss)[:10])
         which = "1 other configuration is" if len(near) == 1 else f"{len(near)} other configurations are"
         what = "trial" if len(near) == 1 else "trials"
-        error = standard_error(winner, metric)
+        error = standard_error(winner, subject.metric)
         chosen, is_best = cheapest([winner, *near]), all(trial.loss >= winner.loss for trial in near)
         instead = "" if chosen is winner or not is_best else f"; study.winner=one_standard_error takes {chosen.number}"
         yield f"{which} within one standard error ({error:.2g}) of the winner: {what} {numbers}{instead}"
 
 
-def _still_improving(winner: Trial, metric: str, direction: Direction) -> Iterator[str]:
+def _still_improving(subject: Subject, winner: Trial) -> Iterator[str]:
     best_at_end = []
     for outcome in winner.outcomes.values():
-        curve = [point[metric] for point in outcome.curve if metric in point]
+        curve = [point[subject.metric] for point in outcome.curve if subject.metric in point]
         if len(curve) > 1:
-            best = min(curve, key=lambda score: loss_of(score, direction))
+            best = min(curve, key=lambda score: loss_of(score, subject.direction))
             best_at_end.append(curve[-1] == best and best not in curve[:-1])
     if best_at_end and all(best_at_end):
         yield "the winner's learning curves were best at their last evaluation: it may want longer training"

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, cast
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
-from hpo.engine.record.record import Stretch
 from hpo.engine.trials.trial import Trial, seconds_trained
 from hpo.report.analysis.stretches import stretch_runs
 from hpo.report.blocks import Block, Paragraph
 from hpo.report.part import EXACT, OPEN, Count, Missing, Seconds, Share, Text, missing, reason_missing, require
 from hpo.report.subject import Subject
-from hpo.study.study import Study
 
 if TYPE_CHECKING:
     from hpo.report.sections.report import ReportJson
@@ -69,21 +67,15 @@ _LEAST_PAIRS = 3
 _TINY = 1e-9  # below it a standard deviation is rounding
 
 
-def describe_cost(
-    trials: Sequence[Trial],
-    workers: int | None,
-    gpus_per_worker: float,
-    lanes: int | None = None,
-    order: Literal["clock", "free"] | None = None,
-    stretches: Sequence[Stretch] = (),
-) -> Cost:
+def describe_cost(subject: Subject) -> Cost:
     """Return the seconds of training and of the whole study, and the shares of time without training."""
+    trials, gpus = subject.as_they_ran, subject.gpus
     seconds = [trial.seconds for trial in trials]
     outcomes = [outcome for trial in trials for outcome in trial.outcomes.values() if outcome.worker]
-    ran = stretch_runs(outcomes, stretches)
+    ran = stretch_runs(outcomes, subject.stretches)
     wall = sum(each.seconds for each in ran) if ran else None
     # Of the workers that there were; in an older record those configured, or seen, if as many as fit were configured.
-    there = [max(each.workers, each.seen) if each.workers else workers or each.seen for each in ran]
+    there = [max(each.workers, each.seen) if each.workers else subject.workers or each.seen for each in ran]
     time_there = sum(each.seconds * number for each, number in zip(ran, there, strict=True))
     busy = sum(outcome.seconds for outcome in outcomes)
     return {
@@ -92,12 +84,12 @@ def describe_cost(
         "seconds_per_trial_median": statistics.median(seconds) if seconds else None,
         "wall_seconds": wall,
         "workers_seen": max((each.seen for each in ran), default=0),
-        "device": f"{gpus_per_worker:g} GPU(s) a worker" if gpus_per_worker else "CPU",
-        "device_hours": busy / 3600 * (gpus_per_worker or 1),
+        "device": f"{gpus:g} GPU(s) a worker" if gpus else "CPU",
+        "device_hours": busy / 3600 * (gpus or 1),
         "idle_share": max(0.0, 1 - busy / time_there) if wall else None,
         "overhead_share": max(0.0, 1 - seconds_trained(trials) / wall) if wall else None,
-        "lanes": lanes,
-        "order": order,
+        "lanes": subject.lanes,
+        "order": subject.order,
         "prediction": predict_seconds(trials),
     }
 
@@ -114,15 +106,6 @@ def predict_seconds(trials: Sequence[Trial]) -> Prediction | None:
     varies = min(statistics.pstdev(costs), statistics.pstdev(seconds)) > _TINY
     correlation = statistics.correlation(costs, seconds) if varies else None
     return {"correlation": correlation, "sigma": sigma, "factor": math.exp(sigma)}
-
-
-def describe_study_cost(study: Study, subject: Subject, gpu_share: float | None) -> Cost:
-    """Return the cost of a study, with what its configuration planned."""
-    dispatch, section = study.config.dispatch, study.config.study
-    order = section.order if study.has_clock else None
-    lanes = section.lanes if study.waits or order == "free" else None
-    gpus = (dispatch.gpus_per_worker or 0.0) if gpu_share is None else gpu_share
-    return describe_cost(subject.as_they_ran, dispatch.workers, gpus, lanes, order, subject.stretches)
 
 
 def read_cost(report: "ReportJson") -> Iterator[Block]:

@@ -1,7 +1,7 @@
 """The best score so far, against trials and against time, and the winner's learning curves: fields 17 and 19."""
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from pydantic import with_config
@@ -15,6 +15,7 @@ from hpo.report.part import EXACT, Missing, missing, require
 from hpo.report.sections.winner import NO_WINNER
 from hpo.report.subject import score_of
 from hpo.study.study import Study
+from hpo.study.winner.verdict import Verdict
 
 if TYPE_CHECKING:
     from hpo.report.sections.report import ReportJson
@@ -35,31 +36,26 @@ class Curves(TypedDict):
     tasks: dict[str, list[dict[str, float]]]
 
 
-def best_so_far(trials: Sequence[Trial], amount: int | None, later: Collection[int] = ()) -> BestSoFar:
-    """Return every improvement, in two orders.
+def best_so_far(verdict: Verdict) -> BestSoFar:
+    """Return every improvement, in the order of proposal and in the order in which trials ended.
 
-    Args:
-        trials: all trials.
-        amount: how far the winner was trained; trials with less training do not count.
-        later: the numbers of those that were trained so far only after the search: they come after all others.
-
-    Returns:
-        `trials`: in the order of the trials' numbers, which is the order of proposal: `trial` and `score`.
-        `seconds`: in the order of their ends: `seconds` (since the study's first training began), `trial` and `score`.
+    Trials with less training than the winner do not count; those that got it only after the search come last.
     """
+    trials, winner = verdict.trials, verdict.winner
+    later = {trial.number for trial in verdict.further}
+    amount = winner.amount if winner else None
     complete = [trial for trial in trials if trial.state == "complete" and trial.amount == amount]
     complete.sort(key=lambda trial: (trial.number in later, trial.number))
     start = first_start(trials)
     ended = [(trial.ended - start, trial) for trial in complete if trial.ended is not None]
     ended.sort(key=lambda pair: (pair[0], pair[1].number))
     seconds = {trial.number: time for time, trial in ended}
-    return {
-        "trials": [{"trial": trial.number, "score": score_of(trial)} for trial in improvements(complete)],
-        "seconds": [
-            {"seconds": seconds[trial.number], "trial": trial.number, "score": score_of(trial)}
-            for trial in improvements(trial for _, trial in ended)
-        ],
-    }
+    by_number = [{"trial": trial.number, "score": score_of(trial)} for trial in improvements(complete)]
+    by_time = [
+        {"seconds": seconds[trial.number], "trial": trial.number, "score": score_of(trial)}
+        for trial in improvements(trial for _, trial in ended)
+    ]
+    return {"trials": by_number, "seconds": by_time}
 
 
 def improvements(trials: Iterable[Trial]) -> list[Trial]:

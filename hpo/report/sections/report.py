@@ -10,14 +10,14 @@ from pydantic import Field, TypeAdapter, with_config
 
 from hpo.engine.record.record import Record
 from hpo.report.blocks import Block, Paragraph
-from hpo.report.part import EXACT, Missing, missing, part
+from hpo.report.part import EXACT, Missing, missing, part, value_or_missing
 from hpo.report.sections.baselines import Baselines, describe_baselines, describe_comparison
 from hpo.report.sections.cautions import AtEnd, at_the_end, cautions, read_cautions
 from hpo.report.sections.cost import (
     Cost,
     EnvironmentPart,
+    describe_cost,
     describe_environment,
-    describe_study_cost,
     read_cost,
     read_environment,
 )
@@ -100,62 +100,44 @@ def report_schema() -> dict[str, Any]:
 def summarise(study: Study, record: Record, verdict: Verdict, subject: Subject, files: dict[str, str]) -> ReportJson:
     """Return the JSON-able report of a study, which depends on its record only and not on the date.
 
-    What cannot be computed is marked as missing, with the reason.
-
-    Args:
-        study: the study.
-        record: its record, for the notes.
-        verdict: the verdict of its search.
-        subject: what its figures are drawn from.
-        files: SHA-256 of the study's other files, by name.
+    What cannot be computed is marked as missing, with the reason. `files` has the SHA-256 of the study's other files.
     """
-    config, notes, ended = study.config, Notes(record), record.ended
-    trials, winner = verdict.trials, verdict.winner
+    config, trials, winner = study.config, verdict.trials, verdict.winner
     method = part(lambda: describe_method(study), no_method)
-    comparison = part(lambda: describe_comparison(study), missing)
+    comparison = value_or_missing(lambda: describe_comparison(study))
     test = describe_test(study)
-    described = part(lambda: describe_winner(study, winner, verdict.model) if winner else missing(NO_WINNER), missing)
+    described = value_or_missing(lambda: describe_winner(study, verdict))
     scores = [trial.score for trial in trials if trial.state == "complete" and trial.score is not None]
     summary: ReportJson = {
         "format": FORMAT,
-        "study": describe_study(study, notes, trials),
+        "study": describe_study(study, Notes(record), trials),
         "environment": describe_environment(study.environment()),
-        "data": part(lambda: describe_data(study), missing),
+        "data": value_or_missing(lambda: describe_data(study)),
         "method": method,
         "metric": describe_metric(study, method),
         "config": config.to_dict(),
-        **part(
-            lambda: describe_search(
-                study, trials, len(notes.imports), ended.by if ended else None, verdict.further_trained, record.given
-            ),
-            no_search,
-        ),
-        "baselines": part(lambda: describe_baselines(study, trials, comparison), missing),
+        **part(lambda: describe_search(study, record, verdict), no_search),
+        "baselines": value_or_missing(lambda: describe_baselines(study, trials, comparison)),
         "winner": described,
         "top": [describe_short(trial) for trial in verdict.history.leaders(5)],
         "test": test,
-        "best_so_far": part(
-            lambda: best_so_far(trials, winner.amount if winner else None, [t.number for t in verdict.further]), missing
+        "best_so_far": value_or_missing(lambda: best_so_far(verdict)),
+        "expected_performance": value_or_missing(
+            lambda: describe_expected(config.strategy["name"], scores, config.study.direction)
         ),
-        "expected_performance": part(
-            lambda: describe_expected(config.strategy["name"], scores, config.study.direction), missing
-        ),
-        "curves": part(lambda: describe_curves(study, winner), missing),
-        "at_the_end": part(lambda: at_the_end(study.space, winner) if winner else missing(NO_WINNER), missing),
-        "overtuning": part(lambda: describe_overtuning(study, described, test), missing),
-        "finalists": part(lambda: describe_finalists(verdict.finalists, config.study.metric), missing),
+        "curves": value_or_missing(lambda: describe_curves(study, winner)),
+        "at_the_end": value_or_missing(lambda: at_the_end(study.space, winner) if winner else missing(NO_WINNER)),
+        "overtuning": value_or_missing(lambda: describe_overtuning(study, described, test)),
+        "finalists": value_or_missing(lambda: describe_finalists(verdict.finalists, config.study.metric)),
         "comparison": comparison,
-        "importance": part(lambda: describe_importance(subject), missing),
-        "cost": part(lambda: describe_study_cost(study, subject, notes.gpu_share), missing),
+        "importance": value_or_missing(lambda: describe_importance(subject)),
+        "cost": value_or_missing(lambda: describe_cost(subject)),
         "cautions": [],
         "files": files,
         "fields": [],
     }
     summary["cautions"] = part(
-        lambda: cautions(
-            study.space, trials, winner, config.study.metric, config.study.direction, summary, study.full_amount
-        ),
-        lambda why: [f"the cautions {why}"],
+        lambda: cautions(subject, summary, study.full_amount), lambda why: [f"the cautions {why}"]
     )
     summary["fields"] = describe_fields(summary)
     return summary

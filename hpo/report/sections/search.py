@@ -2,7 +2,7 @@
 
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired, cast
 
 from pydantic import Field, with_config
@@ -10,14 +10,16 @@ from typing_extensions import TypedDict
 
 from hpo.config.keys import within
 from hpo.engine.course.rules import Counts as Counted
-from hpo.engine.record.record import EndedBy, Given
+from hpo.engine.record.record import EndedBy, Record
 from hpo.engine.trials.trial import Trial
 from hpo.report.blocks import Block, Items, Paragraph, Table
 from hpo.report.part import EXACT, Count, Missing, Point, Positive, missing, require
 from hpo.report.sections.baselines import score_text
 from hpo.report.sections.space import SpacePart, describe_space
-from hpo.report.words import point_text, value_text
+from hpo.report.words import code_rows, point_text
+from hpo.study.notes import Notes
 from hpo.study.study import Study, how_far
+from hpo.study.winner.verdict import Verdict
 
 if TYPE_CHECKING:
     from hpo.report.sections.report import ReportJson
@@ -65,10 +67,7 @@ class SearchPart(SpacePart):
 
     num_parameters: Sizes | Missing
     given: NotRequired[
-        Annotated[
-            list[GivenPoint] | Missing,
-            Field(description="points that a hand gave to the search"),
-        ]
+        Annotated[list[GivenPoint] | Missing, Field(description="points that a hand gave to the search")]
     ]
     fixed: dict[str, Any] | Missing
     strategy: Annotated[dict[str, Any], Field(description="field 10: name, settings, rounds_run")]
@@ -83,11 +82,7 @@ _CHOSEN_BY = {
     False: "the best mean score over the folds; the earlier trial on ties",
     True: "the best mean score on fresh seeds among the best trials of the search",
 }
-
-
 _CHEAPEST = "the least cost among those within one standard error of "
-
-
 _ENDS: dict[EndedBy, str] = {
     "minutes": ", ended by study.minutes",
     "stop_without_gain": ", ended by study.stop_without_gain",
@@ -100,49 +95,34 @@ def no_search(reason: str) -> SearchPart:
     return cast("SearchPart", dict.fromkeys(SearchPart.__annotations__, missing(reason)))
 
 
-def describe_search(
-    study: Study,
-    trials: Sequence[Trial],
-    num_imported: int,
-    ended_by: EndedBy | None,
-    further_trained: Sequence[Trial] = (),
-    given: Sequence[Given] = (),
-) -> SearchPart:
+def describe_search(study: Study, record: Record, verdict: Verdict) -> SearchPart:
     """Return space, strategy, counts, the rule that names the winner, and sizes of the models."""
-    config, space = study.config, study.space
-    counts = _counts(trials, config.study.trials, study.layout.size, ended_by)
-    if any(trial.amount is not None for trial in trials):
-        counts["budget_counts"] = study.counts
-        counts["configurations"] = len({trial.key for trial in trials})
-        counts["further_trained"] = [trial.number for trial in further_trained]
-    described = describe_space(study)
+    config, trials = study.config, verdict.trials
+    space, searched = describe_space(study), study.space.keys
     part: SearchPart = {
         "num_parameters": _num_parameters(trials),
-        "space": described["space"],
-        "space_size": described["space_size"],
-        "space_rules": described["space_rules"],
-        "first": described["first"],
-        "fixed": _fixed(config.fixed, space.keys),
+        "space": space["space"],
+        "space_size": space["space_size"],
+        "space_rules": space["space_rules"],
+        "first": space["first"],
+        # Not below a key that is searched, either.
+        "fixed": {k: v for k, v in config.fixed.items() if not any(within(k, key) for key in searched)},
         "strategy": dict(config.strategy) | {"rounds_run": 1 + max((t.round for t in trials), default=-1)},
-        "counts": counts,
-        "imported": num_imported,
+        "counts": _counts(study, record, verdict),
+        "imported": len(Notes(record).imports),
         "chosen_by": ("" if config.study.winner == "best" else _CHEAPEST) + _CHOSEN_BY[config.study.finalists > 0],
     }
-    if given:
-        part["given"] = [{"point": dict(each.point), "after": each.after} for each in given]
+    if record.given:
+        part["given"] = [{"point": dict(each.point), "after": each.after} for each in record.given]
     return part
 
 
-def _fixed(flat: Mapping[str, Any], searched: Sequence[str]) -> dict[str, Any]:
-    """Return the leaves that are not searched, nor below a key that is."""
-    return {k: v for k, v in flat.items() if not any(within(k, key) for key in searched)}
-
-
-def _counts(trials: Sequence[Trial], budget: int, size: int, ended_by: EndedBy | None) -> Counts:
+def _counts(study: Study, record: Record, verdict: Verdict) -> Counts:
+    trials, size = verdict.trials, study.layout.size
     states = Counter(trial.state for trial in trials)
     reasons = Counter(_reason(trial) for trial in trials if trial.state == "failed")
     counts: Counts = {
-        "budget": budget,
+        "budget": study.config.study.trials,
         "tasks_per_trial": size,
         "proposed": len(trials),
         "complete": states["complete"],
@@ -152,8 +132,12 @@ def _counts(trials: Sequence[Trial], budget: int, size: int, ended_by: EndedBy |
         "running": states["running"],
         "failures": dict(reasons.most_common()),
     }
-    if ended_by is not None:
-        counts["ended_by"] = ended_by
+    if (ended := record.ended) is not None and ended.by is not None:
+        counts["ended_by"] = ended.by
+    if any(trial.amount is not None for trial in trials):
+        counts["budget_counts"] = study.counts
+        counts["configurations"] = len({trial.key for trial in trials})
+        counts["further_trained"] = [trial.number for trial in verdict.further_trained]
     return counts
 
 
@@ -181,7 +165,7 @@ def end_text(by: EndedBy | None) -> str:
 
 def read_strategy(report: "ReportJson") -> Iterator[Block]:
     """Yield the strategy's settings."""
-    yield Table(("setting", "value"), [(f"`{key}`", value_text(value)) for key, value in report["strategy"].items()])
+    yield Table(("setting", "value"), code_rows(report["strategy"]))
 
 
 def read_trials(report: "ReportJson") -> Iterator[Block]:

@@ -10,13 +10,13 @@ from typing_extensions import TypedDict
 from hpo.engine.trials.trial import Trial
 from hpo.report.analysis.interval import interval
 from hpo.report.blocks import Block, Paragraph, Table
-from hpo.report.part import EXACT, Count, Missing, Point, Positive, is_missing, require
+from hpo.report.part import EXACT, Count, Missing, Point, Positive, is_missing, missing, require
 from hpo.report.sections.baselines import against_default, score_text
 from hpo.report.subject import score_of
-from hpo.report.words import sentence, value_text
+from hpo.report.words import code_rows, sentence
 from hpo.study.files.folder import short_path
-from hpo.study.notes import FinalModel
 from hpo.study.study import Study, how_far, training_command
+from hpo.study.winner.verdict import Verdict
 
 if TYPE_CHECKING:
     from hpo.report.sections.report import ReportJson
@@ -54,10 +54,12 @@ class Short(TypedDict):
 NO_WINNER = "no trial is complete, so there is no winner"
 
 
-def describe_winner(study: Study, winner: Trial, model: FinalModel | None) -> Winner:
+def describe_winner(study: Study, verdict: Verdict) -> Winner | Missing:
     """Return the winner's point, its score on each task, and the paths of its configuration and model."""
-    metric = study.config.study.metric
-    values = winner.values(metric)
+    winner = verdict.winner
+    if winner is None:
+        return missing(NO_WINNER)
+    values = winner.values(study.config.study.metric)
     tasks = [study.layout.name(index) for index in sorted(winner.outcomes)]
     return {
         "number": winner.number,
@@ -71,7 +73,7 @@ def describe_winner(study: Study, winner: Trial, model: FinalModel | None) -> Wi
         "interval": interval(values),
         "num_parameters": max((int(n) for n in winner.values("num_parameters")), default=None),
         "config": str(short_path(study.folder.best_path)),
-        "model": vars(model) if model else None,
+        "model": vars(verdict.model) if verdict.model else None,
         "run": {"study": study.config.study.name, "trial": winner.number, "tag": f"hpo.trial={winner.number}"},
     }
 
@@ -97,9 +99,7 @@ def read_winner(report: "ReportJson") -> Iterator[Block]:
         spread += f"{text(low)} to {text(high)})"
     score = f"{metric} **{text(winner['score'])}**{spread}{how_far(winner['amount'], require(report['strategy']))}"
     yield Paragraph(f"Trial {winner['number']}: {score}, chosen by {report['chosen_by']}.\n{against_default(report)}")
-    yield Table(
-        ("hyperparameter", "value"), [(f"`{key}`", value_text(value)) for key, value in winner["point"].items()]
-    )
+    yield Table(("hyperparameter", "value"), code_rows(winner["point"]))
     yield Paragraph(
         f"Folds: {', '.join(map(text, winner['values'].values()))}.\n"
         f"Train it: `{training_command(report['study']['objective'], winner['config'])}`."

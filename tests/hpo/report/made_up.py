@@ -65,4 +65,4 @@ def subject(trials, winner=None, space=SPACE, direction="maximize", layout=None,
     layout = layout or TaskLayout(folds=max((len(t.outcomes) for t in trials), default=1))
     complete = [t for t in trials if t.state == "complete"]
     best = min(complete, key=lambda t: (t.loss, t.number), default=None)
-    return Subject(space, "score", direction, layout, strategy, workers, None, {}, trials, winner or best)
+    return Subject(space, "score", direction, layout, strategy, trials, winner or best, workers=workers)

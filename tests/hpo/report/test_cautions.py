@@ -1,10 +1,13 @@
 """Each caution of a report, raised where it should be and not where it should not."""
 
+from dataclasses import replace
+
 import pytest
 
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.trials.trial import Outcome, Trial, finished
 from hpo.report.sections.cautions import at_the_end, cautions
+from tests.hpo.report.made_up import subject
 
 SPACE = space_from_dict(
     {"layers": [1, 2, 3, 4], "lr": {"low": 1e-4, "high": 1.0, "log": True}, "kind": {"choices": ["a", "b"]}}
@@ -26,7 +29,8 @@ def trial(number, folds, point=MIDDLE, curve=()):
 
 def said(trials, winner=None, **summary):
     number = {"winner": {"number": winner.number if winner else 0}}
-    return cautions(SPACE, trials, winner, "accuracy", "maximize", CLEAN | number | summary)
+    about = replace(subject(trials, space=SPACE), metric="accuracy", winner=winner)
+    return cautions(about, CLEAN | number | summary)
 
 
 def many(*first):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hpo.report.sections.search import describe_search
+from hpo.report.sections.space import describe_space
 from tests.studies import prepared, toy_config
 
 
@@ -20,7 +20,7 @@ def test_numbers_at_even_distances_have_a_scale_and_every_dimension_its_default(
     study = prepared(
         tmp_path / "study", toy_config(space={"toy": {"lr": given, "nonlinearity": {"choices": ["relu", "tanh"]}}})
     )
-    lr, nonlinearity = describe_search(study, [], 0, None)["space"]
+    lr, nonlinearity = describe_space(study)["space"]
     assert lr.get("scale") == scale
     assert (lr["default"], nonlinearity["default"]) == (0.01, "relu")
     assert "scale" not in nonlinearity

@@ -27,14 +27,14 @@ def test_the_timeline_has_a_bar_for_every_task_where_and_when_it_ran():
     assert [base for base, _ in found] == pytest.approx([start for start, _ in ran])
     assert [length for _, length in found] == pytest.approx([seconds for _, seconds in ran])
     assert bars["failed"].customdata[0] == "trial 1, fold_1"
-    cost = describe_cost(trials, 1, 0.0)
+    cost = describe_cost(subject(trials))
     assert f": {cost['idle_share']:.1%}." in content.caption
     assert content.figure.layout.yaxis.ticktext[0] == f"worker 1, idle {cost['idle_share']:.0%}"
 
 
 def test_the_idle_share_counts_workers_that_were_asked_for_and_never_seen():
     trials = scored(6)
-    cost = describe_cost(trials, 4, 0.0)
+    cost = describe_cost(subject(trials, workers=4))
     content = draw_timeline(subject(trials, workers=4))
     assert cost["idle_share"] > 0.7
     assert f"(4 asked for, 1 seen), first start to last end without pauses: {cost['idle_share']:.1%}" in content.caption
@@ -58,9 +58,10 @@ def test_workers_that_never_ran_together_share_a_lane():
 
 def test_workers_are_counted_at_once():
     """A search that was interrupted goes on with new processes, and so does one whose worker died."""
-    assert describe_cost([trial(k, [0.5], worker=k) for k in range(1, 4)], None, 0.0)["workers_seen"] == 1
+    one_by_one = [trial(k, [0.5], worker=k) for k in range(1, 4)]
+    assert describe_cost(subject(one_by_one))["workers_seen"] == 1
     together = [trial(k, [0.5, 0.5], worker=1 + k % 2, seconds=9.0) for k in range(4)]
-    assert describe_cost(together, None, 0.0)["workers_seen"] == 2
+    assert describe_cost(subject(together))["workers_seen"] == 2
 
 
 def resumed_twice():
@@ -71,7 +72,7 @@ def resumed_twice():
 
 def test_a_search_that_was_resumed_has_its_workers_and_no_pauses():
     trials, stretches = resumed_twice()
-    cost = describe_cost(trials, None, 0.0, stretches=stretches)
+    cost = describe_cost(replace(subject(trials), stretches=stretches))
     # In each stretch two tasks of two seconds and a second between them; between two stretches a second too.
     assert (cost["workers_seen"], cost["wall_seconds"]) == (1, pytest.approx(15.0))
     assert cost["idle_share"] == cost["overhead_share"] == pytest.approx(0.2)
@@ -86,13 +87,14 @@ def test_a_stretch_has_its_own_workers_and_one_of_an_earlier_version_those_that_
     more = [*stretches[1:2], Stretch(stretches[2].start, 3)]
     ran = stretch_runs([o for t in trials for o in t.outcomes.values()], more)
     assert [(each.workers, each.seen, len(each.outcomes)) for each in ran] == [(None, 1, 2), (1, 1, 2), (3, 1, 2)]
-    assert describe_cost(trials, None, 0.0, stretches=more)["idle_share"] == pytest.approx(1 - 12 / (5 + 5 + 15))
+    assert describe_cost(replace(subject(trials), stretches=more))["idle_share"] == pytest.approx(1 - 12 / (5 + 5 + 15))
 
 
 def test_a_worker_whose_clock_is_behind_stays_in_its_stretch():
     trials, stretches = resumed_twice()
     late = [Stretch(stretch.start + 0.4, 1) for stretch in stretches]
-    assert describe_cost(trials, None, 0.0, stretches=late) == describe_cost(trials, None, 0.0, stretches=stretches)
+    behind, not_behind = (describe_cost(replace(subject(trials), stretches=each)) for each in (late, stretches))
+    assert behind == not_behind
 
 
 @pytest.mark.slow
