@@ -33,7 +33,7 @@ from search_report import conditions, markdown
 from simulated_workers import Enough, Times, Workers
 
 from hpo.engine.course.rules import Rules
-from hpo.engine.course.stop_rule import StopRule
+from hpo.engine.course.stopping import StopRule
 from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.loop import search
 from hpo.engine.record.record import memory_record

@@ -8,7 +8,7 @@ from typing import Literal, Self
 
 from hpo.config.keys import flatten
 from hpo.engine.course.clock import Key
-from hpo.engine.course.times import Span, clock_times
+from hpo.engine.course.course import clock_times
 from hpo.engine.record.record import Record, Stretch, memory_record
 from hpo.engine.space.first_points import default_point
 from hpo.engine.space.space import Point, Space
@@ -56,7 +56,7 @@ class Subject:
     gpus: float = 0.0
     lanes: int | None = None
     order: Literal["clock", "free"] | None = None
-    clock: Mapping[Key, Span] = field(default_factory=dict)
+    clock: Mapping[Key, tuple[float, float]] = field(default_factory=dict)
     stretches: Sequence[Stretch] = ()
 
     @classmethod

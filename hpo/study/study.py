@@ -8,9 +8,8 @@ from typing import Any, Self
 
 from hpo.config.documents import read_json
 from hpo.config.study_config import StudyConfig
-from hpo.engine.course.race import Race
 from hpo.engine.course.rules import Counts, Rules
-from hpo.engine.course.stop_rule import StopRule
+from hpo.engine.course.stopping import Race, StopRule
 from hpo.engine.loop import is_over
 from hpo.engine.objective.examples import Examples
 from hpo.engine.objective.objective import Objective, SearchDescription

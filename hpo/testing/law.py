@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hpo.engine.course.rules import Order, Rules
-from hpo.engine.course.stop_rule import StopRule
+from hpo.engine.course.stopping import StopRule
 from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.space.space import Point
 from hpo.engine.strategies import Strategy

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpo.engine.course.proposer import propose
-from hpo.engine.course.stop_rule import StopRule
+from hpo.engine.course.stopping import StopRule
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.space.space import point_key
 from hpo.engine.strategies import STRATEGIES as REGISTERED

@@ -1,4 +1,4 @@
-"""The study's clock: it counts cost, not seconds, and moves only past what can no longer change."""
+"""The study's clock, which counts cost, not seconds, and moves only past what can no longer change; and free order."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -63,8 +63,7 @@ class Clock:
     communication architecture computer systems"; Chandy & Misra 1979, "Distributed simulation: a case study in design
     and verification of distributed programs"), used here to schedule.
 
-    Attributes:
-        now: the time of the latest event, in units of cost; 0 at first.
+    `now` is the time of the latest event, in units of cost; 0 at first.
     """
 
     def __init__(self) -> None:
@@ -115,3 +114,46 @@ class Clock:
         if is_end:
             del self._running[task.key]
         return Event(self.now, task.key, task.reached, is_end)
+
+
+class Arrival:
+    """The free order: has the calls of `Clock`, and passes on at once what it is told; `now` counts the events."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._running: dict[Key, float] = {}
+        self._events: deque[tuple[Key, float, bool]] = deque()
+
+    @property
+    def num_running(self) -> int:
+        """The number of tasks that have begun and not ended."""
+        return len(self._running)
+
+    def begin(self, key: Key, unit: float) -> None:  # noqa: ARG002 -- the same call as the clock's
+        """Begin a task."""
+        self._running[key] = 0.0
+
+    def report(self, key: Key, units: float, goes_on: bool = False) -> None:  # noqa: ARG002 -- as above
+        """Take a report of a running task after so many units; a repeated one changes nothing."""
+        if units > self._running.get(key, units):
+            self._running[key] = units
+            self._events.append((key, units, False))
+
+    def end(self, key: Key, units: float) -> None:
+        """Take the end of a task after so many units."""
+        if key in self._running:
+            self._events.append((key, units, True))
+
+    def latest(self, key: Key) -> float:
+        """Return the units that a running task has reported."""
+        return self._running[key]
+
+    def advance(self) -> Event | None:
+        """Return the next event in the order of arrival, or None."""
+        if not self._events:
+            return None
+        key, units, is_end = self._events.popleft()
+        if is_end:
+            del self._running[key]
+        self.now += 1
+        return Event(self.now, key, units, is_end)

@@ -1,15 +1,13 @@
 """The course of a search: which trials are opened and which tasks begin, decided on the clock alone."""
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from hpo.engine.course.arrival import Arrival
-from hpo.engine.course.clock import Clock, Event, Key
+from hpo.engine.course.clock import Arrival, Clock, Event, Key
 from hpo.engine.course.proposer import Proposer
-from hpo.engine.course.race import Losses, Race
 from hpo.engine.course.rules import Rules
-from hpo.engine.course.stop_rule import Medians
+from hpo.engine.course.stopping import Losses, Medians, Race
 from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.observers.observer import Observer
 from hpo.engine.record.record import EndedBy, Record
@@ -27,15 +25,12 @@ class Course:
     again first; so a search that is continued is the same as one that was never interrupted.
 
     Args:
-        rules: of the search.
-        record: holds what has happened so far; everything is written to it first.
-        num_trials: the budget, of what `Rules.counts` says.
+        rules, record, num_trials: see `hpo.engine.loop.search`.
         slots: number of workers, which are all kept busy where nothing waits for the clock.
-        observers: are notified afterwards.
+        observers: are notified after everything is written to the record.
 
     Attributes:
-        events: what has happened on the clock.
-        begun: when each task began on the clock.
+        events, begun: what has happened on the clock, and when each task began there.
         is_out_of_time: whether no further trial may be opened; set from outside.
     """
 
@@ -219,3 +214,15 @@ class Course:
         for observer in self._observers:
             observer.trial_finished(trial)
         return trial
+
+
+def clock_times(rules: Rules, record: Record) -> Mapping[Key, tuple[float, float]]:
+    """Return begin and end of every task that has ended on the clock, in units of cost; empty where none waits."""
+    if not rules.waits:
+        return {}
+    # Nothing is asked, neither the strategy nor the objective.
+    recorded = replace(rules, cost_of=lambda trial: trial.cost or 1.0, counts="trials")
+    course = Course(recorded, record.copy(), len(record.trials()))
+    for _ in course.advance():
+        pass
+    return {event.key: (course.begun[event.key], event.time) for event in course.events if event.is_end}

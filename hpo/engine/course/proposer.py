@@ -5,10 +5,9 @@ effect.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
-from hpo.engine.course.by_hand import joined
 from hpo.engine.course.rules import Rules
 from hpo.engine.record.record import Given, Record
 from hpo.engine.space.space import Point, point_key
@@ -27,8 +26,7 @@ class Proposer:
 
     Attributes:
         known: what the next proposal is made from.
-        num_opened: number of trials opened so far.
-        is_spent: whether the budget is, and the next trial would need more. A longer search has the same trials before.
+        is_spent: whether the next trial would need more than the budget.
         has_gained: whether the search goes on by `Rules.stop_without_gain`.
     """
 
@@ -127,7 +125,7 @@ class Proposer:
                     f"correct the strategy (`hpo.testing.check_strategy` finds this) and start a new study"
                 )
         self._first = first
-        self._whole = partial(joined, proposals, first, self._given, known.tried(pending), bool(pending))
+        self._whole = partial(_joined, proposals, first, self._given, known.tried(pending), bool(pending))
         return self._whole()
 
     @property
@@ -187,3 +185,32 @@ def propose(strategy: Strategy, known: History, pending: Sequence[Trial] = ()) -
     if not isinstance(proposals, Sequence) or not all(isinstance(p, Proposal | Mapping) for p in proposals):
         raise StudyError(f"strategy: propose must return a list of points, each a dict, given {proposals!r}")
     return [p if isinstance(p, Proposal) else Proposal(p) for p in proposals]
+
+
+def _joined(
+    proposals: Sequence[Proposal], first: int, given: Iterable[Given], tried: Collection[str], waits: bool
+) -> Sequence[Proposal]:
+    """Return a proposal with the points that hands gave, each before what was left of it when the point came.
+
+    So the answer is the same whether a point came before the proposal was made, or while its trials were opened. What
+    came after its last trial was opened joins the next; so it does where earlier trials are trained further. Nothing
+    joins a strategy that `waits` for pending trials where it proposes nothing. `first` is the number of its first
+    trial, `tried` has the keys of the points tried before.
+    """
+    if any(proposal.continues is not None for proposal in proposals) or (waits and not proposals):
+        return proposals
+    # A strategy that trains by amounts starts them on its first rung, as its own.
+    amount = proposals[0].amount if proposals else None
+    left, whole = deque(proposals), list[Proposal]()
+    for each in given:
+        key = point_key(each.point)
+        if key in tried:
+            continue
+        while left and first + len(whole) < each.after:
+            whole.append(left.popleft())
+        if (proposals and not left) or first + len(whole) < each.after:
+            break
+        if all(point_key(proposal.point) != key for proposal in whole):
+            whole.append(Proposal(each.point, amount))
+            left = deque(proposal for proposal in left if point_key(proposal.point) != key)
+    return [*whole, *left]

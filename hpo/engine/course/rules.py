@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from hpo.engine.course.race import Race
-from hpo.engine.course.stop_rule import StopRule
+from hpo.engine.course.stopping import Race, StopRule
 from hpo.engine.space.space import Space
 from hpo.engine.strategies.strategy import Strategy
 from hpo.engine.training.payload import Task
@@ -25,17 +24,14 @@ class Rules:
     """What determines a search, besides its budget.
 
     Attributes:
-        strategy: proposes the points.
         tasks_of: returns the tasks of a trial, one per fold and repeat.
         cost_of: returns the cost of one unit of a trial's training, above 0.
         lanes: trainings that are planned to be under way at once; without influence on the free order.
         order: whether things count as known by the clock, or as soon as they are known (`free`).
-        race: decides which trials get no further folds; None = all trials get all folds.
         imported: finished trials of another study; the strategy learns from them, and they use no budget.
         script: what each trial learned in a search of free order that is run again, by its number.
         stop_without_gain: nothing more is proposed once so many trials in a row, as they became known, were not better
-            than the best before them; None = no such limit.
-        stop_rule: stops trainings that fall behind; None = all are trained to their end.
+            than the best before them.
         space: in which every point must lie; None = not checked, since the strategy is known to keep to it.
         counts: what the budget of trials counts: all of them, or those that do not train an earlier one further.
     """

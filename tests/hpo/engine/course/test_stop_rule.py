@@ -6,9 +6,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hpo.engine.course.race import Race
 from hpo.engine.course.rules import Rules
-from hpo.engine.course.stop_rule import Medians, StopRule
+from hpo.engine.course.stopping import Medians, Race, StopRule
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.strategies import make_strategy
 from hpo.engine.training.limits import Limits
