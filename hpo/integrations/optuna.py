@@ -13,8 +13,8 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, TrialState
 
-from hpo.engine.record.optuna_trials import direction_of
-from hpo.engine.record.optuna_trials import distribution as own_distribution
+from hpo.engine.record.rows import direction_of
+from hpo.engine.record.rows import distribution as own_distribution
 from hpo.engine.space.dimensions import Dimension, Range, Value, to_stored
 from hpo.engine.space.space import Point, point_key
 from hpo.engine.strategies import Strategy

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from optuna import Study
 from optuna.trial import FrozenTrial, TrialState
 
-from hpo.engine.record.optuna_trials import point_of
+from hpo.engine.record.rows import point_of
 from hpo.engine.space.dimensions import as_values
 from hpo.engine.space.space import Point, Space
 from hpo.engine.trials.history import History

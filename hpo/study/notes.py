@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hpo.config.study_config import StudyConfig
-from hpo.engine.record.notes import FIRST, LAST, Note, Noted
+from hpo.engine.record.record import FIRST, LAST, Note, Noted
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.trial import Outcome, Trial
 from hpo.study.basis.changes import AllowedChange, Basis

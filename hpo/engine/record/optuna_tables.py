@@ -83,7 +83,16 @@ class Tables:
             if free != self._free:
                 is_new = self._trials.c.trial_id == trial_id
                 connection.execute(update(self._trials).where(is_new).values({"number": free}))
-            connection.execute(insert(self._params), [self._parameter(trial_id, *item) for item in point.items()])
+            parameters = [
+                {
+                    "trial_id": trial_id,
+                    "param_name": key,
+                    "param_value": _internal(self._distributions[key], value),
+                    "distribution_json": self._json[key],
+                }
+                for key, value in point.items()
+            ]
+            connection.execute(insert(self._params), parameters)
             connection.execute(insert(self._attributes), _rows(trial_id, attributes))
         self._free = free + 1
         return trial_id
@@ -94,11 +103,7 @@ class Tables:
             connection.execute(insert(self._attributes), _rows(trial_id, attributes))
 
     def close(self, trial_id: int, state: TrialState, score: float | None, attributes: Mapping[str, Any]) -> bool:
-        """Write the last user attributes, score and final state in one transaction.
-
-        Returns:
-            Whether another program had told a result of it, which is replaced.
-        """
+        """Write the last attributes, score and state; return whether another program had told a result of it."""
         with self._engine.begin() as connection:
             is_told = connection.execute(self._drop_values, {"trial_id": trial_id}).rowcount > 0
             if attributes:
@@ -111,14 +116,6 @@ class Tables:
             values = {"state": state.name, "datetime_complete": case((began > now, began), else_=now)}
             connection.execute(update(self._trials).where(self._trials.c.trial_id == trial_id).values(values))
         return is_told
-
-    def _parameter(self, trial_id: int, key: str, value: Any) -> dict[str, Any]:
-        return {
-            "trial_id": trial_id,
-            "param_name": key,
-            "param_value": _internal(self._distributions[key], value),
-            "distribution_json": self._json[key],
-        }
 
 
 def rename_study(file: sqlite3.Connection, name: str, other: str) -> bool:

@@ -3,9 +3,8 @@
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Generic, Literal, Protocol, TypeVar, overload
 
-from hpo.engine.record.notes import Note
 from hpo.engine.space.dimensions import as_values
 from hpo.engine.space.space import Point
 from hpo.engine.trials.history import History
@@ -20,14 +19,52 @@ ROUND = "round"
 # How far a trial was trained, and from which; see `Proposal`.
 _AMOUNTS = ("amount", "continues", "trained")
 
+# What a new study writes first and last: a driver that died between them left a study that is not whole.
+FIRST, LAST = "imports", "id"
+
+T = TypeVar("T")
+
+
+class Noted(Protocol):
+    """What holds notes: a record, its rows, or a view of them."""
+
+    def noted(self, key: str) -> Any:
+        """Return a JSON-able value of the study; None where it is not there."""
+
+    def note(self, key: str, value: Any) -> None:
+        """Write one."""
+
+
+class Note(Generic[T]):
+    """A note as an attribute of what holds it: to read the attribute reads the note, to set it writes the note.
+
+    Its key in the record never changes: studies of earlier versions have it. `read` returns the value of what was
+    written, of None where nothing was; `write` what is written, JSON-able.
+    """
+
+    def __init__(
+        self, key: str, read: Callable[[Any], T] = lambda noted: noted, write: Callable[[T], Any] = lambda value: value
+    ) -> None:
+        self.key = key
+        self._read = read
+        self._write = write
+
+    @overload
+    def __get__(self, holder: None, owner: Any) -> "Note[T]": ...
+    @overload
+    def __get__(self, holder: Noted, owner: Any) -> T: ...
+    def __get__(self, holder: Noted | None, owner: Any) -> "T | Note[T]":
+        return self if holder is None else self._read(holder.noted(self.key))
+
+    def __set__(self, holder: Noted, value: T) -> None:
+        holder.note(self.key, self._write(value))
+
 
 @dataclass(frozen=True)
 class Stretch:
-    """A time in which the search ran without an interruption.
+    """A time in which the search ran without an interruption, from the submission of its first task.
 
-    Attributes:
-        start: when its first task was submitted, in seconds since the epoch.
-        workers: how many workers there were then.
+    `start` is in seconds since the epoch; `workers` is how many there were then.
     """
 
     start: float
@@ -38,9 +75,7 @@ class Stretch:
 class Given:
     """A point that a hand gave to a search, and when: an event like any other, so that it repeats.
 
-    Attributes:
-        point: one value for every active dimension. It comes before the next new point of the strategy.
-        after: the number of trials that were opened before it came.
+    It comes before the next new point of the strategy; `after` is the number of trials opened before it came.
     """
 
     point: Point
@@ -49,12 +84,9 @@ class Given:
 
 @dataclass(frozen=True)
 class Ended:
-    """How far a search has come.
+    """How far a search has come: the budget that ended `by` (None while it runs), its seconds without interruptions.
 
-    Attributes:
-        by: the budget that ended it, see `Course.ended_by`; None while it runs.
-        seconds: how long it took so far, interruptions left out.
-        limit: `stop_without_gain` of then.
+    `limit` is `stop_without_gain` of then.
     """
 
     by: EndedBy | None
@@ -103,12 +135,9 @@ class Record:
     Trials are opened in the order of proposal, which is that of their numbers. Each outcome is written the moment
     it arrives, under its task's name (`fold_0`); the last outcome closes the trial. A running trial in a study that no
     driver runs was interrupted: its missing tasks are run again.
-
-    Attributes:
-        stretches: those in which the search ran, in order; those of before version 0.2.0 were not noted.
-        given: the points that hands gave to the search, in the order in which they did.
-        ended: how far the search has come; None where that was not noted.
     """
+
+    # In order; those of before version 0.2.0 were not noted.
 
     stretches = Note[list[Stretch]](
         "stretches", lambda noted: [Stretch(**each) for each in noted or ()], lambda stretches: [*map(vars, stretches)]
@@ -145,11 +174,8 @@ class Record:
     ) -> Trial:
         """Write that this point is being evaluated, and return its trial with the next number.
 
-        Args:
-            round_number: number of the proposal.
-            proposal: the point, and how far to train it.
-            learned: numbers of the trials that have become known since the last proposal.
-            cost_of: returns the cost of one unit of the trial's training; None = it is not noted.
+        `learned` are the numbers of the trials that became known since the last proposal; `cost_of` returns the cost
+        of one unit of the trial's training, which without it is not noted.
         """
         number = len(self._trials)
         amounts = {name: getattr(proposal, name) for name in _AMOUNTS if proposal.amount is not None}
@@ -182,9 +208,8 @@ class Record:
 
     def stop(self, number: int) -> Trial:
         """Write that a trial gets no further tasks, and return it, finished with the outcomes that it has."""
-        trial = finished(
-            self._trials[number], self._trials[number].outcomes, self._metric, self._direction, is_stopped=True
-        )
+        trial = self._trials[number]
+        trial = finished(trial, trial.outcomes, self._metric, self._direction, is_stopped=True)
         self._rows.close(number, trial.state, trial.score, {})
         self._trials[number] = trial
         return trial
@@ -230,14 +255,9 @@ class Record:
         names = {self._layout.name(index): index for index in range(self._layout.size)}
         outcomes = {names[name]: Outcome.from_dict(cleaned(attributes[name])) for name in names if name in attributes}
         amounts = {name: attributes[name] for name in _AMOUNTS if name in attributes}
+        learned = tuple(attributes.get(_LEARNED, ()))
         trial = Trial(
-            number,
-            attributes[ROUND],
-            point,
-            outcomes,
-            **amounts,
-            cost=attributes.get(_COST),
-            learned=tuple(attributes.get(_LEARNED, ())),
+            number, attributes[ROUND], point, outcomes, **amounts, cost=attributes.get(_COST), learned=learned
         )
         has_failed = any(outcome.error for outcome in outcomes.values())
         is_cut = (state == "failed" and has_failed) or (state == "stopped" and outcomes)

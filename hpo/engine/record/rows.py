@@ -12,24 +12,32 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from optuna.distributions import BaseDistribution
+from optuna import Study
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.exceptions import OptunaError
 from optuna.storages import RDBStorage
+from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 from sqlalchemy.exc import IntegrityError
 
-from hpo.engine.record.notes import LAST
 from hpo.engine.record.optuna_tables import Tables
-from hpo.engine.record.optuna_trials import STATE_NAMES, STATES, distribution, point_of
 from hpo.engine.record.own_file import DamagedRecordError, Guard, Mark
-from hpo.engine.record.record import ROUND, Rows
-from hpo.engine.space.dimensions import to_stored
+from hpo.engine.record.record import LAST, ROUND, Rows
+from hpo.engine.space.dimensions import Dimension, Range, from_stored, to_stored
 from hpo.engine.space.space import Point, Space
-from hpo.engine.trials.trial import State
+from hpo.engine.trials.trial import Direction, State
 from hpo.errors import StudyError, first_line
 from hpo.machine import machine_faults
 
 _log = logging.getLogger(__name__)
+
+STATES: Mapping[State, TrialState] = {
+    "running": TrialState.RUNNING,
+    "complete": TrialState.COMPLETE,
+    "failed": TrialState.FAIL,
+    "stopped": TrialState.PRUNED,
+}
+STATE_NAMES: Mapping[TrialState, State] = {state: name for name, state in STATES.items()}
 
 # The attribute with the number of a trial of ours; earlier versions had the one in Optuna.
 _NUMBER = "number"
@@ -37,16 +45,7 @@ _SHOWN = 5
 
 
 class OptunaRows(Rows):
-    """The rows of one study in an Optuna storage.
-
-    Args:
-        storage: Optuna's storage.
-        study_id: Optuna's number of the study.
-        space: decides how parameters are stored.
-
-    Attributes:
-        guard: is notified of every completed write; None = no guard.
-    """
+    """The rows of one study in an Optuna storage; a `guard` is notified of every completed write."""
 
     def __init__(self, storage: RDBStorage, study_id: int, space: Space) -> None:
         self._storage = storage
@@ -84,11 +83,7 @@ class OptunaRows(Rows):
             _log.warning("record: another program told a result of trial %d; its own has replaced it", number)
 
     def read(self) -> Sequence[tuple[int, Point, State, Mapping[str, Any]]]:
-        """Return number, point, state and user attributes of every trial of ours.
-
-        Raises:
-            DamagedRecordError: one is missing.
-        """
+        """Return number, point, state and attributes of every trial of ours; DamagedRecordError if one is missing."""
         trials = self._storage.get_all_trials(self._study_id, deepcopy=False)
         own = trials_of_ours(trials)
         missing = next((number for number in range(len(own)) if number not in own), None)
@@ -113,14 +108,10 @@ class OptunaRows(Rows):
         if not others:
             return
         self._told.update(others)
-        numbers = ", ".join(map(str, others[:_SHOWN]))
         more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
-        _log.warning(
-            "record: another program wrote trials into %s, which are left alone (in Optuna number %s%s)",
-            self.address,
-            numbers,
-            more,
-        )
+        numbers = ", ".join(map(str, others[:_SHOWN])) + more
+        message = "record: another program wrote trials into %s, which are left alone (in Optuna number %s)"
+        _log.warning(message, self.address, numbers)
 
     def queued(self) -> list[tuple[int, Mapping[str, Any]]]:
         """Return Optuna's number and the parameters of the trials that wait there; each once."""
@@ -189,6 +180,28 @@ class OptunaRows(Rows):
             yield
         if self.guard is not None:
             self.guard.written(rows, study_id)
+
+
+def distribution(dimension: Dimension) -> BaseDistribution:
+    """Return Optuna's distribution of a dimension: categorical for finite ones, so that it stores the values.
+
+    Of lists and mappings it has the texts: see `to_stored`.
+    """
+    if not isinstance(dimension, Range):
+        return CategoricalDistribution(list(map(to_stored, dimension.values)))
+    if dimension.integer:
+        return IntDistribution(int(dimension.low), int(dimension.high), log=dimension.log)
+    return FloatDistribution(dimension.low, dimension.high, log=dimension.log)
+
+
+def point_of(trial: FrozenTrial, dimensions: Iterable[Dimension]) -> Point:
+    """Return the trial's values of these dimensions, without those that it does not have."""
+    return {d.key: from_stored(d, trial.params[d.key]) for d in dimensions if d.key in trial.params}
+
+
+def direction_of(study: Study) -> Direction:
+    """Return which scores of an Optuna study are better."""
+    return "maximize" if study.direction == StudyDirection.MAXIMIZE else "minimize"
 
 
 def trials_of_ours(trials: Iterable[FrozenTrial]) -> dict[int, FrozenTrial]:

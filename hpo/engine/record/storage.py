@@ -15,7 +15,6 @@ from sqlalchemy import event
 
 from hpo.config.sealing import hide_secrets
 from hpo.engine.record.address import open_storage, refuse_unusable, sqlite_path, sqlite_url
-from hpo.engine.record.notes import FIRST, LAST
 from hpo.engine.record.optuna_tables import rename_study
 from hpo.engine.record.own_file import (
     DamagedRecordError,
@@ -29,7 +28,7 @@ from hpo.engine.record.own_file import (
     refuse_damaged_file,
     replace_database,
 )
-from hpo.engine.record.record import Record
+from hpo.engine.record.record import FIRST, LAST, Record
 from hpo.engine.record.rows import OptunaRows
 from hpo.engine.space.space import Space
 from hpo.engine.trials.trial import Direction, TaskLayout

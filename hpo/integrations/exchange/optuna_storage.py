@@ -10,8 +10,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from hpo.config.sealing import hide_secrets
 from hpo.engine.record.address import open_storage, sqlite_path
-from hpo.engine.record.optuna_trials import direction_of
-from hpo.engine.record.rows import trials_of_ours
+from hpo.engine.record.rows import direction_of, trials_of_ours
 from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.errors import StudyError, first_line, nearest
 from hpo.integrations.exchange.imported import Imported, attempt

@@ -124,7 +124,7 @@ def ranks_of(dimension: Dimension) -> _Ranks:
 def _distribution(dimension: Dimension, ranks: Mapping[str, _Ranks]) -> Any:
     from optuna.distributions import CategoricalDistribution
 
-    from hpo.engine.record.optuna_trials import distribution
+    from hpo.engine.record.rows import distribution
 
     if isinstance(dimension, Range):
         return distribution(dimension)

@@ -7,7 +7,7 @@ import pytest
 from optuna.trial import TrialState, create_trial
 
 from hpo.engine.record.address import sqlite_url
-from hpo.engine.record.notes import FIRST, LAST
+from hpo.engine.record.record import FIRST, LAST
 from hpo.engine.record.storage import Stored, continue_record, copy_record, create_record, read_record
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.trials.trial import Outcome, Proposal, TaskLayout
