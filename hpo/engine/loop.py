@@ -8,8 +8,7 @@ from hpo.engine.course.clock import Key
 from hpo.engine.course.course import Course
 from hpo.engine.course.rules import Rules
 from hpo.engine.dispatch.dispatcher import Dispatcher
-from hpo.engine.observers.first_failures import FirstFailures
-from hpo.engine.observers.observer import Observer
+from hpo.engine.observers.observer import FirstFailures, Observer
 from hpo.engine.record.record import Ended, Record
 from hpo.engine.space.space import Point
 from hpo.engine.trials.history import History
@@ -41,8 +40,7 @@ def search(
         dispatcher: runs the tasks.
         num_trials: the budget, of what `Rules.counts` says.
         observers: are notified of events.
-        minutes: no trial is begun after so many, earlier runs of this search included; those that have begun are
-            finished. It cuts the sequence of trials, and changes none.
+        minutes: no trial is begun after so many, earlier runs included; it cuts the trials, and changes none.
         gives_up: whether it stops where the first trials of this run all fail with the same error, and budget is left.
         given: returns the points, untried and of the space, that a hand has given since the last call.
 

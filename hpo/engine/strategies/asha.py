@@ -15,12 +15,7 @@ from hpo.engine.trials.trial import Proposal, Trial
 
 
 class AshaSettings(HalvingSettings):
-    """Settings of asynchronous successive halving: those of halving.
-
-    Attributes:
-        rungs: `fixed` = every rung up to `max_amount` is open from the start; `progressive` = the two lowest, and the
-            next one whenever the last two rank the points that reached both differently.
-    """
+    """Settings of asynchronous successive halving; conf/strategy/asha.yaml says what each is."""
 
     rungs: Literal["fixed", "progressive"]
 
@@ -32,13 +27,10 @@ class Asha:
     Whenever a lane is free, the highest rung is searched for a trial among the best 1 / eta of those that have ended on
     it (failures last, ties to the earlier trial) that was not continued yet; it is continued, `eta` times as far. Where
     no rung has one, a random untried point starts on the first rung. A trial is one point on one rung, and a
-    continuation costs what it adds. On the study's clock it is the same for any number of workers; a trial that is not
-    continued keeps its state, and may be continued when more is known. Ends when a finite space is exhausted and nobody
-    can rise.
+    continuation costs what it adds. Ends when a finite space is exhausted and nobody can rise.
 
-    With `rungs: progressive` the top rung rises only while the ranking is undecided: as soon as the points on the
-    two highest rungs are in a different order there, up to noise, the next rung opens, up to `max_amount`. Noise is
-    estimated from pairs of points that changed places and changed back over three rungs.
+    With `rungs: progressive` the top rung rises only while the ranking is undecided: as soon as the points on the two
+    highest rungs are in a different order there, up to noise, the next rung opens, up to `max_amount`.
 
     Source: Li et al. 2020, "A System for Massively Parallel Hyperparameter Tuning", algorithm 2 (asha; promotions, one
     bracket, the one that halves most); Bohdal et al. 2023, "PASHA: Efficient HPO and NAS with Progressive Resource

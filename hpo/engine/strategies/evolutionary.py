@@ -20,25 +20,7 @@ from hpo.engine.trials.trial import Trial
 
 
 class EvolutionarySettings(Settings):
-    """Settings of evolutionary search.
-
-    Attributes:
-        population: number of points in the first generation.
-        opening: how they are drawn: `stratified` over every dimension, or at `random`.
-        generations: number of generations, including the first population; None = until the budget ends.
-        surviving: share of the population that survives (rounded, at least 1) and has children.
-        children: points of a later generation, which is finished before the next one; None = as many as do not
-            survive. 1 = no generations: a child is made from what is known whenever a lane is free.
-        candidates: children made per child that is trained; `Preselection` chooses it. 1 = every child is trained.
-        penalize_pending: whether candidates near pending points count for less, so that many lanes spread out.
-        patience: unusable children in a row (tried before, against the rules) before the rest of the candidates is
-            drawn uniformly; None = 64 in all, and 4 more per candidate.
-        crossover: probability that a hyperparameter comes from the second parent instead of the first.
-        mutation: probability that a hyperparameter of a child is changed; None = 1 / number of its dimensions.
-        mutation_steps: maximum distance of a mutation along ordered values, in neighbouring values, all
-            distances equally likely; None = distance 1 with probability 1/2, 2 with 1/4, and so on.
-        mutation_scale: standard deviation of the Gaussian step on a range, as a share of its (log) length.
-    """
+    """Settings of evolutionary search; conf/strategy/evolutionary.yaml says what each is."""
 
     population: int = Field(ge=2, le=MOST)
     opening: Literal["stratified", "random"]
@@ -83,26 +65,22 @@ class EvolutionarySettings(Settings):
 class Evolutionary:
     """Delete the worst, pair the best at random, cross and mutate.
 
-    First points: `population` of them, spread evenly over every dimension. Then the best complete points of all that
-    is known (`surviving` of the population) have children: two different survivors are paired at random, each
+    First points: `population` of them, spread evenly over every dimension. Then the best complete points of all that is
+    known (`surviving` of the population) have children: two different survivors are paired at random, each
     hyperparameter is taken from one or the other, and is changed with a probability: to another value near it where
     values have an order, to any other where not, by a Gaussian step, reflected at the ends, on the (log) scale of a
     range. `Preselection` chooses the child that is trained from several candidates, and keeps away from pending points
     and from where trials failed. A child that was tried before is made again; where `patience` is out, random points
     replace the missing. Failures have no children, ties go to the earlier trial; while no trial is complete, candidates
-    are drawn at random, and the farthest from pending points is trained. Ends after its generations, or when a finite
-    space is exhausted.
+    are drawn at random. Ends after its generations, or when a finite space is exhausted.
 
-    With `children: 1` there are no generations (steady-state evolution, Whitley 1989, "The GENITOR algorithm and
-    selection pressure"). Because the worst are always deleted, the survivors are the best of all that is known, and no
-    state is kept.
-
-    Source: lecture "Hyperparameter Optimization", CIS, LMU Munich, 2020; in the terms of evolution strategies
-    (Beyer & Schwefel 2002, "Evolution strategies: a comprehensive introduction") a (mu + lambda) strategy. The
+    Source: lecture "Hyperparameter Optimization", CIS, LMU Munich, 2020; in the terms of evolution strategies (Beyer &
+    Schwefel 2002, "Evolution strategies: a comprehensive introduction") a (mu + lambda) strategy. With `children: 1`
+    there are no generations (steady-state evolution, Whitley 1989, "The GENITOR algorithm and selection pressure"). The
     lecture's generations are `opening: random`, `children: null`, `candidates: 1`, `mutation_steps: 1`.
 
-    Example: with population 8, surviving 0.25 and 1 child, 8 points come first; then the best 2 have 8 candidates for
-    a child, one of which is trained.
+    Example: with population 8, surviving 0.25 and 1 child, 8 points come first; then the best 2 have 8 candidates for a
+    child, one of which is trained.
     """
 
     settings: EvolutionarySettings

@@ -17,14 +17,7 @@ from hpo.errors import SpaceError
 
 
 class GridSettings(Settings):
-    """Settings of grid search.
-
-    Attributes:
-        order: `lexicographic` runs through the space as written, the last dimension fastest; `shuffled` takes
-            the same points in a random order, so that a budget below the grid's size covers all values.
-        max_points: a larger grid is refused.
-        round_size: points proposed together.
-    """
+    """Settings of grid search; conf/strategy/grid.yaml says what each is."""
 
     order: Literal["lexicographic", "shuffled"]
     max_points: int = Field(ge=1, le=MOST)
@@ -35,14 +28,11 @@ class GridSettings(Settings):
 class GridSearch:
     """Try every point of a finite space once.
 
-    First points: the first of the order. Failures and ties have no influence. Ends when every combination
-    has been tried.
+    First points: the first of the order. Failures and ties have no influence. Ends when all have been tried. SpaceError
+    where a range has no `points`, or the grid is larger than `max_points`.
 
-    Example: `num_layers` in 1, 2 and `lr` in 0.1, 0.01 gives, in lexicographic order,
-    (1, 0.1), (1, 0.01), (2, 0.1), (2, 0.01).
-
-    Raises:
-        SpaceError: a range has no `points`, or the grid is larger than `max_points`.
+    Example: `num_layers` in 1, 2 and `lr` in 0.1, 0.01 gives, in lexicographic order, (1, 0.1), (1, 0.01), (2, 0.1),
+    (2, 0.01).
     """
 
     settings: GridSettings

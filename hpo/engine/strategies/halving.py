@@ -17,15 +17,9 @@ from hpo.engine.trials.trial import Proposal, Trial
 
 
 class HalvingSettings(Settings):
-    """Settings of successive halving and of Hyperband.
+    """Settings of successive halving and of Hyperband, r, R and eta of the paper; conf/strategy says what each is.
 
-    Attributes:
-        min_amount: r, the amount that every point is trained for first (epochs; for a table, places on its curves).
-        max_amount: R, the total amount for the last survivors.
-        eta: one in `eta` points survives a rung, and is trained `eta` times as far.
-        counts: what the study's budget of trials counts: `configurations`, whose further rungs cost it nothing, or
-            `trials`, one per point and rung. With `configurations` the best are trained to `max_amount` at the end,
-            `eta` of them at least (`hpo.study.winner.full_training`).
+    With `counts: configurations` the best are trained to `max_amount` at the end (`hpo.study.winner.full_training`).
     """
 
     min_amount: int = Field(ge=1, le=MOST)
@@ -93,12 +87,7 @@ class HalvingSettings(Settings):
 
 
 class SuccessiveHalvingSettings(HalvingSettings):
-    """Settings of successive halving.
-
-    Attributes:
-        points: number of points on the first rung; None = eta ** (number of halvings).
-        keep: the number of points that are trained to `max_amount` straight after the first rung; None = by halving.
-    """
+    """Settings of successive halving; conf/strategy/successive_halving.yaml says what each is."""
 
     # These have defaults, unlike the others, because configurations frozen before version 0.2.0 lack them.
     points: int | None = Field(default=None, ge=1, le=MOST)
@@ -135,18 +124,17 @@ class SuccessiveHalvingSettings(HalvingSettings):
 class SuccessiveHalving:
     """Consecutive brackets: random points on the first rung, the best 1 / eta of each rung on the next.
 
-    Synchronous: a rung is finished before the next is proposed.
-    A survivor continues from its own checkpoint, so a rung costs only what it adds. First points:
-    eta ** (number of halvings) random ones. Failures never survive; ties go to the earlier trial. A rung with too
-    few successes passes on fewer. Ends when a finite space is exhausted.
+    Synchronous: a rung is finished before the next is proposed. A survivor continues from its own checkpoint, so a rung
+    costs only what it adds. First points: eta ** (number of halvings) random ones. Failures never survive; ties go to
+    the earlier trial. A rung with too few successes passes on fewer. Ends when a finite space is exhausted.
 
-    With `keep` there are two rungs: `points` points are trained for `min_amount`, the best `keep` of them to the end.
-    With one epoch this is the baseline that every method of several rungs must beat (Egele et al. 2023, "Is One Epoch
-    All You Need For Multi-Fidelity Hyperparameter Optimization?").
+    With `keep` there are two rungs: the best `keep` of `points` are trained to the end. After one epoch this is the
+    baseline that every method of several rungs must beat (Egele et al. 2023, "Is One Epoch All You Need For
+    Multi-Fidelity Hyperparameter Optimization?").
 
     Source: Jamieson & Talwalkar 2016, "Non-stochastic Best Arm Identification and Hyperparameter Optimization",
-    algorithm 1; amounts and numbers as in Li et al. 2018, "Hyperband", JMLR 18, section 3. We differ: brackets
-    with new points follow each other until the budget ends.
+    algorithm 1; amounts and numbers as in Li et al. 2018, "Hyperband", JMLR 18, section 3. We differ: brackets with new
+    points follow each other until the budget ends.
 
     Example: min_amount 1, max_amount 9, eta 3: 9 points for 1 epoch, the best 3 for 2 more, the best one for 6 more.
     """

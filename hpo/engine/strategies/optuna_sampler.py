@@ -26,35 +26,29 @@ _MOST_LISTED = 10_000_000
 class OptunaModel:
     """Points from Optuna's TPE, Gaussian process or CMA-ES, each of which sees the trials as an Optuna study.
 
-    First points: TPE and the Gaussian process draw `startup` points uniformly; CMA-ES starts from a normal
-    distribution in the middle of the space, its standard deviation a sixth of every range. Ordered values are passed as
-    whole numbers, their ranks, so that the sampler sees their order but not their spacing; choices as categories;
-    ranges unchanged. A dimension with a condition is modelled separately (TPE) or drawn at random (the Gaussian
-    process, CMA-ES); CMA-ES also draws choices at random, since it models numbers only.
+    First points: TPE and the Gaussian process draw `startup` points uniformly; CMA-ES starts from a normal distribution
+    in the middle of the space, its standard deviation a sixth of every range. Ordered values are passed as their ranks,
+    so that the sampler sees their order but not their spacing; choices as categories; ranges unchanged. A dimension
+    with a condition is modelled separately (TPE) or drawn at random (the others); CMA-ES also draws choices at random,
+    since it models numbers only.
 
-    A failed trial is passed to Optuna as complete with an infinite loss: TPE and CMA-ES use ranks only,
-    where it comes last, and the Gaussian process reads it as the worst loss seen. Optuna's own FAIL would hide it, and
-    the sampler would propose the same bad region again. For TPE and the Gaussian process it also breaks a constraint,
-    whose probability of being kept the latter models. Optuna breaks ties. A proposal that was tried before, or that
-    the space does not contain, is answered at once (with its known loss, if any) and another is requested; after
-    `patience` such proposals in a row an untried point is drawn uniformly. Ends when a finite space is exhausted; never
-    on an infinite one.
+    A failed trial is passed as complete with an infinite loss, which comes last for TPE and CMA-ES, and is the worst
+    loss seen for the Gaussian process: Optuna's own FAIL would hide it, and the same bad region would be proposed
+    again. For TPE and the Gaussian process it also breaks a constraint. Optuna breaks ties. A proposal that was tried
+    before, or that the space does not contain, is answered at once (with its known loss, if any); after `patience` of
+    them in a row an untried point is drawn uniformly. Ends when a finite space is exhausted; never on an infinite one.
 
     TPE and the Gaussian process propose one point at a time, and see what is pending as running trials: TPE counts them
     among the bad ones ("constant liar", Ginsbourger et al. 2010, "Kriging is well-suited to parallelize optimization"),
     the Gaussian process takes the mean over the losses that its model gives them (qLogEI, Ament et al. 2023). CMA-ES
-    proposes a generation, and waits until it is finished.
-
-    A proposal depends only on settings, space, seed and trials: the sampler is created for each with a seed from (seed,
-    number of trials), and CMA-ES, whose state is the sequence of its generations, is told the whole history in order.
-    Converted trials are cached.
+    proposes a generation, waits until it is finished, and is told the whole history in order for each proposal.
 
     Source: Bergstra et al. 2011, "Algorithms for Hyper-Parameter Optimization" (TPE; Optuna's is multivariate);
     Optuna's GPSampler (Matérn 5/2, log expected improvement: Ament et al. 2023, "Unexpected Improvements to Expected
     Improvement"); Hansen 2016, "The CMA Evolution Strategy: A Tutorial".
 
-    Example: TPE with startup 10 proposes ten random points, then one at a time from its model of the best and the
-    other trials so far.
+    Example: TPE with startup 10 proposes ten random points, then one at a time from its model of the best and the other
+    trials so far.
     """
 
     settings: TpeSettings | GpSettings | CmaEsSettings

@@ -6,14 +6,7 @@ from hpo.engine.strategies.strategy import MOST, Settings
 
 
 class TpeSettings(Settings):
-    """Settings of the tree-structured Parzen estimator.
-
-    Attributes:
-        startup: trials drawn at random before there is a model.
-        candidates: draws from the model of good points, of which the most promising is proposed.
-        patience: unusable proposals in a row (tried before, or against the rules of the space) before the
-            point is drawn uniformly.
-    """
+    """Settings of the tree-structured Parzen estimator; conf/strategy/tpe.yaml says what each is."""
 
     startup: int = Field(ge=1, le=MOST)
     candidates: int = Field(ge=1, le=MOST)
@@ -28,12 +21,9 @@ class GpSettings(Settings):
 
 
 class CmaEsSettings(Settings):
-    """Settings of CMA-ES.
+    """Settings of CMA-ES; conf/strategy/cma_es.yaml says what each is.
 
-    Attributes:
-        population: points in a generation, which is finished before the next; None is 4 + floor(3 ln n) for n ordered
-            dimensions (Hansen 2016, "The CMA Evolution Strategy: A Tutorial", equation 48).
-        patience: as for TPE.
+    The population of None is that of Hansen 2016, "The CMA Evolution Strategy: A Tutorial", equation 48.
     """
 
     # With fewer than four points the recombination of eq. 49-51 divides by zero.

@@ -24,7 +24,7 @@ _CAN_BE_TRAINED = "can be trained"
 class Proposals:
     """Requests points from a sampler, and caches the history as Optuna's trials.
 
-    `population` is the number of points in a generation of CMA-ES, `numeric` the keys of the dimensions it models.
+    A generation of CMA-ES has `population` points; it models the dimensions of the keys `numeric`.
     """
 
     def __init__(
@@ -245,10 +245,9 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Keep the linear algebra of the Gaussian process to one thread.
+    """Keep the linear algebra of the Gaussian process to one thread, so that sums do not depend on the number of cores.
 
-    Its matrices are small: with two threads on two busy cores a proposal took 30 times as long, since NumPy's,
-    SciPy's and torch's threads wait for each other. Also, sums then do not depend on the number of cores.
+    Its matrices are small: with two threads on two busy cores a proposal took 30 times as long.
     """
     # A library loaded later would not be limited.
     import scipy.optimize  # noqa: F401

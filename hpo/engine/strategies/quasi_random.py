@@ -24,13 +24,7 @@ _SEQUENCE_START = 100
 
 
 class QmcSettings(Settings):
-    """Settings of quasi-random search.
-
-    Attributes:
-        sequence: `sobol` or `halton`.
-        scramble: whether the study's seed randomises the sequence; without, every seed gives the same points.
-        round_size: points proposed together; the sequence does not depend on results.
-    """
+    """Settings of quasi-random search; conf/strategy/qmc.yaml says what each is."""
 
     sequence: Literal["sobol", "halton"]
     scramble: bool
@@ -41,16 +35,15 @@ class QmcSettings(Settings):
 class QuasiRandom:
     """Points of a Sobol' or Halton sequence, which fills the space more evenly than independent draws.
 
-    First points: the first of the sequence. Ordered values and choices take equal shares of their axis; the value of
-    an inactive dimension is dropped. Points that were tried before, or that the space does not contain, are skipped.
-    Failures and ties have no influence. Ends when a finite space is exhausted, whose last points are drawn uniformly,
-    since the sequence is slow to reach them; never on an infinite one.
+    First points: the first of the sequence. Ordered values and choices take equal shares of their axis. Points that
+    were tried before, or that the space does not contain, are skipped. Failures and ties have no influence. Ends when a
+    finite space is exhausted, whose last points are drawn uniformly, since the sequence is slow to reach them.
 
-    Source: Bergstra & Bengio 2012, "Random Search for Hyper-Parameter Optimization", JMLR 13, section 5; the
-    sequences are SciPy's, scrambled after Owen 1998.
+    Source: Bergstra & Bengio 2012, "Random Search for Hyper-Parameter Optimization", JMLR 13, section 5; the sequences
+    are SciPy's, scrambled after Owen 1998.
 
-    Example: the unscrambled Sobol' sequence over four ordered values and a range 0 to 1 starts in the corner of
-    the lowest values, then the middle of both.
+    Example: the unscrambled Sobol' sequence over four ordered values and a range 0 to 1 starts in the corner of the
+    lowest values, then the middle of both.
     """
 
     settings: QmcSettings

@@ -14,11 +14,7 @@ from hpo.engine.trials.trial import Trial
 
 
 class RandomSettings(Settings):
-    """Settings of random search.
-
-    Attributes:
-        round_size: points proposed together; the draws do not depend on results.
-    """
+    """Settings of random search; conf/strategy/random.yaml says what each is."""
 
     round_size: int = Field(ge=1, le=MOST)
 

@@ -17,9 +17,7 @@ _NOISE = 0.9
 class Rung:
     """The trials that have ended on one rung, ranked: failures last, ties to the earlier trial.
 
-    Attributes:
-        losses: of the complete ones, by the key of their point, in the order in which they became known; it only gains
-            points, at its end.
+    `losses` are those of the complete ones, by the key of their point; it only gains points, at its end.
     """
 
     def __init__(self) -> None:
@@ -53,12 +51,9 @@ class Rung:
 
 
 class Rungs:
-    """The rungs of a history; of one that grew from the last one, only what was added is read.
+    """The rungs of a history, the lowest amount first; of one that grew from the last one, only what was added is read.
 
     So the cost of a proposal hardly grows with the study. It keeps nothing that changes answers.
-
-    Args:
-        amounts: of the rungs, the lowest first.
     """
 
     def __init__(self, amounts: Sequence[int]) -> None:
@@ -91,8 +86,8 @@ class Rungs:
     def highest_open(self) -> int:
         """The place of the highest open rung, if they open one by one.
 
-        It is the second, or the highest that was reached; or one more, where the highest that was reached ranks its
-        points otherwise than the rung below.
+        It is the second, or the highest that was reached; one more, where that ranks its points otherwise than the one
+        below.
         """
         rungs = list(self._rungs.values())
         reached = max([1, *(place for place, rung in enumerate(rungs) if len(rung))])
@@ -104,12 +99,9 @@ class Rungs:
 
 
 class _Ranking:
-    """Compares the order of the points of a rung with that on the rung before; only points that are new are read.
+    """Compares the order of points on the last of `width` rungs with that on the one before, and reads only new ones.
 
     Source: Bohdal et al. 2023, soft ranking. Noise is estimated from pairs that changed places and changed back.
-
-    Args:
-        width: the number of rungs up to that one.
     """
 
     def __init__(self, width: int) -> None:

@@ -15,8 +15,7 @@ from hpo.engine.space.dimensions import Choices, Dimension, NoDefault, Range, Va
 from hpo.engine.space.space import Point, Space
 from hpo.engine.strategies.drawing.draws import draw_untried
 from hpo.engine.strategies.drawing.preselection import MEMORY, Preselection
-from hpo.engine.strategies.drawing.stratified import draw_stratified
-from hpo.engine.strategies.drawing.windows import window
+from hpo.engine.strategies.drawing.stratified import draw_stratified, window
 from hpo.engine.strategies.strategy import MOST, Learns, Settings, generator, next_round
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
@@ -40,29 +39,7 @@ Window = Annotated[int, Field(ge=1, le=MOST), AfterValidator(_odd)]
 
 
 class ShiftingWindowSettings(Settings):
-    """Settings of shifting-window search.
-
-    Attributes:
-        window: number of neighbouring values in a window, odd; a shorter dimension is its own window. None = random,
-            different for every draw, shorter the longer the search runs.
-        windows: exceptions to `window`, by dotted key.
-        range_window: length of the window on a range without `points`, as a share of its (log) length; None
-            = random, as `window`.
-        opening: where the first round is drawn: from the whole `space`, spread evenly over every dimension,
-            or from the `window` in the middle of every range (or at `start`).
-        start: value at the centre of the first window, by dotted key; otherwise the dimension's default, or the
-            middle of the range.
-        first_draws: the number of points drawn in the first round; None = `draws`.
-        rounds: N, the number of rounds; None = until the budget ends.
-        draws: N', the number of points drawn per round, which is finished before the next one. 1 = no rounds: a point
-            is drawn from what is known whenever a lane is free.
-        moving: probability that a hyperparameter is drawn from its window; the others keep the value at the
-            centre. None = 1 / number of dimensions; 1 = all are drawn.
-        candidates: points drawn per trained point once a trial has failed; the first not likely to fail is trained.
-        credit: how "the value that led to the best performance" is read: the value in the `best` trial, or
-            the value whose trials have the best `mean` or `median`. On a range without `points` it is always
-            the best trial's, since values hardly repeat.
-    """
+    """Settings of shifting-window search; conf/strategy/shifting_window.yaml says what each is."""
 
     window: Window | None
     windows: Annotated[dict[str, Window], BeforeValidator(_flat)]
@@ -82,27 +59,25 @@ class ShiftingWindowSettings(Settings):
 class ShiftingWindow:
     """N rounds of N' random draws; after each, every window moves to the value with the best results.
 
-    First points: from the whole space, spread evenly over every dimension, or from windows in the middle of
-    every range (the lower middle of an even number of values), or around `start` or the dimension's default.
-    After a round, per dimension, the value that led to the best performance among all trials so far becomes the
-    centre of its window, which is clipped to stay inside the range. A draw changes only some dimensions (`moving`,
-    one on average): each to a random value of its window, the others stay at their centres. Without a given length,
-    the windows of each draw are a share of the range that is log-uniform between 1 and first_draws / trials so far, at
-    least three values: early draws cover a whole dimension, later ones are increasingly close to the best, but never
-    only there, so that no window gets stuck. Choices have no order and no window: they are drawn from all their values.
-    With `draws: 1` the windows move with every trial that becomes known. Pending points are not drawn again.
+    First points: from the whole space, spread evenly over every dimension, or from windows in the middle of every
+    range, or around `start` or the dimension's default. After a round, per dimension, the value that led to the best
+    performance among all trials so far becomes the centre of its window, which is clipped to stay inside the range. A
+    draw changes only some dimensions (`moving`): each to a random value of its window. Without a given length, the
+    windows of each draw are a share of the range that is log-uniform between 1 and first_draws / trials so far, at
+    least three values: draws come ever closer to the best, but never only there, so that no window gets stuck. Choices
+    have no window: they are drawn from all their values. With `draws: 1` the windows move with every trial that becomes
+    known.
 
     Failures count as worst; once there are some, `Preselection` takes of several draws the first that is not likely to
     fail. Ties go to the earlier trial; while every trial has failed points are drawn as at first. Where the windows
     hold no untried point, one is drawn from the whole space. Ends after N rounds, or when a finite space is exhausted.
 
-    Source: lecture "Hyperparameter Optimization", CIS, LMU Munich, 2020. The lecture does not specify which
-    trials are used and how credit is given; here it is all trials so far, and `credit` says how. Its literal
-    method is `window: 3`, `opening: window`, `moving: 1`: it draws all dimensions at once from windows of constant
-    length, which is random search where the ranges are as short as the windows.
+    Source: lecture "Hyperparameter Optimization", CIS, LMU Munich, 2020, which does not specify which trials are used
+    and how credit is given: here it is all trials so far, and `credit` says how. Its literal method is `window: 3`,
+    `opening: window`, `moving: 1`, which is random search where the ranges are as short as the windows.
 
-    Example: over the range 4, 8, 16, 32, 64, 128, 256 with `window: 3`, `opening: window`, the first window is
-    16, 32, 64. If 64 is best, the next window is 32, 64, 128; if 256 is best, 64, 128, 256.
+    Example: over the range 4, 8, 16, 32, 64, 128, 256 with `window: 3`, `opening: window`, the first window is 16, 32,
+    64. If 64 is best, the next window is 32, 64, 128; if 256 is best, 64, 128, 256.
     """
 
     settings: ShiftingWindowSettings
@@ -220,8 +195,7 @@ class ShiftingWindow:
     def draw(self, centres: Mapping[str, Value], shortest: float, moving: float, rng: np.random.Generator) -> Point:
         """Return a point: some dimensions drawn from their windows, the others at the centres of theirs.
 
-        `centres` are by key; a window without one is in the middle of its dimension. `shortest` is the shortest random
-        window as a share of the range, `moving` the probability that a dimension is drawn from its window.
+        A window without a centre is in the middle of its dimension; `shortest` is the least share of a random window.
         """
         share = shortest ** float(rng.random())
         values: dict[str, Value] = {}

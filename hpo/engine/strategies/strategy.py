@@ -44,13 +44,10 @@ class Strategy(Protocol):
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point | Proposal]:
         """Return one or more points, all new; none = ask again when more is known, or, with nothing pending, the end.
 
-        A strategy that trains by amounts returns proposals: the same point may then be proposed again, to be trained
-        further.
-
-        Args:
-            known: every trial that has ended, failures included, in the order of their ends; before them those
-                imported from other studies, with numbers below 0.
-            pending: the trials that were proposed and have not ended, without their outcomes.
+        `known` are the trials that have ended, failures included, in the order of their ends; before them those
+        imported from other studies, with numbers below 0. `pending` are those proposed and not ended, without their
+        outcomes. A strategy that trains by amounts returns proposals: the same point may then be proposed again, to be
+        trained further.
         """
         ...
 

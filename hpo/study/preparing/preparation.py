@@ -15,8 +15,7 @@ from hpo.engine.space.peers import as_number
 from hpo.engine.space.reader import overridden, space_from_dict
 from hpo.engine.space.space import Space
 from hpo.engine.space.written import as_meant
-from hpo.engine.strategies import Strategy
-from hpo.engine.strategies.past import PastSearch
+from hpo.engine.strategies import PastSearch, Strategy
 from hpo.engine.training.splits import make_plan
 from hpo.engine.trials.trial import Trial
 from hpo.errors import ConfigError, HpoError, StudyError

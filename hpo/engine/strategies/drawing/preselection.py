@@ -32,14 +32,10 @@ class Preselection:
 
     The weight of a trial is exp(-10 x distance): the distance is the sum over the dimensions of the difference of the
     two values, as a share of the (log) range; 1 for different choices, and where only one of the two points has the
-    dimension.
+    dimension. Where it `penalizes_pending`, candidates near pending trials count for less.
 
-    Source: Nadaraya-Watson kernel regression (1964) as a cheap surrogate for the pre-selection of offspring (Jin
-    2011, "Surrogate-assisted evolutionary computation: recent advances and future challenges", section 3).
-
-    Args:
-        space: of the points.
-        penalizes_pending: whether candidates near pending trials count for less.
+    Source: Nadaraya-Watson kernel regression (1964) as a cheap surrogate for the pre-selection of offspring (Jin 2011,
+    "Surrogate-assisted evolutionary computation: recent advances and future challenges", section 3).
     """
 
     def __init__(self, space: Space, penalizes_pending: bool = False) -> None:
