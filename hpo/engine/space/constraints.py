@@ -1,8 +1,8 @@
 """Rules between hyperparameters, such as `model.d_model % model.num_heads == 0`: a small language, read safely.
 
-It has numbers, texts, true/false/none, dotted keys, `+ - * / // %`, comparisons (also chained), `in` with a list,
-`and`, `or`, `not` and brackets. Python's `eval` is not used: the expression is parsed and its nodes are computed here,
-so it can contain nothing else.
+Python's `eval` is not used: the expression is parsed and its nodes are computed here, so it can contain nothing else
+than numbers, texts, true/false/none, dotted keys, arithmetic, (chained) comparisons, `in`, `and`, `or`, `not`,
+brackets.
 """
 
 import ast
@@ -44,11 +44,8 @@ Rule = Callable[[Point], Any]
 class Constraint:
     """A rule that every point of a space must fulfil.
 
-    Attributes:
-        text: the expression as written.
-        keys: the searched dimensions that it names.
-        rule: computes it from the values of all keys that it names.
-        fixed: the configuration's values of the named keys that are not searched.
+    `keys` are the searched dimensions that it names, `fixed` the configuration's values of the other keys that it
+    names.
     """
 
     text: str
@@ -59,8 +56,7 @@ class Constraint:
     def holds(self, point: Point) -> bool:
         """Return whether the point fulfils the rule; also true where a named dimension is not active (`when`).
 
-        Raises:
-            SpaceError: it cannot be computed for this point, such as a division by zero.
+        SpaceError where it cannot be computed for this point, such as a division by zero.
         """
         if any(key not in point for key in self.keys):
             return True
@@ -74,8 +70,7 @@ class Constraint:
 def read_constraint(text: Any, searched: Sequence[str], fixed: Point) -> Constraint:
     """Return the rule of an expression over the searched keys and the `fixed` ones, with their values.
 
-    Raises:
-        SpaceError: it is not in the language, names an unknown key, or does not name a searched one.
+    SpaceError where it is not in the language, names an unknown key, or does not name a searched one.
     """
     if not isinstance(text, str) or not text.strip() or len(text) > _MAX_LENGTH:
         raise SpaceError(f"space.require: must be an expression of at most {_MAX_LENGTH} characters, given {text!r}")

@@ -16,10 +16,8 @@ def first_points(given: Any, space: Space, fixed: Mapping[str, Value]) -> tuple[
     """Return the points given by a mapping of keys (nested or dotted) to values, by `default`, or by a list of these.
 
     The word `default` means the default configuration, and nothing where that is not in the space. What a mapping
-    leaves out and has no default has its value in `fixed`, the configuration's own by dotted key.
-
-    Raises:
-        SpaceError: for an unknown key, a value outside of its range, a broken rule, or a repeated point.
+    leaves out and has no default has its value in `fixed`, the configuration's own by dotted key. SpaceError for an
+    unknown key, a value outside of its range, a broken rule, or a repeated point.
     """
     entries = [given] if isinstance(given, str | Mapping) else given
     if not isinstance(entries, Sequence):

@@ -14,10 +14,9 @@ _PLAIN = (str, Number, list, tuple, range, Mapping, type(None))
 
 
 def of_peer(value: Any, where: str) -> dict[str, Any] | None:
-    """Return the dimension of another tool as conf/space has it; None for what is none.
+    """Return the dimension of another tool as conf/space has it; None for what is none; SpaceError if none says it.
 
-    No tool is imported: an object is known by the module and name of its class. SpaceError, which begins with `where`,
-    names what cannot be said in a space, or is an object that nobody knows.
+    No tool is imported: an object is known by the module and name of its class.
     """
     if isinstance(value, Mapping):
         return _of_mapping(value, where)

@@ -34,19 +34,12 @@ _LARGEST_WHOLE = 2**63 - 1
 def space_from_dict(
     tree: Mapping[str, Any], fixed: Mapping[str, Value] | None = None, members: Sequence[Point] | None = None
 ) -> Space:
-    """Read a space that mirrors the trial's config tree.
+    """Read a space that mirrors the trial's config tree; SpaceError names the dimension, what was given and is allowed.
 
     A leaf is a dict with `values`, `choices`, or `low` and `high` (with `log`, `integer`, `points`, `step`), and
     optionally `when` and `default`; a bare list is short for `values`. At the top, `require` holds rules between
-    dimensions (see `constraints.py`), and `first` the points to try first (see `first_points.py`).
-
-    Args:
-        tree: the space as the configuration holds it.
-        fixed: the configuration's own values by dotted key.
-        members: all existing points, where only some combinations exist; None = all combinations.
-
-    Raises:
-        SpaceError: naming the dimension, what was given, and what is allowed.
+    dimensions (see `constraints.py`), and `first` the points to try first (see `first_points.py`). `fixed` are the
+    configuration's own values by dotted key; `members` all existing points, where only some combinations exist.
     """
     fixed = fixed or {}
     branches, rules = parted(tree)

@@ -51,11 +51,8 @@ _COUNTABLE = 1_000_000  # points that are listed at most to be counted; a millio
 class Space:
     """The hyperparameters searched.
 
-    Attributes:
-        dimensions: in the order in which they were written, parents of conditions before their children.
-        constraints: rules that every point must fulfil.
-        first: points to try before the strategy's own.
-        members: all existing points, where only some combinations exist (the rows of a table); None = all combinations.
+    The dimensions are as they were written, parents of conditions before their children; `first` are points to try
+    before the strategy's own; `members` all existing points, where only some combinations exist (the rows of a table).
     """
 
     dimensions: tuple[Dimension, ...]

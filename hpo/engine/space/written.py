@@ -105,11 +105,9 @@ def as_meant(space: Mapping[str, Any]) -> dict[str, Any]:
     A range whose ends are both written as whole numbers (1, not 1.0) is one of whole numbers, with `log` or without;
     `integer: false` makes it one of fractions. With `points` the values are fractions, with `step` see the reader. A
     text such as 1e-5, which YAML reads as one, is a number at the ends of a range, and in a list beside a number. A
-    bare list of lists or mappings has no order. A value that is listed twice is kept once, with a warning.
-    What W&B and NNI write is read, too: see `of_peer`.
-
-    Raises:
-        SpaceError: a list has only texts that look like numbers, or a key has blanks around it.
+    bare list of lists or mappings has no order. A value that is listed twice is kept once, with a warning. What W&B and
+    NNI write is read, too. SpaceError where a list has only texts that look like numbers, or a key has blanks around
+    it.
     """
     branches, rules = parted(space)
     plain = {str(name): _meant(branches[name], (str(name),)) if name in branches else rules[name] for name in space}

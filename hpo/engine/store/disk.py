@@ -13,13 +13,10 @@ from hpo.errors import MachineError
 
 
 class DiskStore:
-    """Folders by the SHA-256 of their content, of one search: what its workers write there no other search finds.
+    """Folders by the SHA-256 of their content, of one run of a search, whose id is `search`: no other finds them.
 
-    A folder that no living worker uses is deleted when the next worker of any search begins here.
-
-    Args:
-        search: the id of this run of the search, which no other has.
-        root: where; None = a folder of this user's, readable for nobody else, among the temporary ones.
+    A folder that no living worker uses is deleted when the next worker of any search begins here. The `root` of None is
+    a folder of this user's, readable for nobody else, among the temporary ones.
     """
 
     def __init__(self, search: str, root: Path | None = None) -> None:

@@ -18,11 +18,9 @@ class Content:
 
 
 class ObjectStore:
-    """Puts folders and files where other machines can get them.
+    """Puts folders and files, of at most `most_bytes` each, where other machines can get them.
 
-    Args:
-        put, get: make bytes available and return the reference to them; return the bytes of a reference.
-        most_bytes: of one folder or file.
+    What is given to it makes bytes available and returns the reference to them, or returns the bytes of a reference.
     """
 
     def __init__(self, put: Callable[[bytes], Any], get: Callable[[Any], bytes], most_bytes: int) -> None:

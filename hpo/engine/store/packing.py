@@ -35,11 +35,7 @@ class Package:
 
 @contextlib.contextmanager
 def packed(place: Path) -> Iterator[Package]:
-    """Pack a folder, with all below it, or a file.
-
-    Raises:
-        StudyError: a link leads out of the folder; where it is unpacked it would lead elsewhere, or nowhere.
-    """
+    """Pack a folder, with all below it, or a file; StudyError where a link leads out of the folder."""
     with tempfile.TemporaryFile() as file:
         with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
             for entry in entries(place) if place.is_dir() else (Entry(place.name, place, "file"),):
@@ -52,8 +48,7 @@ def packed(place: Path) -> Iterator[Package]:
 def unpack(pieces: Iterable[bytes], folder: Path) -> None:
     """Write what was packed as this folder, in place of what was there; nobody sees a part of it.
 
-    Raises:
-        tarfile.TarError: the pieces are not what was packed, or lead out of the folder.
+    tarfile.TarError where the pieces are not what was packed, or lead out of the folder.
     """
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     aside = Path(tempfile.mkdtemp(prefix=f".{os.getpid()}-", dir=folder.parent))

@@ -12,12 +12,7 @@ _FILES = "files"
 
 
 class UrlStore:
-    """Keeps files below `files/` by their SHA-256, and folders as archives `NAME.tar`.
-
-    Args:
-        url: where.
-        key: that gives the URL, for messages.
-    """
+    """Keeps files below `files/` by their SHA-256, and folders as archives `NAME.tar`; `key` gave the URL."""
 
     def __init__(self, url: str, key: str) -> None:
         self.place = Place(url, key)

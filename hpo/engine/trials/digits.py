@@ -11,14 +11,11 @@ _PLAIN = (1e-4, 1e7)
 
 
 def score_format(compared: Iterable[float | None]) -> Callable[[float], str]:
-    """Return what writes scores, so that those that are compared are told apart.
+    """Return what writes scores, so that those that are compared are told apart; None is a failed one.
 
     Four decimals for scores below 10 that differ by a thousandth or more. Of others a thousandth of the spread of their
     middle half, which a diverged trial does not widen, with 3 to 6 significant digits, or more where 6 do not show it
     at all. Four digits where all are equal. Plain from 1e-4 to 1e7, scientific outside of that.
-
-    Args:
-        compared: the scores that are known; None = failed.
     """
     known = sorted(score for score in compared if score is not None and math.isfinite(score))
     largest, digits = _measure(known)

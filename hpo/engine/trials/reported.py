@@ -43,11 +43,7 @@ def flat(reported: Mapping[Any, Any]) -> dict[str, Any]:
 def of_curve(points: Sequence[Mapping[str, Any]], metric: str, takes: Literal["best", "last"], is_max: bool) -> Any:
     """Return what counts of a training that returned nothing: its best point, of equals the first, or its last.
 
-    Returns:
-        Its numbers; None where nothing was reported.
-
-    Raises:
-        ValueError: the metric was not reported.
+    None where nothing was reported; ValueError where the metric was not.
     """
     scored = [point for point in points if metric in point]
     if not points:
@@ -72,8 +68,7 @@ def seconds(value: Any) -> float | None:
 def result(returned: Any, metric: str, is_scored: bool) -> dict[str, int | float]:
     """Return the numbers that an objective returned; a single number is the metric.
 
-    Raises:
-        ValueError: it is something else, or `is_scored` and the metric is missing or not a finite number.
+    ValueError where it is something else, or `is_scored` and the metric is missing or not a finite number.
     """
     if number(returned) is not None or isinstance(returned, float):
         returned = {metric: returned}

@@ -42,11 +42,7 @@ class _Lines(list[str]):
 
 
 def read_rows(path: Path, needed: Sequence[str]) -> Sequence[Row]:
-    """Return the rows of a trials.csv, as texts.
-
-    Raises:
-        StudyError: it is unreadable, has gaps, lacks a column, or has one twice.
-    """
+    """Return the rows of a trials.csv, as texts; StudyError if unreadable, with gaps, or a column missing or twice."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file)
@@ -122,15 +118,12 @@ def first_start(trials: Sequence[Trial]) -> float:
 
 
 def trials_table(trials: Sequence[Trial], keys: Sequence[str], metric: str, layout: TaskLayout) -> "pd.DataFrame":
-    """Return one row per trial in the order of their numbers.
+    """Return one row per trial in the order of their numbers; a missing value is empty.
 
-    Columns, in order: number, round, learned (numbers of the trials that became known since the proposal before its
-    own), cost (of all its training, on the study's clock), state, score, one per hyperparameter (dotted key;
-    `space.` before one that is called as another column), amount
-    (how far a trial was trained, under a strategy that trains by amounts), fold_0 ... fold_k (the metric on each fold;
-    with repeats, fold_0_repeat_0 and so on), num_parameters, seconds (wall time of all folds together), started and
-    ended (of its first and last fold, in seconds since the study's first), error. A missing value is empty: the score
-    of a failed trial, an inactive hyperparameter.
+    The hyperparameters have their dotted keys, with `space.` before one that is called as another column; cost is of
+    all its training, on the study's clock; the folds have the metric (with repeats fold_0_repeat_0 and so on), seconds
+    is the wall time of all of them together, started and ended those of its first and last fold, since the study's
+    first.
     """
     amount = ["amount"] if any(trial.amount is not None for trial in trials) else []
     # Studies of before the clock have neither.

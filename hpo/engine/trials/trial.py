@@ -19,14 +19,11 @@ class Outcome:
     Attributes:
         metrics: numbers by name, including the study's metric; empty when the task failed.
         curve: one dict per step of the learning curve, in order; each holds `epoch` or `step` and numbers.
-        seconds: wall time of the task on its worker.
-        error: why it failed, as one line, or None.
-        stopped: where and why a rule stopped it, or None; then the metrics hold the best score up to there.
+        seconds, started, worker: wall time on the worker, start since the epoch, and its process; 0 if it never ran.
+        error, details: why it failed, as one line, and the traceback.
+        stopped: where and why a rule stopped it; then the metrics hold the best score up to there.
         units: how many units of training it took, each of which costs the same; see `Objective.describe_cost`.
         attempt: 1 for the first try; more after workers died.
-        started: when the worker started, in seconds since the epoch (0 when it never did).
-        worker: process id of the worker (0 when it never ran).
-        details: the traceback of a failure, or None.
     """
 
     metrics: Mapping[str, float] = field(default_factory=dict)
@@ -84,11 +81,8 @@ class TaskLayout:
 class Proposal:
     """The proposal of a strategy that trains points by different amounts; a bare point is trained completely.
 
-    Attributes:
-        point: one value for every active dimension.
-        amount: how far to train, counted from the start (epochs; for a table, places on its learning curves).
-        continues: number of the earlier trial of the same point to continue; None = from the start.
-        trained: the amount of that trial; 0 = from the start.
+    The `amount` says how far to train, counted from the start (epochs; for a table, places on its curves). `continues`
+    is the number of the earlier trial of the same point to continue, None = from the start, and `trained` its amount.
     """
 
     point: Point
@@ -104,13 +98,11 @@ class Trial:
     Attributes:
         number: from 0, in the order of proposal; never depends on the order of finishing.
         round: number of the proposal that it came from, from 0; points proposed together share it.
-        point: one value for every active dimension.
         amount, continues, trained: how far it was trained, and from where; see `Proposal`.
         cost: cost of one unit of its training, on the study's clock; None before there was a clock.
         learned: numbers of the trials that had become known since the proposal before its own, in that order.
-        outcomes: outcomes by the index of the task; a complete trial has all.
-        state: `running` until every task has an outcome; `failed` when any task failed; `stopped` when a rule stopped
-            any task, or it was so far behind after its first folds that it did not get the others.
+        outcomes: by the index of the task; a complete trial has all.
+        state: `failed` when any task failed; `stopped` when a rule stopped any task, or a race gave it no more folds.
         score: mean of the study's metric over its tasks; None when it runs or failed.
         loss: the score with its sign turned so that lower is better; infinite when failed or stopped.
         ended_later: when it ended, of one that was trained further after the search; None where its outcomes say it.
@@ -235,10 +227,9 @@ def rank(amount: int | None, loss: float, number: int) -> tuple[int, float, int]
 
 
 def training_seed(study_seed: int, key: str, fold: int, repeat: int = 0) -> int:
-    """Return the seed of one training: a stable hash, so the same point always trains the same way.
+    """Return the seed of one training, 0 to 2**31 - 1: a stable hash, so the same point always trains the same way.
 
-    It does not depend on the trial's number, the round, the worker or the process. Bounds: 0 to 2**31 - 1,
-    which every library accepts.
+    It does not depend on the trial's number, the round, the worker or the process.
     """
     text = f"{study_seed}|{key}|{fold}|{repeat}".encode()
     return int.from_bytes(hashlib.sha256(text).digest()[:8], "big") % 2**31
