@@ -39,9 +39,8 @@ from hpo.engine.loop import search
 from hpo.engine.record.record import memory_record
 from hpo.engine.space.space import Point, Space, point_key
 from hpo.engine.strategies import make_strategy
-from hpo.engine.training.limits import Limits
 from hpo.engine.training.payload import Payload, Task
-from hpo.engine.training.worker import outcome_of, run_task
+from hpo.engine.training.worker import Limits, outcome_of, run_task
 from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
 
 BUDGETS = (5, 10, 20)

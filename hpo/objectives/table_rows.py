@@ -47,40 +47,25 @@ class TableConfig(BaseModel):
 
 @dataclass(frozen=True)
 class Row:
-    """One measured configuration.
+    """One measured configuration."""
 
-    Attributes:
-        scores: the metric, one number per fold.
-        cost: seconds of the training; None where the table has no cost.
-        curve: the metric along the training; None where the table has no curves.
-        others: the values of all columns, by which curves are joined.
-    """
-
-    scores: tuple[float, ...]
-    cost: float | None
-    curve: tuple[float, ...] | None
-    others: Mapping[str, Any]
+    scores: tuple[float, ...]  # the metric, one number per fold
+    cost: float | None  # seconds of the training; None where the table has no cost
+    curve: tuple[float, ...] | None  # the metric along the training; None where the table has no curves
+    others: Mapping[str, Any]  # the values of all columns, by which curves are joined
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of measured configurations.
+    """A table of measured configurations."""
 
-    Attributes:
-        values: the values of each hyperparameter: numbers rising, texts in the order of their appearance.
-        rows: the measured configurations by their values, in the order of `values`.
-        num_folds: number of scores per row.
-        absent: how a missing combination is handled; see conf/data/table.yaml.
-        left_out: columns that are neither hyperparameters nor requested results.
-        files: path, sha256 and size of the file, and of that with the learning curves.
-    """
-
+    # The values of each hyperparameter: numbers rising, texts in the order of their appearance.
     values: Mapping[str, tuple[Any, ...]]
-    rows: Mapping[Key, Row]
-    num_folds: int
-    absent: str
-    left_out: tuple[str, ...]
-    files: tuple[Mapping[str, Any], ...]
+    rows: Mapping[Key, Row]  # the measured configurations by their values, in the order of `values`
+    num_folds: int  # number of scores per row
+    absent: str  # how a missing combination is handled; see conf/data/table.yaml
+    left_out: tuple[str, ...]  # columns that are neither hyperparameters nor requested results
+    files: tuple[Mapping[str, Any], ...]  # path, sha256 and size of the file, and of that with the learning curves
 
     def nearest(self, point: Key) -> tuple[Row, float]:
         """Return the measured configuration nearest to a point, the earlier one on ties, and its distance.

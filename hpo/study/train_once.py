@@ -20,6 +20,7 @@ from hpo.engine.objective.kept_function import KeptFunction
 from hpo.engine.objective.objective import Objective
 from hpo.engine.objective.path import ObjectivePath
 from hpo.engine.objective.resolution import resolve
+from hpo.engine.training.payload import Payload
 from hpo.engine.training.splits import make_plan
 from hpo.engine.training.task_builder import TaskBuilder, Training
 from hpo.engine.training.worker import Message, outcome_of
@@ -75,7 +76,7 @@ def train_once(
     plan = make_plan(examples, split) if examples else None
     for note in examples.notes if examples else ():
         show({"warning": note})
-    folder = _new_folder(shared.study)
+    folder = _new_folder(shared.common.study)
     write_atomically(folder / "config.yaml", yaml_text(tree))
     write_atomically(folder / "environment.json", json.dumps(describe_environment(shared.secrets), indent=2))
     data_dir = (folder / "data").absolute()
@@ -123,19 +124,18 @@ def check_tree(
     objective = resolve(training.objective, str(Path.cwd()), secrets, function)
     objective.refuse_bad_config(config)
     refuse_unknown_metric(study.metric, objective.method(config), objective)
-    shared = Training(
-        study=study.name,
+    common = Payload(
         objective=training.objective,
-        trial_config=partial(replaced, config),
+        config={},
         metric=study.metric,
         direction=study.direction,
-        seed=seed,
+        score=study.score,
         threads=dispatch.threads,
         processes=dispatch.processes_per_task,
-        secrets=secrets,
-        score=study.score,
-        kept=kept,
+        study=study.name,
+        kept=str(kept) if kept else None,
     )
+    shared = Training(common=common, trial_config=partial(replaced, config), seed=seed, secrets=secrets)
     return dict(tree), shared, objective, training.split
 
 

@@ -12,8 +12,8 @@ from hpo.engine.dispatch.dispatcher import Gpus, Report
 from hpo.engine.loop import search
 from hpo.engine.record.record import Record, memory_record
 from hpo.engine.space.space import Point
-from hpo.engine.training.limits import Limits
 from hpo.engine.training.payload import Payload, Task
+from hpo.engine.training.worker import Limits
 from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
 
 NOTHING = Payload("", {}, "score", "minimize")

@@ -18,62 +18,38 @@ _LAST_LINES, _LAST_CHARACTERS = 20, 2_000
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """What a dispatcher is made from.
+    """What a dispatcher is made from."""
 
-    Attributes:
-        settings: the section `dispatch`.
-        import_from: the folder to import the objective from besides the installed packages.
-        code: what is sent to a cluster at an address; None = every node has it.
-        artifacts: the URL where workers keep states and models; None = in the study's folder.
-    """
-
-    settings: DispatchSection
-    import_from: str
-    code: Code | None = None
-    artifacts: str | None = None
+    settings: DispatchSection  # the section `dispatch`
+    import_from: str  # the folder to import the objective from besides the installed packages
+    code: Code | None = None  # what is sent to a cluster at an address; None = every node has it
+    artifacts: str | None = None  # the URL where workers keep states and models; None = in the study's folder
 
 
 @dataclass(frozen=True)
 class Gpus:
-    """The GPUs of the machines that a dispatcher uses.
+    """The GPUs of the machines that a dispatcher uses."""
 
-    Attributes:
-        there: how many.
-        share: of them for each worker: a fraction of one, or a whole number.
-        kinds: their names, such as `H100`, as far as they are known.
-    """
-
-    there: float = 0.0
-    share: float = 0.0
-    kinds: tuple[str, ...] = ()
+    there: float = 0.0  # how many
+    share: float = 0.0  # of them for each worker: a fraction of one, or a whole number
+    kinds: tuple[str, ...] = ()  # their names, such as `H100`, as far as they are known
 
 
 @dataclass(frozen=True)
 class Report:
-    """One message from a worker: a point of a task's learning curve, a warning, or how the task ended.
+    """One message from a worker: a point of a task's learning curve, a warning, or how the task ended."""
 
-    Attributes:
-        task: the task that the message is about.
-        point: a step of its learning curve.
-        units: how many units of its training are done at this point; None for other messages.
-        goes_on: whether it has said that it does not end with this point.
-        warning: a line for people; the task continues.
-        outcome: its result.
-        machine_fault: why the machine could not run it (such as a full disk): not the task's fault, and no outcome.
-        is_lost: whether the dispatcher made the outcome, because the worker died or stopped reporting.
-        printed: with an outcome, what the task printed, where it ran in a process of its own.
-        gpu_memory: with an outcome, the most bytes of its GPU that it held, and how many that has; None without one.
-    """
-
-    task: Task
-    point: Mapping[str, Any] | None = None
-    warning: str | None = None
-    outcome: Outcome | None = None
+    task: Task  # the task that the message is about
+    point: Mapping[str, Any] | None = None  # a step of its learning curve
+    warning: str | None = None  # a line for people; the task continues
+    outcome: Outcome | None = None  # its result
+    # Why the machine could not run it (such as a full disk): not the task's fault, and no outcome.
     machine_fault: str | None = None
-    is_lost: bool = False
-    units: float | None = None
-    goes_on: bool = False
-    printed: str | None = None
+    is_lost: bool = False  # whether the dispatcher made the outcome, because the worker died or stopped reporting
+    units: float | None = None  # how many units of its training are done at this point; None for other messages
+    goes_on: bool = False  # whether it has said that it does not end with this point
+    printed: str | None = None  # with an outcome, what the task printed, where it ran in a process of its own
+    # With an outcome, the most bytes of its GPU that it held, and how many that has; None without one.
     gpu_memory: tuple[int, int] | None = None
 
     def settled(self) -> Outcome | None:

@@ -29,25 +29,17 @@ _EARLIER = "hpo.engine.training.objective"
 
 @dataclass(frozen=True)
 class KeptFunction:
-    """A function by its value, and what identifies it.
+    """A function by its value, and what identifies it."""
 
-    Attributes:
-        name: the function's.
-        digest: a hash of its source, and of what it uses of the same script or notebook.
-        python: `major.minor`; another version cannot read its bytecode.
-        modules: those of the working directory that it uses; workers import them.
-        data: written by cloudpickle; reading it runs code.
-        held: a hash of what its classes hold and its wrappers wrap, which the digest leaves out; None in a study of an
-            earlier version, which did not look there.
-        compiled: a hash of the code of functions without source, whose constants the digest leaves out; None as above.
-    """
-
-    name: str
-    digest: str
-    python: str
-    modules: Sequence[str]
-    data: bytes
+    name: str  # the function's
+    digest: str  # a hash of its source, and of what it uses of the same script or notebook
+    python: str  # `major.minor`; another version cannot read its bytecode
+    modules: Sequence[str]  # those of the working directory that it uses; workers import them
+    data: bytes  # written by cloudpickle; reading it runs code
+    # A hash of what its classes hold and its wrappers wrap, which the digest leaves out; None in a study of an earlier
+    # version, which did not look there.
     held: str | None = None
+    # A hash of the code of functions without source, whose constants the digest leaves out; None as above.
     compiled: str | None = None
 
     @classmethod

@@ -25,17 +25,12 @@ _OURS = ("model.objective", "hpo.objectives")
 
 @dataclass(frozen=True)
 class ObjectivePath:
-    """What the text of an objective says: `package.module:function`, and for plain functions what they take.
+    """What the text of an objective says: `package.module:function`, and for plain functions what they take."""
 
-    Attributes:
-        module: its module; `objective.pkl` for a function that was given from Python and is kept with its study.
-        function: its name there.
-        form: `f(task)`, as in `Objective`; or, written behind the name, `f(config)`, `f(config, trial)`, or
-            `f(trial)` of Optuna's shape.
-    """
-
-    module: str
-    function: str
+    module: str  # its module; `objective.pkl` for a function that was given from Python and is kept with its study
+    function: str  # its name there
+    # `f(task)`, as in `Objective`; or, written behind the name, `f(config)`, `f(config, trial)`, or `f(trial)` of
+    # Optuna's shape.
     form: Form
 
     @classmethod

@@ -32,22 +32,15 @@ class Fold:
 
 @dataclass(frozen=True)
 class Plan:
-    """The folds that a search may see, and figures about every part.
+    """The folds that a search may see, and figures about every part."""
 
-    Attributes:
-        kind: the origin of validation: the data's own parts, a random hold-out, or k folds.
-        development: all examples outside the test part, ascending.
-        folds: the train/validation pairs; a hold-out is one fold.
-        parts: for each part its size, share of all examples, fingerprint and label counts; of the test part
-            only these figures are kept.
-        duplicates: number of identical examples in two parts, by pair of parts.
-    """
-
-    kind: Kind
-    development: Indices
-    folds: tuple[Fold, ...]
+    kind: Kind  # the origin of validation: the data's own parts, a random hold-out, or k folds
+    development: Indices  # all examples outside the test part, ascending
+    folds: tuple[Fold, ...]  # the train/validation pairs; a hold-out is one fold
+    # For each part its size, share of all examples, fingerprint and label counts; of the test part only these figures
+    # are kept.
     parts: Mapping[str, Mapping[str, Any]]
-    duplicates: Mapping[str, int]
+    duplicates: Mapping[str, int]  # number of identical examples in two parts, by pair of parts
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures, without the index lists, for the record and reports."""

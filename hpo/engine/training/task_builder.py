@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from hpo.config.keys import flatten, replaced
 from hpo.config.sealing import values_of
@@ -13,7 +13,7 @@ from hpo.config.study_config import DATA_SOURCES, StudyConfig
 from hpo.engine.objective.examples import Indices
 from hpo.engine.training.payload import Payload, Task
 from hpo.engine.training.splits import Plan
-from hpo.engine.trials.trial import Direction, TaskLayout, Trial, training_seed
+from hpo.engine.trials.trial import TaskLayout, Trial, training_seed
 
 # Stands for the fold of the final training on all development examples, in seeds and messages.
 FINAL_FOLD = -1
@@ -21,97 +21,69 @@ FINAL_FOLD = -1
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """What all tasks of a study, or of a single training, share.
+    """What all tasks of a study, or of a single training, share."""
 
-    Attributes:
-        trial_config: returns the objective's configuration, sealed, with a trial's point written into it.
-        metric, direction: the score's name, and which way is better.
-        seed: the study's; each task's own seed is derived from it.
-        threads: number of threads per process of a task.
-        processes: that train a task together.
-        secrets: values by name that open the configuration; see `sealing.py`.
-        limit_minutes: after how many a trial's training has failed; None = no limit.
-        extends: the trials of another study that its first trials continue; None = none.
-        kept: the file of a function that was given from Python; None for one that is imported.
-        code: of the user's source files as the search began; see `Payload`.
-        score: which reported value counts; see `Payload`.
-    """
-
-    study: str
-    objective: str
+    common: Payload  # of every task; its configuration, secrets and seed are filled in
+    # Returns the objective's configuration, sealed, with a trial's point written into it.
     trial_config: Callable[[Mapping[str, Any]], dict[str, Any]]
-    metric: str
-    direction: Direction
-    seed: int
-    threads: int
-    processes: int
-    secrets: Mapping[str, str]
-    limit_minutes: float | None = None
-    extends: Extension | None = None
-    kept: Path | None = None
-    code: Mapping[str, str] | None = None
-    score: Literal["best", "last"] = "best"
+    seed: int  # the study's; each task's own seed is derived from it
+    secrets: Mapping[str, str]  # values by name that open the configuration; see `sealing.py`
+    limit_minutes: float | None = None  # after how many a trial's training has failed; None = no limit
+    extends: Extension | None = None  # the trials of another study that its first trials continue; None = none
 
     @classmethod
     def of(cls, config: StudyConfig, kept: Path | None = None, code: Mapping[str, str] | None = None) -> Self:
-        """Return what the tasks of a study share."""
+        """Return what the tasks of a study share; `kept` and `code` as in `Payload`."""
         study = config.study
-        return cls(
-            study=study.name,
+        common = Payload(
             objective=config.objective,
-            trial_config=config.trial_config,
+            config={},
             metric=study.metric,
             direction=study.direction,
-            seed=study.seed,
+            score=study.score,
             threads=config.dispatch.threads,
             processes=config.dispatch.processes_per_task,
+            study=study.name,
+            kept=str(kept) if kept else None,
+            code=code,
+        )
+        return cls(
+            common=common,
+            trial_config=config.trial_config,
+            seed=study.seed,
             secrets=config.secrets,
             limit_minutes=study.trial_minutes,
             extends=study.extends,
-            kept=kept,
-            code=code,
-            score=study.score,
         )
 
-    def before(self, number: int) -> tuple[Mapping[str, Any], int | None] | None:
-        """Return what the trial changes of the training that it continues, and how far that went; None = nothing."""
+    def before(self, trial: Trial) -> tuple[dict[str, Any], int | None] | None:
+        """Return the configuration of the training that a trial continues, and how far that went; None = nothing."""
         extends = self.extends
         # Without changes it goes on as it would have, and from which state makes no difference.
-        if extends is None or not extends.changes or number >= len(extends.trials):
+        if extends is None or not extends.changes or trial.number >= len(extends.trials):
             return None
-        trial = extends.trials[number]
-        return (extends.changes, trial.amount) if trial.continues else None
+        earlier = extends.trials[trial.number]
+        return (self.trial_config({**trial.point, **extends.changes}), earlier.amount) if earlier.continues else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskBuilder:
-    """Builds tasks: of trials, of the final training, and of the test.
+    """Builds tasks: of trials, of the final training, and of the test."""
 
-    Attributes:
-        training: what they share.
-        plan: the folds; None for an objective with its own data.
-        layout: the tasks of a trial.
-        data_dir: folder of the development examples only; None where the objective has no `prepare_data`: then it
-            gets indices in the numbering of its `describe_data`.
-        checkpoints_dir: folder of trained models; None where the objective keeps none.
-        states_dir: folder of training states; None where there are none.
-        continues: whether the objective can continue from a state: then a task does so after its worker or driver
-            died. Without it only trainings that a later trial continues keep a state.
-    """
-
-    training: Training
-    plan: Plan | None
-    layout: TaskLayout
+    training: Training  # what they share
+    plan: Plan | None  # the folds; None for an objective with its own data
+    layout: TaskLayout  # the tasks of a trial
+    # Folder of the development examples only; None where the objective has no `prepare_data`: then it gets indices in
+    # the numbering of its `describe_data`.
     data_dir: Path | None
-    checkpoints_dir: Path | None
-    states_dir: Path | None = None
+    checkpoints_dir: Path | None  # folder of trained models; None where the objective keeps none
+    states_dir: Path | None = None  # folder of training states; None where there are none
+    # Whether the objective can continue from a state: then a task does so after its worker or driver died. Without it
+    # only trainings that a later trial continues keep a state.
     continues: bool = False
 
     def tasks_of(self, trial: Trial) -> list[Task]:
-        """Return one task per fold and repeat.
-
-        With a hold-out the model of the first repeat is kept; with folds it is trained again at the end.
-        """
+        """Return one task per fold and repeat; only with a hold-out a model is kept, that of the first repeat."""
         tasks = self._tasks(trial, range(self.layout.size))
         if self.checkpoints_dir is None or self.layout.folds > 1:
             return tasks
@@ -138,10 +110,7 @@ class TaskBuilder:
         return Task(trial.number, FINAL_FOLD, payload)
 
     def test_task(self, trial: Trial, test: Sequence[int], checkpoint_dir: str | None) -> Task:
-        """Return the task that scores a trial's kept model on the test part, or trains one for it.
-
-        Only this task gets the sources of the data, from which the test part is read.
-        """
+        """Return the task that scores a kept model on the test part, or trains one; only it gets the data's sources."""
         assert self.plan is not None
         config = self.training.trial_config(trial.point)
         payload = replace(
@@ -159,10 +128,9 @@ class TaskBuilder:
         return Task(trial.number, FINAL_FOLD, scored)
 
     def _tasks(self, trial: Trial, indices: Iterable[int]) -> list[Task]:
-        limit = self.training.limit_minutes
-        layout = self.layout
-        payloads = {index: self._payload(trial, layout.fold(index), layout.repeat(index)) for index in indices}
-        return [Task(trial.number, i, replace(payload, limit_minutes=limit)) for i, payload in payloads.items()]
+        limit, layout = self.training.limit_minutes, self.layout
+        payloads = ((index, self._payload(trial, layout.fold(index), layout.repeat(index))) for index in indices)
+        return [Task(trial.number, index, replace(payload, limit_minutes=limit)) for index, payload in payloads]
 
     def _payload(self, trial: Trial, fold: int, repeat: int) -> Payload:
         """Return a task's payload; no other function creates one."""
@@ -172,19 +140,12 @@ class TaskBuilder:
         if self.plan is not None and fold != FINAL_FOLD:
             train, validation = map(self._positions, (self.plan.folds[fold].train, self.plan.folds[fold].validation))
         before = None
-        if fold != FINAL_FOLD and (there := training.before(trial.number)) is not None:
-            earlier = training.trial_config({**trial.point, **there[0]})
-            before = {"config": self._without_sources(earlier), "amount": there[1]}
-        return Payload(
-            objective=training.objective,
+        if fold != FINAL_FOLD and (earlier := training.before(trial)) is not None:
+            before = {"config": self._without_sources(earlier[0]), "amount": earlier[1]}
+        return replace(
+            training.common,
             config=config,
-            metric=training.metric,
-            direction=training.direction,
-            score=training.score,
             seed=training_seed(training.seed, trial.key, fold, repeat),
-            threads=training.threads,
-            processes=training.processes,
-            study=training.study,
             trial=trial.number,
             fold=fold,
             repeat=repeat,
@@ -195,8 +156,6 @@ class TaskBuilder:
             trained=trial.trained,
             resume_dir=self._resume_dir(trial, fold, repeat) if self.continues or trial.amount is not None else None,
             before=before,
-            kept=str(training.kept) if training.kept else None,
-            code=training.code,
             secrets=values_of(config, training.secrets),
         )
 

@@ -5,7 +5,8 @@ import functools
 import os
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,10 @@ from hpo.config.sealing import excerpt, make_writable, values_of
 from hpo.engine.objective.contained import Containment
 from hpo.engine.objective.source_files import code_watch, watch_steps
 from hpo.engine.training.failure import LONGEST_LINE, one_line
-from hpo.engine.training.limits import Limits
 from hpo.engine.training.payload import Payload
 from hpo.engine.training.steps import Units, steps_of
 from hpo.engine.trials import reported
-from hpo.engine.trials.trial import Outcome
+from hpo.engine.trials.trial import Direction, Outcome, loss_of
 from hpo.errors import MachineError, is_interruption, text_of
 from hpo.files import links_out
 from hpo.machine import machine_fault
@@ -33,14 +33,10 @@ _LONGEST_DETAILS = 20_000  # characters of a traceback that are kept
 
 
 def run_task(payload: Payload, import_from: str | None = None, must_score: bool = True) -> Iterator[Message]:
-    """Train one fold; yield a message per step of the learning curve, and the outcome as the last message.
+    """Train one fold, with `import_from` or the working directory to import from besides installed packages.
 
-    Args:
-        payload: the task.
-        import_from: a folder to import the objective from besides installed packages; None = the working directory.
-        must_score: False where this process only takes part in a training whose score another one returns.
-
-    With `payload.limits` a training that falls behind them is closed at that point, which is its last.
+    With `payload.limits` a training that falls behind them is closed at that point, which is its last. Where this
+    process only takes part in a training whose score another one returns, it need not return one.
 
     Yields:
         `{"point": {...}, "units": ..., "goes_on": ...}` for each step of the curve, `{"warning": text}` for people,
@@ -92,8 +88,6 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
                 return
             error = one_line(caught, values)
             details = excerpt(traceback.format_exc(), values, _LONGEST_DETAILS, has_lines=True)
-            metrics, stopped = {}, None
-            # It failed in the unit that follows the last report.
             units.done += 1
             break
         if step is None:
@@ -116,37 +110,52 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
             seconds = content.pop("seconds", None)
             metrics = {shown(name): number for name, number in content.items()}
         if payload.limit_minutes is not None and time.perf_counter() - clock > 60 * payload.limit_minutes:
-            error, metrics = f"took longer than study.trial_minutes={payload.limit_minutes:g}", {}
-            # It failed in the unit that follows the last report.
+            error = f"took longer than study.trial_minutes={payload.limit_minutes:g}"
             units.done += kind != "result"
             break
     if error is not None:
-        # Also of a training that failed otherwise.
+        # It failed in the unit that follows the last report, which was counted above.
+        metrics, stopped = {}, None
         with contextlib.suppress(ValueError):
             _refuse_links_out(payload)
     # An objective that only looks up its score reports the duration of the original training.
     took = reported.seconds(seconds)
     taken = time.perf_counter() - clock if took is None else took
-    outcome = Outcome(
-        metrics,
-        curve,
-        taken,
-        error,
-        units.done,
-        started=started,
-        worker=os.getpid(),
-        details=details,
-        stopped=stopped,
-    )
-    yield {"outcome": outcome}
+    outcome = Outcome(metrics, curve, taken, error, units.done, started=started, worker=os.getpid())
+    yield {"outcome": replace(outcome, details=details, stopped=stopped)}
+
+
+class Limits:
+    """Says when a training is to be stopped, from the points of its learning curve.
+
+    `scores` are what its best so far must not be worse than, by place on the curve; None = any; after the last, that.
+    """
+
+    def __init__(self, scores: Sequence[float | None], metric: str, direction: Direction) -> None:
+        self._scores, self._metric = scores, metric
+        self._direction: Direction = direction
+        self._place = 0
+        self.best: float | None = None  # its best score; None before the first
+
+    def stops(self, point: Mapping[str, Any]) -> str | None:
+        """Take the next point of the curve; return why the training is to be stopped there, or None."""
+        self._place += 1
+        score = point.get(self._metric)
+        if score is None:
+            return None
+        if self.best is None or self._loss(score) < self._loss(self.best):
+            self.best = score
+        limit = self._scores[min(self._place, len(self._scores)) - 1] if self._scores else None
+        if limit is None or self._loss(self.best) <= self._loss(limit):
+            return None
+        return f"at point {self._place} ({self.best:.4g}, median {limit:.4g})"
+
+    def _loss(self, score: float) -> float:
+        return loss_of(score, self._direction)
 
 
 def outcome_of(messages: Iterable[Message], show: Callable[[Message], None] | None = None) -> Outcome:
-    """Return the outcome at the end of the messages of `run_task`; `show` gets the messages before it.
-
-    Raises:
-        MachineError: the machine could not run the task.
-    """
+    """Return the outcome at the end of `run_task`; `show` gets the messages before it. MachineError for its faults."""
     for message in messages:
         if "outcome" in message:
             outcome: Outcome = message["outcome"]
@@ -159,10 +168,7 @@ def outcome_of(messages: Iterable[Message], show: Callable[[Message], None] | No
 
 
 def _refuse_links_out(payload: Payload) -> None:
-    """Raise ValueError for links that lead out of the state or the model; they are deleted.
-
-    What it leads to would be missing on another machine, and no command opens a study whose folder has such a link.
-    """
+    """Delete links that lead out of the state or the model, which would be missing elsewhere, and raise ValueError."""
     for name in ("resume_dir", "checkpoint_dir") if payload.test is None else ():
         folder = getattr(payload, name)
         if folder is None or not (links := links_out(Path(folder))):

@@ -33,18 +33,13 @@ _DIGITS = 12
 
 @dataclass(frozen=True)
 class Code:
-    """What of an objective is not the toolkit's.
+    """What of an objective is not the toolkit's."""
 
-    Attributes:
-        files: those that travel, by their paths below the folder that they are imported from.
-        package: the installed package that has it, which must be the same on every node; None for none.
-        others: the names of other files of its packages, which do not travel.
-        links: the names of links out of its packages, or out of the working directory, which do not either.
-    """
-
+    # Those that travel, by their paths below the folder that they are imported from.
     files: Mapping[str, Path] = field(default_factory=dict)
-    package: str | None = None
-    others: Sequence[str] = ()
+    package: str | None = None  # the installed package that has it, which must be the same on every node; None for none
+    others: Sequence[str] = ()  # the names of other files of its packages, which do not travel
+    # The names of links out of its packages, or out of the working directory, which do not either.
     links: Sequence[str] = ()
 
     @property

@@ -42,7 +42,7 @@ def main(tasks_fd: int, messages_fd: int, life_fd: int, import_from: str | None 
     with os.fdopen(tasks_fd, encoding="utf-8") as tasks, os.fdopen(messages_fd, "w", encoding="utf-8") as messages:
         for line in tasks:
             given = json.loads(line)
-            payload = Payload.from_dict(given["payload"])
+            payload = Payload(**given["payload"])
             snapshots = Snapshots(payload.resume_dir, given["snapshots"])
             set_variables(given["variables"])
             # A script's own arguments, which its objective may parse.

@@ -23,15 +23,10 @@ LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True)
 class Seat:
-    """Where one of the processes is.
+    """Where one of the processes is."""
 
-    Attributes:
-        node: the name of its machine.
-        gpus: the numbers of its GPUs there.
-    """
-
-    node: str = ""
-    gpus: Sequence[str] = ()
+    node: str = ""  # the name of its machine
+    gpus: Sequence[str] = ()  # the numbers of its GPUs there
 
 
 @contextmanager

@@ -22,17 +22,11 @@ class Resources:
 
 @dataclass(frozen=True)
 class Shares:
-    """What each worker gets.
+    """What each worker gets."""
 
-    Attributes:
-        workers: their number; each trains one task at a time.
-        gpus: of each, or of each of its processes: a fraction of one, or a whole number.
-        memory: the part of a GPU's memory that each may hold; None = all of it.
-    """
-
-    workers: int
-    gpus: float
-    memory: float | None = None
+    workers: int  # their number; each trains one task at a time
+    gpus: float  # of each, or of each of its processes: a fraction of one, or a whole number
+    memory: float | None = None  # the part of a GPU's memory that each may hold; None = all of it
 
 
 def shares_on(nodes: Sequence[Resources], settings: DispatchSection) -> Shares:

@@ -14,34 +14,21 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Equipment:
-    """What every worker of a study is told.
+    """What every worker of a study is told."""
 
-    Attributes:
-        import_from: the folder to import the objective from besides the installed packages; None = the one that
-            came with the code.
-        is_toolkits: whether the toolkit itself is imported from that folder.
-        package: the installed package that has the objective, if another than the toolkit.
-        driver: Ray's name of the node that the driver is on, whose workers see its disk.
-        sees_gpus: whether a worker has a share of the machine's GPUs; else it sees none of them.
-        memory_share: the part of a GPU's memory that a worker's training may hold, by torch's allocator; None = all.
-        fresh_process: whether each task has a process of its own.
-        search: the id of this run of the search, which no other has, whatever its study is called.
-        most_bytes: of a state or a model that is sent back to the driver.
-        artifacts: the URL where states and models are kept instead; None = they are sent.
-        arguments: the command line of the search.
-    """
-
+    # The folder to import the objective from besides the installed packages; None = the one that came with the code.
     import_from: str | None = None
-    is_toolkits: bool = False
-    package: str | None = None
-    driver: str = ""
-    sees_gpus: bool = True
+    is_toolkits: bool = False  # whether the toolkit itself is imported from that folder
+    package: str | None = None  # the installed package that has the objective, if another than the toolkit
+    driver: str = ""  # Ray's name of the node that the driver is on, whose workers see its disk
+    sees_gpus: bool = True  # whether a worker has a share of the machine's GPUs; else it sees none of them
+    # The part of a GPU's memory that a worker's training may hold, by torch's allocator; None = all.
     memory_share: float | None = None
-    fresh_process: bool = False
-    search: str = ""
-    most_bytes: int = 0
-    artifacts: str | None = None
-    arguments: Sequence[str] = ()
+    fresh_process: bool = False  # whether each task has a process of its own
+    search: str = ""  # the id of this run of the search, which no other has, whatever its study is called
+    most_bytes: int = 0  # of a state or a model that is sent back to the driver
+    artifacts: str | None = None  # the URL where states and models are kept instead; None = they are sent
+    arguments: Sequence[str] = ()  # the command line of the search
 
     def folder(self) -> str:
         """Return the folder to import from here, after it was taken out of the toolkit's way."""
@@ -141,7 +128,7 @@ class RayWorker:
     ) -> Iterator[dict[str, Any]]:
         from hpo.engine.training.payload import Payload
 
-        task = Payload.from_dict(payload)
+        task = Payload(**payload)
         if self._node is None:
             yield from self._child.run(task, call, variables=variables)
         else:

@@ -10,7 +10,7 @@ from hpo.engine.course.rules import Rules
 from hpo.engine.course.stopping import Medians, Race, StopRule
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.strategies import make_strategy
-from hpo.engine.training.limits import Limits
+from hpo.engine.training.worker import Limits
 from hpo.engine.trials.trial import Outcome, Trial, finished
 from hpo.testing.simulated_tasks import World, facts, run
 from tests.studies import STRATEGIES
