@@ -7,103 +7,94 @@ listed once.
 
 from collections.abc import Callable, Mapping
 
-from hpo.report.part import Missing, Value, is_missing, require
+from hpo.report.part import UnknownValueError, is_missing, missing, require
 from hpo.report.sections.baselines import score_text
-from hpo.report.sections.cost import Cost
-from hpo.report.sections.data import SplitPart
+from hpo.report.sections.cost import versions_text
+from hpo.report.sections.data import SplitPart, folds_text, kind_text
 from hpo.report.sections.report import ReportJson
-from hpo.report.sections.search import Sizes, end_text
+from hpo.report.sections.search import end_text
 from hpo.report.sections.space import describe_range
 from hpo.report.sections.study import heading, reproduction_text
-from hpo.report.sections.winner import Winner
 from hpo.report.words import count_text, times_text
 from hpo.study.study import how_far
 
 
-def render_checklist(summary: ReportJson) -> str:
+def render_checklist(report: ReportJson) -> str:
     """Return the filled checklist as Markdown; answers that only the authors know are left open, in bold."""
-    title, name = heading(summary["study"])
+    title, name = heading(report["study"])
     lines = [f"# Reproducibility checklist: {title if name else title.lower()}", "", *([name, ""] if name else [])]
     for section, questions in _QUESTIONS.items():
         lines += [f"## {section}", ""]
         for question, answer in questions:
-            lines += [f"- *{question}*", f"  {answer(summary)}"]
+            try:
+                text = answer(report)
+            except UnknownValueError as error:
+                text = _or_missing(missing(str(error)))
+            lines += [f"- *{question}*", f"  {text}"]
         lines.append("")
     return "\n".join(lines)
 
 
-def _code(summary: ReportJson) -> str:
-    environment = summary["environment"]
-    commit = _or_missing(environment["commit"], lambda c: f"commit {c}")
+def _code(report: ReportJson) -> str:
+    environment = report["environment"]
+    commit = _or_missing(environment["commit"], "commit ")
     dirty = ", with uncommitted changes" if environment["is_dirty"] is True else ""
     return f"{commit}{dirty}. {_left('a link to it')}"
 
 
-def _dependencies(summary: ReportJson) -> str:
-    environment = summary["environment"]
-    packages = ", ".join(f"{name} {version}" for name, version in environment["packages"].items())
-    return f"Python {environment['python']}; {packages}; CUDA {environment['cuda']}."
+def _dependencies(report: ReportJson) -> str:
+    environment = report["environment"]
+    return f"Python {environment['python']}; {versions_text(environment)}; CUDA {environment['cuda']}."
 
 
-def _infrastructure(summary: ReportJson) -> str:
-    environment, cost = summary["environment"], require(summary["cost"])
-    memory = environment["memory_bytes"] / 2**30
+def _infrastructure(report: ReportJson) -> str:
+    environment, cost = report["environment"], require(report["cost"])
     gpus = environment["gpus"] if isinstance(environment["gpus"], str) else ", ".join(environment["gpus"])
     return (
-        f"{environment['processor']}, {environment['cpus']} CPUs, {memory:.0f} GiB; GPUs: {gpus}; "
-        f"{environment['platform']}; {cost['workers_seen']} worker process(es)."
+        f"{environment['processor']}, {environment['cpus']} CPUs, {environment['memory_bytes'] / 2**30:.0f} GiB; "
+        f"GPUs: {gpus}; {environment['platform']}; {cost['workers_seen']} worker process(es)."
     )
 
 
-def _runtime(summary: ReportJson) -> str:
-    cost = require(summary["cost"])
+def _runtime(report: ReportJson) -> str:
+    cost = require(report["cost"])
     if cost["wall_seconds"] is None:
         return "Nothing was trained."
+    order, lanes, planned = cost.get("order"), cost.get("lanes"), ""
+    if lanes is not None and order is not None:
+        planned = f"; planned for {lanes} trainings at once"
+        if order == "free":
+            planned = "; free order: what each proposal knew depended on which training ended first"
     return (
         f"{cost['seconds_per_trial_mean']:.1f} s a configuration on average (median "
         f"{cost['seconds_per_trial_median']:.1f} s); {cost['device_hours']:.3g} device hours ({cost['device']}) in "
-        f"all, {cost['wall_seconds']:.0f} s from first start to last end without pauses{_planned(cost)}."
+        f"all, {cost['wall_seconds']:.0f} s from first start to last end without pauses{planned}."
     )
 
 
-def _planned(cost: Cost) -> str:
-    """Return in words how the search was planned; empty for one of before the clock."""
-    order, lanes = cost.get("order"), cost.get("lanes")
-    if order is None or lanes is None:
-        return ""
-    if order == "free":
-        return "; free order: what each proposal knew depended on which training ended first"
-    return f"; planned for {lanes} trainings at once"
+def _parameters(report: ReportJson) -> str:
+    sizes, winner = require(report["num_parameters"]), report["winner"]
+    best = "" if is_missing(winner) else f"winner {winner['num_parameters']:,}; "
+    return f"{best}all: {sizes['smallest']:,} to {sizes['largest']:,} (trials.csv has each)."
 
 
-def _parameters(summary: ReportJson) -> str:
-    def told(sizes: Sizes) -> str:
-        winner = summary["winner"]
-        best = "" if is_missing(winner) else f"winner {winner['num_parameters']:,}; "
-        return f"{best}all: {sizes['smallest']:,} to {sizes['largest']:,} (trials.csv has each)."
-
-    return _or_missing(summary["num_parameters"], told)
-
-
-def _validation(summary: ReportJson) -> str:
-    winner, metric = summary["winner"], summary["metric"]["name"]
-    if is_missing(winner):
-        return _absent(winner["missing"])
-    test, text = summary["test"], score_text(summary)
-    line = f"{metric} {text(winner['score'])} on validation{how_far(winner['amount'], require(summary['strategy']))}"
+def _validation(report: ReportJson) -> str:
+    winner, metric = require(report["winner"]), report["metric"]["name"]
+    test, text = report["test"], score_text(report)
+    line = f"{metric} {text(winner['score'])} on validation{how_far(winner['amount'], require(report['strategy']))}"
     if not is_missing(test):
         line += f"; test {text(test['metrics'][metric])}, opened {times_text(test['openings_of_these_data'])}"
     return f"{line}."
 
 
-def _metric(summary: ReportJson) -> str:
-    metric = summary["metric"]
-    definition = _or_missing(metric["definition"], str)
+def _metric(report: ReportJson) -> str:
+    metric = report["metric"]
+    definition = _or_missing(metric["definition"])
     return f"{metric['name']} ({metric['direction']}): {definition}. {metric['aggregation'].capitalize()}."
 
 
-def _runs(summary: ReportJson) -> str:
-    counts = require(summary["counts"])
+def _runs(report: ReportJson) -> str:
+    counts = require(report["counts"])
     configurations, trials = counts.get("configurations", counts["proposed"]), counts["proposed"]
     inside = f" in {trials} trials, which train some further" if configurations != trials else ""
     return (
@@ -113,46 +104,41 @@ def _runs(summary: ReportJson) -> str:
     )
 
 
-def _bounds(summary: ReportJson) -> str:
-    return "; ".join(" ".join(describe_range(dimension)) for dimension in require(summary["space"])) + "."
+def _bounds(report: ReportJson) -> str:
+    return "; ".join(" ".join(describe_range(dimension)) for dimension in require(report["space"])) + "."
 
 
-def _best(summary: ReportJson) -> str:
-    def told(winner: Winner) -> str:
-        values = ", ".join(f"{key} = {value}" for key, value in winner["point"].items())
-        return f"{values}; all others: {winner['config']}."
-
-    return _or_missing(summary["winner"], told)
+def _best(report: ReportJson) -> str:
+    winner = require(report["winner"])
+    values = ", ".join(f"{key} = {value}" for key, value in winner["point"].items())
+    return f"{values}; all others: {winner['config']}."
 
 
-def _choice(summary: ReportJson) -> str:
-    strategy = {key: value for key, value in summary["strategy"].items() if key != "name"}
+def _choice(report: ReportJson) -> str:
+    strategy = {key: value for key, value in report["strategy"].items() if key != "name"}
     settings = ", ".join(f"{key} {value}" for key, value in strategy.items() if value is not None)
     return (
-        f"{summary['strategy']['name']} search ({settings}), seed {summary['study']['seed']}; the winner is "
-        f"{summary['chosen_by']}."
+        f"{report['strategy']['name']} search ({settings}), seed {report['study']['seed']}; the winner is "
+        f"{report['chosen_by']}."
     )
 
 
-def _statistics(summary: ReportJson) -> str:
-    winner = summary["winner"]
-    if is_missing(winner):
-        return _absent(winner["missing"])
-    interval, text = winner["interval"], score_text(summary)
-    if is_missing(interval):
-        return f"{text(winner['score'])}. {_absent(interval['missing'])}"
-    low, high = interval
+def _statistics(report: ReportJson) -> str:
+    winner, text = require(report["winner"]), score_text(report)
+    if is_missing(winner["interval"]):
+        return f"{text(winner['score'])}. {_or_missing(winner['interval'])}"
+    low, high = winner["interval"]
     return (
         f"{text(winner['score'])} ± {text(winner['standard_deviation'] or 0.0)} (standard deviation, "
         f"n = {winner['n']}), 95 % interval [{text(low)}, {text(high)}] by Student's t over folds and seeds."
     )
 
 
-def _data(summary: ReportJson) -> str:
-    data = require(summary["data"])
-    name = _or_missing(data["name"], str)
+def _data(report: ReportJson) -> str:
+    data = require(report["data"])
     size = "" if data["size"] is None else f", {data['size']:,} examples"
-    return f"{name}{size}; {_or_missing(data['split'], _labels)}."
+    labels = _or_missing(data["split"]) if is_missing(data["split"]) else _labels(data["split"])
+    return f"{_or_missing(data['name'])}{size}; {labels}."
 
 
 def _labels(split: SplitPart) -> str:
@@ -163,44 +149,32 @@ def _labels(split: SplitPart) -> str:
     return f"labels: {'; '.join(listed)}"
 
 
-def _splits(summary: ReportJson) -> str:
-    def told(split: SplitPart) -> str:
-        parts = ", ".join(f"{name} {part['size']:,} ({part['fraction']:.1%})" for name, part in split["parts"].items())
-        return f"{split['kind'].replace('_', ' ')}, seed {split['seed']}: {parts}; {_folds(split)}."
-
-    return _or_missing(require(summary["data"])["split"], told)
-
-
-def _folds(split: SplitPart) -> str:
-    folds = split["folds"]
-    sizes = ", ".join(f"{fold['train']:,} / {fold['validation']:,}" for fold in folds)
-    return f"{count_text(len(folds), 'fold*')}, training / validation examples: {sizes}"
+def _splits(report: ReportJson) -> str:
+    split = require(require(report["data"])["split"])
+    parts = ", ".join(f"{name} {part['size']:,} ({part['fraction']:.1%})" for name, part in split["parts"].items())
+    folds = f"{count_text(len(split['folds']), 'fold*')}, training / validation examples: {folds_text(split)}"
+    return f"{kind_text(split)}: {parts}; {folds}."
 
 
-def _excluded(summary: ReportJson) -> str:
-    exclusions = _or_missing(require(summary["data"])["exclusions"], str)
-    method = summary["method"]
-    steps = [_or_missing(step, str) for step in (method["preprocessing"], method["vocabulary"])]
-    return f"Excluded: {exclusions}. Preprocessing: {'; vocabulary: '.join(steps)}."
+def _excluded(report: ReportJson) -> str:
+    exclusions, method = _or_missing(require(report["data"])["exclusions"]), report["method"]
+    preprocessing, vocabulary = _or_missing(method["preprocessing"]), _or_missing(method["vocabulary"])
+    return f"Excluded: {exclusions}. Preprocessing: {preprocessing}; vocabulary: {vocabulary}."
 
 
-def _source(summary: ReportJson) -> str:
-    data = require(summary["data"])
-    source, version, licence = (_or_missing(value, str) for value in (data["source"], data["version"], data["licence"]))
+def _source(report: ReportJson) -> str:
+    data = require(report["data"])
+    source, version, licence = map(_or_missing, (data["source"], data["version"], data["licence"]))
     return f"{source}; version: {version}; licence: {licence}. SHA-256 of every file: report.json, `data.files`."
 
 
-def _rerun(summary: ReportJson) -> str:
-    rerun = f"`{summary['study']['rerun']}`; the winner alone: `hpo reproduce {summary['study']['name']}`."
-    return f"{rerun} Reproduction: {reproduction_text(summary)}."
+def _rerun(report: ReportJson) -> str:
+    rerun = f"`{report['study']['rerun']}`; the winner alone: `hpo reproduce {report['study']['name']}`."
+    return f"{rerun} Reproduction: {reproduction_text(report)}."
 
 
-def _or_missing(value: Value | Missing, tell: Callable[[Value], str]) -> str:
-    return _absent(value["missing"]) if is_missing(value) else tell(value)
-
-
-def _absent(reason: str) -> str:
-    return f"**Missing: {reason}**"
+def _or_missing(value: object, before: str = "") -> str:
+    return f"**Missing: {value['missing']}**" if is_missing(value) else f"{before}{value}"
 
 
 def _left(what: str) -> str:

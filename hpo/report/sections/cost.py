@@ -136,9 +136,13 @@ def describe_environment(environment: Mapping[str, Any]) -> EnvironmentPart:
 def read_environment(report: "ReportJson") -> Iterator[Block]:
     """Say on which machine, with which versions and with which code the study was started."""
     environment = report["environment"]
-    versions = ", ".join(f"{name} {version}" for name, version in environment["packages"].items())
     dirty = " with uncommitted changes" if environment["is_dirty"] is True else ""
     unknown = reason_missing(environment["commit"])
     commit = f"Commit unknown: {unknown}." if unknown else f"Commit {environment['commit']}{dirty}."
     machine = f"{environment['platform']} ({environment['processor']})"
-    yield Paragraph(f"Python {environment['python']} on {machine}: {versions}.\n{commit}")
+    yield Paragraph(f"Python {environment['python']} on {machine}: {versions_text(environment)}.\n{commit}")
+
+
+def versions_text(environment: EnvironmentPart) -> str:
+    """Return the packages with their versions."""
+    return ", ".join(f"{name} {version}" for name, version in environment["packages"].items())

@@ -144,7 +144,16 @@ def read_data(report: "ReportJson") -> Iterator[Block]:
         for name, part in split["parts"].items()
     ]
     yield Table(("part", "examples", "share", "fingerprint"), rows)
-    folds = ", ".join(f"{fold['train']:,} / {fold['validation']:,}" for fold in split["folds"])
-    text = f"Validation: {split['kind'].replace('_', ' ')}, seed {split['seed']}; train / validation: {folds}."
+    text = f"Validation: {kind_text(split)}; train / validation: {folds_text(split)}."
     twice = [f"{count} of {pair}" for pair, count in split["duplicates"].items() if count]
     yield Paragraph(f"{text}\nExamples that are in two parts: {', '.join(twice)}." if twice else text)
+
+
+def kind_text(split: SplitPart) -> str:
+    """Return how the data were split."""
+    return f"{split['kind'].replace('_', ' ')}, seed {split['seed']}"
+
+
+def folds_text(split: SplitPart) -> str:
+    """Return the training and validation examples of each fold."""
+    return ", ".join(f"{fold['train']:,} / {fold['validation']:,}" for fold in split["folds"])

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -12,12 +11,10 @@ from typing_extensions import TypedDict
 from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.trial import Direction, loss_sign
 from hpo.report.blocks import Block, Paragraph, Table
-from hpo.report.part import Missing, is_missing
+from hpo.report.part import Missing, is_missing, missing
 
 if TYPE_CHECKING:
     from hpo.report.sections.report import ReportJson
-
-Estimator = Literal["biased", "unbiased"]
 
 
 class Expected(TypedDict):
@@ -36,88 +33,50 @@ class ExpectedPart(TypedDict):
     unbiased: Expected
 
 
-# The number of budgets of a curve, evenly spaced on a logarithmic scale.
-_POINTS = 40
+_NUM_BUDGETS = 40  # of a curve, evenly spaced on a logarithmic scale
 
 
-INDEPENDENT = ("random",)
+def describe_expected(strategy: str, scores: Sequence[float], direction: Direction) -> ExpectedPart | Missing:
+    """Return both curves for the scores of all complete trials, or the reason why there are none."""
+    if strategy != "random":
+        return missing(
+            f"its estimators need independent draws; {strategy} search chooses points by what it saw or by a pattern: "
+            f"repeat whole searches instead (hpo compare)"
+        )
+    if len(scores) < 2:
+        return missing("fewer than two complete trials")
+    return {
+        "biased": expected_performance(scores, direction, "biased"),
+        "unbiased": expected_performance(scores, direction, "unbiased"),
+    }
 
 
-@dataclass(frozen=True)
-class ExpectedPerformance:
-    """The curve of an estimator.
+def expected_performance(
+    scores: Sequence[float], direction: Direction, estimator: Literal["biased", "unbiased"]
+) -> Expected:
+    """Return the expected best score, with replacement (`biased`) or without, after n = 1 .. B/2 of the B draws.
 
-    Attributes:
-        estimator: `biased` (with replacement, Dodge et al. 2019) or `unbiased` (without, Tang et al. 2020).
-        budgets: n, rising, up to half the trials; beyond, both estimators depend mostly on the best trial.
-        means: expected best score after n trials.
-        spreads: standard deviation of the best score after n trials.
-    """
-
-    estimator: Estimator
-    budgets: Sequence[int]
-    means: Sequence[float]
-    spreads: Sequence[float]
-
-
-def expected_performance(scores: Sequence[float], direction: Direction, estimator: Estimator) -> ExpectedPerformance:
-    """Return the expected best score against the number of trials.
-
-    The weights of the sorted scores v(1) <= ... <= v(B) are, biased, (i/B)^n - ((i-1)/B)^n, and, unbiased,
-    C(i-1, n-1) / C(B, n); the latter are built by their ratios, which neither overflow nor cancel for any B.
-
-    Args:
-        scores: those of all complete trials; draws must be independent, see `why_not`.
-        direction: if lower is better, the expected lowest score is returned.
-        estimator: `biased` or `unbiased`.
+    Beyond half of them both estimators depend mostly on the best trial. The weights of the sorted scores
+    v(1) <= ... <= v(B) are, biased, (i/B)^n - ((i-1)/B)^n, and, unbiased, C(i-1, n-1) / C(B, n); the latter are built
+    by their ratios, which neither overflow nor cancel for any B.
 
     Source: Dodge et al. 2019, "Show Your Work" (arXiv 1909.03004), equation 2; Tang et al. 2020 (arXiv 2004.13705),
     equation 6.
     """
     sign = -loss_sign(direction)
     values = np.sort(sign * np.asarray(scores, dtype=float))
-    budgets = sorted({round(n) for n in np.geomspace(1, max(1, len(values) // 2), _POINTS).tolist()})
-    means: list[float] = []
-    spreads: list[float] = []
+    budgets = sorted({round(n) for n in np.geomspace(1, max(1, len(values) // 2), _NUM_BUDGETS).tolist()})
+    curve: Expected = {"estimator": estimator, "budgets": budgets, "means": [], "spreads": []}
     for n in budgets:
         weights = _biased(len(values), n) if estimator == "biased" else _unbiased(len(values), n)
         mean = float(weights @ values)
-        means.append(sign * mean)
-        spreads.append(math.sqrt(max(0.0, float(weights @ (values - mean) ** 2))))
-    return ExpectedPerformance(estimator, budgets, means, spreads)
-
-
-def why_not(strategy: str, num_complete: int) -> str | None:
-    """Return why there is no expected performance; None if there is one."""
-    if strategy not in INDEPENDENT:
-        return (
-            f"its estimators need independent draws; {strategy} search chooses points by what it saw or by a pattern: "
-            f"repeat whole searches instead (hpo compare)"
-        )
-    return "fewer than two complete trials" if num_complete < 2 else None
-
-
-def describe_expected(strategy: str, scores: Sequence[float], direction: Direction) -> ExpectedPart | Missing:
-    """Return both curves as a JSON-able dict, or the reason why there are none."""
-    reason = why_not(strategy, len(scores))
-    if reason is not None:
-        return {"missing": reason}
-    return {"biased": _described(scores, direction, "biased"), "unbiased": _described(scores, direction, "unbiased")}
-
-
-def _described(scores: Sequence[float], direction: Direction, estimator: Estimator) -> Expected:
-    curve = expected_performance(scores, direction, estimator)
-    return {
-        "estimator": estimator,
-        "budgets": list(curve.budgets),
-        "means": list(curve.means),
-        "spreads": list(curve.spreads),
-    }
+        curve["means"].append(sign * mean)
+        curve["spreads"].append(math.sqrt(max(0.0, float(weights @ (values - mean) ** 2))))
+    return curve
 
 
 def _biased(size: int, n: int) -> NDArray[np.float64]:
-    shares = np.arange(size + 1) / size
-    weights: NDArray[np.float64] = np.diff(shares**n)
+    weights: NDArray[np.float64] = np.diff((np.arange(size + 1) / size) ** n)
     return weights
 
 

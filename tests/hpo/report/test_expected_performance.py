@@ -20,8 +20,8 @@ SCORES = [0.3, 0.9, 0.1, 0.7, 0.5, 0.55, 0.2, 0.8]
 )
 def test_it_is_the_mean_of_the_best_over_all_samples(estimator, samples):
     curve = expected_performance(SCORES, "maximize", estimator)
-    assert list(curve.budgets) == [1, 2, 3, 4]
-    for n, mean, spread in zip(curve.budgets, curve.means, curve.spreads, strict=True):
+    assert curve["budgets"] == [1, 2, 3, 4]
+    for n, mean, spread in zip(curve["budgets"], curve["means"], curve["spreads"], strict=True):
         best = [max(sample) for sample in samples(n)]
         assert mean == pytest.approx(np.mean(best))
         assert spread == pytest.approx(np.std(best))
@@ -46,8 +46,8 @@ def test_ten_thousand_trials_are_no_trouble(n):
 def test_where_lower_is_better_it_is_the_mirror_image():
     up = expected_performance(SCORES, "maximize", "unbiased")
     down = expected_performance([-s for s in SCORES], "minimize", "unbiased")
-    assert down.means == pytest.approx([-m for m in up.means])
-    assert down.spreads == pytest.approx(up.spreads)
+    assert down["means"] == pytest.approx([-m for m in up["means"]])
+    assert down["spreads"] == pytest.approx(up["spreads"])
 
 
 def test_it_is_refused_where_draws_are_not_independent():
