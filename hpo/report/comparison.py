@@ -9,11 +9,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 from hpo.engine.trials.trial import Direction
 
 Unit = Literal["trials", "seconds"]
-
-
 Ends = list[float] | tuple[float, float]
-
-
 Curves = dict[str, dict[str, dict[str, list[float]]]]
 
 

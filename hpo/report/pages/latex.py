@@ -26,7 +26,7 @@ def render_latex(summary: ReportJson) -> str:
 
 
 def _ranges(summary: ReportJson) -> Iterable[str]:
-    winner = summary["winner"]
+    winner, study = summary["winner"], summary["study"]
     point = {} if is_missing(winner) else winner["point"]
     rows = []
     for dimension in require(summary["space"]):
@@ -37,9 +37,10 @@ def _ranges(summary: ReportJson) -> Iterable[str]:
     configurations = counts.get("configurations", counts["proposed"])
     caption = (
         f"{_title(summary)}Hyperparameters searched by {strategy} search with {configurations} configurations "
-        f"(seed {summary['study']['seed']}), and the best configuration."
+        f"(seed {study['seed']}), and the best configuration."
     )
-    yield from _table("lll", ("Hyperparameter", "Values", "Best"), rows, caption, f"{_label(summary)}-ranges")
+    # A label, unlike a caption, needs no escapes, but must not hold braces or commands; a study's name has none.
+    yield from _table(("Hyperparameter", "Values", "Best"), rows, caption, f"tab:{study['name']}-ranges")
 
 
 def _results(summary: ReportJson) -> Iterable[str]:
@@ -63,7 +64,7 @@ def _results(summary: ReportJson) -> Iterable[str]:
         f"{escaped(summary['metric']['aggregation'])} $\\pm$ standard deviation on validation, and on the test "
         f"part{opened}."
     )
-    yield from _table("lll", ("Configuration", "Validation", "Test"), rows, caption, f"{_label(summary)}-results")
+    yield from _table(("Configuration", "Validation", "Test"), rows, caption, f"tab:{summary['study']['name']}-results")
 
 
 def _spread(winner: Winner, text: Callable[[float], str]) -> str:
@@ -77,25 +78,10 @@ def _title(summary: ReportJson) -> str:
     return f"\\textbf{{{escaped(title)}}} " if name else ""
 
 
-def _label(summary: ReportJson) -> str:
-    # A label, unlike a caption, needs no escapes, but must not hold braces or commands; a study's name has none.
-    return f"tab:{summary['study']['name']}"
-
-
-def _table(columns: str, head: Sequence[str], rows: Iterable[Sequence[str]], caption: str, label: str) -> Iterable[str]:
-    yield "\\begin{table}[t]"
-    yield "\\centering"
-    yield f"\\begin{{tabular}}{{{columns}}}"
-    yield "\\toprule"
-    yield f"{' & '.join(head)} \\\\"
-    yield "\\midrule"
-    for row in rows:
-        yield f"{' & '.join(row)} \\\\"
-    yield "\\bottomrule"
-    yield "\\end{tabular}"
-    yield f"\\caption{{{caption}}}"
-    yield f"\\label{{{label}}}"
-    yield "\\end{table}"
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str, label: str) -> Iterable[str]:
+    yield from ("\\begin{table}[t]", "\\centering", "\\begin{tabular}{lll}", "\\toprule")
+    yield from (f"{' & '.join(head)} \\\\", "\\midrule", *(f"{' & '.join(row)} \\\\" for row in rows))
+    yield from ("\\bottomrule", "\\end{tabular}", f"\\caption{{{caption}}}", f"\\label{{{label}}}", "\\end{table}")
 
 
 def escaped(text: str) -> str:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
@@ -60,16 +60,6 @@ def render_report_page(summary: ReportJson, drawings: Sequence[Drawing], trials:
     )
 
 
-class _Listed(NamedTuple):
-    """The table of the trials: its title, its cells, and the class and the address of each row."""
-
-    which: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    marks: Sequence[str]
-    ids: Sequence[str]
-
-
 def _values(summary: ReportJson, field: FieldStatus) -> list[tuple[str, Any]]:
     """Return the values of a field by name."""
     return [(key.rpartition(".")[2].replace("_", " "), _arranged(key, value_at(summary, key))) for key in field["keys"]]
@@ -84,8 +74,8 @@ def _arranged(key: str, value: Any) -> Any:
     return {k: v for k, v in value.items() if k != "folds"} | {"parts": parts, **({"labels": labels} if labels else {})}
 
 
-def _list_trials(summary: ReportJson, trials: pd.DataFrame) -> _Listed:
-    """Return the table of the trials, from the best to those without a score, at most 500."""
+def _list_trials(summary: ReportJson, trials: pd.DataFrame) -> dict[str, Any]:
+    """Return the table of the trials, from the best to those without a score, at most 500, as a template takes it."""
     space = summary["space"]
     first = ["number", "score", "state", *([] if is_missing(space) else [column_of(each["key"]) for each in space])]
     columns = [*first, *(name for name in trials.columns if name not in first)]
@@ -105,7 +95,8 @@ def _list_trials(summary: ReportJson, trials: pd.DataFrame) -> _Listed:
     score = score_format(trials["score"])
     cells = [[_cell(row[name], score if name == "score" else "{:.4g}".format) for name in columns] for row in rows]
     which = f"The {len(rows)} best of {number:,} trials" if number > len(rows) else f"All {number} trials"
-    return _Listed(which, columns, cells, marks, [f"trial-{row['number']}" for row in rows])
+    ids = [f"trial-{row['number']}" for row in rows]
+    return {"which": which, "columns": columns, "cells": cells, "marks": marks, "ids": ids}
 
 
 def _cell(value: Any, number: Callable[[float], str]) -> str:

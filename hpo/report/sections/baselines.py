@@ -45,20 +45,14 @@ _UNFINISHED = {"failed": "failed", "stopped": "was stopped"}
 
 def describe_baselines(study: Study, trials: Sequence[Trial], comparison: dict[str, Any] | Missing) -> Baselines:
     """Return the default configuration's trial, and random search at equal budget, if they exist."""
-    if study.config.strategy["name"] == "random":
-        random: dict[str, Any] | Missing = {"this_study": True}
-    else:
+    random: dict[str, Any] | Missing = {"this_study": True}
+    if study.config.strategy["name"] != "random":
         standings = [] if is_missing(comparison) else comparison["standings"]
         scores = [s for s in standings if s["label"] == "random" and s["unit"] == "trials"]
-        random = (
-            {"this_study": False, "trials": scores[-1]["budget"], "mean_score": scores[-1]["mean_score"]}
-            if scores
-            else missing(f"no random search stands beside it: {comparison_command(study)}")
-        )
-    return {
-        "default": _default(study, trials),
-        "random": random,
-    }
+        random = missing(f"no random search stands beside it: {comparison_command(study)}")
+        if scores:
+            random = {"this_study": False, "trials": scores[-1]["budget"], "mean_score": scores[-1]["mean_score"]}
+    return {"default": _default(study, trials), "random": random}
 
 
 def _default(study: Study, trials: Sequence[Trial]) -> DefaultTrial | Missing:
@@ -66,8 +60,7 @@ def _default(study: Study, trials: Sequence[Trial]) -> DefaultTrial | Missing:
         point = default_point(study.space, flatten(study.config.objective_config))
     except SpaceError as error:
         return missing(f"the default configuration lies outside of the space: {str(error).partition(': ')[2]}")
-    key = point_key(point)
-    those = [trial for trial in trials if trial.key == key]
+    those = [trial for trial in trials if trial.key == point_key(point)]
     if not those:
         return missing("the default configuration is not among the trials: write `first: [default]` into the space")
     # With halving, the one that was trained furthest.
@@ -86,20 +79,12 @@ def _default(study: Study, trials: Sequence[Trial]) -> DefaultTrial | Missing:
 def describe_comparison(study: Study) -> dict[str, Any] | Missing:
     """Return the pairs and standings of `runs/compare-<study>`, or why there are none."""
     config = study.config.study
-    name = f"compare-{config.name}"
-    path = study.folder.path.parent / name / "comparison.json"
-    absent = missing(f"one search does not tell which strategy is better; repeat it: {comparison_command(study)}")
-    if not path.exists():
-        return absent
-    result = json.loads(path.read_text(encoding="utf-8"))
-    is_of_this = result["kind"] == "strategies" and (result["metric"], result["direction"]) == (
-        config.metric,
-        config.direction,
-    )
-    if not is_of_this:
-        return absent
-    keys = ("name", "repeats", "standings", "pairs", "method")
-    return {key: result[key] for key in keys}
+    path = study.folder.path.parent / f"compare-{config.name}" / "comparison.json"
+    result = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"kind": None}
+    wanted = {"kind": "strategies", "metric": config.metric, "direction": config.direction}
+    if any(result.get(key) != value for key, value in wanted.items()):
+        return missing(f"one search does not tell which strategy is better; repeat it: {comparison_command(study)}")
+    return {key: result[key] for key in ("name", "repeats", "standings", "pairs", "method")}
 
 
 def comparison_command(study: Study) -> str:

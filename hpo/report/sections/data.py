@@ -64,8 +64,6 @@ class MetricPart(TypedDict):
 
 
 _OWN = "the objective brings its own data (its module has no describe_data)"
-
-
 _UNKNOWN = "the data are not where they were, and a study of before version 0.2.0 does not keep what the objective says"
 
 
@@ -91,16 +89,16 @@ def describe_data(study: Study) -> DataPart:
 
 
 def describe_method(study: Study) -> MethodPart:
-    """Return the objective's description of a training: preprocessing, vocabulary, checkpoint, determinism, metrics."""
+    """Return the objective's description of a training."""
     described = study.described.method
     if described is None:
         return no_method(_UNKNOWN)
-    reason = f"{study.config.objective.partition(':')[0]} has no describe_method that describes it"
+    absent = missing(f"{study.config.objective.partition(':')[0]} has no describe_method that describes it")
     return {
-        "preprocessing": described.get("preprocessing") or missing(reason),
-        "vocabulary": described.get("vocabulary") or missing(reason),
-        "checkpoint": described.get("checkpoint") or missing(reason),
-        "determinism": described.get("determinism") or missing(reason),
+        "preprocessing": described.get("preprocessing") or absent,
+        "vocabulary": described.get("vocabulary") or absent,
+        "checkpoint": described.get("checkpoint") or absent,
+        "determinism": described.get("determinism") or absent,
         "metrics": described.get("metrics") or {},
     }
 

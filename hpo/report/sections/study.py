@@ -109,6 +109,7 @@ def describe_study(study: Study, notes: Notes, trials: Sequence[Trial]) -> Study
     # A simulated cluster has its own clock, which began at 0.
     has_own_time, name = config.dispatch.type.has_own_time, config.dispatch.name
     simulated = missing(f"dispatch={name} runs on a clock of its own") if has_own_time else None
+    rerun = f"hpo search --config {short_path(study.folder.config_path)} study.name={config.study.name}-again"
     described: StudyPart = {
         "name": config.study.name,
         "id": notes.study_id,
@@ -120,10 +121,9 @@ def describe_study(study: Study, notes: Notes, trials: Sequence[Trial]) -> Study
         "budget": describe_budget(config.study),
         "intent": config.report.intent,
         "allowed_changes": [vars(change) for change in notes.allowed_changes],
-        "rerun": rerun_command(study),
+        "rerun": rerun if study.objective.kept is None else f"hpo search --replay {study.reference}",
     }
-    code = notes.basis(config).code
-    if code is not None and code.pieces is not None:
+    if (code := notes.basis(config).code) is not None and code.pieces is not None:
         described["code"] = {"pieces": dict(code.pieces), "versions": dict(code.versions)}
     if (reproduction := _reproduction(study)) is not None:
         described["reproduction"] = reproduction
@@ -133,11 +133,7 @@ def describe_study(study: Study, notes: Notes, trials: Sequence[Trial]) -> Study
 
 
 def _reproduction(study: Study) -> ReproductionPart | None:
-    """Return what the last `hpo reproduce` noted in the study's folder; None where none was tried.
-
-    Raises:
-        StudyError: the file holds something else.
-    """
+    """Return what the last `hpo reproduce` noted in the folder; StudyError where that is something else."""
     path = study.folder.reproduction_path
     if not path.exists():
         return None
@@ -152,22 +148,21 @@ def _extension(study: Study, trials: Sequence[Trial]) -> ExtensionPart | None:
     section = study.config.study
     if section.extends is None:
         return None
-    described: list[ExtendedPart] = []
-    for trial, before in zip(trials, section.extends.trials, strict=False):
-        gain = None if trial.score is None else loss_of(before.score - trial.score, section.direction)
-        described.append(
-            {
-                "number": trial.number,
-                "before": before.number,
-                "score_before": before.score,
-                "score": trial.score,
-                "gain": gain,
-                "continued": before.continues,
-            }
-        )
+    pairs = zip(trials, section.extends.trials, strict=False)
+    extended: list[ExtendedPart] = [
+        {
+            "number": trial.number,
+            "before": before.number,
+            "score_before": before.score,
+            "score": trial.score,
+            "gain": None if trial.score is None else loss_of(before.score - trial.score, section.direction),
+            "continued": before.continues,
+        }
+        for trial, before in pairs
+    ]
     now = flatten(study.config.objective_config)
     changes = {key: [value, now.get(key)] for key, value in section.extends.changes.items()}
-    return {"study": section.extends.study, "changes": changes, "trials": described}
+    return {"study": section.extends.study, "changes": changes, "trials": extended}
 
 
 def describe_budget(section: StudySection) -> Budget:
@@ -179,13 +174,6 @@ def describe_budget(section: StudySection) -> Budget:
     if section.stop_without_gain is not None:
         budget["stop_without_gain"] = section.stop_without_gain
     return budget
-
-
-def rerun_command(study: Study) -> str:
-    """Return the command that runs the same search again."""
-    if study.objective.kept is not None:
-        return f"hpo search --replay {study.reference}"
-    return f"hpo search --config {short_path(study.folder.config_path)} study.name={study.config.study.name}-again"
 
 
 def _date(seconds: float) -> str:
