@@ -28,10 +28,7 @@ class Subject:
     """What figures are drawn from, and what sections share with them.
 
     Attributes:
-        space, metric, direction, layout: the study's.
-        strategy: its name.
         trials: all trials, in the order of their numbers.
-        winner: the study's; None if no trial is complete.
         default: the default configuration; None where it does not lie in the space.
         trainings: the trials as they ran: those of the search, and those that took some to their end after it, under
             the same numbers; None = the trials.
@@ -40,7 +37,6 @@ class Subject:
         lanes: trainings planned to be under way at once; None where nothing waited for the clock.
         order: None before there was a clock.
         clock: begin and end of each task on the study's clock.
-        stretches: those in which the search ran, as the record notes them.
     """
 
     space: Space

@@ -59,11 +59,6 @@ def _inches(tokens: Sequence[str]) -> float:
 
 
 def _labels(tokens: Sequence[str]) -> tuple[list[int], list[str]]:
-    """Return the places and names of all tokens, or of every n-th if all would overlap."""
+    """Return the places and names of all tokens, or of every n-th if all would overlap, with white space visible."""
     places = list(range(0, len(tokens), math.ceil(len(tokens) / _MOST_LABELS)))
-    return places, [_visible(tokens[place]) for place in places]
-
-
-def _visible(token: str) -> str:
-    """Return the token with its white space made visible."""
-    return token.replace("\n", "\\n").replace("\t", "\\t").replace(" ", "␣")
+    return places, [tokens[at].replace("\n", "\\n").replace("\t", "\\t").replace(" ", "␣") for at in places]

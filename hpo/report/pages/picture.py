@@ -1,13 +1,13 @@
 """A plotly figure as a notebook keeps it: to be zoomed where scripts run, elsewhere a picture, with nothing to load."""
 
 import base64
-import html
 import io
 import json
 import re
 import uuid
 import warnings
 from collections.abc import Mapping
+from html import unescape
 from typing import Any
 
 from plotly.graph_objects import Figure
@@ -62,12 +62,14 @@ def draw_png(figure: Any) -> bytes | None:
         number = trace.get("xaxis", "x")[1:]
         axes = [layout.get(f"{letter}axis{number}", {}) for letter in "xy"]
         if number not in panels:
-            panels[number] = picture.add_axes(_place(*axes), sharey=panels.get(axes[1].get("matches", "none")[1:]))
-        at = [
-            _numbers(trace[letter], names.setdefault(letter + number, _ranks(axis)))
-            for letter, axis in zip("xy", axes, strict=True)
-        ]
-        _draw_trace(panels[number], trace, *at)
+            (left, right), (bottom, top) = (axis.get("domain", (0, 1)) for axis in axes)
+            shared = panels.get(axes[1].get("matches", "none")[1:])
+            panels[number] = picture.add_axes((left, bottom, right - left, top - bottom), sharey=shared)
+        # The places of an axis's names, in their order.
+        for letter, axis in zip("xy", axes, strict=True):
+            names.setdefault(letter + number, {name: at for at, name in enumerate(axis.get("categoryarray", ()))})
+        x, y = (_numbers(trace[letter], names[letter + number]) for letter in "xy")
+        _draw_trace(panels[number], trace, x, y)
     for number, panel in panels.items():
         for letter in "xy":
             _finish_axis(panel, letter, layout.get(f"{letter}axis{number}", {}), names[letter + number])
@@ -80,17 +82,6 @@ def draw_png(figure: Any) -> bytes | None:
     return content.getvalue()
 
 
-def _place(x: Part, y: Part) -> tuple[float, float, float, float]:
-    """Return left, bottom, width and height of a panel."""
-    (left, right), (bottom, top) = x.get("domain", (0, 1)), y.get("domain", (0, 1))
-    return left, bottom, right - left, top - bottom
-
-
-def _ranks(axis: Part) -> dict[str, int]:
-    """Return the places of an axis's names, in their order."""
-    return {name: place for place, name in enumerate(axis.get("categoryarray", ()))}
-
-
 def _numbers(values: Any, ranks: dict[str, int]) -> list[float]:
     """Return values as places on an axis; names that are new come behind the others, and nothing is NaN."""
     return [
@@ -101,7 +92,10 @@ def _numbers(values: Any, ranks: dict[str, int]) -> list[float]:
 
 def _draw_trace(panel: Any, trace: Part, x: list[float], y: list[float]) -> None:
     line, marker = trace.get("line", {}), trace.get("marker", {})
-    said = {"label": _text(trace["name"]) if "name" in trace and trace.get("showlegend", True) else None, "zorder": 2}
+    said = {
+        "label": unescape(trace["name"]) if "name" in trace and trace.get("showlegend", True) else None,
+        "zorder": 2,
+    }
     if trace["type"] == "bar":
         error = trace.get("error_x", {})
         spread = [error["arrayminus"], error["array"]] if error else None
@@ -127,7 +121,7 @@ def _draw_trace(panel: Any, trace: Part, x: list[float], y: list[float]) -> None
 
 def _finish_axis(panel: Any, letter: str, axis: Part, ranks: Mapping[str, int]) -> None:
     """Give an axis its name, scale, ends and ticks."""
-    getattr(panel, f"set_{letter}label")(_text(axis.get("title", {}).get("text", "")), **_PLAIN)
+    getattr(panel, f"set_{letter}label")(unescape(axis.get("title", {}).get("text", "")), **_PLAIN)
     is_log, ends = axis.get("type") == "log", getattr(panel, f"set_{letter}lim")
     if is_log:
         getattr(panel, f"set_{letter}scale")("log")
@@ -139,7 +133,7 @@ def _finish_axis(panel: Any, letter: str, axis: Part, ranks: Mapping[str, int]) 
     places, texts = axis.get("tickvals", list(ranks)), axis.get("ticktext", list(ranks))
     if texts:
         low, high = getattr(panel, f"get_{letter}lim")()
-        getattr(panel, f"set_{letter}ticks")([ranks.get(at, at) for at in places], map(_text, texts), **_PLAIN)
+        getattr(panel, f"set_{letter}ticks")([ranks.get(at, at) for at in places], map(unescape, texts), **_PLAIN)
         ends(low, high)
     if axis.get("showticklabels") is False:
         panel.tick_params(**{"labelleft" if letter == "y" else "labelbottom": False})
@@ -162,10 +156,10 @@ def _write_notes(picture: Any, panels: Mapping[str, Any], layout: Part) -> None:
         look = {"ha": note["xanchor"], "va": note.get("yanchor", "center"), "size": note["font"]["size"] * _POINTS}
         look["color"] = note["font"].get("color", "black")
         if note.get("xref") == "paper":
-            picture.text(note["x"], note["y"] + 0.02, _text(note["text"]), **look, **_PLAIN)
+            picture.text(note["x"], note["y"] + 0.02, unescape(note["text"]), **look, **_PLAIN)
         else:
             behind = {"color": note["bgcolor"], "pad": 1}
-            panels[""].text(note["x"], note["y"], _text(note["text"]) + " ", bbox=behind, zorder=3, **look, **_PLAIN)
+            panels[""].text(note["x"], note["y"], unescape(note["text"]) + " ", bbox=behind, zorder=3, **look, **_PLAIN)
 
 
 def _add_legend(picture: Any, panels: Mapping[str, Any], layout: Part) -> None:
@@ -175,10 +169,6 @@ def _add_legend(picture: Any, panels: Mapping[str, Any], layout: Part) -> None:
         legend = picture.legend(handles.values(), handles, loc="lower left", bbox_to_anchor=(0, 1), ncols=8)
         for text in legend.get_texts():
             text.set_parse_math(False)
-
-
-def _text(text: str) -> str:
-    return html.unescape(text)
 
 
 def _colours(given: Any) -> Any:

@@ -93,20 +93,14 @@ def describe_method(study: Study) -> MethodPart:
     described = study.described.method
     if described is None:
         return no_method(_UNKNOWN)
-    absent = missing(f"{study.config.objective.partition(':')[0]} has no describe_method that describes it")
-    return {
-        "preprocessing": described.get("preprocessing") or absent,
-        "vocabulary": described.get("vocabulary") or absent,
-        "checkpoint": described.get("checkpoint") or absent,
-        "determinism": described.get("determinism") or absent,
-        "metrics": described.get("metrics") or {},
-    }
+    reason = f"{study.config.objective.partition(':')[0]} has no describe_method that describes it"
+    said = {key: described[key] for key in MethodPart.__annotations__ if described.get(key)}
+    return cast("MethodPart", {**no_method(reason), **said})
 
 
 def no_method(reason: str) -> MethodPart:
     """Return the same keys with missing values."""
-    absent = missing(reason)
-    return {"preprocessing": absent, "vocabulary": absent, "checkpoint": absent, "determinism": absent, "metrics": {}}
+    return cast("MethodPart", dict.fromkeys(MethodPart.__annotations__, missing(reason)) | {"metrics": {}})
 
 
 def describe_metric(study: Study, method: MethodPart) -> MetricPart:

@@ -21,7 +21,16 @@ from hpo.report.sections.cost import (
     read_cost,
     read_environment,
 )
-from hpo.report.sections.course import BestSoFar, Curves, best_so_far, describe_curves, read_best_so_far
+from hpo.report.sections.course import (
+    BestSoFar,
+    Curves,
+    ExpectedPart,
+    best_so_far,
+    describe_curves,
+    describe_expected,
+    read_best_so_far,
+    read_expected,
+)
 from hpo.report.sections.data import (
     DataPart,
     MethodPart,
@@ -32,7 +41,6 @@ from hpo.report.sections.data import (
     no_method,
     read_data,
 )
-from hpo.report.sections.expected_performance import ExpectedPart, describe_expected, read_expected
 from hpo.report.sections.fields import FieldStatus, describe_fields, read_gaps
 from hpo.report.sections.search import SearchPart, describe_search, no_search, read_strategy, read_trials
 from hpo.report.sections.space import Importance, describe_importance, read_space

@@ -1,7 +1,7 @@
 """What the study is: fields 1, 2 and 25."""
 
 import datetime
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
 from pydantic import Field, TypeAdapter, ValidationError, with_config
@@ -230,12 +230,15 @@ def read_extension(report: "ReportJson") -> Iterator[Block]:
     )
     trials = extension["trials"]
     text = score_format(score for trial in trials for score in (trial["score_before"], trial["score"]))
-    head = ("trial", "before", "score before", "score", "gain (above 0 is better)", "trained")
-    yield Table(head, [_extended_cells(trial, text) for trial in trials])
-
-
-def _extended_cells(trial: ExtendedPart, text: Callable[[float], str]) -> tuple[str, ...]:
-    score = "failed" if trial["score"] is None else text(trial["score"])
-    gain = "" if trial["gain"] is None else f"{'+' if trial['gain'] >= 0 else ''}{text(trial['gain'])}"
-    how = "further" if trial["continued"] else "anew"
-    return str(trial["number"]), str(trial["before"]), text(trial["score_before"]), score, gain, how
+    rows = [
+        (
+            str(trial["number"]),
+            str(trial["before"]),
+            text(trial["score_before"]),
+            "failed" if trial["score"] is None else text(trial["score"]),
+            "" if trial["gain"] is None else f"{'+' if trial['gain'] >= 0 else ''}{text(trial['gain'])}",
+            "further" if trial["continued"] else "anew",
+        )
+        for trial in trials
+    ]
+    yield Table(("trial", "before", "score before", "score", "gain (above 0 is better)", "trained"), rows)

@@ -1,7 +1,7 @@
 """The test part, whether the winner is overtuned, and the best on fresh seeds: fields 16 and 22."""
 
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired, cast
 
 from pydantic import Field, with_config
@@ -144,12 +144,11 @@ def read_finalists(report: "ReportJson") -> Iterator[Block]:
     if is_missing(finalists):
         return
     text = score_format(score for each in finalists for score in (each["search_score"], each["fresh_score"]))
-    yield Table(("trained again", "in the search", "on fresh seeds"), [_cells(each, text) for each in finalists])
-
-
-def _cells(finalist: FinalistPart, text: Callable[[float], str]) -> tuple[str, str, str]:
-    assert finalist["search_score"] is not None, "only complete trials are finalists"
-    fresh, spread = finalist["fresh_score"], finalist["fresh_standard_deviation"]
-    score = f"failed: {finalist['error']}" if fresh is None else text(fresh)
-    score += "" if spread is None else f" ± {text(spread)} (n = {len(finalist['fresh_values'])})"
-    return str(finalist["number"]), text(finalist["search_score"]), score
+    rows = []
+    for each in finalists:
+        assert each["search_score"] is not None, "only complete trials are finalists"
+        fresh, spread = each["fresh_score"], each["fresh_standard_deviation"]
+        score = f"failed: {each['error']}" if fresh is None else text(fresh)
+        score += "" if spread is None else f" ± {text(spread)} (n = {len(each['fresh_values'])})"
+        rows.append((str(each["number"]), text(each["search_score"]), score))
+    yield Table(("trained again", "in the search", "on fresh seeds"), rows)
