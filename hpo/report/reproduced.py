@@ -12,7 +12,7 @@ from typing import Any
 from hpo.config.keys import plain_own
 from hpo.config.study_config import TOO_LARGE, StudyConfig
 from hpo.engine.trials.reported import number
-from hpo.engine.trials.table import Row, point_of
+from hpo.engine.trials.table import point_of
 from hpo.errors import StudyError
 from hpo.report.analysis.interval import interval
 from hpo.report.part import is_missing
@@ -76,16 +76,13 @@ def refuse_contradictions(report: Mapping[str, Any], config: StudyConfig) -> Non
     winner = inner(report, "winner")
     scores = {"winner.score": winner.get("score")} if winner.get("score") is not None else {}
     scores |= {f"winner.values.{name}": value for name, value in inner(winner, "values").items()}
-    wrong = {key: value for key, value in leaves(report) if is_number(value) and not _is_plausible(value)}
+    numbers = ((key, value) for key, value in leaves(report) if is_number(value))
+    wrong = {key: value for key, value in numbers if not (abs(value) < TOO_LARGE and math.isfinite(value))}
     wrong |= {key: value for key, value in scores.items() if not is_number(value) or number(value) is None}
     for key, value in wrong.items():
         text = str(value) if is_number(value) else repr(value)
         raise StudyError(f"report.json: {key} is {text:.40}, which is no score; no version of hpo writes that")
     _refuse_others(report, _repeated(config), "the configuration of the study")
-
-
-def _is_plausible(value: float) -> bool:
-    return abs(value) < TOO_LARGE and math.isfinite(value)
 
 
 def refuse_other_study(recorded: Recorded) -> None:
@@ -102,13 +99,29 @@ def refuse_other_study(recorded: Recorded) -> None:
 
 def reported_numbers(recorded: Recorded, repetitions: Sequence[Repetition]) -> list[ReportedNumber]:
     """Return the numbers of the report about the trials that were trained again; none without a report."""
-    by_trial: dict[int, list[Repetition]] = {}
-    for repetition in repetitions:
-        by_trial.setdefault(repetition.trial, []).append(repetition)
+    names = _task_names(recorded)
     rows = {row["number"]: row for row in recorded.rows}
-    return [
-        figure for number, again in by_trial.items() for figure in _of_trial(recorded, rows[str(number)], number, again)
-    ]
+    figures: list[ReportedNumber] = []
+    for trial in dict.fromkeys(repetition.trial for repetition in repetitions):
+        row = rows[str(trial)]
+        before = {name: float(row[name]) for name in names}
+        again = [repetition for repetition in repetitions if repetition.trial == trial]
+        now = {each.name: each.reproduced for each in again if each.reproduced is not None}
+        # A mean of some trained and some recorded values would be of neither.
+        old, new = (_given(values, amount_of(row)) for values in (before, now if len(now) == len(names) else before))
+        for where, entry in _entries(recorded.report, str(trial)):
+            told = ((key, _SAME.get(key, key), said) for key, said in leaves(entry))
+            figures += [
+                ReportedNumber(trial, f"{where}.{key}", said, old[name], new[name])
+                for key, name, said in told
+                if name in old
+            ]
+    return figures
+
+
+def _task_names(recorded: Recorded) -> list[str]:
+    layout = recorded.study.layout
+    return [layout.name(index) for index in range(layout.size)]
 
 
 def unchecked(recorded: Recorded, figures: Sequence[ReportedNumber]) -> list[str]:
@@ -138,19 +151,6 @@ def _named(part: Any, key: str, checked: Collection[str], is_inner: bool = False
         return [key]
     inside = [name for last, each in part.items() for name in _named(each, f"{key}.{last}", checked, is_inner=True)]
     return inside if len(inside) <= _FEW else [key]
-
-
-def _of_trial(recorded: Recorded, row: Row, number: int, again: Sequence[Repetition]) -> Iterator[ReportedNumber]:
-    study = recorded.study
-    before = {name: float(row[name]) for name in map(study.layout.name, range(study.layout.size))}
-    now = {each.name: each.reproduced for each in again if each.reproduced is not None}
-    # A mean of some trained and some recorded values would be of neither.
-    old, new = (_given(values, amount_of(row)) for values in (before, now if len(now) == len(before) else before))
-    for where, entry in _entries(recorded.report, str(number)):
-        for key, said in leaves(entry):
-            name = _SAME.get(key, key)
-            if name in old:
-                yield ReportedNumber(number, f"{where}.{key}", said, old[name], new[name])
 
 
 def _given(values: Mapping[str, float], amount: int | None) -> dict[str, float | None]:
@@ -240,10 +240,9 @@ def _refuse_other_winner(recorded: Recorded) -> None:
     winner = recorded.report.get("winner")
     if not isinstance(winner, Mapping) or is_missing(winner):
         return
-    row, study = recorded.winner, recorded.study
+    row, names = recorded.winner, _task_names(recorded)
     if row is None or row["number"] != str(winner.get("number")):
         raise StudyError(f"report.json: winner.number is {winner.get('number')!r}, which is no complete trial of it")
-    names = [study.layout.name(index) for index in range(study.layout.size)]
     values = winner.get("values")
     # Early versions wrote none.
     for name in {*names} ^ {*values} if isinstance(values, Mapping) else ():

@@ -40,13 +40,7 @@ _OF_A_COMPARISON = (
 
 @dataclass(frozen=True)
 class WrittenReport:
-    """What was written.
-
-    Attributes:
-        paths: the files, the one to look at first.
-        summary: what report.json holds.
-        metrics: the numbers that a tracker shows.
-    """
+    """The files, the one to look at first; what report.json holds; and the numbers that a tracker shows."""
 
     paths: tuple[Path, ...]
     summary: ReportJson
@@ -70,10 +64,9 @@ def write_report(study: Study, record: Record, verdict: Verdict, has_page: bool 
     # Its importances and contributions are worked out once, for report.json and the figures.
     subject = Subject.of(study, record, verdict)
     summary = summarise(study, record, verdict, subject, _hashes(study, verdict.model))
-    json_path, markdown_path = folder.path / "report.json", folder.path / "report.md"
+    json_path, markdown_path, page_path = (folder.path / f"report.{kind}" for kind in ("json", "md", "html"))
     folder.write_json(json_path, summary)
     write_atomically(markdown_path, render_report_markdown(summary))
-    page_path = folder.path / "report.html"
     if has_page:
         write_atomically(page_path, render_report_page(summary, draw_figures(subject), table))
     else:
@@ -118,9 +111,7 @@ def _hashes(study: Study, model: FinalModel | None) -> dict[str, str]:
 
 
 def publish(study: Study) -> list[Path]:
-    """Copy the study's files into `studies/<name>/` and return their paths.
-
-    An older publication of the same name is replaced.
+    """Copy the study's files into `studies/<name>/`, over an older publication, and return their paths.
 
     Raises:
         StudyError: the study's own folder is the published one, or a link is in its place.

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, NotRequired
+from typing import Annotated, Any, NotRequired
 
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
@@ -15,11 +15,9 @@ from hpo.engine.trials.trial import State, Trial, loss_of
 from hpo.errors import SpaceError
 from hpo.report.analysis.interval import interval
 from hpo.report.part import EXACT, Missing, is_missing, missing, require
+from hpo.report.sections import ReportJson
 from hpo.study.files.folder import short_path
 from hpo.study.study import Study
-
-if TYPE_CHECKING:
-    from hpo.report.sections.report import ReportJson
 
 
 class DefaultTrial(TypedDict):
@@ -94,7 +92,7 @@ def comparison_command(study: Study) -> str:
     return f"hpo compare --strategies {others},{name} --config {short_path(study.folder.config_path)}"
 
 
-def against_default(summary: "ReportJson") -> str:
+def against_default(summary: ReportJson) -> str:
     """Return the difference in the units of the metric, with its interval over folds and seeds, as a sentence."""
     winner, baselines = summary["winner"], summary["baselines"]
     if is_missing(winner) or is_missing(baselines) or is_missing(baselines["default"]):
@@ -124,7 +122,7 @@ def against_default(summary: "ReportJson") -> str:
     return f"{'Better' if gain > 0 else 'Worse'} by {text(abs(gain))}{within} than {theirs}."
 
 
-def score_text(summary: "ReportJson") -> Callable[[float], str]:
+def score_text(summary: ReportJson) -> Callable[[float], str]:
     """Return what writes the scores of a report: with the digits that tell the best five and the default apart."""
     default = require(summary["baselines"]).get("default")
     others = [] if default is None or is_missing(default) else [default["score"]]

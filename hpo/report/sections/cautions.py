@@ -1,7 +1,6 @@
 """What a careful reviewer would ask about a study's result, worked out from its report: fields 21 and 25."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from typing_extensions import TypedDict
 
@@ -13,12 +12,10 @@ from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.trial import Trial, loss_of
 from hpo.report.blocks import Block, Items, Paragraph
 from hpo.report.part import is_missing
+from hpo.report.sections import ReportJson
 from hpo.report.subject import Subject
 from hpo.report.words import count_text
 from hpo.study.winner.verdict import as_good_as, cheapest, standard_error
-
-if TYPE_CHECKING:
-    from hpo.report.sections.report import ReportJson
 
 
 class AtEnd(TypedDict):
@@ -34,9 +31,10 @@ _FEW_TRIALS_PER_DIMENSION = 5
 _MANY_FAILURES = 0.10
 # Share of a range, on its scale, that counts as its end.
 _NEAR_END = 0.02
+_END = "the best {key}, {value}, lies at the {end} end of its range: the best may lie beyond"
 
 
-def cautions(subject: Subject, report: "ReportJson", full_amount: int | None = None) -> list[str]:
+def cautions(subject: Subject, report: ReportJson, full_amount: int | None = None) -> list[str]:
     """Return one line per reason to doubt the result, the most important first.
 
     `report` has all other sections; `full_amount` is how far a full training goes, where trials are trained by amounts.
@@ -45,7 +43,7 @@ def cautions(subject: Subject, report: "ReportJson", full_amount: int | None = N
     if (winner := subject.winner) is not None:
         reasons += [
             *_not_trained(winner, full_amount, report),
-            *(_end_text(end) for end in at_the_end(subject.space, winner)),
+            *map(_END.format_map, at_the_end(subject.space, winner)),
             *_within_noise(subject, winner),
             *_still_improving(subject, winner),
         ]
@@ -68,7 +66,7 @@ def _about_the_search(subject: Subject) -> Iterator[str]:
         yield f"few trials: {tried} for {searched}; {wanted} would be five for each"
 
 
-def _not_trained(winner: Trial, full_amount: int | None, report: "ReportJson") -> Iterator[str]:
+def _not_trained(winner: Trial, full_amount: int | None, report: ReportJson) -> Iterator[str]:
     if full_amount is not None and winner.amount is not None and winner.amount < full_amount:
         yield (
             f"the winner was trained to {winner.amount} of {full_amount} only; how good it is after a full training is "
@@ -102,10 +100,6 @@ def at_the_end(space: Space, winner: Trial) -> list[AtEnd]:
     return ends
 
 
-def _end_text(end: AtEnd) -> str:
-    return f"the best {end['key']}, {end['value']}, lies at the {end['end']} end of its range: the best may lie beyond"
-
-
 def _within_noise(subject: Subject, winner: Trial) -> Iterator[str]:
     """Compare by the standard error over the winner's folds and seeds; one standard error is within the noise."""
     near = as_good_as(winner, subject.trials, subject.metric)
@@ -130,16 +124,19 @@ def _still_improving(subject: Subject, winner: Trial) -> Iterator[str]:
         yield "the winner's learning curves were best at their last evaluation: it may want longer training"
 
 
-def _about_the_rest(summary: "ReportJson") -> Iterator[str]:
+def _about_the_rest(summary: ReportJson) -> Iterator[str]:
     test, winner = summary["test"], summary["winner"]
-    overtuning, data = summary["overtuning"], summary["data"]
+    overtuning, data, baselines = summary["overtuning"], summary["data"], summary["baselines"]
     if not is_missing(test):
         if is_missing(winner) or test["trial"] != winner["number"]:
             yield f"the test score is that of trial {test['trial']}, which was the winner when the test part was opened"
         if test["openings_of_these_data"] > 1:
             yield f"the test part of these data was opened {test['openings_of_these_data']} times"
     against = overtuning if is_missing(overtuning) else overtuning["default_on_test"]
-    if not is_missing(against) and against["gain"] <= 0 and not _is_default_tested(summary):
+    default = baselines if is_missing(baselines) else baselines["default"]
+    # The trial that was scored on the test part may be the default configuration itself.
+    is_default = not is_missing(test) and not is_missing(default) and default["number"] == test["trial"]
+    if not is_missing(against) and against["gain"] <= 0 and not is_default:
         written = score_format([against["winner"], against["default"]])
         yield (
             f"overtuned: on the test part the winner ({written(against['winner'])}) is not better than the default "
@@ -162,15 +159,7 @@ def _about_the_rest(summary: "ReportJson") -> Iterator[str]:
         yield "the code had uncommitted changes: the commit alone does not give these results again"
 
 
-def _is_default_tested(summary: "ReportJson") -> bool:
-    """Return whether the trial that was scored on the test part is the default configuration itself."""
-    test, baselines = summary["test"], summary["baselines"]
-    if is_missing(test) or is_missing(baselines) or is_missing(baselines["default"]):
-        return False
-    return baselines["default"]["number"] == test["trial"]
-
-
-def read_cautions(report: "ReportJson") -> Iterator[Block]:
+def read_cautions(report: ReportJson) -> Iterator[Block]:
     """Yield the reasons to doubt the result."""
     cautions = report["cautions"]
     yield Items(cautions) if cautions else Paragraph("None of the checks found a reason to doubt the result.")

@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, cast
+from typing import Annotated, Any, Literal, NotRequired, cast
 
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
@@ -12,10 +12,8 @@ from hpo.engine.trials.trial import Trial, seconds_trained
 from hpo.report.analysis.stretches import stretch_runs
 from hpo.report.blocks import Block, Paragraph
 from hpo.report.part import EXACT, OPEN, Count, Missing, Seconds, Share, Text, missing, reason_missing, require
+from hpo.report.sections import ReportJson
 from hpo.report.subject import Subject
-
-if TYPE_CHECKING:
-    from hpo.report.sections.report import ReportJson
 
 
 @with_config(OPEN)
@@ -108,7 +106,7 @@ def predict_seconds(trials: Sequence[Trial]) -> Prediction | None:
     return {"correlation": correlation, "sigma": sigma, "factor": math.exp(sigma)}
 
 
-def read_cost(report: "ReportJson") -> Iterator[Block]:
+def read_cost(report: ReportJson) -> Iterator[Block]:
     """Say how long the trainings took, and how much of their time the workers were idle."""
     cost = require(report["cost"])
     if cost["wall_seconds"] is None:
@@ -133,7 +131,7 @@ def describe_environment(environment: Mapping[str, Any]) -> EnvironmentPart:
     return cast("EnvironmentPart", described)
 
 
-def read_environment(report: "ReportJson") -> Iterator[Block]:
+def read_environment(report: ReportJson) -> Iterator[Block]:
     """Say on which machine, with which versions and with which code the study was started."""
     environment = report["environment"]
     dirty = " with uncommitted changes" if environment["is_dirty"] is True else ""

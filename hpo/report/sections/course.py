@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +14,11 @@ from hpo.engine.trials.table import first_start
 from hpo.engine.trials.trial import Direction, Trial, loss_sign
 from hpo.report.blocks import Block, Paragraph, Table
 from hpo.report.part import EXACT, Missing, is_missing, missing, require
+from hpo.report.sections import ReportJson
 from hpo.report.sections.winner import NO_WINNER
 from hpo.report.subject import score_of
 from hpo.study.study import Study
 from hpo.study.winner.verdict import Verdict
-
-if TYPE_CHECKING:
-    from hpo.report.sections.report import ReportJson
 
 
 @with_config(EXACT)
@@ -153,7 +151,7 @@ def _unbiased(size: int, n: int) -> NDArray[np.float64]:
     return weights
 
 
-def read_best_so_far(report: "ReportJson") -> Iterator[Block]:
+def read_best_so_far(report: ReportJson) -> Iterator[Block]:
     """Yield the improvements in the order of time."""
     steps = require(report["best_so_far"])["seconds"]
     text = score_format(step["score"] for step in steps)
@@ -161,7 +159,7 @@ def read_best_so_far(report: "ReportJson") -> Iterator[Block]:
     yield Table(("seconds", "trial", "best so far"), rows)
 
 
-def read_expected(report: "ReportJson") -> Iterator[Block]:
+def read_expected(report: ReportJson) -> Iterator[Block]:
     """Yield both estimates by the number of trials."""
     expected = report["expected_performance"]
     if is_missing(expected):

@@ -1,18 +1,16 @@
 """The data, its split, its preparation, and the metric: fields 3 to 6 and 8."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
 from hpo.report.blocks import Block, Paragraph, Table
 from hpo.report.part import EXACT, Missing, Text, is_missing, missing, require
+from hpo.report.sections import ReportJson
 from hpo.report.words import count_text
 from hpo.study.study import Study
-
-if TYPE_CHECKING:
-    from hpo.report.sections.report import ReportJson
 
 
 class SplitPart(TypedDict):
@@ -122,7 +120,7 @@ def _ask(name: str, key: str) -> Missing:
     return missing(f'nobody has said it: hpo report {name} report.{key}="..."')
 
 
-def read_data(report: "ReportJson") -> Iterator[Block]:
+def read_data(report: ReportJson) -> Iterator[Block]:
     """Say what the data are, and how they were divided."""
     data = require(report["data"])
     split = data["split"]

@@ -8,16 +8,14 @@ Schneider et al. 2025 (2506.19540), put together.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
 from hpo.report.blocks import Block, Items, Paragraph
 from hpo.report.part import EXACT, reason_missing
-
-if TYPE_CHECKING:
-    from hpo.report.sections.report import ReportJson
+from hpo.report.sections import ReportJson
 
 
 @with_config(EXACT)
@@ -65,7 +63,7 @@ FIELDS = {
 """The dotted keys of each field's values in report.json, by its title; a field's number is its place, from 1."""
 
 
-def describe_fields(report: "ReportJson") -> list[FieldStatus]:
+def describe_fields(report: ReportJson) -> list[FieldStatus]:
     """Return each field with the reason of every value that is missing."""
     described: list[FieldStatus] = []
     for number, (title, listed) in enumerate(FIELDS.items(), start=1):
@@ -85,7 +83,7 @@ def value_at(report: Mapping[str, Any], key: str) -> Any:
     return value
 
 
-def read_gaps(report: "ReportJson") -> Iterator[Block]:
+def read_gaps(report: ReportJson) -> Iterator[Block]:
     """Yield every value that is missing, by field."""
     lines = [
         f"**{field['number']} {field['title']}**: `{key}`: {reason}"

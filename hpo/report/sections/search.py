@@ -3,7 +3,7 @@
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, NotRequired, cast
+from typing import Annotated, Any, NotRequired, cast
 
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
@@ -14,15 +14,13 @@ from hpo.engine.record.record import EndedBy, Record
 from hpo.engine.trials.trial import Trial
 from hpo.report.blocks import Block, Items, Paragraph, Table
 from hpo.report.part import EXACT, Count, Missing, Point, Positive, missing, require
+from hpo.report.sections import ReportJson
 from hpo.report.sections.baselines import score_text
 from hpo.report.sections.space import SpacePart, describe_space
 from hpo.report.words import code_rows, point_text
 from hpo.study.notes import Notes
 from hpo.study.study import Study, how_far
 from hpo.study.winner.verdict import Verdict
-
-if TYPE_CHECKING:
-    from hpo.report.sections.report import ReportJson
 
 
 @with_config(EXACT)
@@ -98,13 +96,10 @@ def no_search(reason: str) -> SearchPart:
 def describe_search(study: Study, record: Record, verdict: Verdict) -> SearchPart:
     """Return space, strategy, counts, the rule that names the winner, and sizes of the models."""
     config, trials = study.config, verdict.trials
-    space, searched = describe_space(study), study.space.keys
-    part: SearchPart = {
+    searched = study.space.keys
+    part = {
         "num_parameters": _num_parameters(trials),
-        "space": space["space"],
-        "space_size": space["space_size"],
-        "space_rules": space["space_rules"],
-        "first": space["first"],
+        **describe_space(study),
         # Not below a key that is searched, either.
         "fixed": {k: v for k, v in config.fixed.items() if not any(within(k, key) for key in searched)},
         "strategy": dict(config.strategy) | {"rounds_run": 1 + max((t.round for t in trials), default=-1)},
@@ -114,13 +109,15 @@ def describe_search(study: Study, record: Record, verdict: Verdict) -> SearchPar
     }
     if record.given:
         part["given"] = [{"point": dict(each.point), "after": each.after} for each in record.given]
-    return part
+    return cast("SearchPart", part)
 
 
 def _counts(study: Study, record: Record, verdict: Verdict) -> Counts:
     trials, size = verdict.trials, study.layout.size
     states = Counter(trial.state for trial in trials)
-    reasons = Counter(_reason(trial) for trial in trials if trial.state == "failed")
+    # Without the fold, so that equal reasons are counted together.
+    errors = ([o.error for _, o in sorted(t.outcomes.items()) if o.error] for t in trials if t.state == "failed")
+    reasons = Counter(first for first, *_ in errors)
     counts: Counts = {
         "budget": study.config.study.trials,
         "tasks_per_trial": size,
@@ -141,11 +138,6 @@ def _counts(study: Study, record: Record, verdict: Verdict) -> Counts:
     return counts
 
 
-def _reason(trial: Trial) -> str:
-    """Return why the trial failed, without the fold, so that equal reasons are counted together."""
-    return next(outcome.error for _, outcome in sorted(trial.outcomes.items()) if outcome.error)
-
-
 def _num_parameters(trials: Sequence[Trial]) -> Sizes | Missing:
     sizes = [int(max(values)) for trial in trials if (values := trial.values("num_parameters"))]
     if not sizes:
@@ -163,12 +155,12 @@ def end_text(by: EndedBy | None) -> str:
     return "" if by is None else _ENDS.get(by, "")
 
 
-def read_strategy(report: "ReportJson") -> Iterator[Block]:
+def read_strategy(report: ReportJson) -> Iterator[Block]:
     """Yield the strategy's settings."""
     yield Table(("setting", "value"), code_rows(report["strategy"]))
 
 
-def read_trials(report: "ReportJson") -> Iterator[Block]:
+def read_trials(report: ReportJson) -> Iterator[Block]:
     """Say how many trials there were, what became of them, and which were the best."""
     counts = require(report["counts"])
     end = end_text(counts.get("ended_by"))

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, NotRequired
+from typing import Annotated, Any, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -12,12 +12,10 @@ from hpo.config.keys import at, flatten
 from hpo.engine.space.dimensions import Dimension, Value, Values, describe
 from hpo.report.blocks import Block, Items, Paragraph, Table
 from hpo.report.part import Absent, Missing, Point, missing, require
+from hpo.report.sections import ReportJson
 from hpo.report.subject import Subject
 from hpo.report.words import point_text, value_text
 from hpo.study.study import Study
-
-if TYPE_CHECKING:
-    from hpo.report.sections.report import ReportJson
 
 
 class SpacePart(TypedDict):
@@ -113,7 +111,7 @@ def describe_range(dimension: Mapping[str, Any]) -> tuple[str, str, str]:
     return dimension["key"], dimension["kind"], text + when + default
 
 
-def read_space(report: "ReportJson") -> Iterator[Block]:
+def read_space(report: ReportJson) -> Iterator[Block]:
     """Yield the range of every dimension, the rules, the points that were given, and what was held fixed."""
     ranges = map(describe_range, require(report["space"]))
     yield Table(("hyperparameter", "kind", "range"), [(f"`{key}`", kind, text) for key, kind, text in ranges])

@@ -2,7 +2,7 @@
 
 import datetime
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
@@ -15,13 +15,11 @@ from hpo.engine.trials.trial import Trial, loss_of
 from hpo.errors import StudyError
 from hpo.report.blocks import Block, Paragraph, Table
 from hpo.report.part import EXACT, Count, Positive, Text, is_missing, missing
+from hpo.report.sections import ReportJson
 from hpo.report.words import count_text
 from hpo.study.files.folder import short_path
 from hpo.study.notes import Notes
 from hpo.study.study import Study
-
-if TYPE_CHECKING:
-    from hpo.report.sections.report import ReportJson
 
 
 @with_config(EXACT)
@@ -187,7 +185,7 @@ def heading(study: StudyPart) -> tuple[str, str]:
     return (title, name) if title else (name, "")
 
 
-def reproduction_text(summary: "ReportJson") -> str:
+def reproduction_text(summary: ReportJson) -> str:
     """Return the finding of the last `hpo reproduce`, as a part of a sentence: `tried on 2026-11-26: ...`."""
     found = summary["study"].get("reproduction")
     if found is None:
@@ -208,7 +206,7 @@ def reproduction_text(summary: "ReportJson") -> str:
     return f"tried on {found['time'][:10]}: {says}"
 
 
-def read_study(report: "ReportJson") -> Iterator[Block]:
+def read_study(report: ReportJson) -> Iterator[Block]:
     """Say what was asked, how the study is run again, and whether that was tried."""
     study, metric = report["study"], report["metric"]
     yield Paragraph(
@@ -219,7 +217,7 @@ def read_study(report: "ReportJson") -> Iterator[Block]:
     yield Paragraph(f"Reproduction: {reproduction_text(report)}.")
 
 
-def read_extension(report: "ReportJson") -> Iterator[Block]:
+def read_extension(report: ReportJson) -> Iterator[Block]:
     """Set each trial beside the one of another study that it goes on from."""
     extension = report["study"].get("extends")
     if extension is None:

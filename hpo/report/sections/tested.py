@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, NotRequired, cast
+from typing import Annotated, Any, NotRequired, cast
 
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
@@ -11,14 +11,12 @@ from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.trial import Direction, loss_of
 from hpo.report.blocks import Block, Paragraph, Table
 from hpo.report.part import EXACT, OPEN, Missing, is_missing, missing, require
+from hpo.report.sections import ReportJson
 from hpo.report.sections.baselines import score_text
 from hpo.report.sections.winner import NO_WINNER, Winner
 from hpo.report.words import sentence, times_text
 from hpo.study.study import Study
 from hpo.study.winner.finalists import Finalist
-
-if TYPE_CHECKING:
-    from hpo.report.sections.report import ReportJson
 
 
 @with_config(OPEN)
@@ -114,31 +112,25 @@ def _finalist(finalist: Finalist, values: list[float]) -> FinalistPart:
     }
 
 
-def default_on_test(summary: "ReportJson") -> str:
-    """Return what the default configuration has on the test part, as a sentence; empty where it was not scored."""
-    both = require(summary["overtuning"]).get("default_on_test")
-    if both is None or is_missing(both):
-        return ""
-    return f"The default configuration, in the same opening: {score_text(summary)(both['default'])}."
-
-
-def read_test(report: "ReportJson") -> Iterator[Block]:
+def read_test(report: ReportJson) -> Iterator[Block]:
     """Say what the winner has on the test part, and how often that was opened."""
     test = report["test"]
     if is_missing(test):
         # Nothing to be tested needs no reason why it was not.
         yield from () if is_missing(report["winner"]) else (Paragraph(sentence(test["missing"])),)
         return
-    metric, often = report["metric"]["name"], test["openings_of_these_data"]
-    score, opened = score_text(report)(test["metrics"][metric]), times_text(often)
+    metric, often, text = report["metric"]["name"], test["openings_of_these_data"], score_text(report)
+    score, opened = text(test["metrics"][metric]), times_text(often)
+    default, beside = require(report["overtuning"]).get("default_on_test"), ""
+    if default is not None and not is_missing(default):
+        beside = f" The default configuration, in the same opening: {text(default['default'])}."
     yield Paragraph(
         f"Test {metric}: **{score}** on {test['size']:,} examples, trial {test['trial']}, opened {test['time']}. This "
-        f"test part has been opened {opened if often == 1 else f'**{opened}**, over all studies of these data'}. "
-        f"{default_on_test(report)}".rstrip()
+        f"test part has been opened {opened if often == 1 else f'**{opened}**, over all studies of these data'}.{beside}"
     )
 
 
-def read_finalists(report: "ReportJson") -> Iterator[Block]:
+def read_finalists(report: ReportJson) -> Iterator[Block]:
     """Set the finalists' scores in the search beside those on fresh seeds."""
     finalists = report["finalists"]
     if is_missing(finalists):

@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, NotRequired
+from typing import Annotated, Any, NotRequired
 
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
@@ -11,15 +11,13 @@ from hpo.engine.trials.trial import Trial
 from hpo.report.analysis.interval import interval
 from hpo.report.blocks import Block, Paragraph, Table
 from hpo.report.part import EXACT, Count, Missing, Point, Positive, is_missing, missing, require
+from hpo.report.sections import ReportJson
 from hpo.report.sections.baselines import against_default, score_text
 from hpo.report.subject import score_of
 from hpo.report.words import code_rows, sentence
 from hpo.study.files.folder import short_path
 from hpo.study.study import Study, how_far, training_command
 from hpo.study.winner.verdict import Verdict
-
-if TYPE_CHECKING:
-    from hpo.report.sections.report import ReportJson
 
 
 @with_config(EXACT)
@@ -86,7 +84,7 @@ def describe_short(trial: Trial) -> Short:
     return short
 
 
-def read_winner(report: "ReportJson") -> Iterator[Block]:
+def read_winner(report: ReportJson) -> Iterator[Block]:
     """Say which trial won, how good it is, and how it is trained."""
     winner, metric = report["winner"], report["metric"]["name"]
     if is_missing(winner):
