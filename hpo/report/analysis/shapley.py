@@ -11,8 +11,7 @@ import numpy as np
 from hpo.engine.space.dimensions import Choices, Dimension, Range
 from hpo.engine.space.space import Point, Space, point_key
 from hpo.engine.trials.trial import Trial
-from hpo.report.analysis.importances import FEWEST, too_few
-from hpo.report.analysis.optuna_study import ranks_of
+from hpo.report.analysis.importances import FEWEST, rank_of, too_few
 from hpo.report.part import Absent
 
 # Fits of the surrogate, each to so many trials at most; 2^12 subsets are predicted in a moment.
@@ -143,12 +142,11 @@ def _encoded(space: Space, point: Point) -> list[float]:
 
 
 def _numbers(dimension: Dimension, point: Point) -> list[float]:
-    there = dimension.key in point
-    value = point.get(dimension.key)
+    if dimension.key not in point:
+        return [0.0] * len(dimension.values) if isinstance(dimension, Choices) else [-1.0]
+    value = point[dimension.key]
     if isinstance(dimension, Range):
-        return [dimension.to_unit(value) if isinstance(value, int | float) else -1.0]
-    ranks = ranks_of(dimension)
-    place = ranks[isinstance(value, bool), value] if there else None
-    if isinstance(dimension, Choices):
-        return [float(place == rank) for rank in range(len(ranks))]
-    return [-1.0 if place is None else place / max(1, len(ranks) - 1)]
+        assert isinstance(value, int | float)
+        return [dimension.to_unit(value)]
+    rank, count = rank_of(dimension, value), len(dimension.values)
+    return [float(rank == k) for k in range(count)] if isinstance(dimension, Choices) else [rank / max(1, count - 1)]

@@ -1,18 +1,20 @@
 """The axes of figures: of a hyperparameter, of scores without outliers, and of a search's time without its pauses."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
+
 from hpo.engine.record.record import Stretch
 from hpo.engine.space.dimensions import Dimension, Range
-from hpo.engine.trials.trial import Outcome
-from hpo.report.analysis.optuna_study import fence, texts
+from hpo.engine.trials.trial import Outcome, Trial
 from hpo.report.analysis.stretches import stretch_runs
 from hpo.report.words import count_text, escape_markup
 
 _LONGEST_NAME, _MOST_POWERS = 30, 4
+_FAR = 3.0  # times the interquartile range: Tukey's outer fence, beyond which values are far out
 
 # A pause between two stretches is removed from the time axis, and another if it is longer than both of these: a study
 # that was resumed the next day would otherwise be two strips at the ends of an empty picture.
@@ -28,18 +30,34 @@ def axis_of(dimension: Dimension, room: int, values: Sequence[float] = (), has_n
         dimension: the dimension: numbers of a range are shown unchanged, others as ranks or names.
         room: how many characters fit on the axis.
         values: the values of a range that are drawn; none = its ends.
-        has_names: whether to show a finite dimension by names, as categories. Plotly reads a number as the name of a
-            category first, and only then as a rank.
+        has_names: whether to show a finite dimension by the texts of its values, as categories. Plotly reads a number
+            as the name of a category first, and only then as a rank.
     """
     title = {"title_text": escape_markup(short(dimension.key, _LONGEST_NAME)), "tickangle": 0}
     if not isinstance(dimension, Range):
         ticks = few_ticks(texts(dimension), room)
+        if not has_names:
+            return title | ticks
         names = [escape_markup(text) for text in texts(dimension)]
-        return title | ticks | ({"tickvals": [names[rank] for rank in ticks["tickvals"]]} if has_names else {})
+        ticks["tickvals"] = [names[rank] for rank in ticks["tickvals"]]
+        return {**title, **ticks, "type": "category", "categoryorder": "array", "categoryarray": names}
     if not dimension.log:
         return title
     ticks = log_ticks(values or (dimension.low, dimension.high), _MOST_POWERS)
     return title | ticks | {"title_text": f"{title['title_text']} (log)"}
+
+
+def values_of(dimension: Dimension, trials: Sequence[Trial]) -> dict[int, Any]:
+    """Return the values of the trials that have one, by their numbers."""
+    return {trial.number: trial.point[dimension.key] for trial in trials if dimension.key in trial.point}
+
+
+def texts(dimension: Dimension) -> list[str]:
+    """Return the values of a finite dimension as texts, no two alike."""
+    values = dimension.values
+    ways = [[f"{v:{digits}}" if type(v) is float else str(v) for v in values] for digits in (".3g", ".6g")]
+    # The shortest format in which all texts differ; a number and a text may look the same.
+    return next((way for way in ways if len(set(way)) == len(way)), [repr(v) for v in values])
 
 
 def short(text: str, most: int) -> str:
@@ -86,11 +104,30 @@ def leave_out_far(figure: Any, values: Sequence[float], always: Sequence[float] 
     return " Values far out lie beyond the picture: double-click to see all."
 
 
-def clipped(values: Sequence[float], name: str) -> str:
-    """Return a sentence on values that are drawn at the fence instead of beyond it; empty if there are none."""
-    low, high = fence(values)
-    number = sum(not low <= value <= high for value in values)
-    return f" {count_text(number, name)} outside of {low:.4g} to {high:.4g} drawn at its nearer end." if number else ""
+def clip(scores: Mapping[int, float]) -> tuple[dict[int, float], str]:
+    """Return scores with those far out at the nearest that is not, and a sentence on these, or nothing.
+
+    All other scores would share one colour.
+    """
+    low, high = fence(list(scores.values()))
+    near = {number: min(max(score, low), high) for number, score in scores.items()}
+    far = sum(near[number] != score for number, score in scores.items())
+    return (
+        near,
+        f" {count_text(far, 'score*')} outside of {low:.4g} to {high:.4g} drawn at its nearer end." if far else "",
+    )
+
+
+def fence(values: Sequence[float]) -> tuple[float, float]:
+    """Return the lowest and the highest value within three times the interquartile range beyond the quartiles.
+
+    Source: Tukey 1977, "Exploratory Data Analysis", section 2D.
+    """
+    known = np.asarray(values, dtype=float)
+    first, third = np.quantile(known, (0.25, 0.75))
+    reach = _FAR * (third - first)
+    near = known[(known >= first - reach) & (known <= third + reach)]
+    return float(near.min()), float(near.max())
 
 
 def time_unit(seconds: float) -> tuple[float, str]:

@@ -1,22 +1,50 @@
 """The score over pairs of the most important hyperparameters."""
 
-from collections.abc import Sequence
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from hpo.engine.space.dimensions import Range
+from hpo.engine.space.dimensions import Dimension, Range
 from hpo.engine.trials.trial import Trial
-from hpo.report.analysis.importances import FEWEST, too_few
-from hpo.report.analysis.optuna_study import Rank, optuna_study, quiet_optuna
-from hpo.report.figures.axes import axis_of, clipped
-from hpo.report.figures.look import OTHER, STAR, Drawn, add_trials, best_and_even, sampled, scale_of, styled
+from hpo.report.analysis.importances import FEWEST, rank_of, too_few
+from hpo.report.figures.axes import axis_of, clip, values_of
+from hpo.report.figures.look import OTHER, Drawn, add_dots_and_star, best_and_even, colours_of, sampled, styled
 from hpo.report.part import Absent
 from hpo.report.subject import Subject, score_of
-from hpo.report.words import escape_markup
 
-# Optuna keeps a cell per pair of values: without steps, 1,000 trials of ranges would make a million cells.
+# A cell is a pair of values: without steps, 1,000 trials of ranges would make a million cells.
 _MOST, _STEPS, _MOST_KEYS = 400, 20, 4
 _ROOM = 80  # characters that fit under the figure
 _DOTS = {"size": 4, "color": OTHER}
+_MAP = {"connectgaps": True, "contours_coloring": "heatmap", "hoverinfo": "none", "line_smoothing": 1.3}
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """A hyperparameter, and the places of the trials that have it, by their numbers."""
+
+    dimension: Dimension
+    places: Mapping[int, Any]
+
+    @cached_property
+    def ends(self) -> list[float]:
+        """The ends of the axis as plotly takes them, a margin beyond the values; of a logarithmic one as powers."""
+        there = [math.log10(place) if self._is_log else place for place in self.places.values()]
+        margin = 0.05 * (max(there) - min(there))
+        return [min(there) - margin, max(there) + margin]
+
+    @cached_property
+    def cells(self) -> list[float]:
+        """The places of the map's cells: each value, and both ends."""
+        low, high = (10**end if self._is_log else end for end in self.ends)
+        return [low, *sorted(set(self.places.values())), high]
+
+    @property
+    def _is_log(self) -> bool:
+        return isinstance(self.dimension, Range) and self.dimension.log
 
 
 def draw_contours(subject: Subject) -> Drawn | Absent:
@@ -24,82 +52,59 @@ def draw_contours(subject: Subject) -> Drawn | Absent:
     if len(subject.scored) < FEWEST:
         # With fewer, most of a map would be interpolated.
         return too_few(len(subject.scored))
-    from optuna.visualization import plot_contour
+    from plotly.subplots import make_subplots
 
     drawn = best_and_even(subject.scored, _MOST)
-    study = optuna_study(subject.space, subject.direction, drawn, _STEPS)
-    varied = _varied(study)
-    keys = [key for key in subject.keys if escape_markup(key) in varied][:_MOST_KEYS]
+    axes = {key: _Axis(subject.space[key], _places(subject.space[key], drawn)) for key in subject.keys}
+    keys = sorted([key for key, axis in axes.items() if len(set(axis.places.values())) > 1][:_MOST_KEYS])
     if len(keys) < 2:
         return Absent("fewer than two hyperparameters have more than one value among the complete trials")
-    with quiet_optuna():
-        figure = plot_contour(
-            study, params=[escape_markup(key) for key in keys], target_name=escape_markup(subject.metric)
-        )
-    _share_colours(figure, escape_markup(subject.metric), scale_of(subject.direction))
-    _draw_trials(figure, subject, study, sorted(keys, key=escape_markup), drawn)
-    _label(figure, subject, sorted(keys, key=escape_markup))
-    styled(figure, 480 if len(keys) == 2 else 230 * len(keys), margin={"t": 20, "r": 30, "b": 70, "l": 90})
+    # Two have one map, more of them a square of maps.
+    size = 1 if len(keys) == 2 else len(keys)
+    figure = make_subplots(size, size, shared_xaxes=True, shared_yaxes=True)
+    columns, rows = ([axes[key] for key in those] for those in (keys[:size], keys[-size:]))
+    _label(figure, columns, rows, _ROOM // len(keys))
+    scores, clipped = clip({trial.number: score_of(trial) for trial in drawn})
+    for (column, x), (row, y) in itertools.product(enumerate(columns, start=1), enumerate(rows, start=1)):
+        there = [trial for trial in drawn if trial.number in x.places and trial.number in y.places]
+        if x is y or not there:
+            continue
+        # Of two in one cell, the better overwrites.
+        worst_first = sorted(there, key=lambda t: -t.loss)
+        best = {(x.places[t.number], y.places[t.number]): scores[t.number] for t in worst_first}
+        heights = [[best.get((across, up)) for across in x.cells] for up in y.cells]
+        at = {"row": row, "col": column}
+        figure.add_contour(x=x.cells, y=y.cells, z=heights, coloraxis="coloraxis", **_MAP, **at)
+        hover = "trial %{customdata}<extra></extra>"
+        add_dots_and_star(figure, subject, there, x.places, y.places, hover, _DOTS, showlegend=False, **at)
+    height, margin = 480 if size == 1 else 230 * size, {"t": 20, "r": 30, "b": 70, "l": 90}
+    styled(figure, height, margin=margin, coloraxis=colours_of(subject))
     ranges = any(isinstance(subject.space[key], Range) for key in keys)
     snapped = f" Numbers of ranges are drawn at the nearest of {_STEPS + 1} places." if ranges else ""
     return Drawn(
         figure,
         f"The best {subject.metric} at each pair of values ({subject.which}; a dot is a trial, the star the winner; "
         f"full blue is good), and between them what the neighbours suggest.{snapped}"
-        + sampled(drawn, subject.scored)
-        + clipped([score_of(trial) for trial in drawn], "score*"),
+        f"{sampled(drawn, subject.scored)}{clipped}",
     )
 
 
-def _share_colours(figure: Any, title: str, scale: Sequence[tuple[float, str]]) -> None:
-    """Give all maps one colour scale; Optuna gives each its own and shows only the first."""
-    for trace in figure.select_traces({"type": "contour"}):
-        if trace.colorscale:
-            figure.update_layout(coloraxis={"colorscale": scale, "colorbar": {"title": {"text": title}}})
-    figure.update_traces(selector={"type": "contour"}, coloraxis="coloraxis", showscale=None)
+def _places(dimension: Dimension, trials: list[Trial]) -> dict[int, Any]:
+    """Return the ranks of a finite dimension's values, and of a range the nearest of a few places."""
+    values = values_of(dimension, trials)
+    if not isinstance(dimension, Range):
+        return {number: rank_of(dimension, value) for number, value in values.items()}
+    units = {number: round(dimension.to_unit(value) * _STEPS) / _STEPS for number, value in values.items()}
+    return {number: dimension.from_unit(unit) for number, unit in units.items()}
 
 
-def _draw_trials(figure: Any, subject: Subject, study: Any, keys: list[str], drawn: Sequence[Trial]) -> None:
-    """Draw the trials on every map in place of Optuna's dots, as it was given their values, with their numbers."""
-    figure.data = [trace for trace in figure.data if trace.type == "contour"]
-    params = [given.params for given in study.get_trials(deepcopy=False)]
-    maps = [(x, y) for x in range(len(keys)) for y in range(len(keys)) if x != y] if len(keys) > 2 else [(0, 1)]
-    for x, y in maps:
-        panel: dict[str, Any] = {"row": y + 1, "col": x + 1} if len(keys) > 2 else {}
-        names = escape_markup(keys[x]), escape_markup(keys[y])
-        for is_winner, look in ((False, _DOTS), (True, STAR)):
-            there = [
-                (trial, given)
-                for trial, given in zip(drawn, params, strict=True)
-                if subject.is_winner(trial) == is_winner and all(name in given for name in names)
-            ]
-            across, upwards = ([_number(given[name]) for _, given in there] for name in names)
-            trials, hover = [trial for trial, _ in there], "trial %{customdata}<extra></extra>"
-            add_trials(figure, trials, across, upwards, hover, marker=look, showlegend=False, **panel)
-
-
-def _number(value: Any) -> Any:
-    return int(value) if isinstance(value, Rank) else value
-
-
-def _varied(study: Any) -> set[str]:
-    """Return the names of the parameters that have more than one value."""
-    values: dict[str, set[float]] = {}
-    for trial in study.get_trials(deepcopy=False):
-        for name, value in trial.params.items():
-            values.setdefault(name, set()).add(value)
-    return {name for name, different in values.items() if len(different) > 1}
-
-
-def _label(figure: Any, subject: Subject, keys: list[str]) -> None:
-    """Replace the ranks that Optuna was given by values, and write names only at the edges."""
-    axes = [(axis_of(subject.space[key], _ROOM // len(keys)), axis_of(subject.space[key], _ROOM)) for key in keys]
-    if len(keys) == 2:
-        figure.update_xaxes(axes[0][0])
-        figure.update_yaxes(axes[1][1])
-        return
-    for place, (across, upwards) in enumerate(axes, start=1):
-        figure.update_xaxes(across | {"title_text": None}, col=place)
-        figure.update_yaxes(upwards | {"title_text": None}, row=place)
-        figure.update_xaxes(title_text=across["title_text"], row=len(keys), col=place)
-        figure.update_yaxes(title_text=upwards["title_text"], row=place, col=1)
+def _label(figure: Any, columns: list[_Axis], rows: list[_Axis], room: int) -> None:
+    """Give all maps their axes, and names to those at the edges only."""
+    for column, x in enumerate(columns, start=1):
+        across = axis_of(x.dimension, room)
+        figure.update_xaxes(across | {"range": x.ends, "title_text": None}, col=column)
+        figure.update_xaxes(title_text=across["title_text"], row=len(rows), col=column)
+    for row, y in enumerate(rows, start=1):
+        upwards = axis_of(y.dimension, _ROOM)
+        figure.update_yaxes(upwards | {"range": y.ends, "title_text": None}, row=row)
+        figure.update_yaxes(title_text=upwards["title_text"], row=row, col=1)

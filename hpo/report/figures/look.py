@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from hpo.engine.trials.trial import Direction, Trial
+from hpo.engine.trials.trial import Trial
+from hpo.report.subject import Subject
+from hpo.report.words import escape_markup
 
 Item = TypeVar("Item")
 
@@ -73,10 +75,11 @@ def shade(share: float) -> str:
     return pale(GOOD, 0.1 + 0.9 * share)
 
 
-def scale_of(direction: Direction) -> list[tuple[float, str]]:
-    """Return the colours of scores from the lowest to the highest."""
-    ends = (0.0, 1.0) if direction == "maximize" else (1.0, 0.0)
-    return list(zip((0.0, 1.0), map(shade, ends), strict=True))
+def colours_of(subject: Subject) -> dict[str, Any]:
+    """Return the scale of the scores' colours, from the lowest to the highest, and its bar."""
+    low, high = (0.0, 1.0) if subject.direction == "maximize" else (1.0, 0.0)
+    title = {"text": escape_markup(subject.metric)}
+    return {"colorscale": [(0.0, shade(low)), (1.0, shade(high))], "colorbar": {"title": title}}
 
 
 def add_band(figure: Any, places: Sequence[float], low: Sequence[float], high: Sequence[float], **look: Any) -> None:
@@ -92,6 +95,23 @@ def add_trials(
     """Draw a mark per trial; `hover` may name its number as %{customdata}."""
     numbers = [trial.number for trial in trials]
     figure.add_scatter(x=x, y=y, customdata=numbers, hovertemplate=hover, **{"mode": "markers", **look})
+
+
+def add_dots_and_star(
+    figure: Any,
+    subject: Subject,
+    trials: Sequence[Trial],
+    x: Mapping[int, Any],
+    y: Mapping[int, Any],
+    hover: str,
+    dots: Mapping[str, Any],
+    **look: Any,
+) -> None:
+    """Draw each trial as a dot and the winner as a star, at places by number."""
+    for is_winner, marker in ((False, dots), (True, STAR)):
+        those = [trial for trial in trials if subject.is_winner(trial) == is_winner]
+        across, upwards = ([places[trial.number] for trial in those] for places in (x, y))
+        add_trials(figure, those, across, upwards, hover, marker=marker, **look)
 
 
 def best_and_even(trials: Sequence[Trial], most: int) -> list[Trial]:

@@ -1,75 +1,129 @@
 """Each trial as a line over its hyperparameters."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
-from hpo.engine.space.dimensions import Range
+import numpy as np
+
+from hpo.engine.space.dimensions import Dimension, Range
 from hpo.engine.trials.trial import Trial
-from hpo.report.analysis.optuna_study import optuna_study, quiet_optuna, ranks_of
-from hpo.report.figures.axes import clipped, short
-from hpo.report.figures.look import GREY, WINNER, Drawn, best_and_even, sampled, scale_of, shade, styled
+from hpo.report.analysis.importances import rank_of
+from hpo.report.figures.axes import clip, short, texts, values_of
+from hpo.report.figures.look import GREY, WINNER, Drawn, best_and_even, colours_of, new_figure, sampled, shade, styled
 from hpo.report.part import Absent
 from hpo.report.subject import Subject, score_of
 from hpo.report.words import escape_markup
 
 _MOST, _MOST_AXES = 150, 10
 _ROOM = 120  # characters that fit under the figure
+_GAP = 0.12 / 0.88  # of an axis's numbers: how far below them the trials lie that have none
+
+_Ticks = Sequence[tuple[float, str]]
+
+
+class _Axis(NamedTuple):
+    """By number of a trial its height, from 0 to 1, and its value in words; and the ticks."""
+
+    heights: Mapping[int, float]
+    says: Mapping[int, str]
+    ticks: _Ticks
 
 
 def draw_parallel_coordinates(subject: Subject) -> Drawn | Absent:
     """Draw one line per trial, in fuller colour for better ones."""
     if not subject.scored:
         return Absent("no trial is complete")
-    from optuna.visualization import plot_parallel_coordinate
-
     drawn = best_and_even(subject.scored, _MOST)
-    keys = [key for key in subject.keys if any(key in trial.point for trial in drawn)][:_MOST_AXES]
-    with quiet_optuna():
-        figure = plot_parallel_coordinate(
-            optuna_study(subject.space, subject.direction, drawn),
-            params=[escape_markup(key) for key in keys],
-            target_name=escape_markup(subject.metric),
-        )
-    *lines, scale = figure.data
-    worst, best = sorted((scale.marker.cmin, scale.marker.cmax), reverse=subject.direction == "minimize")
-    pairs = list(zip(_as_optuna_draws(subject, drawn, keys), lines, strict=True))
-    for trial, line in pairs:
-        share = (min(max(score_of(trial), scale.marker.cmin), scale.marker.cmax) - worst) / ((best - worst) or 1.0)
-        look = {"color": WINNER, "width": 3} if subject.is_winner(trial) else {"color": shade(share)}
-        line.update(line=look, opacity=1.0, meta=trial.number)
+    keys = sorted([key for key in subject.keys if any(key in trial.point for trial in drawn)][:_MOST_AXES])
+    scores, clipped = clip({trial.number: score_of(trial) for trial in drawn})
+    score_axis = _numbers(drawn, scores, is_log=False)
+    axes = {subject.metric: score_axis} | {key: _axis(subject.space[key], drawn) for key in keys}
+    figure = new_figure()
     # Good ones on top, and the winner on all of them.
-    pairs.sort(key=lambda pair: (subject.is_winner(pair[0]), -pair[0].loss, -pair[0].number))
-    scale.marker.update(colorscale=scale_of(subject.direction), reversescale=False)
-    figure.data = [*(line for _, line in pairs), scale]
-    # Otherwise the lines would cross the values out; the page has its own white.
-    figure.update_annotations(bgcolor="white", font={"color": GREY})
-    figure.update_xaxes(ticktext=_names([subject.metric, *sorted(keys, key=escape_markup)]))
-    styled(figure, 460, margin={"t": 30, "r": 30, "b": 40, "l": 60})
+    for trial in sorted(drawn, key=lambda t: (subject.is_winner(t), -t.loss, -t.number)):
+        number, height = trial.number, score_axis.heights[trial.number]
+        colour = shade(height if subject.direction == "maximize" else 1 - height)
+        line = {"color": WINNER, "width": 3} if subject.is_winner(trial) else {"color": colour, "width": 1.2}
+        says = [escape_markup(f"{name}: {axis.says[number]}") for name, axis in axes.items()]
+        x, y = list(range(len(axes))), [axis.heights[number] for axis in axes.values()]
+        look = {"mode": "lines", "line": line, "meta": number, "hovertemplate": "%{customdata}<extra></extra>"}
+        figure.add_scatter(x=x, y=y, customdata=says, **look)
+    _add_scale(figure, subject, list(scores.values()))
+    _label(figure, axes)
+    styled(figure, 460, margin={"t": 30, "r": 30, "b": 40, "l": 60}, hovermode="closest", showlegend=False)
     return Drawn(
         figure,
         f"A line is a trial, full blue is good, orange the winner: {subject.which}."
         + f" The {len(keys)} most important of {len(subject.keys)} hyperparameters." * (len(subject.keys) > len(keys))
         + sampled(drawn, subject.scored)
-        + clipped([score_of(trial) for trial in drawn], "score*")
+        + clipped
         + " None marks a hyperparameter that did not exist beside the trial's other values."
         * any(key not in trial.point for key in keys for trial in drawn),
     )
 
 
-def _as_optuna_draws(subject: Subject, trials: Sequence[Trial], keys: Sequence[str]) -> list[Trial]:
-    """Return the trials in the order of Optuna's lines: by the ranks of what is finite, names first."""
-    finite = [
-        subject.space[key] for key in sorted(keys, key=escape_markup) if not isinstance(subject.space[key], Range)
-    ]
-    ranks = {dimension.key: ranks_of(dimension) for dimension in finite}
+def _axis(dimension: Dimension, trials: Sequence[Trial]) -> _Axis:
+    """Return the axis of a hyperparameter: of a range its numbers, else the ranks of the values that are there."""
+    values = values_of(dimension, trials)
+    if isinstance(dimension, Range):
+        return _numbers(trials, values, dimension.log)
+    ranks = {number: rank_of(dimension, value) for number, value in values.items()}
+    there = sorted(set(ranks.values()))
+    names = [texts(dimension)[rank] for rank in there]
+    if len(values) < len(trials):
+        names = ["None (value)" if name == "None" else name for name in names]
+    places = {number: there.index(rank) for number, rank in ranks.items()}
+    return _scaled(trials, places, {n: names[place] for n, place in places.items()}, list(enumerate(names)), 1.0)
 
-    def places(trial: Trial) -> list[int]:
-        values = [(key, trial.point.get(key)) for key in ranks]
-        return [ranks[key][isinstance(v, bool), v] if key in trial.point else -1 for key, v in values]
 
-    return sorted(trials, key=places)
+def _numbers(trials: Sequence[Trial], values: Mapping[int, Any], is_log: bool) -> _Axis:
+    """Return an axis of numbers, or of their logarithms with ticks at the powers of ten and both ends."""
+    places = {number: math.log10(value) if is_log else value for number, value in values.items()}
+    low, high = min(places.values()), max(places.values())
+    marks = {low, *range(math.ceil(low), math.floor(high) + 1), high} if is_log else {*np.linspace(low, high, 5)}
+    ticks = [(mark, f"{10**mark if is_log else mark:.3g}") for mark in sorted(marks)]
+    return _scaled(trials, places, {n: f"{v:.3g}" for n, v in values.items()}, ticks, _GAP * (high - low) or 1.0)
 
 
-def _names(keys: Sequence[str]) -> list[str]:
-    """Return the names of the axes, or their last parts if the full names would overlap."""
-    room = _ROOM // len(keys)
-    return [escape_markup(key if len(key) <= room else short(key.rpartition(".")[2], room)) for key in keys]
+def _scaled(
+    trials: Sequence[Trial], places: Mapping[int, float], says: Mapping[int, str], ticks: _Ticks, gap: float
+) -> _Axis:
+    """Return an axis from the lowest place, or `gap` below it where trials have none, to the highest."""
+    low, high = min(places.values()), max(places.values())
+    if len(places) < len(trials):
+        low -= gap
+        ticks = [(low, "None"), *ticks]
+
+    def height(place: float) -> float:
+        return (place - low) / (high - low) if high > low else 0.5
+
+    heights = {trial.number: height(places.get(trial.number, low)) for trial in trials}
+    return _Axis(
+        heights, {n: says.get(n, "None") for n in heights}, [(float(height(place)), text) for place, text in ticks]
+    )
+
+
+def _add_scale(figure: Any, subject: Subject, scores: Sequence[float]) -> None:
+    """Add the scale of colours, beside an empty trace."""
+    low, high = min(scores), max(scores)
+    half = 0.0 if low < high else 0.5
+    ends = {"color": [low, high], "cmin": low - half, "cmax": high + half}
+    marker = {**ends, "showscale": True, **colours_of(subject)}
+    figure.add_scatter(x=[None, None], y=[None, None], mode="markers", marker=marker, hoverinfo="skip")
+
+
+def _label(figure: Any, axes: Mapping[str, _Axis]) -> None:
+    """Draw the axes with their ticks and names, or the last parts of these if the full ones would overlap."""
+    for place, axis in enumerate(axes.values()):
+        line = {"color": "#888", "width": 1}
+        figure.add_shape(type="line", x0=place, x1=place, y0=0, y1=1, line=line, layer="below")
+        for height, text in axis.ticks:
+            # Otherwise the lines would cross the values out; the page has its own white.
+            look = {"bgcolor": "white", "font": {"size": 10, "color": GREY}, "showarrow": False}
+            figure.add_annotation(x=place, y=height, text=escape_markup(text), xanchor="right", xshift=-4, **look)
+    room = _ROOM // len(axes)
+    names = [escape_markup(key if len(key) <= room else short(key.rpartition(".")[2], room)) for key in axes]
+    ticks = {"tickvals": list(range(len(axes))), "ticktext": names, "showgrid": False, "zeroline": False}
+    figure.update_xaxes(range=(-0.2, len(axes) - 0.8), **ticks)
+    figure.update_yaxes(range=(-0.08, 1.08), visible=False, fixedrange=True)

@@ -6,9 +6,8 @@ import math
 import pytest
 
 from hpo.engine.space.reader import space_from_dict
-from hpo.report.analysis.optuna_study import fence
 from hpo.report.figures import _FIGURES, Drawn
-from hpo.report.figures.axes import few_ticks, log_ticks, short
+from hpo.report.figures.axes import fence, few_ticks, log_ticks, short
 from hpo.report.figures.slices import draw_slices
 from hpo.report.pages.html import templates
 from hpo.report.pages.picture import draw_png
