@@ -27,7 +27,7 @@ class History(Sequence[Trial]):
         """Return the history with these trials at its end."""
         longer = History()
         # Only the end of a log can grow: a history that is not its log's end starts its own log.
-        longer._log = self._log if self._is_end else History(self)._log
+        longer._log = self._log if self._length == len(self._log.trials) else History(self)._log
         longer._log.append(trials)
         longer._length = len(longer._log.trials)
         return longer
@@ -42,7 +42,7 @@ class History(Sequence[Trial]):
         """Return the trials that `extended` has added to an earlier history; None where this did not grow from it."""
         if self._log is not earlier._log or self._length < earlier._length:
             return None
-        return [self._log.trials[place] for place in range(earlier._length, self._length)]
+        return self._log.trials[earlier._length : self._length]
 
     def __len__(self) -> int:
         return self._length
@@ -69,7 +69,8 @@ class History(Sequence[Trial]):
 
     def ranked(self, count: int | None = None) -> list[Trial]:
         """Return the `count` best trials (None = all) from best to worst: failures last, ties to the earlier trial."""
-        return list(itertools.islice(self._from_best(), count))
+        places = (place for _, _, place in self._log.ranked if place < self._length)
+        return [self._log.trials[place] for place in itertools.islice(places, count)]
 
     def leaders(self, count: int) -> list[Trial]:
         """Return the `count` best complete trials by their rank, the best first; fewer where there are not so many."""
@@ -85,17 +86,6 @@ class History(Sequence[Trial]):
         """The number of trials that became known after the last that was better than all before it."""
         count = bisect.bisect_left(self._log.gains, self._length)
         return self._length - 1 - (self._log.gains[count - 1] if count else -1)
-
-    def _ranking(self) -> Iterator[tuple[float, int, int]]:
-        return (entry for entry in self._log.ranked if entry[2] < self._length)
-
-    def _from_best(self) -> Iterator[Trial]:
-        for _, _, place in self._ranking():
-            yield self._log.trials[place]
-
-    @property
-    def _is_end(self) -> bool:
-        return self._length == len(self._log.trials)
 
 
 class _Log:

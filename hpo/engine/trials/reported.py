@@ -12,10 +12,7 @@ _NOT_OF_RESULTS = ("epoch", "units", "seconds")
 
 
 def number(value: Any) -> int | float | None:
-    """Return a number, also of NumPy or torch, as a plain int or float; None for everything else.
-
-    Numbers that are not finite, or beyond `LARGEST`, give None: they could not be used in computations.
-    """
+    """Return a finite number up to `LARGEST`, also of NumPy or torch, as a plain int or float; None for all else."""
     if hasattr(value, "item") and not isinstance(value, int | float):
         try:
             value = value.item()
@@ -41,10 +38,7 @@ def flat(reported: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def of_curve(points: Sequence[Mapping[str, Any]], metric: str, takes: Literal["best", "last"], is_max: bool) -> Any:
-    """Return what counts of a training that returned nothing: its best point, of equals the first, or its last.
-
-    None where nothing was reported; ValueError where the metric was not.
-    """
+    """Return the best (of equals the first) or last point of a curve; None for none, ValueError without the metric."""
     scored = [point for point in points if metric in point]
     if not points:
         return None
@@ -66,10 +60,7 @@ def seconds(value: Any) -> float | None:
 
 
 def result(returned: Any, metric: str, is_scored: bool) -> dict[str, int | float]:
-    """Return the numbers that an objective returned; a single number is the metric.
-
-    ValueError where it is something else, or `is_scored` and the metric is missing or not a finite number.
-    """
+    """Return the numbers that an objective returned, one alone as the metric; ValueError without it, if `is_scored`."""
     if number(returned) is not None or isinstance(returned, float):
         returned = {metric: returned}
     if returned is None:

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hpo.engine.space.dimensions import Dimension, Range, Value, allows
 from hpo.engine.space.space import Point, Space
@@ -125,40 +125,34 @@ def trials_table(trials: Sequence[Trial], keys: Sequence[str], metric: str, layo
     is the wall time of all of them together, started and ended those of its first and last fold, since the study's
     first.
     """
-    amount = ["amount"] if any(trial.amount is not None for trial in trials) else []
-    # Studies of before the clock have neither.
-    on_clock = ["learned", "cost"] if any(trial.cost is not None for trial in trials) else []
-    columns = ["number", "round", *on_clock, "state", "score", *map(column_of, keys), *amount]
-    columns += [*(layout.name(index) for index in range(layout.size)), "num_parameters", *TIMES, "error"]
     start = first_start(trials)
-    rows = [_row(trial, keys, metric, layout, bool(on_clock), bool(amount), start) for trial in trials]
+    columns: dict[str, list[Any]] = {
+        "number": [trial.number for trial in trials],
+        "round": [trial.round for trial in trials],
+    }
+    # Studies of before the clock have neither.
+    if any(trial.cost is not None for trial in trials):
+        columns["learned"] = [" ".join(map(str, trial.learned)) or None for trial in trials]
+        columns["cost"] = [trial.total_cost for trial in trials]
+    columns |= {"state": [trial.state for trial in trials], "score": [trial.score for trial in trials]}
+    columns |= {column_of(key): [trial.point.get(key) for trial in trials] for key in keys}
+    if any(trial.amount is not None for trial in trials):
+        columns["amount"] = [trial.amount for trial in trials]
+    for index in range(layout.size):
+        outcomes = [trial.outcomes.get(index) for trial in trials]
+        columns[layout.name(index)] = [outcome and outcome.metrics.get(metric) for outcome in outcomes]
+    sizes = [trial.values("num_parameters") for trial in trials]
+    columns["num_parameters"] = [int(max(each)) if each else None for each in sizes]
+    columns["seconds"] = [round(trial.seconds, 3) for trial in trials]
+    for name, times in (("started", [t.started for t in trials]), ("ended", [t.ended for t in trials])):
+        columns[name] = [None if time is None else round(time - start, 3) for time in times]
+    columns["error"] = [trial.error for trial in trials]
     import pandas as pd  # Half a second to load, and readers of a table do not need it.
 
     # dtype object: pandas would turn a column of integers with a gap into floats.
-    return pd.DataFrame(rows, columns=columns, dtype=object)
+    return pd.DataFrame(columns, dtype=object)
 
 
 def write_trials(path: Path, table: "pd.DataFrame") -> None:
     """Write the table as CSV, floats with all digits, so that equal files mean equal trials."""
     write_atomically(path, csv_text([list(table.columns), *table.itertuples(index=False)]))
-
-
-def _row(
-    trial: Trial, keys: Sequence[str], metric: str, layout: TaskLayout, on_clock: bool, has_amount: bool, start: float
-) -> list[object]:
-    folds = [trial.outcomes[k].metrics.get(metric) if k in trial.outcomes else None for k in range(layout.size)]
-    sizes = trial.values("num_parameters")
-    return [
-        trial.number,
-        trial.round,
-        *([" ".join(map(str, trial.learned)) or None, trial.total_cost] if on_clock else []),
-        trial.state,
-        trial.score,
-        *(trial.point.get(key) for key in keys),
-        *([trial.amount] if has_amount else []),
-        *folds,
-        int(max(sizes)) if sizes else None,
-        round(trial.seconds, 3),
-        *(None if time is None else round(time - start, 3) for time in (trial.started, trial.ended)),
-        trial.error,
-    ]

@@ -50,10 +50,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class TaskLayout:
-    """The tasks of a trial: every fold, with every repeat (another seed); a hold-out is one fold.
-
-    Task 0 is fold 0 of repeat 0.
-    """
+    """The tasks of a trial: every fold, with every repeat (another seed); a hold-out is one fold."""
 
     folds: int = 1
     repeats: int = 1
@@ -219,17 +216,11 @@ def loss_of(score: float, direction: Direction) -> float:
 
 
 def rank(amount: int | None, loss: float, number: int) -> tuple[int, float, int]:
-    """Return the sort key of complete trials, the best first: trained furthest, then least loss, then earliest.
-
-    So trials that were trained for less than others (multi-fidelity search) never win against them.
-    """
+    """Return the sort key of complete trials, the best first: trained furthest, then least loss, then earliest."""
     return -(amount or 0), loss, number
 
 
 def training_seed(study_seed: int, key: str, fold: int, repeat: int = 0) -> int:
-    """Return the seed of one training, 0 to 2**31 - 1: a stable hash, so the same point always trains the same way.
-
-    It does not depend on the trial's number, the round, the worker or the process.
-    """
+    """Return the seed of one training, 0 to 2**31 - 1: a stable hash, so the same point always trains the same way."""
     text = f"{study_seed}|{key}|{fold}|{repeat}".encode()
     return int.from_bytes(hashlib.sha256(text).digest()[:8], "big") % 2**31
