@@ -1,23 +1,147 @@
 """Asynchronous successive halving: the best of every rung are trained further as soon as they are known."""
 
-from collections.abc import Sequence
+import bisect
+import itertools
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from hpo.engine.space.space import Space
 from hpo.engine.strategies.drawing.draws import draw_untried
 from hpo.engine.strategies.halving import HalvingSettings
-from hpo.engine.strategies.rungs import Rungs
 from hpo.engine.strategies.strategy import Learns, generator
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Proposal, Trial
+
+# The percentile of the criss-crossing pairs' differences that counts as noise, as in Bohdal et al. 2023.
+_NOISE = 0.9
 
 
 class AshaSettings(HalvingSettings):
     """Settings of asynchronous successive halving; conf/strategy/asha.yaml says what each is."""
 
     rungs: Literal["fixed", "progressive"]
+
+
+class Rung:
+    """The trials that have ended on one rung, ranked, ties to the earlier; and the losses of complete ones by point."""
+
+    def __init__(self) -> None:
+        self.losses: dict[str, float] = {}
+        self._trials: dict[int, Trial] = {}
+        # By (loss, number): all, and the complete ones that nobody has continued.
+        self._ranked: list[tuple[float, int]] = []
+        self._waiting: list[tuple[float, int]] = []
+
+    def __len__(self) -> int:
+        return len(self._ranked)
+
+    def add(self, trial: Trial) -> None:
+        """Add a trial that has ended here."""
+        self._trials[trial.number] = trial
+        bisect.insort(self._ranked, (trial.loss, trial.number))
+        if trial.state == "complete":
+            bisect.insort(self._waiting, (trial.loss, trial.number))
+            self.losses[trial.key] = trial.loss
+
+    def mark_continued(self, number: int) -> None:
+        """Let this trial, one of those that wait, wait no longer."""
+        del self._waiting[bisect.bisect_left(self._waiting, (self._trials[number].loss, number))]
+
+    def best_waiting(self, eta: int, pending: Collection[int | None]) -> Trial | None:
+        """Return the best that waits, if it is one of the best 1 / `eta` of all. Those in `pending` do not wait."""
+        best = next((entry for entry in self._waiting if entry[1] not in pending), None)
+        if best is None or bisect.bisect_left(self._ranked, best) >= len(self) // eta:
+            return None
+        return self._trials[best[1]]
+
+
+class Rungs:
+    """The rungs of a history, the lowest amount first; of one that grew from the last, only what was added is read."""
+
+    def __init__(self, amounts: Sequence[int]) -> None:
+        self._amounts = amounts
+        self._forget()
+
+    def _forget(self) -> None:
+        self._known = History()
+        self._rungs = {amount: Rung() for amount in self._amounts}
+        self._ranking: _Ranking | None = None
+
+    def read(self, known: History) -> Sequence[Rung]:
+        """Return the rungs of a history, the lowest first."""
+        added = known.since(self._known)
+        if added is None:
+            self._forget()
+            added = known
+        # Until all of it is read: after an exception everything is read again.
+        self._known = History()
+        for trial in added:
+            # Imported trials have no states to continue from.
+            if trial.number >= 0 and trial.amount in self._rungs:
+                self._rungs[trial.amount].add(trial)
+                if trial.continues is not None:
+                    self._rungs[trial.trained].mark_continued(trial.continues)
+        self._known = known
+        return list(self._rungs.values())
+
+    @property
+    def highest_open(self) -> int:
+        """The place of the highest open rung, if they open one by one.
+
+        It is the second, or the highest that was reached; one more, where that ranks its points otherwise than the one
+        below.
+        """
+        rungs = list(self._rungs.values())
+        reached = max([1, *(place for place, rung in enumerate(rungs) if len(rung))])
+        if reached == len(rungs) - 1:
+            return reached
+        if self._ranking is None or self._ranking.width != reached + 1:
+            self._ranking = _Ranking(reached + 1)
+        return reached + self._ranking.differs([rung.losses for rung in rungs[: reached + 1]])
+
+
+class _Ranking:
+    """Compares the order of points on the last of `width` rungs with that before, beyond noise (soft ranking)."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        # The losses of each point, one row each, by rung; and how far the pairs that changed places twice are apart.
+        self._rows: NDArray[np.float64] = np.empty((0, width))
+        self._noise: NDArray[np.float64] = np.empty(0)
+        self._differs = False
+
+    def differs(self, losses: Sequence[Mapping[str, float]]) -> bool:
+        """Return whether the points on the last rung come in another order than on the one before, beyond noise."""
+        new = list(itertools.islice(losses[-1], len(self._rows), None))
+        for key in new:
+            self._add(np.array([rung[key] for rung in losses]))
+        if new:
+            before, last = self._rows[:, -2], self._rows[:, -1]
+            apart = np.abs(before[np.argsort(last, kind="stable")] - np.sort(before))
+            self._differs = bool((apart > self._noise_level).any())
+        return self._differs
+
+    def _add(self, row: NDArray[np.float64]) -> None:
+        apart = self._rows - row
+        changes, order = np.zeros(len(apart)), np.zeros(len(apart))
+        for sign in np.sign(apart).T:
+            changes += sign * order < 0
+            order = np.where(sign, sign, order)
+        self._noise = np.append(self._noise, np.abs(apart[changes > 1, -1]))
+        self._rows = np.vstack((self._rows, row))
+
+    @property
+    def _noise_level(self) -> float:
+        """The difference of two losses that means nothing; 0 where no pair changed places twice."""
+        if not len(self._noise):
+            return 0.0
+        place = int(_NOISE * (len(self._noise) - 1))
+        return float(np.partition(self._noise, place)[place])
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,7 @@ from hpo.engine.trials.trial import Proposal, Trial
 
 @dataclass(frozen=True)
 class FirstPoints:
-    """Puts the space's first points before the strategy's first ones; later proposals are its own.
-
-    Points of imported trials are not tried again.
-    """
+    """Puts the space's first points, less those of imported trials, before the strategy's first ones."""
 
     strategy: Strategy
 

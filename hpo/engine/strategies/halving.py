@@ -187,10 +187,7 @@ class SuccessiveHalving:
         return [Proposal(point, self.settings.amounts(halvings)[0]) for point in points]
 
     def _place(self, history: History) -> tuple[int | None, int]:
-        """Return the number of halvings of the last bracket (None before the first), and the next rung, from 0.
-
-        Reads the history from its end back to the rung that started from scratch.
-        """
+        """Return the halvings of the last bracket (None before the first), and the next rung; read from the end."""
         rung = 0
         last_round = None
         for place in range(len(history) - 1, -1, -1):

@@ -28,15 +28,14 @@ class OptunaModel:
 
     First points: TPE and the Gaussian process draw `startup` points uniformly; CMA-ES starts from a normal distribution
     in the middle of the space, its standard deviation a sixth of every range. Ordered values are passed as their ranks,
-    so that the sampler sees their order but not their spacing; choices as categories; ranges unchanged. A dimension
-    with a condition is modelled separately (TPE) or drawn at random (the others); CMA-ES also draws choices at random,
-    since it models numbers only.
+    so that the sampler sees their order but not their spacing; choices as categories. A dimension with a condition is
+    modelled separately (TPE) or drawn at random (the others); CMA-ES also draws choices at random.
 
-    A failed trial is passed as complete with an infinite loss, which comes last for TPE and CMA-ES, and is the worst
-    loss seen for the Gaussian process: Optuna's own FAIL would hide it, and the same bad region would be proposed
-    again. For TPE and the Gaussian process it also breaks a constraint. Optuna breaks ties. A proposal that was tried
-    before, or that the space does not contain, is answered at once (with its known loss, if any); after `patience` of
-    them in a row an untried point is drawn uniformly. Ends when a finite space is exhausted; never on an infinite one.
+    A failed trial is passed as complete with an infinite loss, which comes last: Optuna's own FAIL would hide it, and
+    the same bad region would be proposed again. For TPE and the Gaussian process it also breaks a constraint. Optuna
+    breaks ties. A proposal that was tried before, or that the space does not contain, is answered at once (with its
+    known loss, if any); after `patience` of them in a row an untried point is drawn uniformly. Ends when a finite space
+    is exhausted.
 
     TPE and the Gaussian process propose one point at a time, and see what is pending as running trials: TPE counts them
     among the bad ones ("constant liar", Ginsbourger et al. 2010, "Kriging is well-suited to parallelize optimization"),
@@ -47,8 +46,7 @@ class OptunaModel:
     Optuna's GPSampler (Matérn 5/2, log expected improvement: Ament et al. 2023, "Unexpected Improvements to Expected
     Improvement"); Hansen 2016, "The CMA Evolution Strategy: A Tutorial".
 
-    Example: TPE with startup 10 proposes ten random points, then one at a time from its model of the best and the other
-    trials so far.
+    Example: TPE with startup 10 proposes ten random points, then one at a time from its model.
     """
 
     settings: TpeSettings | GpSettings | CmaEsSettings

@@ -22,10 +22,7 @@ _CAN_BE_TRAINED = "can be trained"
 
 
 class Proposals:
-    """Requests points from a sampler, and caches the history as Optuna's trials.
-
-    A generation of CMA-ES has `population` points; it models the dimensions of the keys `numeric`.
-    """
+    """Requests points from a sampler, and caches the history; for CMA-ES: points of a generation, modelled keys."""
 
     def __init__(
         self,
@@ -139,10 +136,7 @@ class Proposals:
 
 
 class _SharingStorage(InMemoryStorage):
-    """The storage of a study in memory that begins with given trials, for which no sampler asks by their ids.
-
-    It shares them: to copy them for every proposal takes longer than to sample.
-    """
+    """A study in memory that begins with given trials: to copy them for every proposal takes longer than to sample."""
 
     def __init__(self, first: Sequence[FrozenTrial]) -> None:
         super().__init__()
@@ -245,10 +239,7 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Keep the linear algebra of the Gaussian process to one thread, so that sums do not depend on the number of cores.
-
-    Its matrices are small: with two threads on two busy cores a proposal took 30 times as long.
-    """
+    """Keep linear algebra to one thread: sums stay the same, and two busy cores took 30 times as long with two."""
     # A library loaded later would not be limited.
     import scipy.optimize  # noqa: F401
     import torch  # noqa: F401
