@@ -14,7 +14,7 @@ import yaml
 from hpo.config.sections import DispatchSection
 from hpo.engine.dispatch.away.code import Code
 from hpo.engine.dispatch.ray.pool import RayDispatcher
-from hpo.engine.store.objects import Content, ObjectStore
+from hpo.engine.store.packing import Content, ObjectStore
 from hpo.engine.training.payload import Payload, Task
 from hpo.engine.trials.trial import Outcome
 

@@ -12,10 +12,7 @@ from hpo.engine.trials.trial import Trial
 
 
 class StateKeeper(Observer):
-    """Keeps a training's state until its outcome is recorded, and longer where a rung follows.
-
-    Without `artifacts`, here as below, it lies in the study's folder.
-    """
+    """Keeps a training's state, here or in `artifacts`, until its outcome is recorded; longer where a rung follows."""
 
     def __init__(self, artifacts: UrlStore | None = None) -> None:
         self._artifacts = artifacts
@@ -24,9 +21,7 @@ class StateKeeper(Observer):
         """Delete the state of a task that has an outcome, unless it was stopped before its end."""
         state, outcome = report.task.payload.resume_dir, report.outcome
         if outcome is not None and outcome.stopped is None and trial.amount is None and state is not None:
-            shutil.rmtree(state, ignore_errors=True)
-            if self._artifacts is not None:
-                self._artifacts.remove_folder(name_of(state))
+            _remove(state, self._artifacts)
 
 
 class CheckpointKeeper(Observer):
@@ -46,7 +41,10 @@ class CheckpointKeeper(Observer):
         self._best = ranked[: self._keep]
         kept = {t.number for t in self._best}
         for dropped in {trial.number, *(t.number for t in ranked)} - kept:
-            model = self._dir / checkpoint_name(dropped)
-            shutil.rmtree(model, ignore_errors=True)
-            if self._artifacts is not None:
-                self._artifacts.remove_folder(name_of(model))
+            _remove(self._dir / checkpoint_name(dropped), self._artifacts)
+
+
+def _remove(folder: str | Path, artifacts: UrlStore | None) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    if artifacts is not None:
+        artifacts.remove_folder(name_of(folder))

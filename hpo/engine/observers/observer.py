@@ -25,10 +25,7 @@ class Observer:
 
 
 class FirstFailures(Observer):
-    """Watches whether the first trials of a run all fail with the same error, so that nothing is gained by more.
-
-    As many are begun on `lanes` before anything is known of any.
-    """
+    """Watches whether the first trials of a run, as many as there are lanes, all fail with the same error."""
 
     def __init__(self, lanes: int) -> None:
         self._most = max(lanes, _LEAST)

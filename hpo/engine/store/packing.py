@@ -1,4 +1,4 @@
-"""A folder, or a single file, as bytes in pieces: the same for the same content, and unpacked in one step."""
+"""A folder, or a single file, as bytes in pieces: the same for the same content, also by way of Ray's object store."""
 
 import contextlib
 import hashlib
@@ -6,12 +6,12 @@ import os
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
-from hpo.errors import StudyError
+from hpo.errors import DispatchError, StudyError
 from hpo.files import Entry, entries
 
 PIECE_BYTES = 16 * 2**20
@@ -46,10 +46,7 @@ def packed(place: Path) -> Iterator[Package]:
 
 
 def unpack(pieces: Iterable[bytes], folder: Path) -> None:
-    """Write what was packed as this folder, in place of what was there; nobody sees a part of it.
-
-    tarfile.TarError where the pieces are not what was packed, or lead out of the folder.
-    """
+    """Write what was packed as this folder, in one step; tarfile.TarError where it is not that, or leads out of it."""
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     aside = Path(tempfile.mkdtemp(prefix=f".{os.getpid()}-", dir=folder.parent))
     try:
@@ -76,6 +73,36 @@ def digest_of(file: Path) -> str:
 def in_words(size: float) -> str:
     """Return a number of bytes for people."""
     return f"{size / 2**30:.3g} GiB" if size >= 2**30 else f"{size / 2**20:.3g} MiB"
+
+
+@dataclass(frozen=True)
+class Content:
+    """A folder or file on its way to another machine: its SHA-256, and the references to its pieces, in order."""
+
+    digest: str
+    pieces: Sequence[Any]
+
+
+class ObjectStore:
+    """Puts folders and files, of at most `most_bytes` each, where other machines get them by references to bytes."""
+
+    def __init__(self, put: Callable[[bytes], Any], get: Callable[[Any], bytes], most_bytes: int) -> None:
+        self._put, self._get = put, get
+        self._most_bytes = most_bytes
+
+    def put(self, place: Path, what: str, hint: str = "") -> Content:
+        """Return the content of a folder or file; DispatchError, which names it by `what`, where it is too large."""
+        with packed(place) as package:
+            if package.size > self._most_bytes:
+                raise DispatchError(
+                    f"dispatch.largest_message: {what} would be sent in {in_words(package.size)}, allowed are "
+                    f"{in_words(self._most_bytes)}; raise it (in MiB){hint}"
+                )
+            return Content(package.digest, [self._put(piece) for piece in package.pieces()])
+
+    def get(self, content: Content) -> Iterator[bytes]:
+        """Yield the pieces, for `unpack`."""
+        return map(self._get, content.pieces)
 
 
 def _add(archive: tarfile.TarFile, entry: Entry, whole: str) -> None:

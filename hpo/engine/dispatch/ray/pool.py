@@ -15,6 +15,7 @@ from hpo.engine.dispatch.process.group import describe_death
 from hpo.engine.dispatch.ray.crew import hire
 from hpo.engine.dispatch.ray.private import is_at_fault, reason
 from hpo.engine.store.objects import ObjectStore
+from hpo.engine.store.packing import ObjectStore
 from hpo.engine.training.payload import Task
 from hpo.engine.training.worker import LAST_MESSAGES
 from hpo.engine.trials.trial import Outcome

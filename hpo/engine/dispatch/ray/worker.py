@@ -76,7 +76,7 @@ class RayWorker:
         if found is not None:
             from hpo.engine.dispatch.away.freight import Node
             from hpo.engine.store.disk import DiskStore
-            from hpo.engine.store.objects import ObjectStore
+            from hpo.engine.store.packing import ObjectStore
             from hpo.engine.store.url import UrlStore
 
             artifacts = None if told.artifacts is None else UrlStore(told.artifacts, "study.artifacts")

@@ -9,7 +9,7 @@ import pytest
 from hpo.engine.dispatch.away.freight import Freight, Node
 from hpo.engine.store import packing
 from hpo.engine.store.disk import DiskStore
-from hpo.engine.store.objects import ObjectStore
+from hpo.engine.store.packing import ObjectStore
 from hpo.engine.store.url import UrlStore, refuse_used
 from hpo.engine.trials.trial import Outcome
 from hpo.errors import DispatchError, StudyError
