@@ -37,9 +37,8 @@ def search(
     Args:
         rules: what determines the search.
         record: holds what has happened so far; everything is written to it.
-        dispatcher: runs the tasks.
+        dispatcher, observers: run the tasks, are notified of events.
         num_trials: the budget, of what `Rules.counts` says.
-        observers: are notified of events.
         minutes: no trial is begun after so many, earlier runs included; it cuts the trials, and changes none.
         gives_up: whether it stops where the first trials of this run all fail with the same error, and budget is left.
         given: returns the points, untried and of the space, that a hand has given since the last call.

@@ -52,7 +52,7 @@ class _Running:
 
 
 class Clock:
-    """Says in which order things happen, whatever the order in which they become known.
+    """Says in which order things happen, whatever the order in which they become known; `now` is in units of cost.
 
     A task takes its cost: the number of its units times the cost of one. It reports after one or more units, and ends
     with a report or one or more units later. So a task that has reported u units brings its next event no earlier than
@@ -62,8 +62,6 @@ class Clock:
     Source: conservative parallel discrete-event simulation with lookahead (Bryant 1977, "Simulation of packet
     communication architecture computer systems"; Chandy & Misra 1979, "Distributed simulation: a case study in design
     and verification of distributed programs"), used here to schedule.
-
-    `now` is the time of the latest event, in units of cost; 0 at first.
     """
 
     def __init__(self) -> None:
@@ -80,10 +78,7 @@ class Clock:
         self._running[key] = _Running(key, self.now, unit)
 
     def report(self, key: Key, units: float, goes_on: bool = False) -> None:
-        """Take a report of a running task after so many units; a repeated one changes nothing.
-
-        With `goes_on` the task has said that it does not end with this report.
-        """
+        """Take a report of a running task after so many units; `goes_on`: it does not end with this one."""
         task = self._running.get(key)
         if task is not None and task.total is None and units > task.latest:
             task.reported.append(units)
@@ -116,37 +111,24 @@ class Clock:
         return Event(self.now, task.key, task.reached, is_end)
 
 
-class Arrival:
-    """The free order: has the calls of `Clock`, and passes on at once what it is told; `now` counts the events."""
+class Arrival(Clock):
+    """The free order: passes on at once what it is told, and nothing waits; `now` counts the events."""
 
     def __init__(self) -> None:
-        self.now = 0.0
-        self._running: dict[Key, float] = {}
+        super().__init__()
         self._events: deque[tuple[Key, float, bool]] = deque()
 
-    @property
-    def num_running(self) -> int:
-        """The number of tasks that have begun and not ended."""
-        return len(self._running)
-
-    def begin(self, key: Key, unit: float) -> None:  # noqa: ARG002 -- the same call as the clock's
-        """Begin a task."""
-        self._running[key] = 0.0
-
-    def report(self, key: Key, units: float, goes_on: bool = False) -> None:  # noqa: ARG002 -- as above
+    def report(self, key: Key, units: float, goes_on: bool = False) -> None:  # noqa: ARG002 -- the clock's
         """Take a report of a running task after so many units; a repeated one changes nothing."""
-        if units > self._running.get(key, units):
-            self._running[key] = units
+        task = self._running.get(key)
+        if task is not None and units > task.latest:
+            task.latest = units
             self._events.append((key, units, False))
 
     def end(self, key: Key, units: float) -> None:
         """Take the end of a task after so many units."""
         if key in self._running:
             self._events.append((key, units, True))
-
-    def latest(self, key: Key) -> float:
-        """Return the units that a running task has reported."""
-        return self._running[key]
 
     def advance(self) -> Event | None:
         """Return the next event in the order of arrival, or None."""

@@ -22,16 +22,9 @@ class Course:
 
     A lane that becomes free takes the next task of an open trial, in the order (trial, task); where there is none, the
     strategy is asked, with everything that has happened on the clock so far. What is in the record takes its course
-    again first; so a search that is continued is the same as one that was never interrupted.
-
-    Args:
-        rules, record, num_trials: see `hpo.engine.loop.search`.
-        slots: number of workers, which are all kept busy where nothing waits for the clock.
-        observers: are notified after everything is written to the record.
-
-    Attributes:
-        events, begun: what has happened on the clock, and when each task began there.
-        is_out_of_time: whether no further trial may be opened; set from outside.
+    again first; so a search that is continued is the same as one that was never interrupted. Where nothing waits for
+    the clock, all `slots` are kept busy. Observers are notified after everything is written to the record.
+    `is_out_of_time`, whether no further trial may be opened, is set from outside.
     """
 
     def __init__(
@@ -42,7 +35,7 @@ class Course:
         self._num_recorded = len(record.trials())
         self._observers = observers
         self._lanes = rules.lanes if rules.waits else slots
-        self._clock: Clock | Arrival = Clock() if rules.waits else Arrival()
+        self._clock = Clock() if rules.waits else Arrival()
         self._proposer = Proposer(rules, record, num_trials)
         # By the trial's number.
         self._trials: dict[int, Trial] = {}
@@ -52,6 +45,7 @@ class Course:
         # By the trial's number, then the task's; see `StopRule`.
         self._limits: dict[int, dict[int, Sequence[float | None]]] = {}
         # Under a race each trial is judged once, when its first tasks have ended; its later tasks wait for that.
+        self._num_later = 0 if rules.race is None else record.layout.size - rules.race.tasks
         self._unjudged: dict[int, Losses] = {}
         self._best: dict[int | None, Losses] = {}
         self._medians = None if rules.stop_rule is None else Medians(rules.stop_rule)
@@ -132,13 +126,11 @@ class Course:
         return heapq.heappop(self._queue)
 
     def _open(self, trial: Trial) -> None:
-        number, num_tasks, race = trial.number, self._record.layout.size, self._rules.race
+        number, num_tasks, first = trial.number, self._record.layout.size, self._record.layout.size - self._num_later
         self._trials[number], self._missing[number] = trial, num_tasks
-        first = num_tasks
         if self._rules.judges:
             self._learn(self._proposer.known[self._num_judged_by :])
-        if race is not None:
-            first = race.tasks
+        if self._rules.race is not None:
             self._unjudged[number] = self._best.get(trial.amount, ())
         if self._medians is not None and trial.state == "running":
             self._limits[number] = {index: self._medians.limits(trial, index) for index in range(num_tasks)}
@@ -175,7 +167,7 @@ class Course:
         # In free order, which of them have begun is chance: there they are all trained.
         if self._rules.waits and self._trials[number].outcomes[key.task].stopped:
             self._drop_rest(number)
-        elif race is not None and number in self._unjudged and self._missing[number] == self._missing_when_judged:
+        elif race is not None and number in self._unjudged and self._missing[number] == self._num_later:
             self._judge(race, number)
         if not self._missing[number]:
             if self._trials[number].state == "running":
@@ -190,12 +182,7 @@ class Course:
         self._queue = kept
         heapq.heapify(self._queue)
         if self._unjudged.pop(number, None) is not None:
-            self._missing[number] -= self._missing_when_judged
-
-    @property
-    def _missing_when_judged(self) -> int:
-        assert self._rules.race is not None
-        return self._record.layout.size - self._rules.race.tasks
+            self._missing[number] -= self._num_later
 
     def _judge(self, race: Race, number: int) -> None:
         """Give a trial its other tasks, or stop it; what the record says of it stands."""

@@ -1,14 +1,10 @@
-"""Asks the strategy, with what is known, and opens its points as trials; those in the record are taken again first.
-
-What a hand gives comes before the strategy's next new point. It is in the record, with its place, before it has an
-effect.
-"""
+"""Asks the strategy, with what is known, and opens its points as trials; those in the record are taken again first."""
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
-from hpo.engine.course.rules import Rules
+from hpo.engine.course.rules import Rules, is_counted
 from hpo.engine.record.record import Given, Record
 from hpo.engine.space.space import Point, point_key
 from hpo.engine.strategies.strategy import Strategy
@@ -18,16 +14,12 @@ from hpo.errors import StudyError
 
 
 class Proposer:
-    """Opens trials one by one; the strategy is asked when all that it proposed are open.
+    """Opens trials one by one; the strategy is asked, with what is `known`, when all that it proposed are open.
 
     Each trial's record says what was learned before it was proposed. So a search that is continued first opens the
     recorded trials again, each when the same is known, and asks the strategy only after the last: for the rest of that
-    one's proposal, which must hold the recorded points.
-
-    Attributes:
-        known: what the next proposal is made from.
-        is_spent: whether the next trial would need more than the budget.
-        has_gained: whether the search goes on by `Rules.stop_without_gain`.
+    one's proposal, which must hold the recorded points. It `is_spent` when the next trial would need more than the
+    budget, and `has_gained` while it goes on by `Rules.stop_without_gain`.
     """
 
     def __init__(self, rules: Rules, record: Record, budget: int) -> None:
@@ -72,9 +64,8 @@ class Proposer:
         """Open the next trial; None while the strategy waits for more, and after its end."""
         number = self.num_opened
         if number < len(self._recorded):
-            if not self._can_learn(number):
+            if not self._learn(number):
                 return None
-            self._learn(number)
             trial = self._recorded[number]
             if trial.round != self._round:
                 self._asked, self._round = (self.known, self._open_trials, number), trial.round
@@ -84,11 +75,11 @@ class Proposer:
                 self._asked = None
             if self._proposals and (self._rules.judges or self._rules.stop_without_gain is not None):
                 # Of several points proposed together, a later one is judged by what is known when it is opened.
-                if not self._can_learn(number) or not self._learn(number):
+                if not self._learn(number):
                     return None
             elif not self._proposals and not self._ask(number):
                 return None
-            if self._left <= 0 and self._rules.uses_budget(self._proposals[0]):
+            if self._left <= 0 and is_counted(self._proposals[0], self._rules.counts):
                 self.is_spent = True
                 return None
             is_kept = self._rules.is_ordered or self._strategy.learns == "by_round"
@@ -97,7 +88,7 @@ class Proposer:
         self._learned = []
         self._pending[number] = trial.as_opened
         self.num_opened += 1
-        self._left -= self._rules.uses_budget(trial)
+        self._left -= is_counted(trial, self._rules.counts)
         # Where it counts all of them, nothing is asked to find that out.
         self.is_spent = self._left <= 0 and self._rules.counts == "trials"
         return trial
@@ -105,8 +96,6 @@ class Proposer:
     def _ask(self, number: int) -> bool:
         """Ask for further points; return whether there are any."""
         if self._strategy.learns == "by_round" and len(self._ended) < len(self._pending):
-            return False
-        if not self._can_learn(number):
             return False
         if not self._learn(number) or len(self.known) == self._waits_with:
             return False
@@ -132,13 +121,11 @@ class Proposer:
     def _open_trials(self) -> tuple[Trial, ...]:
         return tuple(self._pending.values())
 
-    def _can_learn(self, number: int) -> bool:
-        """Return whether everything that this trial knew has ended."""
-        return number >= len(self._script) or all(learned in self._ended for learned in self._script[number])
-
     def _learn(self, number: int) -> bool:
-        """Add to what is known: what this trial learned, or everything that has ended; return `has_gained`."""
+        """Add to what is known: what this trial learned, or all that has ended; False if it waits, or without gain."""
         numbers = list(self._ended if number >= len(self._script) else self._script[number])
+        if any(learned not in self._ended for learned in numbers):
+            return False
         if self._strategy.learns != "by_trial":
             # As in a search where nothing waits.
             numbers.sort()
@@ -154,11 +141,7 @@ class Proposer:
         return self.has_gained
 
     def _rest_of_last(self, known: History, pending: Sequence[Trial], first: int) -> Sequence[Proposal]:
-        """Return what the last proposal in the record holds besides its recorded trials.
-
-        Raises:
-            StudyError: the strategy no longer proposes these.
-        """
+        """Return what the last recorded proposal holds besides its trials; StudyError where it now lacks those."""
         begun, proposals = self._recorded[first:], self._proposed(known, pending, first)
         for trial, proposal in zip(begun, proposals, strict=False):
             if trial.key != point_key(proposal.point) or trial.amount != proposal.amount:
@@ -176,11 +159,7 @@ class Proposer:
 
 
 def propose(strategy: Strategy, known: History, pending: Sequence[Trial] = ()) -> list[Proposal]:
-    """Return what the strategy proposes; a bare point is a proposal to train it to its end.
-
-    Raises:
-        StudyError: it proposes no sequence of points.
-    """
+    """Return what the strategy proposes, bare points to be trained to their end; StudyError where it is no sequence."""
     proposals = strategy.propose(known, pending)
     if not isinstance(proposals, Sequence) or not all(isinstance(p, Proposal | Mapping) for p in proposals):
         raise StudyError(f"strategy: propose must return a list of points, each a dict, given {proposals!r}")

@@ -59,10 +59,6 @@ class Rules:
         """Whether trials are stopped early, by what was known when they were proposed."""
         return self.race is not None or self.stop_rule is not None
 
-    def uses_budget(self, proposed: Proposal | Trial) -> bool:
-        """Return whether the budget of trials counts this one."""
-        return is_counted(proposed, self.counts)
-
     @property
     def waits(self) -> bool:
         """Whether things wait for the clock: not in free order, nor where the order of ends has no influence."""

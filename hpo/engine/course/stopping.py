@@ -99,10 +99,7 @@ class Medians:
                 self._add(self._losses.setdefault((trial.amount, trial.trained, index), []), self._best(outcome.curve))
 
     def limits(self, trial: Trial, index: int) -> Sequence[float | None]:
-        """Return the score that the trial's training must have reached, by place on its curve; None = any.
-
-        After the last one, that holds.
-        """
+        """Return the score that a training must have reached, by place on its curve, the last on; None = any."""
         losses = self._losses.get((trial.amount, trial.trained, index), [])
         if not losses or len(losses[0]) < _LEAST:
             return ()
