@@ -17,9 +17,9 @@ _PLAIN = (str, int, float, bool, type(None))
 
 
 def is_leaf(branch: Mapping[str, Any]) -> bool:
-    """Return whether a branch of a space is a dimension and its names are fields, which may be names of a user's, too.
+    """Return whether a branch of a space is a dimension, and its names are fields.
 
-    They are names where one beside them is no field, holds a dimension, and is no mistyped field.
+    They are names of a user's where one beside them is no field, holds a dimension, and is no mistyped field.
     """
     # What has `to_dict` is a dimension in a short form of Python's: `hpo.log(...)`.
     is_field = any(

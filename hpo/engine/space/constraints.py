@@ -9,6 +9,7 @@ import ast
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from hpo.engine.space.dimensions import Point
@@ -42,11 +43,7 @@ Rule = Callable[[Point], Any]
 
 @dataclass(frozen=True)
 class Constraint:
-    """A rule that every point of a space must fulfil.
-
-    `keys` are the searched dimensions that it names, `fixed` the configuration's values of the other keys that it
-    names.
-    """
+    """A rule that every point must fulfil: over the searched `keys`, and others whose values are `fixed`."""
 
     text: str
     keys: tuple[str, ...]
@@ -54,10 +51,7 @@ class Constraint:
     fixed: Point
 
     def holds(self, point: Point) -> bool:
-        """Return whether the point fulfils the rule; also true where a named dimension is not active (`when`).
-
-        SpaceError where it cannot be computed for this point, such as a division by zero.
-        """
+        """Return whether a point fulfils it, or lacks a key of it; SpaceError where it cannot be computed."""
         if any(key not in point for key in self.keys):
             return True
         try:
@@ -68,10 +62,7 @@ class Constraint:
 
 
 def read_constraint(text: Any, searched: Sequence[str], fixed: Point) -> Constraint:
-    """Return the rule of an expression over the searched keys and the `fixed` ones, with their values.
-
-    SpaceError where it is not in the language, names an unknown key, or does not name a searched one.
-    """
+    """Return the rule that a text says, over searched and `fixed` keys; SpaceError where it says none."""
     if not isinstance(text, str) or not text.strip() or len(text) > _MAX_LENGTH:
         raise SpaceError(f"space.require: must be an expression of at most {_MAX_LENGTH} characters, given {text!r}")
     try:
@@ -126,16 +117,14 @@ def _rule(node: ast.AST) -> Rule:
         case ast.Compare(left=left, ops=ops, comparators=others) if all(type(op) in _COMPARISONS for op in ops):
             sides = [_rule(side) for side in (left, *others)]
             compare = [_COMPARISONS[type(op)] for op in ops]
-            return lambda values: _chain(compare, [side(values) for side in sides])
+            return lambda values: all(
+                holds(*pair) for holds, pair in zip(compare, pairwise([side(values) for side in sides]), strict=True)
+            )
     raise ValueError(f"'{ast.unparse(node)}' is not in the language")
 
 
 def _is_dotted(node: ast.AST) -> bool:
     return isinstance(node, ast.Name) or (isinstance(node, ast.Attribute) and _is_dotted(node.value))
-
-
-def _chain(compare: Sequence[Callable[[Any, Any], bool]], sides: Sequence[Any]) -> bool:
-    return all(holds(left, right) for holds, left, right in zip(compare, sides, sides[1:], strict=False))
 
 
 def _number(value: Any) -> Any:

@@ -8,12 +8,9 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    pass
 
 # Created once: `json.dumps` would create an encoder for every point.
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
@@ -162,10 +159,7 @@ def to_stored(value: Value) -> int | float | str | bool | None:
 
 
 def from_stored(dimension: Dimension, value: Any) -> Any:
-    """Return the dimension's list or mapping of which `to_stored` made this text; all else as it is.
-
-    No choice that is a text looks like another of the same dimension: the reader refuses it.
-    """
+    """Return the list or mapping of which `to_stored` made a text, which no other choice is; all else as it is."""
     if isinstance(dimension, Range) or not isinstance(value, str):
         return as_value(value)
     return next((v for v in dimension.values if isinstance(v, ListValue | DictValue) and str(v) == value), value)

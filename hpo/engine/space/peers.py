@@ -14,10 +14,7 @@ _PLAIN = (str, Number, list, tuple, range, Mapping, type(None))
 
 
 def of_peer(value: Any, where: str) -> dict[str, Any] | None:
-    """Return the dimension of another tool as conf/space has it; None for what is none; SpaceError if none says it.
-
-    No tool is imported: an object is known by the module and name of its class.
-    """
+    """Return another tool's dimension, known by its class, as conf/space has it; None for all else, or SpaceError."""
     if isinstance(value, Mapping):
         return _of_mapping(value, where)
     kind = type(value)

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -43,7 +43,7 @@ def space_from_dict(
     """
     fixed = fixed or {}
     branches, rules = parted(tree)
-    dimensions = tuple(_dimension(*branch) for branch in _written(branches))
+    dimensions = tuple(_dimension(".".join(path), branch) for path, branch in leaves(branches))
     if not dimensions:
         raise SpaceError("space: it has no dimension; name at least one, such as space.training.lr.values=[0.001,0.01]")
     keys = [d.key for d in dimensions]
@@ -89,22 +89,14 @@ def overridden(described: Mapping[str, Any], given: Mapping[str, Any]) -> dict[s
     return merged
 
 
-def _written(branches: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Return the key and the fields of each dimension."""
-    for path, branch in leaves(branches):
-        key = ".".join(path)
-        if isinstance(branch, Sequence) and not isinstance(branch, str):
-            yield key, {"values": branch}
-        elif not isinstance(branch, Mapping):
-            raise SpaceError(f"space.{key}: must be a list or one of values / choices / low and high, given {branch!r}")
-        elif not branch:
-            raise SpaceError(f"space.{key}: is empty; give values, choices, or low and high")
-        else:
-            yield key, branch
-
-
-def _dimension(key: str, fields: Mapping[str, Any]) -> Dimension:
+def _dimension(key: str, written: Any) -> Dimension:
     where = f"space.{key}"
+    is_list = isinstance(written, Sequence) and not isinstance(written, str)
+    fields: Any = {"values": written} if is_list else written
+    if not isinstance(fields, Mapping):
+        raise SpaceError(f"{where}: must be a list or one of values / choices / low and high, given {written!r}")
+    if not fields:
+        raise SpaceError(f"{where}: is empty; give values, choices, or low and high")
     for name in fields:
         if name not in FIELDS:
             raise SpaceError(f"{where}: unknown field '{name}'; allowed: {', '.join(FIELDS)}{nearest(name, FIELDS)}")
@@ -200,7 +192,13 @@ def _range(key: str, fields: Mapping[str, Any], when: Condition) -> Dimension:
     assert isinstance(high, int | float)
     if low >= high:
         raise SpaceError(f"{where}: low must be below high, given low {low!r} and high {high!r}")
-    _refuse_vast(where, low, high, bool(integer))
+    # The arithmetic of draws holds 64 bits of whole numbers, or a float.
+    if integer and not (low >= -_LARGEST_WHOLE and high <= _LARGEST_WHOLE and high - low < _LARGEST_WHOLE):
+        raise SpaceError(
+            f"{where}: must span less than 2^63 whole numbers of 64 bits, given low {low!r}, high {high!r}"
+        )
+    if not math.isfinite(float(high) - float(low)):
+        raise SpaceError(f"{where}: high minus low must be below 1.8e308, given low {low!r} and high {high!r}")
     if log and low <= 0:
         raise SpaceError(f"{where}: low must be above 0 with log: true, given {low!r}")
     points = fields.get("points")
@@ -212,16 +210,6 @@ def _range(key: str, fields: Mapping[str, Any], when: Condition) -> Dimension:
     if points is None:
         return Range(key, low, high, bool(log), bool(integer), when)
     return Values(key, _spaced(where, low, high, bool(log), bool(integer), points), when)
-
-
-def _refuse_vast(where: str, low: float, high: float, integer: bool) -> None:
-    """Refuse spans that the arithmetic of draws cannot hold: 64 bits of whole numbers, or a float."""
-    if integer and not (low >= -_LARGEST_WHOLE and high <= _LARGEST_WHOLE and high - low < _LARGEST_WHOLE):
-        raise SpaceError(
-            f"{where}: must span less than 2^63 whole numbers of 64 bits, given low {low!r}, high {high!r}"
-        )
-    if not math.isfinite(float(high) - float(low)):
-        raise SpaceError(f"{where}: high minus low must be below 1.8e308, given low {low!r} and high {high!r}")
 
 
 def _spaced(where: str, low: float, high: float, log: bool, integer: bool, points: Any) -> tuple[Value, ...]:
@@ -268,7 +256,7 @@ def _condition(where: str, given: Any) -> Condition:
 
 
 def _check_conditions(dimensions: Sequence[Dimension]) -> None:
-    """Refuse a condition on what is not searched, on what that never is, in a cycle, and on what comes after it."""
+    """Refuse a condition on what is not searched, on what that never is, and on what comes after it."""
     by_key = {d.key: d for d in dimensions}
     keys = list(by_key)
     for place, dimension in enumerate(dimensions):
@@ -280,20 +268,9 @@ def _check_conditions(dimensions: Sequence[Dimension]) -> None:
             impossible = [value for value in allowed if not allows(by_key[parent], value)]
             if impossible or not allowed:
                 raise SpaceError(f"{where}: '{parent}' never takes {impossible or 'no value'}; use values of its range")
-        _refuse_cycle(dimension, by_key)
         # A point is built in the order of the dimensions.
-        if later := [parent for parent in dimension.when if keys.index(parent) > place]:
+        if later := [parent for parent in dimension.when if keys.index(parent) >= place]:
             raise SpaceError(
                 f"{where}: '{later[0]}' comes after it; write the parent first (in a space file of your own, which "
                 f"sets the order of groups)"
             )
-
-
-def _refuse_cycle(dimension: Dimension, by_key: Mapping[str, Dimension], seen: tuple[str, ...] = ()) -> None:
-    if dimension.key in seen:
-        raise SpaceError(
-            f"space.{dimension.key}.when: the conditions form a cycle: {' -> '.join((*seen, dimension.key))}"
-        )
-    for key in dimension.when:
-        if key in by_key:
-            _refuse_cycle(by_key[key], by_key, (*seen, dimension.key))

@@ -20,10 +20,7 @@ def point_key(point: Point) -> str:
 
 
 def short_text(point: Point, widths: Mapping[str, int] | None = None) -> str:
-    """Return a short text of a point: `lr=3e-4 num_layers=2`, with whole keys where their last parts are the same.
-
-    `widths` has the least numbers of characters of the values, by key.
-    """
+    """Return a short text of a point, `lr=3e-4 num_layers=2`, with whole keys where needed; `widths` are by key."""
     lasts = [key.rpartition(".")[2] for key in point]
     names = lasts if len(set(lasts)) == len(lasts) else list(point)
     least = widths or {}
@@ -97,10 +94,7 @@ class Space:
         )
 
     def draw(self, rng: np.random.Generator) -> Point:
-        """Return a random point: each active dimension is drawn independently, parents before children.
-
-        Rules do not change the relative probabilities of the points that fulfil them.
-        """
+        """Return a random point: each active dimension is drawn independently, and again where that breaks a rule."""
         return self.complete({}, rng)
 
     def complete(self, values: Point, rng: np.random.Generator) -> Point:

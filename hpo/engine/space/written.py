@@ -1,7 +1,4 @@
-"""A space as people write it, also in Python, turned into the form that is read and frozen: all is explicit in it.
-
-Only what somebody has just written comes here: a frozen space keeps the meaning that it had.
-"""
+"""A space as somebody has just written it, also in Python, turned into the explicit form that is read and frozen."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -64,10 +61,9 @@ def choices(*values: Any, **named: Any) -> NamedChoices:
 
 
 def write_out(branch: Any, where: str = "space") -> Any:
-    """Return a dimension, or a tree of them, in the form of conf/space.
+    """Return a dimension, or a tree of them, in the form of conf/space; those of other tools, too.
 
     A tuple is a range, of whole numbers if both ends are; a list of numbers has an order, any other has none.
-    What other tools write is read, too: see `of_peer`.
     """
     branch = _of_python(branch)
     if (read := of_peer(branch, where)) is not None:
@@ -104,10 +100,9 @@ def as_meant(space: Mapping[str, Any]) -> dict[str, Any]:
 
     A range whose ends are both written as whole numbers (1, not 1.0) is one of whole numbers, with `log` or without;
     `integer: false` makes it one of fractions. With `points` the values are fractions, with `step` see the reader. A
-    text such as 1e-5, which YAML reads as one, is a number at the ends of a range, and in a list beside a number. A
-    bare list of lists or mappings has no order. A value that is listed twice is kept once, with a warning. What W&B and
-    NNI write is read, too. SpaceError where a list has only texts that look like numbers, or a key has blanks around
-    it.
+    text such as 1e-5, which YAML reads as one, is a number at the ends of a range, and in a list beside a number; a
+    list of such texts alone is refused. A bare list of lists or mappings has no order. A value that is listed twice is
+    kept once, with a warning. What W&B and NNI write is read, too.
     """
     branches, rules = parted(space)
     plain = {str(name): _meant(branches[name], (str(name),)) if name in branches else rules[name] for name in space}
@@ -125,10 +120,9 @@ def _meant(branch: Any, path: tuple[str, ...]) -> Any:
         raise SpaceError(f"space: the key {path[-1]!r} has blanks around it; write {path[-1].strip()!r}")
     where = f"space.{'.'.join(path)}"
     if isinstance(branch, Mapping):
-        if (read := of_peer(branch, where)) is not None:
-            return _leaf(read, where)
-        if is_leaf(branch):
-            return _leaf(branch, where)
+        read = of_peer(branch, where)
+        if read is not None or is_leaf(branch):
+            return _leaf(branch if read is None else read, where)
         return {str(name): _meant(inner, (*path, str(name))) for name, inner in branch.items()}
     if _is_list(branch):
         values = _listed(branch, where)
@@ -142,19 +136,16 @@ def _leaf(given: Mapping[str, Any], where: str) -> dict[str, Any]:
         if _is_list(fields.get(kind)):
             fields[kind] = _listed(fields[kind], f"{where}.{kind}")
     listed = fields.get("values") or fields.get("choices") or ()
+    is_of_texts = _is_list(listed) and listed and not any(map(is_number, listed))
     for name in ("low", "high", "step", "default"):
-        is_text = (
-            name == "default" and _is_list(listed) and (fields.get(name) in listed or not any(map(is_number, listed)))
-        )
-        if name in fields and not (is_text and listed):
+        is_text = name == "default" and _is_list(listed) and (is_of_texts or fields.get(name) in listed)
+        if name in fields and not is_text:
             fields[name] = as_number(fields[name])
     ends = (fields.get("low"), fields.get("high"))
     unsaid = all(fields.get(name) is None for name in ("integer", "points", "step"))
-    return (
-        {**fields, "integer": True}
-        if unsaid and all(is_number(end) and isinstance(end, int) for end in ends)
-        else fields
-    )
+    if unsaid and all(is_number(end) and isinstance(end, int) for end in ends):
+        fields["integer"] = True
+    return fields
 
 
 def _listed(given: Sequence[Any], where: str) -> list[Any]:
