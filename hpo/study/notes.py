@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hpo.config.study_config import StudyConfig
-from hpo.engine.record.record import FIRST, LAST, Note, Noted
+from hpo.engine.record.record import FIRST, LAST, Note, Record, Rows
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.trial import Outcome, Trial
 from hpo.study.basis.changes import AllowedChange, Basis
@@ -65,7 +65,7 @@ class Notes:
     )
     _full = Note[list[dict[str, Any]]]("full", lambda noted: noted or [])
 
-    def __init__(self, record: Noted) -> None:
+    def __init__(self, record: Record | Rows) -> None:
         self._record = record
 
     def noted(self, key: str) -> Any:

@@ -57,11 +57,7 @@ def refuse_unusable(url: str, values: Mapping[str, str] = {}) -> None:
 
 
 def open_storage(url: str, where: str, hint: str = "") -> RDBStorage:
-    """Open an Optuna storage; a file of SQLite that does not exist is created.
-
-    The line of the StudyError, where it cannot be opened, begins with `where`, the source of the address, such as
-    `--optuna`, and ends with `hint`.
-    """
+    """Open an Optuna storage, also a new file of SQLite; a StudyError begins with `where` and ends with `hint`."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     path = sqlite_path(url)
     # Optuna takes braces for placeholders, also in a folder's name.
@@ -78,10 +74,7 @@ def open_storage(url: str, where: str, hint: str = "") -> RDBStorage:
 
 
 def _is_of_this_optuna(path: Path) -> bool:
-    """Return whether this version of Optuna made a file of SQLite, or upgraded it: then its tables are the right ones.
-
-    To find that out otherwise, Optuna reads its thirty migrations: a tenth of a second each time.
-    """
+    """Return whether this Optuna made a file of SQLite: to find that out itself, it takes a tenth of a second."""
     if not path.is_file():
         return False
     with suppress(sqlite3.Error), closing(connect(path, timeout_seconds=5.0)) as connection:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Literal, Protocol, TypeVar, overload
+from typing import Any, Generic, Literal, TypeVar
 
 from hpo.engine.space.dimensions import as_values
 from hpo.engine.space.space import Point
@@ -25,18 +25,8 @@ FIRST, LAST = "imports", "id"
 T = TypeVar("T")
 
 
-class Noted(Protocol):
-    """What holds notes: a record, its rows, or a view of them."""
-
-    def noted(self, key: str) -> Any:
-        """Return a JSON-able value of the study; None where it is not there."""
-
-    def note(self, key: str, value: Any) -> None:
-        """Write one."""
-
-
 class Note(Generic[T]):
-    """A note as an attribute of what holds it: to read the attribute reads the note, to set it writes the note.
+    """A note as an attribute of a record, its rows, or a view of them: to read it reads the note, to set it writes it.
 
     Its key in the record never changes: studies of earlier versions have it. `read` returns the value of what was
     written, of None where nothing was; `write` what is written, JSON-able.
@@ -49,23 +39,16 @@ class Note(Generic[T]):
         self._read = read
         self._write = write
 
-    @overload
-    def __get__(self, holder: None, owner: Any) -> "Note[T]": ...
-    @overload
-    def __get__(self, holder: Noted, owner: Any) -> T: ...
-    def __get__(self, holder: Noted | None, owner: Any) -> "T | Note[T]":
-        return self if holder is None else self._read(holder.noted(self.key))
+    def __get__(self, holder: Any, owner: Any) -> T:
+        return self._read(holder.noted(self.key))
 
-    def __set__(self, holder: Noted, value: T) -> None:
+    def __set__(self, holder: Any, value: T) -> None:
         holder.note(self.key, self._write(value))
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """A time in which the search ran without an interruption, from the submission of its first task.
-
-    `start` is in seconds since the epoch; `workers` is how many there were then.
-    """
+    """A time in which the search ran without interruption; `start`, of its first task, in seconds since the epoch."""
 
     start: float
     workers: int
@@ -73,10 +56,7 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Given:
-    """A point that a hand gave to a search, and when: an event like any other, so that it repeats.
-
-    It comes before the next new point of the strategy; `after` is the number of trials opened before it came.
-    """
+    """A point that a hand gave `after` so many trials were opened; it comes before the strategy's next new point."""
 
     point: Point
     after: int
@@ -84,10 +64,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Ended:
-    """How far a search has come: the budget that ended `by` (None while it runs), its seconds without interruptions.
-
-    `limit` is `stop_without_gain` of then.
-    """
+    """The budget that ended a search, None while it runs; its seconds without pauses; `stop_without_gain` of then."""
 
     by: EndedBy | None
     seconds: float
@@ -153,7 +130,7 @@ class Record:
         self._rows = rows
         self._metric = metric
         self._direction: Direction = direction
-        self._layout = layout
+        self.layout = layout
         self._has_begun = False
         self._trials = {trial[0]: self._trial(*trial) for trial in rows.read()}
 
@@ -174,8 +151,8 @@ class Record:
     ) -> Trial:
         """Write that this point is being evaluated, and return its trial with the next number.
 
-        `learned` are the numbers of the trials that became known since the last proposal; `cost_of` returns the cost
-        of one unit of the trial's training, which without it is not noted.
+        `learned` has the numbers of the trials that became known since the last proposal; `cost_of` returns the cost of
+        one unit of the trial's training.
         """
         number = len(self._trials)
         amounts = {name: getattr(proposal, name) for name in _AMOUNTS if proposal.amount is not None}
@@ -196,8 +173,8 @@ class Record:
         if index in trial.outcomes or trial.state != "running":
             return trial
         outcomes = {**trial.outcomes, index: outcome}
-        written = {self._layout.name(index): outcome.to_dict()}
-        if len(outcomes) == self._layout.size:
+        written = {self.layout.name(index): outcome.to_dict()}
+        if len(outcomes) == self.layout.size:
             trial = finished(trial, outcomes, self._metric, self._direction)
             self._rows.close(number, trial.state, trial.score, written)
         else:
@@ -238,21 +215,16 @@ class Record:
 
     def copy(self) -> "Record":
         """Return a copy in the memory of this process alone: for a look ahead."""
-        copied = memory_record(self._metric, self._direction, self._layout, self.trials())
+        copied = memory_record(self._metric, self._direction, self.layout, self.trials())
         copied.given = self.given
         return copied
-
-    @property
-    def layout(self) -> TaskLayout:
-        """The tasks of a trial."""
-        return self._layout
 
     def close(self) -> None:
         """Close the connection."""
         self._rows.dispose()
 
     def _trial(self, number: int, point: Point, state: State, attributes: Mapping[str, Any]) -> Trial:
-        names = {self._layout.name(index): index for index in range(self._layout.size)}
+        names = {self.layout.name(index): index for index in range(self.layout.size)}
         outcomes = {names[name]: Outcome.from_dict(cleaned(attributes[name])) for name in names if name in attributes}
         amounts = {name: attributes[name] for name in _AMOUNTS if name in attributes}
         learned = tuple(attributes.get(_LEARNED, ()))
@@ -261,7 +233,7 @@ class Record:
         )
         has_failed = any(outcome.error for outcome in outcomes.values())
         is_cut = (state == "failed" and has_failed) or (state == "stopped" and outcomes)
-        if len(outcomes) < self._layout.size and not is_cut:
+        if len(outcomes) < self.layout.size and not is_cut:
             # Whatever the state: another program may have told a result of it.
             return trial
         return finished(trial, outcomes, self._metric, self._direction, is_stopped=state == "stopped")

@@ -1,8 +1,7 @@
 """Keeps a record in an Optuna storage, which `optuna.load_study` and optuna-dashboard can read.
 
 Other programs may write trials into it too: those are left alone, and what they queue there (`enqueue_trial`) is read.
-So a trial has a number of its own, beside the one in Optuna. This file uses Optuna's public interface only;
-`hpo.engine.record.optuna_tables` writes trials faster, where Optuna's tables have the form that it knows.
+So a trial has a number of its own, beside the one in Optuna.
 """
 
 import logging
@@ -183,10 +182,7 @@ class OptunaRows(Rows):
 
 
 def distribution(dimension: Dimension) -> BaseDistribution:
-    """Return Optuna's distribution of a dimension: categorical for finite ones, so that it stores the values.
-
-    Of lists and mappings it has the texts: see `to_stored`.
-    """
+    """Return Optuna's distribution of a dimension, categorical for finite ones, of the values of `to_stored`."""
     if not isinstance(dimension, Range):
         return CategoricalDistribution(list(map(to_stored, dimension.values)))
     if dimension.integer:
@@ -205,10 +201,7 @@ def direction_of(study: Study) -> Direction:
 
 
 def trials_of_ours(trials: Iterable[FrozenTrial]) -> dict[int, FrozenTrial]:
-    """Return the trials that a record wrote by their own numbers; others may be between them.
-
-    A copy that somebody made of one has its number too: the first is ours.
-    """
+    """Return the trials that a record wrote by their own numbers: the first of each, since others may copy one."""
     own: dict[int, FrozenTrial] = {}
     for trial in trials:
         if ROUND in trial.user_attrs and trial.state in STATE_NAMES:
@@ -217,11 +210,10 @@ def trials_of_ours(trials: Iterable[FrozenTrial]) -> dict[int, FrozenTrial]:
 
 
 class _PublicCalls:
-    """Writes trials by Optuna's public calls.
+    """Writes trials by Optuna's public calls, where its tables have not the form that `Tables` knows.
 
-    Each call is its own transaction: after a driver died between the last outcome and the state, Optuna calls the
-    trial running; read here, it has all of its outcomes and is finished. Where choices hold both 1 and true, or
-    0 and false, Optuna stores the first of them.
+    Each call is its own transaction: after a driver died between the last outcome and the state, Optuna calls a trial
+    running that is read here as finished. Of choices 1 and true, or 0 and false, Optuna stores the first.
     """
 
     def __init__(self, storage: RDBStorage, study_id: int, distributions: Mapping[str, BaseDistribution]) -> None:

@@ -42,8 +42,7 @@ _log = logging.getLogger(__name__)
 class Stored:
     """Where the record of a study is, and what must be known to read it.
 
-    A storage that `is_own` holds this study only: such a file is marked and backed up. A shared one is not, since a
-    mark or a backup for one study would be wrong for the others.
+    Only a storage that `is_own`, of this study alone, is marked and backed up: for others in it that would be wrong.
     """
 
     url: str
@@ -82,11 +81,7 @@ def create_record(study: Stored) -> Record:
 
 
 def read_record(study: Stored) -> Record:
-    """Open the record of an existing study for reading; a search may be writing it.
-
-    Raises:
-        StudyError: there is no such study in the storage, or its record is not whole.
-    """
+    """Open the record of an existing study for reading; StudyError where it is not there, or not whole."""
     # Before the rows, since a search may write more of them: a record is never behind its mark.
     mark = read_mark(study.own_file) if study.own_file else None
     rows, record = _open(study)
@@ -99,10 +94,7 @@ def continue_record(study: Stored) -> Record:
     """Open the record of an existing study to continue it; the caller holds the study's lock.
 
     One that is damaged, missing or an older copy is replaced by its backup, which only a study's own file has. What
-    that lacks is trained again, to the same results.
-
-    Raises:
-        StudyError: there is no such study in the storage, or it is damaged and there is no sound backup.
+    that lacks is trained again, to the same results. StudyError where there is no such study, or no sound backup.
     """
     path = study.own_file
     if path is None:
@@ -254,10 +246,7 @@ def _open_with_write_ahead(url: str) -> RDBStorage:
 
 
 def _write_ahead(connection: Any, _record: Any) -> None:
-    """Log writes ahead: half the time per trial, and safe when the process dies.
-
-    Only a crash of the whole machine can lose the last commits, and a lost trial is trained again to the same result.
-    """
+    """Log writes ahead: half the time per trial; only a crash of the machine can lose some, which are trained again."""
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=NORMAL")
     # Another program may hold the file for a while, such as one that copies it.
