@@ -14,20 +14,10 @@ from optuna.study import StudyDirection
 from sqlalchemy import event
 
 from hpo.config.sealing import hide_secrets
+from hpo.engine.record import own_file
 from hpo.engine.record.address import open_storage, refuse_unusable, sqlite_path, sqlite_url
 from hpo.engine.record.optuna_tables import rename_study
-from hpo.engine.record.own_file import (
-    DamagedRecordError,
-    Guard,
-    Mark,
-    backup_path,
-    copy_of_backup,
-    mark_path,
-    may_be_written,
-    read_mark,
-    refuse_damaged_file,
-    replace_database,
-)
+from hpo.engine.record.own_file import DamagedRecordError, Mark, backup_path
 from hpo.engine.record.record import FIRST, LAST, Record
 from hpo.engine.record.rows import OptunaRows
 from hpo.engine.space.space import Space
@@ -74,7 +64,7 @@ def create_record(study: Stored) -> Record:
         raise StudyError(f"study.storage: holds a study '{name}' already; choose another study.name") from error
     rows = OptunaRows(storage, study_id, study.space)
     if (path := study.own_file) is not None:
-        for left_over in (mark_path(path), backup_path(path)):
+        for left_over in (own_file.mark_path(path), backup_path(path)):
             left_over.unlink(missing_ok=True)
         _guard(rows, study, path, Mark("", 0))
     return Record(rows, study.metric, study.direction, study.layout)
@@ -83,7 +73,7 @@ def create_record(study: Stored) -> Record:
 def read_record(study: Stored) -> Record:
     """Open the record of an existing study for reading; StudyError where it is not there, or not whole."""
     # Before the rows, since a search may write more of them: a record is never behind its mark.
-    mark = read_mark(study.own_file) if study.own_file else None
+    mark = own_file.read_mark(study.own_file) if study.own_file else None
     rows, record = _open(study)
     _refuse_behind(rows, mark)
     rows.tell_others()
@@ -99,7 +89,7 @@ def continue_record(study: Stored) -> Record:
     path = study.own_file
     if path is None:
         return read_record(study)
-    mark, opened = read_mark(path), None
+    mark, opened = own_file.read_mark(path), None
     try:
         opened = _open(study)
         _refuse_behind(opened[0], mark)
@@ -113,7 +103,7 @@ def continue_record(study: Stored) -> Record:
 
 def _recover(study: Stored, path: Path, mark: Mark | None, opened: _Opened | None, reason: str) -> _Opened:
     """Return the record with more rows of the backup and the opened one; raise where there is neither."""
-    backup, why, copy = None, "", copy_of_backup(path)
+    backup, why, copy = None, "", own_file.copy_of_backup(path)
     if copy is not None:
         try:
             backup = _open(replace(study, url=sqlite_url(copy)))
@@ -131,7 +121,7 @@ def _recover(study: Stored, path: Path, mark: Mark | None, opened: _Opened | Non
     for each in filter(None, (backup, opened)):
         each[1].close()
     assert copy is not None
-    aside = replace_database(path, copy)
+    aside = own_file.replace_database(path, copy)
     kept = f", which is kept as {aside.name}" if aside.exists() else ""
     _log.warning("record: %s%s; its backup has replaced it, and what that lacks is trained again", reason, kept)
     return _open(study)
@@ -161,7 +151,7 @@ def _guard(rows: OptunaRows, study: Stored, path: Path, mark: Mark) -> None:
         _read(rows, study)
         _refuse_behind(rows, mark)
 
-    rows.guard = Guard(path, mark, refuse_damaged)
+    rows.guard = own_file.Guard(path, mark, refuse_damaged)
 
 
 def _refuse_another(rows: OptunaRows, mark: Mark | None) -> None:
@@ -218,7 +208,7 @@ def _find(url: str, name: str) -> tuple[RDBStorage, int]:
     path = sqlite_path(url)
     if path is not None:
         with machine_faults("record: cannot be read", path):
-            refuse_damaged_file(path)
+            own_file.refuse_damaged_file(path)
     storage = _open_with_write_ahead(url)
     try:
         return storage, storage.get_study_id_from_name(name)
@@ -239,7 +229,7 @@ def _open_with_write_ahead(url: str) -> RDBStorage:
     storage = open_storage(
         url, "record", "; study.storage must be null, or an Optuna storage such as sqlite:///file.db"
     )
-    if path is not None and may_be_written(path):
+    if path is not None and own_file.may_be_written(path):
         event.listen(storage.engine, "connect", _write_ahead)
         storage.engine.dispose()
     return storage
