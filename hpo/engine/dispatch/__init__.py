@@ -18,13 +18,9 @@ def make_dispatcher(
     code: Code | None = None,
     artifacts: str | None = None,
 ) -> Dispatcher:
-    """Return the dispatcher that `settings.name` names, its workers started.
+    """Return the dispatcher that `settings.name` names, its workers started; DispatchError where they cannot be.
 
-    A user's objective is imported from the working directory besides the installed packages. `secrets` are values for
-    the address, besides the environment; for the others see `Setup`.
-
-    Raises:
-        DispatchError: the workers cannot be started as configured.
+    `secrets` are values for the address, besides the environment; for the others see `Setup`.
     """
     if settings.address is not None:
         address = open_sealed(settings.address, values_of(settings.address, secrets or {}, "dispatch.address"))

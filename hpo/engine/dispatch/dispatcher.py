@@ -14,13 +14,15 @@ from hpo.errors import MachineError
 
 # Of what a task printed, that go into the details of its failure.
 _LAST_LINES, _LAST_CHARACTERS = 20, 2_000
+# What a message and a `Report` call alike.
+_REPORTED = {"point", "warning", "outcome", "machine_fault", "units", "goes_on", "printed", "gpu_memory"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
     """What a dispatcher is made from."""
 
-    settings: DispatchSection  # the section `dispatch`
+    settings: DispatchSection
     import_from: str  # the folder to import the objective from besides the installed packages
     code: Code | None = None  # what is sent to a cluster at an address; None = every node has it
     artifacts: str | None = None  # the URL where workers keep states and models; None = in the study's folder
@@ -39,10 +41,10 @@ class Gpus:
 class Report:
     """One message from a worker: a point of a task's learning curve, a warning, or how the task ended."""
 
-    task: Task  # the task that the message is about
+    task: Task
     point: Mapping[str, Any] | None = None  # a step of its learning curve
     warning: str | None = None  # a line for people; the task continues
-    outcome: Outcome | None = None  # its result
+    outcome: Outcome | None = None
     # Why the machine could not run it (such as a full disk): not the task's fault, and no outcome.
     machine_fault: str | None = None
     is_lost: bool = False  # whether the dispatcher made the outcome, because the worker died or stopped reporting
@@ -53,11 +55,7 @@ class Report:
     gpu_memory: tuple[int, int] | None = None
 
     def settled(self) -> Outcome | None:
-        """Return the outcome; None while the task runs.
-
-        Raises:
-            MachineError: the machine could not run the task.
-        """
+        """Return the outcome; None while the task runs. MachineError where the machine could not run it."""
         if self.machine_fault is not None:
             raise MachineError(f"trial {self.task.trial} cannot be trained: {self.machine_fault}")
         return self.outcome
@@ -65,18 +63,12 @@ class Report:
 
 def report_of(task: Task, message: Message) -> Report:
     """Return a message of `hpo.engine.training.worker.run_task` as a report."""
-    outcome: Outcome | None = message.get("outcome")
-    return Report(
-        task,
-        message.get("point"),
-        message.get("warning"),
-        outcome and with_last_lines(outcome, message.get("printed")),
-        message.get("machine_fault"),
-        units=message.get("units"),
-        goes_on=message.get("goes_on", False),
-        printed=message.get("printed"),
-        gpu_memory=tuple(message["gpu_memory"]) if message.get("gpu_memory") else None,
-    )
+    given = {name: message[name] for name in _REPORTED & message.keys()}
+    if "outcome" in given:
+        given["outcome"] = with_last_lines(given["outcome"], message.get("printed"))
+    if "gpu_memory" in given:
+        given["gpu_memory"] = tuple(given["gpu_memory"])
+    return Report(task, **given)
 
 
 def with_last_lines(outcome: Outcome, printed: str | None) -> Outcome:
@@ -139,11 +131,7 @@ class Dispatcher(Protocol):
 
 
 def outcomes(dispatcher: Dispatcher, tasks: Iterable[Task]) -> Iterator[tuple[Task, Outcome]]:
-    """Yield each of a few tasks with its outcome as it arrives, with one task per slot at a time.
-
-    Raises:
-        MachineError: the machine could not run a task.
-    """
+    """Yield each of a few tasks with its outcome as it arrives, with one task per slot at a time; see `settled`."""
     waiting, in_flight = deque(tasks), 0
     while waiting or in_flight:
         while waiting and in_flight < dispatcher.slots:

@@ -62,13 +62,10 @@ class Code:
 
 
 def code_of(objective: Objective, import_from: str) -> Code:
-    """Return the code of an objective.
+    """Return the code of an objective; DispatchError where the declaration of its data cannot be read.
 
     Of a working directory these are the Python files of its package, those that it imports from there, and what their
     packages declare as their data.
-
-    Raises:
-        DispatchError: that declaration cannot be read.
     """
     given = ObjectivePath.of(objective.path)
     origin = origin_of(objective.path, import_from)
@@ -94,11 +91,7 @@ def code_of(objective: Objective, import_from: str) -> Code:
 
 @contextlib.contextmanager
 def staged(code: Code) -> Iterator[Path | None]:
-    """Give a folder with the files that travel until the end of the block; None where there are none.
-
-    Raises:
-        DispatchError: they are more than code can be.
-    """
+    """Give a folder with the files that travel, None without any; DispatchError where they are too large for code."""
     if not code.files:
         yield None
         return
@@ -133,7 +126,8 @@ def _package_data(project: Path) -> dict[str, list[str]]:
         declared = tomllib.loads(project.read_text(encoding="utf-8"))
         data = declared.get("tool", {}).get("setuptools", {}).get("package-data", {})
         read = {name: [Path(pattern) for pattern in list[str](patterns)] for name, patterns in data.items()}
-        refused = [str(pattern) for patterns in read.values() for pattern in patterns if not _is_below(pattern)]
+        patterns = [pattern for given in read.values() for pattern in given]
+        refused = [str(pattern) for pattern in patterns if pattern.is_absolute() or ".." in pattern.parts]
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise DispatchError(f"{project.name}: cannot be read for what travels to the nodes: {error}") from error
     if refused or any(isinstance(patterns, str) for patterns in data.values()):
@@ -143,10 +137,6 @@ def _package_data(project: Path) -> dict[str, list[str]]:
             f'as my_package = ["*.txt"], given {given}'
         )
     return {name: [str(pattern) for pattern in patterns] for name, patterns in read.items()}
-
-
-def _is_below(pattern: Path) -> bool:
-    return not pattern.is_absolute() and ".." not in pattern.parts
 
 
 def _files(package: Path) -> Iterator[Path]:
@@ -182,13 +172,15 @@ def describe(package: str | None) -> dict[str, str]:
     return versions
 
 
-def refuse_unlike(here: Mapping[str, str], there: Mapping[str, str], node: str) -> None:
-    """Raise DispatchError where a node differs, which is named with what it has."""
+def refuse_unlike(here: Mapping[str, str], there: Mapping[str, str]) -> None:
+    """Raise DispatchError where a node, of which `look` has told, has other versions than this machine."""
+    node = there["node"]
+    if "error" in there:
+        raise DispatchError(f"dispatch.address: node {node} cannot import hpo: {there['error']}; install it")
     for name, version in here.items():
-        if there.get(name) != version:
+        if (other := there.get(name, "none")) != version:
             raise DispatchError(
-                f"dispatch.address: node {node} has {name} {there.get(name, 'none')}, this machine {version}; install "
-                f"the same on both"
+                f"dispatch.address: node {node} has {name} {other}, this machine {version}; install the same on both"
             )
 
 

@@ -34,18 +34,13 @@ class Child:
 
     A segmentation fault or a kill by the kernel's out-of-memory handling ends this process, not the worker, which
     starts another. The whole process group ends with it, so that nothing that a task left running blocks the study.
-
-    Args:
-        import_from: a folder to import the objective from besides the installed packages.
-        is_fresh: whether each task has a process of its own.
-        arguments: what it finds as `sys.argv`, the command line of the search; None = this process's own.
+    With `is_fresh` each task has a process of its own.
     """
 
     def __init__(self, import_from: str | None, is_fresh: bool = False, arguments: Sequence[str] | None = None) -> None:
         self._import_from = import_from
-        self._arguments = list(sys.argv if arguments is None else arguments)
-        self._is_fresh = is_fresh
-        self._has_run = False
+        self._arguments = list(sys.argv if arguments is None else arguments)  # of the search's command line
+        self._is_fresh, self._has_run = is_fresh, False
         self._process: subprocess.Popen[bytes] | None = None
         self._tasks = self._messages = self._life = -1
         self._pidfd: int | None = None
@@ -84,33 +79,24 @@ class Child:
             os.close(pipe)
 
     def run(
-        self,
-        payload: Payload,
-        call: str,
-        snapshots: Path | None = None,
-        variables: Mapping[str, str] | None = None,
+        self, payload: Payload, call: str, snapshots: Path | None = None, variables: Mapping[str, str] | None = None
     ) -> Iterator[Message]:
         """Yield the messages of `run_task`; if the process dies, the last is `{"died": {...}}`.
 
         It holds `signal` (its number, or None), `exit_code` (or None), `memory` (the figures if it was killed because
         memory ran out; else None) and `out_of_step` (whether it was ended because it answered another call).
-        With the last message comes `printed`, what the task printed, with its secrets hidden.
-
-        Args:
-            payload: the task.
-            call: the unique name of this call; every message carries it.
-            snapshots: a folder for copies of the training's state, of which messages then tell; see `Snapshots`.
-            variables: of torch.distributed, where several processes train together; see `Group`.
+        With the last message comes `printed`, what the task printed, with its secrets hidden. Every message carries the
+        unique name of this `call`. For `snapshots` see there; `variables` are those of torch.distributed.
         """
-        if self._is_fresh and self._has_run and self._process is not None:
-            self._end()
+        if self._is_fresh and self._has_run:
+            self.renew()
         self.start()
         self._has_run = True
         self._printed.empty()
         for message in self._answers(payload, call, snapshots, variables or {}):
             if not LAST_MESSAGES.isdisjoint(message):
                 if message.pop("is_used_up", False):
-                    self._end()
+                    self.renew()
                 yield {**message, "printed": excerpt(self._printed.text(), payload.known_secrets(), has_lines=True)}
             else:
                 yield message

@@ -19,18 +19,12 @@ TASK_PROCESS = "hpo.engine.dispatch.process.task_process"
 
 
 class MemoryGuard:
-    """Watches one training process in a separate thread.
-
-    Every worker has a guard and all apply the same rule, so that only the largest process on the machine is killed.
-    `memory` returns the free and the total bytes.
-    """
+    """Watches one training process; all guards apply one rule, so that only the machine's largest process is killed."""
 
     def __init__(self, pid: int, memory: Callable[[], tuple[int, int]] = free_and_total) -> None:
-        self._pid = pid
-        self._memory = memory
+        self._pid, self._memory = pid, memory
         self._ended = threading.Event()
-        self.verdict: str | None = None
-        """What the process held and what was free when it was killed; None if it was not killed."""
+        self.verdict: str | None = None  # what it held and what was free when it was killed; None = it was not
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
 

@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +20,9 @@ _SECONDS_BETWEEN = 60.0
 
 
 def main(tasks_fd: int, messages_fd: int, life_fd: int, import_from: str | None = None) -> int:
-    """Run every task from one pipe, and send its messages through another.
+    """Run every task from one pipe, a line each as `Child` writes it, and send the messages of `run_task` by another.
 
-    Args:
-        tasks_fd: delivers one line per task: `call`, its name, `payload`, `snapshots`, a folder or None, the
-            `variables` of torch.distributed, and the `arguments` of the search's command line.
-        messages_fd: takes one line per message: that of `run_task`, with the `call` added.
-        life_fd: a pipe whose other end closes when this process shall end.
-        import_from: a folder to import the objective from besides the installed packages.
+    The other end of `life_fd` closes when this process shall end.
     """
     # Ctrl-C is for the driver, and an objective's own KeyboardInterrupt is a failure like others. Not SIG_IGN, which
     # programs that the objective starts would inherit.
@@ -44,7 +38,10 @@ def main(tasks_fd: int, messages_fd: int, life_fd: int, import_from: str | None 
             given = json.loads(line)
             payload = Payload(**given["payload"])
             snapshots = Snapshots(payload.resume_dir, given["snapshots"])
-            set_variables(given["variables"])
+            # Of torch.distributed: which of the processes that train together this one is, or none.
+            for name in VARIABLES:
+                os.environ.pop(name, None)
+            os.environ.update(given["variables"])
             # A script's own arguments, which its objective may parse.
             sys.argv[:] = given["arguments"]
             is_first = given["variables"].get("RANK", "0") == "0"
@@ -57,13 +54,6 @@ def main(tasks_fd: int, messages_fd: int, life_fd: int, import_from: str | None 
                 messages.flush()
             release_gpu_memory()
     return 0
-
-
-def set_variables(variables: Mapping[str, str]) -> None:
-    """Say which of the processes that train together this one is; without variables, that it trains alone."""
-    for name in VARIABLES:
-        os.environ.pop(name, None)
-    os.environ.update(variables)
 
 
 def at_the_end() -> dict[str, Any]:
@@ -93,12 +83,7 @@ def release_gpu_memory() -> None:
 
 
 class Snapshots:
-    """Copies a training's state while the training waits: whole, to be sent to another machine while it goes on.
-
-    Args:
-        state: its folder; None = there is none.
-        folder: for the copies, which whoever takes them deletes; None = none are made.
-    """
+    """Copies a training's state into a folder, whole, to be sent while it goes on; whoever sends it deletes it."""
 
     def __init__(self, state: str | None, folder: str | None) -> None:
         self._places = (Path(state), Path(folder)) if state and folder else None
@@ -117,10 +102,7 @@ class Snapshots:
 
 
 def _start_keeper(life_fd: int, others: tuple[int, ...]) -> None:
-    """Start a process that kills this one's whole group when the pipe closes, even if this one hangs.
-
-    It is a grandchild, so that an objective that waits for its children does not wait for it.
-    """
+    """Start a process that kills this one's whole group when the pipe closes; a grandchild, for which nobody waits."""
     first = os.fork()
     if first != 0:
         os.close(life_fd)

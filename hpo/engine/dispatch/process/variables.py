@@ -40,10 +40,9 @@ def alone() -> Iterator[None]:
 
 
 def variables_of(seats: Sequence[Seat], address: str = LOOPBACK) -> list[dict[str, str]]:
-    """Return the variables of each process, by rank; with a port that is free at the first, where this is called.
+    """Return the variables of each process, by rank; `address` is of the first one's machine, where this is called.
 
     All processes of a machine see the GPUs of all of them, and choose one by LOCAL_RANK, as under torchrun.
-    The address is that of the first one's machine.
     """
     with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as free:
         free.bind((address, 0))

@@ -22,10 +22,7 @@ def is_connected_here() -> bool:
 
 
 def refuse_dead_address(address: str) -> None:
-    """Raise DispatchError unless a Ray cluster that we can join listens at `host:port`.
-
-    Addresses of another form, such as `auto`, are left to Ray.
-    """
+    """Raise DispatchError unless a Ray cluster that we can join listens at `host:port`; other forms are left to Ray."""
     place = _host_and_port(address)
     if place is None:
         return
@@ -43,15 +40,16 @@ def refuse_dead_address(address: str) -> None:
         ) from error
     if "answered" not in asked.stdout:
         lines = asked.stderr.strip().splitlines() or ["no reason given"]
-        raise DispatchError(f"dispatch.address: cannot join the Ray cluster at {address!r}: {lines[-1][:300]}; {_HINT}")
+        raise cannot_join(address, lines[-1][:300])
+
+
+def cannot_join(address: str, why: str) -> DispatchError:
+    """Return the user's error for a cluster that cannot be joined."""
+    return DispatchError(f"dispatch.address: cannot join the Ray cluster at {address!r}: {why}; {_HINT}")
 
 
 def refuse_open_cluster(address: str) -> None:
-    """Raise DispatchError for a Ray cluster that asks for no token.
-
-    Anyone who reaches such a cluster can run programs on it (CVE-2023-48022) with the rights and files of its workers,
-    which are this user's.
-    """
+    """Raise DispatchError for a cluster that asks for no token: whoever reaches it is this user (CVE-2023-48022)."""
     refuse_unclear_address(address)
     nameless = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH")}
     try:

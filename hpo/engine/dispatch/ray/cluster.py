@@ -12,6 +12,7 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,7 +20,7 @@ import psutil
 
 from hpo.engine.dispatch.ray import private as ray_private
 from hpo.engine.dispatch.ray import watchdog as ray_watchdog
-from hpo.engine.dispatch.ray.address import is_connected_here, refuse_dead_address, refuse_open_cluster
+from hpo.engine.dispatch.ray.address import cannot_join, is_connected_here, refuse_dead_address, refuse_open_cluster
 from hpo.engine.dispatch.ray.shares import Resources
 from hpo.errors import DispatchError, first_line
 
@@ -41,13 +42,6 @@ class RayCluster:
     user can read them. A cluster that asks for no token is not joined: anyone who reaches it runs code as this user.
     A Ray that this process is connected to already is used as it is, with a token or without: who runs the search has
     decided on it, and runs code there anyway.
-
-    Attributes:
-        nodes: what the machines offer.
-        gpu_kinds: the names of their GPUs.
-        driver: Ray's name of the node that this process is on.
-        is_adopted: whether this process was connected to a Ray before, which is used as it is and left alive.
-        others: those of the other nodes.
     """
 
     def __init__(
@@ -66,14 +60,13 @@ class RayCluster:
         self._leaving: threading.Thread | None = None
         self._is_left = threading.Event()
         self._raylets: list[psutil.Process] = []
-        self.is_adopted = False
+        # The user's own, or the one that this process is a task of: used as it is, and left alive.
+        self.is_adopted = address is None and is_connected_here()
         try:
-            # The user's own, or the one that this process is a task of: used as it is, and left alive.
-            self.is_adopted = address is None and is_connected_here()
-            if address is None and not self.is_adopted:
-                self._start(gpus, threads)
-            elif address is not None:
+            if address is not None:
                 self._join(address, allow_open, environment or {})
+            elif not self.is_adopted:
+                self._start(gpus, threads)
         except BaseException:
             # After an interruption, too, nothing that was started may stay.
             self.close()
@@ -85,6 +78,7 @@ class RayCluster:
         self.nodes = [Resources(float(of.get("CPU", 0)), float(of.get("GPU", 0))) for of in offered]
         kinds = {name.partition(":")[2] for of in offered for name in of if name.startswith("accelerator_type:")}
         self.gpu_kinds = tuple(sorted(kinds))
+        # Ray's names of the node that this process is on, and of the others.
         self.driver = ray.get_runtime_context().get_node_id()
         self.others = [node["NodeID"] for node in alive if node["NodeID"] != self.driver]
 
@@ -172,7 +166,7 @@ class RayCluster:
         os.close(theirs)
 
     def _kept_logs(self) -> Path:
-        """Copy Ray's logs out of the folder that will be deleted; return the copy's folder."""
+        """Copy Ray's logs out of the folder that will be deleted; return where they are then."""
         assert self._folder is not None
         kept = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}failed-"))
         with contextlib.suppress(OSError):
@@ -187,32 +181,28 @@ class RayCluster:
             self._init(address=address, runtime_env=dict(environment))
         except Exception as error:
             # As above: every exception means that the cluster could not be joined.
-            raise DispatchError(
-                f"dispatch.address: cannot join the Ray cluster at {address!r}: {first_line(error)}; "
-                f"give the address that `ray start` printed, or null to start Ray here"
-            ) from error
+            raise cannot_join(address, first_line(error)) from error
 
     def _init(self, **options: Any) -> None:
         import ray
 
-        errors: list[BaseException] = []
-        has_tried = threading.Event()
+        tried: Future[None] = Future()
 
         def start() -> None:
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     ray.init(log_to_driver=False, logging_level=logging.ERROR, configure_logging=True, **options)
+                tried.set_result(None)
             except BaseException as error:  # noqa: BLE001  # Raised below, in the thread that waits.
-                errors.append(error)
-            has_tried.set()
+                tried.set_exception(error)
             # The kernel kills Ray's servers when the thread that started them ends.
             self._is_left.wait()
 
         # In a thread: if a server does not answer, Ray waits in C code for minutes, where no signal is handled.
         threading.Thread(target=start, daemon=True).start()
         try:
-            if not has_tried.wait(_START_SECONDS):
+            if not wait([tried], _START_SECONDS).done:
                 raise TimeoutError(f"no answer within {_START_SECONDS:g} s")
         except BaseException:
             # At the end of this process it would wait for the thread, which may never return.
@@ -221,8 +211,7 @@ class RayCluster:
             # the servers when this process has ended.
             self._is_hanging = True
             raise
-        if errors:
-            raise errors[0]
+        tried.result()
         self._is_connected = True
 
     def begin_to_close(self) -> None:
@@ -244,7 +233,7 @@ class RayCluster:
                 ray.shutdown()
             else:
                 self._leaving.join()
-            self._is_connected = self._is_hanging = False
+            self._is_connected = False
         self._is_left.set()
         if self._before:
             _set_environment(self._before)

@@ -7,6 +7,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Collection, Mapping
+from functools import cached_property
 from typing import Any
 
 from hpo.config.sections import DispatchSection
@@ -63,7 +64,7 @@ def hire(
         )
         crew = Crew(ray_worker.RayWorker, equipment, settings, shares, environment if cluster.is_adopted else None)
         for node in cluster.on_others(ray_worker.look, equipment):
-            crew.refuse_unlike(node)
+            refuse_unlike(crew.here, node)
     except DispatchError:
         cluster.close()
         raise
@@ -73,12 +74,7 @@ def hire(
 
 
 class Crew:
-    """Starts workers, holds those that are idle, and ends them.
-
-    Attributes:
-        starting: the workers that have not answered yet, by their answers: if nodes were lost, some never do.
-        idle: those without a task.
-    """
+    """Starts workers, holds those that are idle, and ends them."""
 
     def __init__(
         self,
@@ -93,18 +89,18 @@ class Crew:
         self._ray: Any = ray
         self._equipment = equipment
         self._size, self._placement = settings.processes_per_task, settings.process_placement
-        needs: dict[str, Any] = {"num_cpus": settings.cpus_per_worker, "num_gpus": shares.gpus}
+        self._bundle: Mapping[str, float] = {"CPU": settings.cpus_per_worker, "GPU": shares.gpus}
+        needs: dict[str, Any] = {"num_cpus": self._bundle["CPU"], "num_gpus": self._bundle["GPU"]}
         if environment is not None:
             needs["runtime_env"] = dict(environment)
-        self._all: set[Any] = set()
         self._type = self._ray.remote(max_restarts=0, max_concurrency=_CALLS_AT_ONCE, **needs)(kind)
-        self._bundle: Mapping[str, float] = {"CPU": settings.cpus_per_worker, "GPU": shares.gpus}
+        self._all: set[Any] = set()
         self._groups: dict[Any, Any] = {}
         # The names of the nodes of each worker that has processes on others than the driver's.
         self._nodes: dict[Any, set[str]] = {}
-        self._here: Mapping[str, str] = {}
         self.shares = shares
         self._num_failed_starts, self._last_look = 0, 0.0
+        # Those that have not answered yet, by their answers: if nodes were lost, some never do.
         self.starting: dict[Any, Any] = {}
         self.idle: deque[Any] = deque()
 
@@ -140,11 +136,7 @@ class Crew:
         self.starting[leader.start.remote(others)] = leader
 
     def take_on(self, answer: Any) -> None:
-        """Add the worker that has answered to the idle ones, or start another if it could not start.
-
-        Raises:
-            DispatchError: too many could not, or its node has other versions than this machine.
-        """
+        """Add a worker that has answered to the idle ones, or start another; DispatchError after too many failures."""
         worker = self.starting.pop(answer)
         try:
             found = self._ray.get(answer)
@@ -157,18 +149,14 @@ class Crew:
             return
         self._num_failed_starts = 0
         for node in found:
-            self.refuse_unlike(node)
+            refuse_unlike(self.here, node)
             self._nodes.setdefault(worker, set()).add(node["id"])
         self.idle.append(worker)
 
-    def refuse_unlike(self, found: Mapping[str, str]) -> None:
-        """Raise DispatchError for a node that has other versions than this machine."""
-        if "error" in found:
-            raise DispatchError(
-                f"dispatch.address: node {found['node']} cannot import hpo: {found['error']}; install it"
-            )
-        self._here = self._here or describe(self._equipment.package)
-        refuse_unlike(self._here, found, found["node"])
+    @cached_property
+    def here(self) -> Mapping[str, str]:
+        """The versions that the nodes must have."""
+        return describe(self._equipment.package)
 
     def is_away(self, worker: Any) -> bool:
         """Return whether a process of the worker is on another node than the driver."""

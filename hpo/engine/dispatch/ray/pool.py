@@ -29,21 +29,17 @@ _MOST_LOSSES = 10
 
 @dataclass
 class _Run:
-    """A task in progress: how often it was started, how often its worker died or was lost, and where it runs.
-
-    `call` is the unique name of this start, by which a late answer of a worker that was given up is recognised.
-    `shipment` is what was sent with it to another node. `is_told` is whether it must save its state and end.
-    """
+    """A task in progress: how often it was started, how often its worker died or was lost, and where it runs."""
 
     task: Task
     attempt: int = 0
-    call: str = ""
+    call: str = ""  # the name of this start, by which a late answer of a worker that was given up is recognised
     deaths: int = 0
     losses: int = 0
     actor: Any = None
     stream: Any = None
-    shipment: Shipment | None = None
-    is_told: bool = False
+    shipment: Shipment | None = None  # what was sent with it to another node
+    is_told: bool = False  # whether it must save its state and end
     started: float = 0.0
     last_report: float = 0.0
 
@@ -99,11 +95,7 @@ class RayDispatcher:
         self._start_waiting()
 
     def wait(self, timeout: float | None = None) -> Sequence[Report]:
-        """Return the reports of all workers that have one; restart the task of a dead or lost worker.
-
-        Raises:
-            DispatchError: no worker can be started.
-        """
+        """Return all reports, and restart the tasks of lost workers; DispatchError where no worker can be started."""
         if not self._runs and not self._waiting:
             return ()
         self._leave_draining_nodes()
@@ -160,28 +152,23 @@ class RayDispatcher:
         has_limit = self._settings.timeout_seconds is not None or not self._runs
         patience = min((t for t in (timeout, 1.0 if has_limit else None) if t is not None), default=None)
         first, others = self._ray.wait(waited_for, num_returns=1, timeout=patience)
-        if others:
-            more, _ = self._ray.wait(others, num_returns=len(others), timeout=0)
-            first = [*first, *more]
-        ready: Sequence[Any] = first
-        return ready
+        more = self._ray.wait(others, num_returns=len(others), timeout=0)[0] if others else ()
+        return [*first, *more]
 
     def _read(self, run: _Run) -> list[Report]:
         """Return the stream's next message as a report; empty if its worker died and the task runs again."""
+        message = None
         try:
             message = self._ray.get(next(run.stream))
-        except self._ray.exceptions.RayError as error:
-            return self._lost(run, reason(error), is_at_fault(error))
-        if message["call"] != run.call:
-            return []
-        run.last_report = time.monotonic()
-        if "content" in message:
-            try:
+            if message["call"] != run.call:
+                return []
+            run.last_report = time.monotonic()
+            if "content" in message:
                 self._freight.take(run.task.payload, message)
-            except self._ray.exceptions.RayError as error:
-                # It went with its node, after it was announced.
-                return self._lost(run, reason(error), is_at_fault=False)
-            return []
+                return []
+        except self._ray.exceptions.RayError as error:
+            # What was announced, and is not there, went with its node.
+            return self._lost(run, reason(error), message is None and is_at_fault(error))
         if "lost" in message:
             return self._lost(run, message["lost"], message["is_at_fault"])
         if LAST_MESSAGES.isdisjoint(message):

@@ -33,53 +33,38 @@ def shares_on(nodes: Sequence[Resources], settings: DispatchSection) -> Shares:
     """Return the shares: as configured; left open, as many workers as fit, one for each GPU where there are any.
 
     With more workers than GPUs each has the same fraction of one. Where tasks are of several processes, each of these
-    has whole GPUs.
-
-    Raises:
-        DispatchError: they do not fit; the CPUs and GPUs of a process must be on one node.
+    has whole GPUs. DispatchError where they do not fit; the CPUs and GPUs of a process must be on one node.
     """
-    if settings.processes_per_task > 1:
-        return _shares_of_teams(nodes, settings)
+    size, apart = settings.processes_per_task, settings.process_placement == "strict_spread"
     gpus_there = sum(node.gpus for node in nodes)
-    gpus = settings.gpus_per_worker
-    if gpus is None:
+    gpus = settings.gpus_per_worker if size == 1 else settings.gpus_per_process
+    if gpus is None and size > 1:
+        gpus = int(gpus_there > 0)
+    elif gpus is None:
         on_each = math.ceil((settings.workers or 1) / gpus_there) if gpus_there else 0
         gpus = 0.0 if not on_each else math.floor(_PARTS / on_each) / _PARTS
-    fits = sum(_fit(node, settings.cpus_per_worker, gpus) for node in nodes)
+    fit = [_fit(node, settings.cpus_per_worker, gpus) for node in nodes]
+    fits = sum(fit) // size
+    if apart and size > 1:
+        fits = max(n for n in range(fits + 1) if sum(min(n, on_node) for on_node in fit) >= n * size)
     workers = settings.workers or max(fits, 1)
     if workers > fits:
-        refuse_too_many("CPU", workers, settings.cpus_per_worker, sum(node.cpus for node in nodes))
-        refuse_too_many("GPU", workers, gpus, gpus_there)
-        each = f"{settings.cpus_per_worker:g} CPU and {gpus:g} GPU"
+        key, each = "dispatch.workers", f"{settings.cpus_per_worker:g} CPU and {gpus:g} GPU each"
+        where, lower = "a worker is on one node", "dispatch.cpus_per_worker or dispatch.gpus_per_worker"
+        if size == 1:
+            refuse_too_many("CPU", workers, settings.cpus_per_worker, sum(node.cpus for node in nodes))
+            refuse_too_many("GPU", workers, gpus, gpus_there)
+        else:
+            key, each = "dispatch.processes_per_task", f"{size} processes of {each}"
+            where = "each process is on a node of its own" if apart else "a process is on one node"
+            lower = f"{key}, dispatch.cpus_per_worker or dispatch.gpus_per_process"
         there = ", ".join(f"{node.cpus:g} and {node.gpus:g}" for node in nodes)
         raise DispatchError(
-            f"dispatch.workers: {workers} worker(s) of {each} each do not fit, {fits} do: a worker is on one node, and "
-            f"the nodes have {there}; lower dispatch.workers, dispatch.cpus_per_worker or dispatch.gpus_per_worker"
+            f"{key}: {workers} worker(s) of {each} do not fit, {fits} do: {where}, and the nodes have {there}; lower "
+            f"dispatch.workers, {lower}"
         )
-    return Shares(workers, gpus, settings.memory_per_worker or (gpus if 0 < gpus < 1 else None))
-
-
-def _shares_of_teams(nodes: Sequence[Resources], settings: DispatchSection) -> Shares:
-    size, apart = settings.processes_per_task, settings.process_placement == "strict_spread"
-    gpus = settings.gpus_per_process
-    if gpus is None:
-        gpus = int(any(node.gpus for node in nodes))
-    on_each = [_fit(node, settings.cpus_per_worker, gpus) for node in nodes]
-    if apart:
-        fits = max(n for n in range(sum(on_each) // size + 1) if sum(min(n, fit) for fit in on_each) >= n * size)
-    else:
-        fits = sum(on_each) // size
-    workers = settings.workers or max(fits, 1)
-    if workers > fits:
-        there = ", ".join(f"{node.cpus:g} and {node.gpus:g}" for node in nodes)
-        each = f"{settings.cpus_per_worker:g} CPU and {gpus:g} GPU each"
-        raise DispatchError(
-            f"dispatch.processes_per_task: {workers} worker(s) of {size} processes of {each} do not fit, {fits} do: "
-            f"{'each process is on a node of its own' if apart else 'a process is on one node'}, and the nodes have "
-            f"{there}; lower dispatch.workers, dispatch.processes_per_task, dispatch.cpus_per_worker or "
-            f"dispatch.gpus_per_process"
-        )
-    return Shares(workers, gpus)
+    share = gpus if 0 < gpus < 1 else None
+    return Shares(workers, gpus, settings.memory_per_worker or share if size == 1 else None)
 
 
 def refuse_too_many(kind: str, workers: int, each: float, there: float) -> None:

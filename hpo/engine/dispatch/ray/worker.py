@@ -57,13 +57,10 @@ class RayWorker:
         self._team: Any = None
 
     def start(self, others: Sequence[Any] = ()) -> Sequence[Mapping[str, str]]:
-        """Start the child; when the call returns, the worker is ready.
-
-        Args:
-            others: the workers that train every task together with this one, which leads.
+        """Start the child, and the `others` that train every task together with this one, which leads.
 
         Returns:
-            Of each where the driver is on another node: the node's `id`, and what it has; see `look`.
+            Of each on another node than the driver's: the node's `id`, and what it has; see `look`.
         """
         import ray
 

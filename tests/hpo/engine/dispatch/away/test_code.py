@@ -135,13 +135,13 @@ def test_too_much_is_refused_with_the_largest_file(monkeypatch):
 
 @pytest.mark.parametrize("name", ["Python", "torch", "hpo"])
 def test_a_node_with_another_version_is_refused_with_both(name):
-    here = describe(None)
-    refuse_unlike(here, dict(here), "n1")
+    here, node = describe(None), {"node": "n1"}
+    refuse_unlike(here, here | node)
     with pytest.raises(DispatchError, match=rf"node n1 has {name} 0\.1, this machine {here[name].split()[0]}"):
-        refuse_unlike(here, here | {name: "0.1"}, "n1")
+        refuse_unlike(here, here | node | {name: "0.1"})
 
 
 def test_an_installed_package_of_other_code_is_refused():
     here = describe("tests")
     with pytest.raises(DispatchError, match="node n1 has tests of code 123, this machine of code"):
-        refuse_unlike(here, here | {"tests": "of code 123"}, "n1")
+        refuse_unlike(here, here | {"tests": "of code 123", "node": "n1"})
