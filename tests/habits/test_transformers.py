@@ -8,7 +8,7 @@ import torch
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
 import hpo
-from hpo.engine.objective.by_value import dumps
+from hpo.engine.objective.definitions import dumps
 from hpo.engine.objective.plain_function import RunningTrial
 from hpo.integrations.transformers import SearchedValues, objective_of
 

@@ -1,9 +1,12 @@
-"""A definition of a script or notebook: its syntax tree, or its compiled code where its source cannot be read."""
+"""A definition of a script or notebook: its syntax tree or compiled code, and the bytes from which it is made again."""
 
 import ast
+import functools
 import inspect
+import io
+import sys
 import textwrap
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Mapping
 from types import CodeType
 from typing import Any
 
@@ -13,12 +16,12 @@ _ATTRIBUTES = (
     *("co_freevars", "co_cellvars", "co_exceptiontable"),
 )
 
+# functools has no public name for it.
+_CACHED: Any = type(functools.lru_cache(len))
+
 
 def tree_of(value: Any) -> ast.Module | None:
-    """Return the syntax tree of a function, a class or code; None where its source cannot be read.
-
-    The source of a lambda is its whole line: where that holds another one beside it, the tree is the lambda's own.
-    """
+    """Return the syntax tree of a function, a class or code, of a lambda its own; None where no source can be read."""
     try:
         lines, first = inspect.getsourcelines(value)
         text = "".join(lines)
@@ -39,7 +42,7 @@ def code_of(value: Any) -> CodeType | None:
 
 
 def _own(tree: ast.Module, code: CodeType, lines: int, columns: int) -> ast.Module:
-    """Return the part of a lambda; all, as ever, where no lambda stands beside it, or Python keeps no columns.
+    """Return a lambda's part of its line; all, as ever, where no lambda stands beside it, or Python keeps no columns.
 
     The tree begins after `lines` lines, and is less indented by `columns` bytes.
     """
@@ -84,3 +87,40 @@ def _text(constant: Hashable) -> str:
         # Its order is another in each process.
         return f"{{{', '.join(sorted(map(_text, constant)))}}}"
     return repr(constant)
+
+
+def is_of_script(value: Any) -> bool:
+    """Return whether a function or class was defined in a script or notebook, inside a function, or by `exec`."""
+    is_importable = value.__module__ not in (None, "__main__") and value.__module__ in sys.modules
+    # A class that `exec` has made without a module says so.
+    return not is_importable or "<" in value.__qualname__ or vars(value).get("__module__") == "builtins"
+
+
+def wrapped(value: Any) -> Any:
+    """Return what a wrapper such as `functools.lru_cache` has wrapped; None for what wraps nothing."""
+    # Statically: some objects answer to any name.
+    return inspect.getattr_static(value, "__wrapped__", None) if callable(value) else None
+
+
+def dumps(value: Any) -> bytes:
+    """Return the bytes from which pickle makes the value again in another process."""
+    import cloudpickle
+
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types.
+        def reducer_override(self, obj: Any) -> Any:
+            if isinstance(obj, _CACHED) and is_of_script(obj):
+                return cached, (wrapped(obj), obj.cache_parameters()), vars(obj)
+            if isinstance(obj, functools.cached_property):
+                # Python 3.11 gives it a lock, which has no value.
+                return functools.cached_property, (obj.func,), {k: v for k, v in vars(obj).items() if k != "lock"}
+            return super().reducer_override(obj)
+
+    with io.BytesIO() as file:
+        Pickler(file).dump(value)
+        return file.getvalue()
+
+
+def cached(function: Callable[..., Any], parameters: Mapping[str, Any]) -> Callable[..., Any]:
+    """Return the function under `functools.lru_cache`; kept functions name this one."""
+    made: Callable[..., Any] = functools.lru_cache(**parameters)(function)
+    return made

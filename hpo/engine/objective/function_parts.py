@@ -14,8 +14,7 @@ from pathlib import Path
 from types import CodeType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import Any
 
-from hpo.engine.objective.by_value import dumps, is_of_script, wrapped
-from hpo.engine.objective.definitions import code_of, text_of_code, tree_of
+from hpo.engine.objective.definitions import code_of, dumps, is_of_script, text_of_code, tree_of, wrapped
 from hpo.package import PACKAGE
 
 _SCALARS = (bool, int, float, complex, str, bytes, type(None))
@@ -31,12 +30,9 @@ Parts = list[tuple[str, Any]]
 
 
 def parts_of(function: Callable[..., Any], name: str) -> tuple[Parts, Parts]:
-    """Return the function and all that it uses, recursively, each with a name for people.
+    """Return the function and all that it uses, recursively, each with a name for people; of modules nothing further.
 
-    Of what belongs to a module nothing further is listed: workers import that.
-
-    Returns:
-        The parts that the first versions listed, and all others: what classes hold and wrappers wrap.
+    First the parts that the first versions listed, then all others: what classes hold and wrappers wrap.
     """
     seen: dict[int, Any] = {}
     waiting: deque[tuple[str, Any]] = deque()
@@ -57,10 +53,7 @@ def digest_with_names(parts: Parts) -> str:
 
 
 def digest_of_compiled(parts: Parts) -> str:
-    """Return a hash of the functions without source, such as one typed at a prompt, or a lambda on a line of its own.
-
-    `digest_of` knows their bytecode alone, which names its constants by number.
-    """
+    """Return a hash of the functions without source; `digest_of` knows their bytecode alone, without its constants."""
     codes = [
         code
         for _, value in parts

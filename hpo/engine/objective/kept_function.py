@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hpo.engine.objective.by_value import dumps
+from hpo.engine.objective.definitions import dumps
 from hpo.engine.objective.function_parts import (
     digest_of,
     digest_of_compiled,
@@ -23,8 +23,8 @@ from hpo.errors import ConfigError, StudyError, is_interruption, text_of
 MODULE = "objective.pkl"
 """The file in the study's folder, and what stands for a module in the path of such an objective."""
 
-_EARLIER = "hpo.engine.training.objective"
-"""The room that this one was, by which functions of earlier versions name what they use of it."""
+# What functions of earlier versions call this room, and a file of it.
+_EARLIER = {"hpo.engine.training.objective": __package__, f"{__package__}.by_value": f"{__package__}.definitions"}
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,9 @@ class KeptFunction:
     python: str  # `major.minor`; another version cannot read its bytecode
     modules: Sequence[str]  # those of the working directory that it uses; workers import them
     data: bytes  # written by cloudpickle; reading it runs code
-    # A hash of what its classes hold and its wrappers wrap, which the digest leaves out; None in a study of an earlier
-    # version, which did not look there.
+    # Of what its classes hold and its wrappers wrap, which the digest leaves out; None in a study of before.
     held: str | None = None
-    # A hash of the code of functions without source, whose constants the digest leaves out; None as above.
+    # Of the code of functions without source, whose constants the digest leaves out; None as above.
     compiled: str | None = None
 
     @classmethod
@@ -52,8 +51,7 @@ class KeptFunction:
             raise ConfigError(f"objective: '{name}' cannot be sent to workers: {why}")
         try:
             data = dumps(function)
-        except Exception as error:
-            # A __reduce__ of any library may raise anything.
+        except Exception as error:  # A __reduce__ of any library may raise anything.
             raise ConfigError(f"objective: '{name}' cannot be sent to workers: {text_of(error)}") from error
         modules, digest = sorted(own_modules(both)), digest_of(parts)
         return cls(name, digest, _python(), modules, data, digest_with_names(others), digest_of_compiled(both))
@@ -102,8 +100,8 @@ class KeptFunction:
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         """Find what the bytes name in a module, also by the name that it had in an earlier version."""
-        if module.startswith(_EARLIER):
-            module = __package__ + module.removeprefix(_EARLIER)
+        for earlier, now in _EARLIER.items():
+            module = now + module.removeprefix(earlier) if module.startswith(earlier) else module
         return super().find_class(module, name)
 
 

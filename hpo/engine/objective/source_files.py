@@ -21,8 +21,7 @@ _T = TypeVar("_T")
 def files_with_imports(module: str) -> dict[str, Path]:
     """Return the source files of a module, and those that they import from the same folder, by their paths below it.
 
-    They are all of its package, or a single module; none of the toolkit. Of an installed package only its own: what
-    else is installed is known by its version.
+    They are all of its package, or a single module; none of the toolkit; of an installed package only its own.
     """
     top, file = _place_of(module.partition(".")[0]), _place_of(module)
     if top.name == "__init__.py":
@@ -90,11 +89,6 @@ def _imports(source: bytes) -> Sequence[tuple[int, str]]:
     return found
 
 
-def tree_of(path: Path) -> ast.Module | None:
-    """Return a file's syntax tree; None where it cannot be parsed."""
-    return parsed(path.read_bytes())
-
-
 def parsed(source: bytes) -> ast.Module | None:
     """Return a source's syntax tree; None where it cannot be parsed."""
     try:
@@ -152,10 +146,7 @@ def _digest_at(path: Path, _stamp: tuple[int, int] | None) -> str:
 
 
 class CodeWatch:
-    """Compares what this process imports with the code that a search began with.
-
-    `files` is that code, as `digests_of` and `digests_of_run` return it, and `folder` the working directory.
-    """
+    """Compares what this process imports with the code that a search began with; `files` are the digests of below."""
 
     def __init__(self, files: Mapping[str, str], folder: str) -> None:
         self._folder = folder

@@ -54,10 +54,7 @@ class Units:
 def steps_of(
     payload: Payload, values: Mapping[str, str], import_from: str, units: Units, must_score: bool
 ) -> Generator[tuple[str, Any], None, None]:
-    """Run the objective; yield `point` with numbers by name, `warning` with a text, and last `result` with numbers.
-
-    Keeps `units` up to date.
-    """
+    """Run the objective; yield `point` or `warning` and last `result`, with numbers or a text; count `units`."""
     kept = KeptFunction.read(Path(payload.kept)) if payload.kept else None
     try:
         objective = resolve(payload.objective, import_from, kept=kept)
@@ -90,24 +87,19 @@ def _trained(
         returned = {name: value for name, value in returned.items() if name != "units"}
     else:
         units.end(None)
-    if not must_score and not _has_score(returned, payload):
-        yield "result", {}
-        return
-    # The final training has no validation part, and so no score.
-    numbers = reported.result(returned, payload.metric, is_scored=payload.validation != [])
+    try:
+        # The final training has no validation part, and so no score.
+        numbers = reported.result(returned, payload.metric, is_scored=payload.validation != [])
+    except ValueError:
+        if must_score:
+            raise
+        numbers, returned = {}, None
     left_out = [f"'{name}'" for name in returned if str(name) not in numbers] if isinstance(returned, Mapping) else []
     if left_out:
         yield "warning", f"the objective returned {', '.join(left_out)}, which is not kept: not a finite number"
     if "seconds" in numbers and reported.seconds(numbers["seconds"]) is None:
         yield "warning", f"the objective's 'seconds' cannot be a duration, it is {numbers['seconds']}: measured instead"
     yield "result", numbers
-
-
-def _has_score(returned: Any, payload: Payload) -> bool:
-    try:
-        return payload.metric in reported.result(returned, payload.metric, is_scored=payload.validation != [])
-    except ValueError:
-        return False
 
 
 def _train_before(payload: Payload, run_fold: Callable[[dict[str, Any]], Any], config: Mapping[str, Any]) -> None:
@@ -121,10 +113,7 @@ def _train_before(payload: Payload, run_fold: Callable[[dict[str, Any]], Any], c
 def _points(
     training: Generator[Any, Never, Any], counts: bool, units: Units, curve: list[Mapping[str, Any]]
 ) -> Generator[tuple[str, Any], None, Any]:
-    """Yield what a training yields, as `steps_of` does, and return what it returns; closed, the training is closed.
-
-    Adds its points to `curve`.
-    """
+    """Yield what a training yields, as `steps_of` does, and add it to `curve`; return what the training returns."""
     with contextlib.closing(training):
         while True:
             try:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hpo.config.keys import at_path, path_of, replaced
-from hpo.engine.objective.by_value import dumps
 from hpo.engine.objective.companions import COMPANIONS
+from hpo.engine.objective.definitions import dumps
 from hpo.engine.space.branches import is_leaf, parted
 from hpo.engine.space.peers import of_peer, refuse_whole
 from hpo.engine.space.written import NamedChoices

@@ -19,8 +19,8 @@ from hpo.engine.objective.source_files import (
     digest,
     digests_of,
     digests_of_run,
+    parsed,
     sources,
-    tree_of,
     without_docstrings,
 )
 from hpo.package import PACKAGE, ROOT
@@ -161,7 +161,7 @@ def _hash(paths: Iterable[Path]) -> str:
 
 def _definitions(path: Path) -> list[str]:
     """Return the text of every statement of a file of the toolkit, less its imports: its modules may move."""
-    tree = without_docstrings(tree_of(path) or ast.Module([], []))
+    tree = without_docstrings(parsed(path.read_bytes()) or ast.Module([], []))
     for node in bodies(tree):
         node.body = [inner for inner in node.body if not isinstance(inner, ast.Import | ast.ImportFrom)]
     return [ast.unparse(_WithoutOwnImports().visit(node)) for node in tree.body]
@@ -188,7 +188,7 @@ def _followed(
         return
     seen.add(path)
     yield path
-    for node in ast.walk(tree_of(path) or ast.Module([], [])):
+    for node in ast.walk(parsed(path.read_bytes()) or ast.Module([], [])):
         if not isinstance(node, ast.ImportFrom) or not node.module:
             continue
         module = toolkit.parent / node.module.replace(".", "/")

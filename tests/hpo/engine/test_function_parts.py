@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from hpo.engine.objective.by_value import dumps
+from hpo.engine.objective.definitions import dumps
 from hpo.engine.objective.kept_function import KeptFunction
 from hpo.engine.objective.path import origin_of
 from tests.studies import environment
