@@ -3,7 +3,7 @@
 import functools
 import json
 import math
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -94,8 +94,22 @@ def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[st
     row, distance = _row(task["config"])
     if row is None:
         raise LookupError("the table does not have this configuration")
-    yield from _points(row, task)
-    return _result(row, task) | ({} if distance is None else {"distance": distance})
+    metric, curve = task["metric"], row.curve
+    away = {} if distance is None else {"distance": distance}
+    seconds = _UNIT if row.cost is None else row.cost
+    if curve is None:
+        if task["amount"] is not None:
+            raise LookupError("the table has no learning curve for this configuration; give data.curves and data.curve")
+        return {metric: row.scores[task["fold"]], "seconds": seconds, **away}
+    if row.cost is not None:
+        seconds /= len(curve)
+    end = min(task["amount"] or len(curve), len(curve))
+    start = min(task.get("trained") or 0, end)
+    for place in range(start, end):
+        taken = seconds * (place + 1 - start)
+        yield {"epoch": place + 1, metric: curve[place], "seconds": taken, "more": place + 1 < end}
+    best = (max if task["direction"] == "maximize" else min)(curve[:end])
+    return {metric: best, "seconds": seconds * (end - start), "units": max(1, end - start), "amount": end, **away}
 
 
 def _row(config: Mapping[str, Any]) -> tuple[Row | None, float | None]:
@@ -107,38 +121,6 @@ def _row(config: Mapping[str, Any]) -> tuple[Row | None, float | None]:
     if table.absent != "nearest":
         return row, None
     return (row, 0.0) if row is not None else table.nearest(point)
-
-
-def _points(row: Row, task: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    if row.curve is None:
-        return
-    start, end = _part(row.curve, task)
-    for place in range(start, end):
-        seconds = _seconds(row) * (place + 1 - start)
-        yield {"epoch": place + 1, task["metric"]: row.curve[place], "seconds": seconds, "more": place + 1 < end}
-
-
-def _result(row: Row, task: Mapping[str, Any]) -> dict[str, float]:
-    if task["amount"] is None and row.curve is None:
-        return {task["metric"]: row.scores[task["fold"]], "seconds": _seconds(row)}
-    if row.curve is None:
-        raise LookupError("the table has no learning curve for this configuration; give data.curves and data.curve")
-    start, end = _part(row.curve, task)
-    best = (max if task["direction"] == "maximize" else min)(row.curve[:end])
-    added = end - start
-    return {task["metric"]: best, "seconds": _seconds(row) * added, "units": max(1, added), "amount": end}
-
-
-def _part(curve: Sequence[float], task: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the places of the learning curve that the task adds."""
-    end = min(task["amount"] or len(curve), len(curve))
-    return min(task.get("trained") or 0, end), end
-
-
-def _seconds(row: Row) -> float:
-    """Return the seconds of a training, or of one place on its learning curve if it has one."""
-    seconds = _UNIT if row.cost is None else row.cost
-    return seconds if row.cost is None or row.curve is None else seconds / len(row.curve)
 
 
 def _table(config: Mapping[str, Any]) -> Table:

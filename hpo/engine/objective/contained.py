@@ -23,16 +23,14 @@ from hpo.errors import MachineError
 
 # By which a program is ended.
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# By what sets each, what reads it.
-_OF_TORCH = {
-    "set_default_dtype": "get_default_dtype",
-    "set_num_threads": "get_num_threads",
-    "set_grad_enabled": "is_grad_enabled",
-    "set_deterministic_debug_mode": "get_deterministic_debug_mode",
-}
-
-
-# Of Python and NumPy: what reads each, and what sets it.
+# What reads each setting of torch, and what sets it.
+_OF_TORCH = (
+    ("get_default_dtype", "set_default_dtype"),
+    ("get_num_threads", "set_num_threads"),
+    ("is_grad_enabled", "set_grad_enabled"),
+    ("get_deterministic_debug_mode", "set_deterministic_debug_mode"),
+)
+# The same of Python and NumPy.
 _OF_PYTHON: Sequence[tuple[Callable[[], Any], Callable[[Any], Any]]] = (
     (np.geterr, lambda before: np.seterr(**before)),
     (np.get_printoptions, lambda before: np.set_printoptions(**before)),
@@ -44,13 +42,9 @@ _OF_PYTHON: Sequence[tuple[Callable[[], Any], Callable[[Any], Any]]] = (
 
 
 class Containment:
-    """Keeps a user's working directory, umask and handlers of signals separate from ours.
+    """Keeps a user's working directory, umask and handlers of signals separate from ours; hides `secrets` in errors.
 
     A signal of which we take no notice, as of SIGTERM in a training process, is left to the code between its steps too.
-    `secrets` are hidden in the errors of the code.
-
-    Raises:
-        MachineError: the working directory no longer exists.
     """
 
     def __init__(self, secrets: Secrets) -> None:
@@ -106,12 +100,12 @@ class Containment:
 def contained_state(seed: int) -> Iterator[None]:
     """Seed the global random numbers of Python, NumPy and torch; put back afterwards what was changed of the rest.
 
-    Enter it when the user's modules are imported: what these set for the whole process stays, and torch takes part if
-    they have imported it.
+    What the user's modules set when they are imported stays, and torch takes part if they have imported it before.
     """
     torch = sys.modules.get("torch")
-    variables, filters, takers, settings = dict(os.environ), warnings.filters[:], _handlers(), _settings(torch)
-    own, zone = [(put_back, read()) for read, put_back in _OF_PYTHON], time.tzname
+    variables, filters, takers, zone = dict(os.environ), warnings.filters[:], _handlers(), time.tzname
+    of_torch = [(getattr(torch, read), getattr(torch, put_back)) for read, put_back in _OF_TORCH if torch is not None]
+    settings = [(read, put_back, read()) for read, put_back in (*_OF_PYTHON, *of_torch)]
     random.seed(seed)
     np.random.seed(seed % 2**32)
     if torch is not None:
@@ -127,17 +121,11 @@ def contained_state(seed: int) -> Iterator[None]:
             time.tzset()
         if warnings.filters != filters:
             warnings.filters = filters
-        for put_back, before in own:
-            put_back(before)
-        for name, value in _settings(torch).items():
-            if value != settings[name]:
-                getattr(torch, name)(settings[name])
+        for read, put_back, before in settings:
+            if read() != before:
+                put_back(before)
         # Last, because a handler of ours may raise.
         _set_handlers(takers)
-
-
-def _settings(torch: Any) -> dict[str, Any]:
-    return {} if torch is None else {name: getattr(torch, reads)() for name, reads in _OF_TORCH.items()}
 
 
 def _handlers() -> dict[int, Any]:

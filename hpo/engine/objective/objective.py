@@ -27,27 +27,16 @@ class DataFile:
 
 @dataclass(frozen=True)
 class SearchDescription:
-    """What an objective knows of its own search: what `describe_search` returns.
+    """What an objective knows of its own search: what `describe_search` returns."""
 
-    Attributes:
-        space: a tree as in conf/space; the study's own overrides it.
-        keys: what the study's own may have besides keys of the configuration; None = anything.
-        needs: keys that the study's space or the configuration must have.
-        points: all existing points; None = the space defines them.
-        folds: number of the objective's own folds.
-        files: the files that it reads.
-        notes: lines for people.
-        amounts_need: what the configuration lacks for trainings to be continued; None = nothing.
-    """
-
-    space: Mapping[str, Any] = field(default_factory=dict)
-    keys: Sequence[str] | None = ()
-    needs: Sequence[str] = ()
-    points: Sequence[Mapping[str, Any]] | None = None
-    folds: int = 1
-    files: tuple[DataFile, ...] = ()
-    notes: tuple[str, ...] = ()
-    amounts_need: str | None = None
+    space: Mapping[str, Any] = field(default_factory=dict)  # a tree as in conf/space; the study's own overrides it
+    keys: Sequence[str] | None = ()  # what the study's own may have besides keys of the configuration; None = anything
+    needs: Sequence[str] = ()  # keys that the study's space or the configuration must have
+    points: Sequence[Mapping[str, Any]] | None = None  # all existing points; None = the space defines them
+    folds: int = 1  # number of the objective's own folds
+    files: tuple[DataFile, ...] = ()  # the files that it reads
+    notes: tuple[str, ...] = ()  # lines for people
+    amounts_need: str | None = None  # what the configuration lacks for trainings to be continued; None = nothing
 
     @classmethod
     def from_dict(cls, described: Mapping[str, Any]) -> Self:

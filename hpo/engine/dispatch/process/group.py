@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 from hpo.engine.dispatch.process.child import Child
 from hpo.engine.dispatch.process.variables import Seat, alone, variables_of
@@ -24,17 +24,14 @@ _SECONDS_TO_FINISH = 30.0
 _SECONDS_TO_SAVE = 60.0
 
 
-class Rank(Protocol):
+class Rank(NamedTuple):
     """One of the processes, but not the first."""
 
-    def run(self, call: str, variables: Mapping[str, str]) -> Message:
-        """Train the task; return the last message: of `Child.run`, or `{"lost": reason, "is_at_fault": ...}`."""
-
-    def tell_to_end(self) -> None:
-        """Send SIGTERM to the process."""
-
-    def kill(self) -> None:
-        """Kill the process, so that `run` returns."""
+    # Trains the task, given the name of its call and the process's variables, and returns the last message: of
+    # `Child.run`, or `{"lost": reason, "is_at_fault": ...}`.
+    run: Callable[[str, Mapping[str, str]], Message]
+    tell_to_end: Callable[[], object]  # sends SIGTERM to the process
+    kill: Callable[[], object]  # so that `run` returns
 
 
 class Group:
@@ -135,10 +132,17 @@ def run_here(payload: Payload, import_from: str | None = None) -> Iterator[Messa
     folder = import_from or str(Path.cwd())
     with ExitStack() as stack:
         first, *others = (stack.enter_context(closing(Child(folder))) for _ in range(payload.processes))
-        group = Group(first, [_Process(child, payload) for child in others])
+        group = Group(first, [_rank_of(child, payload) for child in others])
         variables = variables_of([Seat()] * payload.processes)
         for message in group.run("here", variables, lambda given: first.run(payload, "here", variables=given)):
             yield {"outcome": Outcome(error=describe_death(message["died"]))} if "died" in message else message
+
+
+def _rank_of(child: Child, payload: Payload) -> Rank:
+    def run(call: str, variables: Mapping[str, str]) -> Message:
+        return last(child.run(payload, call, variables=variables))
+
+    return Rank(run, child.tell_to_end, child.kill)
 
 
 def last(messages: Iterator[Message]) -> Message:
@@ -147,19 +151,6 @@ def last(messages: Iterator[Message]) -> Message:
         if not LAST_MESSAGES.isdisjoint(message):
             return message
     raise RuntimeError("a task ended without an outcome")
-
-
-class _Process:
-    """A process of a rank other than the first."""
-
-    def __init__(self, child: Child, payload: Payload) -> None:
-        self._child = child
-        self._payload = payload
-        self.tell_to_end = child.tell_to_end
-        self.kill = child.kill
-
-    def run(self, call: str, variables: Mapping[str, str]) -> Message:
-        return last(self._child.run(self._payload, call, variables=variables))
 
 
 def describe_death(death: Mapping[str, Any]) -> str:

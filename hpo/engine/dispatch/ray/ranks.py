@@ -4,36 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hpo.engine.dispatch.process.child import Child
-from hpo.engine.dispatch.process.group import Group
+from hpo.engine.dispatch.process.group import Group, Rank
 from hpo.engine.dispatch.process.variables import LOOPBACK, Seat, variables_of
 from hpo.engine.dispatch.ray.private import is_at_fault, reason
 from hpo.engine.training.worker import Message
-
-
-class Follower:
-    """One of the other workers, for one task."""
-
-    def __init__(self, actor: Any, task: Sequence[Any]) -> None:
-        self._actor = actor
-        self._task = task
-
-    def run(self, call: str, variables: Mapping[str, str]) -> Message:
-        """Train; see `Rank`."""
-        import ray
-
-        try:
-            ending: Message = ray.get(self._actor.follow.remote(*self._task, call, variables))
-        except ray.exceptions.RayError as error:
-            return {"call": call, "lost": reason(error), "is_at_fault": is_at_fault(error)}
-        return ending
-
-    def tell_to_end(self) -> None:
-        """Send SIGTERM to the process."""
-        self._actor.tell_to_end.remote()
-
-    def kill(self) -> None:
-        """Kill the process."""
-        self._actor.kill.remote()
 
 
 class Team:
@@ -52,7 +26,7 @@ class Team:
 
     def run(self, task: Sequence[Any], call: str, begin: Any) -> Iterator[Message]:
         """Yield the messages of `Group.run`, or `{"lost": ...}` as the last where another worker was lost."""
-        self._group = Group(self._child, [Follower(actor, task) for actor in self._actors])
+        self._group = Group(self._child, [_rank_of(actor, task) for actor in self._actors])
         yield from self._group.run(call, variables_of(self._seats, self._address), begin)
 
     def tell_to_end(self) -> None:
@@ -67,3 +41,16 @@ def seat() -> Seat:
 
     context = ray.get_runtime_context()
     return Seat(context.get_node_id(), context.get_accelerator_ids().get("GPU", []))
+
+
+def _rank_of(actor: Any, task: Sequence[Any]) -> Rank:
+    import ray
+
+    def run(call: str, variables: Mapping[str, str]) -> Message:
+        try:
+            ending: Message = ray.get(actor.follow.remote(*task, call, variables))
+        except ray.exceptions.RayError as error:
+            return {"call": call, "lost": reason(error), "is_at_fault": is_at_fault(error)}
+        return ending
+
+    return Rank(run, actor.tell_to_end.remote, actor.kill.remote)

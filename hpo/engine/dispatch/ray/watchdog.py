@@ -5,6 +5,7 @@ in C code or stopped by a signal never. This process reads from a pipe whose oth
 closes, the driver has ended or is done, and all remaining processes of its Ray are killed.
 """
 
+import contextlib
 import os
 import shutil
 import signal
@@ -29,7 +30,8 @@ def main(pipe: int, folder: str) -> int:
     # Repeatedly: a killed process may have just started another.
     while (remaining := list(processes_of(folder))) and time.monotonic() < deadline:
         for process in remaining:
-            _kill(process)
+            with contextlib.suppress(psutil.Error):
+                process.kill()
         time.sleep(0.05)
     shutil.rmtree(folder, ignore_errors=True)
     return 0
@@ -53,13 +55,6 @@ def _belongs(process: psutil.Process, folder: str) -> bool:
     if process.environ().get(MARK) == folder:
         return True
     return any(file.path.startswith(folder + os.sep) for file in process.open_files())
-
-
-def _kill(process: psutil.Process) -> None:
-    try:
-        process.kill()
-    except psutil.Error:
-        return
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ Ray puts the driver's working directory, where a user may have an `hpo.py`, firs
 sends the class itself, and this file imports the toolkit only after that entry is removed.
 """
 
+import functools
 import os
 import socket
 import sys
@@ -92,8 +93,8 @@ class RayWorker:
         if self._team is None or payload["test"] is not None:
             yield from self._trained(payload, call, shipment)
         else:
-            task = (payload, shipment)
-            yield from self._team.run(task, call, lambda mine: self._trained(payload, call, shipment, mine))
+            begin = functools.partial(self._trained, payload, call, shipment)
+            yield from self._team.run((payload, shipment), call, begin)
 
     def follow(
         self, payload: Mapping[str, Any], shipment: Any, call: str, variables: Mapping[str, str]
