@@ -27,7 +27,7 @@ from hpo.report.comparison import ComparisonJson
 from hpo.report.pages.comparison import READING, answers, headline, standings, verdicts, winners
 from hpo.session.stopping import SessionDispatcher, Stopping
 from hpo.study.files.folder import RUNS, StudyFolder
-from hpo.study.opening import with_code
+from hpo.study.opening import code_of
 
 _WIDTH_OF_A_FILE = 170
 _NARROW = 130
@@ -60,7 +60,7 @@ def run_comparison(
             stopping.begin(lambda: _last_words(comparison, searches, total), dispatcher.runs_here)
             with stopping, ComparingProgress(comparison, total - len(missing)) as progress:
                 stoppable = SessionDispatcher(dispatcher, stopping)
-                coded = replace(comparison, study=with_code(comparison.study))
+                coded = replace(comparison, study=replace(comparison.study, code=code_of(comparison.study)))
                 for repeat, label in missing:
                     progress.search_started(repeat, label)
                     finished = run_search(coded, repeat, label, stoppable, progress)

@@ -10,9 +10,8 @@ from hpo.config.study_config import StudyConfig
 from hpo.engine.trials.table import read_rows
 from hpo.engine.trials.trial import loss_of
 from hpo.errors import StudyError
-from hpo.study.basis.since_report import inner
-from hpo.study.files.folder import StudyFolder, find_study, short_path
-from hpo.study.winner.recorded_winner import recorded_winner
+from hpo.study.files.folder import StudyFolder, find_study, inner, short_path
+from hpo.study.reproduce.recorded import recorded_winner
 
 
 @dataclass(frozen=True)

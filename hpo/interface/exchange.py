@@ -19,7 +19,7 @@ from hpo.report.write import WrittenReport, write_report
 from hpo.study.basis.described import Described
 from hpo.study.files.folder import find_study, short_path
 from hpo.study.opening import read_study, stored_record
-from hpo.study.reading import described_before, known_study
+from hpo.study.preparing.preparation import described_before, known_study
 from hpo.study.study import Study
 from hpo.study.winner.full_training import further_trainings, join_trainings
 from hpo.study.winner.verdict import read_verdict
@@ -43,6 +43,8 @@ class Sent(NamedTuple):
 
 def send(name: str, overrides: Sequence[str] = ()) -> Sent:
     """Send what MLflow does not have of a study, and wait for it."""
+    from hpo.study.files.folder import find_study
+
     path = str(find_study(name).config_path)
     overrides = ["track.name=mlflow", *overrides]
     study = known_study(name, config_from_dict(compose_config("search", overrides, config_file=path)))

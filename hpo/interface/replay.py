@@ -11,11 +11,10 @@ from hpo.engine.trials.table import read_rows
 from hpo.errors import StudyError
 from hpo.interface.trust import ask_for_trust
 from hpo.session.notebook import run_shown
-from hpo.study.basis.since_report import inner
-from hpo.study.files.folder import find_study, short_path
+from hpo.study.files.folder import find_study, inner, short_path
 from hpo.study.preparing.preparation import prepare_study, refuse_past_search
-from hpo.study.reproduce.recorded import read_files, refuse_two_parts
-from hpo.study.reproduce.replay import Replay, compared, script_of
+from hpo.study.reproduce.recorded import read_files
+from hpo.study.reproduce.replay import Replay, compared, refuse_two_parts, script_of
 from hpo.study.study import Study
 
 if TYPE_CHECKING:
@@ -100,13 +99,13 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> Replay:
     taken = {name: value for name, value in tree["study"].items() if name in TAKEN}
     tree["study"] = taken | {name: value for name, value in mine["study"].items() if name in OWN}
     script = script_of(files.config, rows[:trials])
-    return Replay(folder, tree, trials, files.changes, files.is_same_machine, script, files.report.get("given", ()))
+    return Replay(files, tree, trials, script)
 
 
 def prepare_replay(asked: Replay) -> Study:
     """Return the study that runs the search of another again."""
     config = config_from_dict(asked.tree)
-    return asked.study_of(prepare_study(config, asked.folder.kept_function(config)))
+    return asked.study_of(prepare_study(config, asked.files.folder.kept_function(config)))
 
 
 def _is_own(override: str) -> bool:

@@ -3,7 +3,7 @@
 import datetime
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -113,13 +113,13 @@ def train_recorded(
     if tolerance is not None and not 0 <= tolerance < 1:
         raise ConfigError(f"tolerance: must be at least 0 and below 1, given {tolerance}")
     with _find(study, trial, uri) as (folder, which):
-        recorded = _read_trusted(folder, trust, data)
-        allowed = recorded.tolerance if tolerance is None else tolerance
+        recorded, is_own = _read_trusted(folder, trust, data)
+        allowed = recorded.files.tolerance if tolerance is None else tolerance
         repetitions = train_again(recorded, which, folds, begin(recorded, allowed))
         figures = reported_numbers(recorded, repetitions)
         finding = Finding(repetitions, allowed, figures, unchecked(recorded, figures))
-        if recorded.own_folder is not None:
-            _note(finding, recorded.own_folder, folds, recorded.changes)
+        if is_own:
+            _note(finding, folder, folds, recorded.files.changes)
     return finding
 
 
@@ -160,13 +160,13 @@ def _find(study: str, trial: str, uri: str) -> Iterator[tuple[StudyFolder, str]]
             number = download_study(study.removeprefix("runs:/"), uri, Path(scratch))
             yield StudyFolder(Path(scratch)), trial if number is None or trial != "best" else str(number)
         else:
-            from hpo.study.reproduce.report_alone import unpack_report
+            from hpo.study.reproduce.recorded import unpack_report
 
             yield unpack_report(path, Path(scratch)), trial
 
 
-def _read_trusted(folder: StudyFolder, is_trusted: bool, elsewhere: Mapping[str, str]) -> Recorded:
-    """Return what a study recorded; ask first, before any of its code is imported, where it was not made here."""
+def _read_trusted(folder: StudyFolder, is_trusted: bool, elsewhere: Mapping[str, str]) -> tuple[Recorded, bool]:
+    """Return what a study recorded, and whether it was made here; else ask before any of its code is imported."""
     files = read_files(folder)
     config = files.config
     refuse_contradictions(files.report, config)
@@ -183,4 +183,4 @@ def _read_trusted(folder: StudyFolder, is_trusted: bool, elsewhere: Mapping[str,
     ask_for_trust(config, files.changes, is_trusted, kept, earlier, elsewhere)
     recorded = read_recorded(files, elsewhere)
     refuse_other_study(recorded)
-    return replace(recorded, own_folder=folder) if is_own else recorded
+    return recorded, is_own

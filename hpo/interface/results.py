@@ -14,8 +14,7 @@ from hpo.study.files.made_here import remember
 from hpo.study.ledger import openings
 from hpo.study.notes import Notes
 from hpo.study.opening import freeze, read_study
-from hpo.study.preparing.preparation import load_study
-from hpo.study.reading import known_study
+from hpo.study.preparing.preparation import known_study, load_study
 from hpo.study.study import Study
 from hpo.study.winner.scoring import open_test
 from hpo.study.winner.verdict import Verdict, read_verdict

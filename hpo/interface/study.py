@@ -20,7 +20,7 @@ from hpo.interface.train import train_tree
 from hpo.session.notebook import run_shown
 from hpo.study.files.folder import StudyFolder, short_path
 from hpo.study.notes import Notes
-from hpo.study.reading import known_study
+from hpo.study.preparing.preparation import known_study
 from hpo.study.study import Study as Prepared
 from hpo.study.winner.final_model import best_config
 from hpo.study.winner.verdict import Verdict
@@ -252,9 +252,7 @@ class Study:
 
     def logs(self, trial: int) -> str:
         """Return what the trainings of a trial printed on Ray workers; StudyError where they printed nothing."""
-        from hpo.study.files.logs import logs_of
-
-        return "".join(path.read_text(encoding="utf-8") for path in logs_of(self._folder, trial))
+        return "".join(path.read_text(encoding="utf-8") for path in self._folder.logs(trial))
 
     def sync(self, uri: str | None = None) -> None:
         """Send what MLflow does not have of it; TrackError where that cannot be reached."""

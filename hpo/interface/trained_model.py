@@ -14,7 +14,7 @@ from hpo.errors import DataError, StudyError
 from hpo.files import write_atomically
 from hpo.interface.results import read_results
 from hpo.study.files.folder import find_study
-from hpo.study.reading import known_study
+from hpo.study.preparing.preparation import known_study
 
 # Assumed, because a folder of weights does not name its objective.
 _OBJECTIVE_OF_CHECKPOINTS = "model.objective:run_fold"

@@ -21,7 +21,7 @@ from hpo.report.sections.fields import FIELDS
 from hpo.report.sections.report import FORMAT
 from hpo.report.sections.space import describe_space
 from hpo.report.sections.study import describe_budget
-from hpo.study.basis.since_report import inner
+from hpo.study.files.folder import inner
 from hpo.study.reproduce.again import Repetition
 from hpo.study.reproduce.recorded import Recorded, amount_of
 
@@ -90,11 +90,11 @@ def refuse_other_study(recorded: Recorded) -> None:
     _refuse_other_winner(recorded)
     for row in recorded.rows:
         own = point_of(row, recorded.study.space)
-        for where, entry in _entries(recorded.report, row["number"]):
+        for where, entry in _entries(recorded.files.report, row["number"]):
             point = entry.get("point")
             if isinstance(point, Mapping) and own is not None and dict(point) != own:
                 raise StudyError(f"report.json: {where}.point is not the point of trial {row['number']}")
-    _refuse_others(recorded.report, _repeated_of_study(recorded), "the study")
+    _refuse_others(recorded.files.report, _repeated_of_study(recorded), "the study")
 
 
 def reported_numbers(recorded: Recorded, repetitions: Sequence[Repetition]) -> list[ReportedNumber]:
@@ -109,7 +109,7 @@ def reported_numbers(recorded: Recorded, repetitions: Sequence[Repetition]) -> l
         now = {each.name: each.reproduced for each in again if each.reproduced is not None}
         # A mean of some trained and some recorded values would be of neither.
         old, new = (_given(values, amount_of(row)) for values in (before, now if len(now) == len(names) else before))
-        for where, entry in _entries(recorded.report, str(trial)):
+        for where, entry in _entries(recorded.files.report, str(trial)):
             told = ((key, _SAME.get(key, key), said) for key, said in leaves(entry))
             figures += [
                 ReportedNumber(trial, f"{where}.{key}", said, old[name], new[name])
@@ -129,7 +129,7 @@ def unchecked(recorded: Recorded, figures: Sequence[ReportedNumber]) -> list[str
 
     What is compared is listed, in `_repeated` and `_given`; whatever else a report holds is named by itself.
     """
-    report, config = recorded.report, recorded.study.config
+    report, config = recorded.files.report, recorded.study.config
     # Of the configuration, what its trials depend on: a report alone repeats the other settings nowhere.
     own = plain_own(config.objective_config)
     decisive = tuple(f"config.{name}." for name in (*own, "space", "strategy", "split"))
@@ -237,7 +237,7 @@ def _refuse_others(report: Mapping[str, Any], given: Mapping[str, Any], what: st
 
 def _refuse_other_winner(recorded: Recorded) -> None:
     """Raise StudyError where the report's winner is no trial of the study, by its number or its tasks."""
-    winner = recorded.report.get("winner")
+    winner = recorded.files.report.get("winner")
     if not isinstance(winner, Mapping) or is_missing(winner):
         return
     row, names = recorded.winner, _task_names(recorded)

@@ -19,7 +19,7 @@ from hpo.session.mirroring import Mirroring, mirror_of, refuse_bad_urls
 from hpo.session.stopping import SessionDispatcher, Stopping
 from hpo.session.study_run import Result, run_study
 from hpo.study.notes import Notes
-from hpo.study.opening import open_study, with_code
+from hpo.study.opening import code_of, open_study
 from hpo.study.preparing.preparation import refuse_missing_lanes
 from hpo.study.study import Study
 from hpo.study.winner.verdict import lacks_model, read_verdict
@@ -72,7 +72,7 @@ def refuse_bad_surroundings(config: StudyConfig) -> None:
 
 def _run(study: Study, display: Display, stopping: Stopping) -> Result:
     # Before the workers start: they compare with it what they import.
-    study, config = with_code(study), study.config
+    study, config = replace(study, code=code_of(study)), study.config
     with ExitStack() as stack:
         # A new study is created after its workers have started, so that a refusal leaves no trace. The record of an
         # existing one is read first, because it may not need workers at all.

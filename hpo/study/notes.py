@@ -40,7 +40,6 @@ class Notes:
 
     Attributes:
         study_id: unique; a copy has another.
-        imports: the trials that were imported when the study was created.
         allowed_changes: the changes with which the study was continued, the earliest first.
         gpu_share: the GPUs that each worker had when the search last went on; None in studies of before version 0.2.0.
         data_hashes: the hash of each file in the workers' copy of the data; None before it is written.
@@ -77,10 +76,7 @@ class Notes:
         self._record.note(key, value)
 
     def basis(self, frozen: StudyConfig) -> Basis:
-        """Return the basis on which the study was started, or last allowed to continue.
-
-        A study of an early version has only `frozen`, the configuration in its folder.
-        """
+        """Return the basis on which the study was started, or last continued; early versions have only `frozen`."""
         return Basis(self.config or frozen.to_dict(), self.data, self.code)
 
     def write_basis(self, basis: Basis) -> None:

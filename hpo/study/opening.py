@@ -4,20 +4,21 @@ import logging
 import shutil
 import uuid
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hpo.config.sealing import open_sealed, values_of
+from hpo.config.sealing import values_of
 from hpo.config.study_config import StudyConfig
 from hpo.engine.loop import seconds_spent
 from hpo.engine.record.own_file import DamagedRecordError, backup_path
-from hpo.engine.record.record import Record
+from hpo.engine.record.record import Given, Record
 from hpo.engine.space.space import Space
+from hpo.engine.store.packing import digest_of
 from hpo.engine.trials.trial import TaskLayout
 from hpo.errors import StudyError
 from hpo.study.basis.changes import Basis, allowed_change, refuse_changes, refuse_other_data
 from hpo.study.basis.configurations import refuse_other_config
 from hpo.study.basis.environment import describe_environment
-from hpo.study.basis.prepared_data import prepare_data
 from hpo.study.basis.source_code import CodeHashes, describe_code
 from hpo.study.extension import copy_states
 from hpo.study.files.folder import StudyFolder, refuse_link, short_path
@@ -26,7 +27,7 @@ from hpo.study.ledger import begin_ledger, taken_along
 from hpo.study.notes import Notes
 from hpo.study.preparing.preparation import refuse_missing_lanes, refuse_past_search
 from hpo.study.preparing.strategies import strategy_type
-from hpo.study.queued import take_queued
+from hpo.study.queued import queued_points
 from hpo.study.study import Study
 
 if TYPE_CHECKING:
@@ -36,20 +37,11 @@ _log = logging.getLogger(__name__)
 
 
 def open_study(study: Study) -> Record:
-    """Create the study's files, or continue the existing study, and return the record.
-
-    Raises:
-        HpoError: a value that is kept by name is missing, or it exists with another configuration or other data.
-    """
+    """Create the study's files, or continue the existing study, and return the record; HpoError where it must not."""
     frozen = _refuse_unready(study)
     remember(study.config, study.objective.kept)
     record = _create(study) if frozen is None else _continue(study, frozen)
-    if study.plan:
-        indices, data_dir = study.plan.development, study.folder.data_dir
-        notes = Notes(record)
-        written = prepare_data(study.objective, study.config.objective_config, indices, data_dir, notes.data_hashes)
-        if written is not None:
-            notes.data_hashes = written
+    _copy_data(study, Notes(record))
     freeze(study)
     return record
 
@@ -61,11 +53,7 @@ def freeze(study: Study) -> None:
 
 
 def read_study(study: Study) -> Record:
-    """Return the record of an existing study.
-
-    Raises:
-        StudyError: the record is missing or damaged, or the data, where they were read, differ from those at its start.
-    """
+    """Return the record of an existing study; StudyError where it is damaged, or the data that were read differ."""
     from hpo.engine.record.storage import read_record
 
     try:
@@ -92,11 +80,7 @@ def read_study(study: Study) -> Record:
 
 
 def refuse_to_open(study: Study) -> tuple[int, str | None]:
-    """Raise what `open_study` would, and create nothing.
-
-    Returns:
-        How many trials the study has already, and its id; 0 and None for a new one.
-    """
+    """Raise what `open_study` would, and create nothing; return its number of trials and its id, None if it is new."""
     frozen = _refuse_unready(study)
     if frozen is None:
         refuse_link(study.folder.path)
@@ -169,13 +153,29 @@ def _continue(study: Study, frozen: StudyConfig) -> Record:
     if changes or versions or before.code != now.code:
         Notes(record).write_basis(now)
     study.folder.keep_function(study.objective.kept)
-    take_queued(study, record)
+    if points := queued_points(study, record):
+        record.write_given(Given(point, len(record.trials())) for point in points)
     return record
 
 
-def with_code(study: Study) -> Study:
-    """Return the study with the code that it depends on, as it is now; its tasks are trained with no other."""
-    return replace(study, code=code_of(study))
+def _copy_data(study: Study, notes: Notes) -> None:
+    """Write the workers' copy of the development examples, where it is missing or was changed."""
+    data_dir, known = study.folder.data_dir, notes.data_hashes
+    if study.plan is None:
+        return
+    if data_dir.exists():
+        if known is None or known.items() <= _hashes(data_dir).items():
+            return
+        _log.warning("%s: the workers' copy of the data was changed; it is written again", data_dir)
+        shutil.rmtree(data_dir)
+    config, indices = study.config.objective_config, study.plan.development
+    if study.objective.write_development_data(config, indices, data_dir):
+        notes.data_hashes = _hashes(data_dir)
+
+
+def _hashes(data_dir: Path) -> dict[str, str]:
+    """Return the hash of every file in the folder, without the workers' own subfolders."""
+    return {path.name: digest_of(path) for path in sorted(data_dir.iterdir()) if path.is_file()}
 
 
 def code_of(study: Study) -> CodeHashes:
@@ -218,18 +218,9 @@ def _refuse_other_basis(study: Study, frozen: StudyConfig, record: Record) -> tu
     return before, now
 
 
-def storage_url(config: StudyConfig, folder: StudyFolder) -> str:
-    """Return the address of the Optuna storage that holds a study's record."""
-    # Here, so that a refusal does not wait for SQLAlchemy.
-    from hpo.engine.record.address import sqlite_url
-
-    values = values_of(config.study.storage, config.secrets, "study.storage")
-    return open_sealed(config.study.storage, values) or sqlite_url(folder.database_path)
-
-
 def stored_record(config: StudyConfig, folder: StudyFolder, space: Space, layout: TaskLayout) -> "Stored":
     """Return where the record of a study is, and what must be known to read it."""
     from hpo.engine.record.storage import Stored
 
-    section, url = config.study, storage_url(config, folder)
+    section, url = config.study, folder.storage_url(config)
     return Stored(url, section.name, space, section.metric, section.direction, layout, section.storage is None)

@@ -3,7 +3,7 @@
 import logging
 
 from hpo.config.keys import flatten
-from hpo.engine.record.record import Given, Record
+from hpo.engine.record.record import Record
 from hpo.engine.space.first_points import read_point
 from hpo.engine.space.space import Point, point_key
 from hpo.errors import SpaceError
@@ -35,10 +35,3 @@ def queued_points(study: Study, record: Record) -> list[Point]:
         points[key] = point
         _log.warning("%s is tried next, as far as the budget goes: %s", where, dict(point))
     return list(points.values())
-
-
-def take_queued(study: Study, record: Record) -> None:
-    """Give what was queued before the search goes on its place in it."""
-    points = queued_points(study, record)
-    if points:
-        record.write_given(Given(point, len(record.trials())) for point in points)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
-from hpo.config.documents import read_json
 from hpo.config.study_config import StudyConfig
 from hpo.engine.course.rules import Counts, Rules
 from hpo.engine.course.stopping import Race, StopRule
@@ -23,7 +22,7 @@ from hpo.engine.training.task_builder import TaskBuilder, Training
 from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.study.basis.changes import AllowedChange, config_as_of
 from hpo.study.basis.described import Described
-from hpo.study.basis.environment import refuse_incomplete
+from hpo.study.basis.environment import read_environment
 from hpo.study.basis.source_code import CodeHashes
 from hpo.study.files.folder import RUNS, StudyFolder, short_path
 from hpo.study.notes import Notes
@@ -178,10 +177,7 @@ class Study:
 
     def environment(self) -> dict[str, Any]:
         """Return the environment at the study's start; StudyError where its file is incomplete."""
-        path = short_path(self.folder.environment_path)
-        environment = read_json(path)
-        refuse_incomplete(environment, path)
-        return environment
+        return read_environment(short_path(self.folder.environment_path))
 
     def as_of(self, allowed: Sequence[AllowedChange], trial: Trial) -> Self:
         """Return the study as it was when this trial was trained: without changes that were allowed later."""

@@ -29,8 +29,7 @@ from hpo.study.files.folder import StudyFolder
 from hpo.study.files.imports import read_imports
 from hpo.study.ledger import openings
 from hpo.study.preparing.preparation import prepare_study
-from hpo.study.reproduce.recorded import read_files, read_recorded
-from hpo.study.reproduce.report_alone import unpack_report
+from hpo.study.reproduce.recorded import read_files, read_recorded, unpack_report
 from hpo.study.train_once import train_once
 from tests.fuzz.inputs import FILES, JSON, OVERRIDES, RULES, SPACE, YAML_TEXT, nearly
 from tests.studies import SPACES, STRATEGIES, toy_config

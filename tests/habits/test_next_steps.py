@@ -9,7 +9,7 @@ import pytest
 import hpo
 from hpo.session.terminal import Terminal
 from hpo.study.opening import read_study
-from hpo.study.reading import known_study
+from hpo.study.preparing.preparation import known_study
 from hpo.study.winner.verdict import read_verdict
 from tests.hpo.cli.commands import refused
 from tests.hpo.interface.searched import found, noted

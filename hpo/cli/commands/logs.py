@@ -21,9 +21,8 @@ def run(arguments: Sequence[str]) -> int:
         parser.error(f"argument --tail: must be 1 or more, given {given.tail}")
 
     from hpo.study.files.folder import find_study, short_path
-    from hpo.study.files.logs import logs_of
 
-    for path in logs_of(find_study(given.study), given.trial):
+    for path in find_study(given.study).logs(given.trial):
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
         if given.trial is None:
             last = next((line for line in reversed(lines) if line.strip()), "")

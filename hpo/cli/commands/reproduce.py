@@ -50,8 +50,8 @@ def run(arguments: Sequence[str]) -> int:
 
 def _begin(recorded: "Recorded", tolerance: float) -> "Callable[[Repetition], None]":
     """Print what has changed and what is demanded; return what prints each training."""
-    print("what changed:" if recorded.changes else "what changed: nothing")
-    for change in recorded.changes:
+    print("what changed:" if recorded.files.changes else "what changed: nothing")
+    for change in recorded.files.changes:
         print(f"  {printable(change)}")
     print("demanded: " + ("the same to the last bit" if tolerance == 0 else f"differences up to {tolerance:.1%}"))
 

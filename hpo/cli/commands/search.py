@@ -58,7 +58,7 @@ def run(arguments: Sequence[str]) -> int:
     if given.cfg:
         from hpo.session.session import refuse_bad_surroundings
 
-        kept = replay.folder.kept_function(config) if replay else None
+        kept = replay.files.folder.kept_function(config) if replay else None
         references = refuse_bad_search(config, kept).study.references
         refuse_bad_surroundings(config)
         tree = without(tree, "study.references")
@@ -77,7 +77,7 @@ def run(arguments: Sequence[str]) -> int:
 
     if replay and study.folder.exists:
         print(f"{study.folder} exists: only missing trials are trained; to train all of them again, delete it")
-    for change in replay.changes if replay else ():
+    for change in replay.files.changes if replay else ():
         print(f"what changed: {printable(change)}")
     code = run_at_terminal(study)
     return code if replay is None else _show_comparison(replay, study)
@@ -99,8 +99,8 @@ def _show_comparison(replay: "Replay", study: "Study") -> int:
     from hpo.study.files.folder import short_path
     from hpo.study.reproduce.replay import compared
 
-    path = short_path(replay.folder.trials_path)
-    tolerance = replay.tolerance
+    path = short_path(replay.files.folder.trials_path)
+    tolerance = replay.files.tolerance
     print("demanded: " + (f"scores within {tolerance:.1%}" if tolerance else "the same to the last bit"))
     trials, differing = compared(replay, short_path(study.folder.trials_path))
     for place, keys in list(differing.items())[:_SHOWN]:

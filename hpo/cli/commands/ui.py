@@ -156,11 +156,10 @@ def _record(study: str) -> "tuple[StudyConfig, str, int, Mapping[str, Any]]":
     """Return a study's configuration, where its record is, its number there, and its notes."""
     from hpo.engine.record.storage import look_up
     from hpo.study.files.folder import find_study
-    from hpo.study.opening import storage_url
 
     folder = find_study(study)
     config = folder.config()
-    url = storage_url(config, folder)
+    url = folder.storage_url(config)
     return config, url, *look_up(url, config.study.name)
 
 

@@ -19,13 +19,10 @@ _DECISIVE = frozenset(("study", "space", "strategy", "split", "objective"))
 
 @dataclass(frozen=True)
 class Basis:
-    """What a study's results depend on, JSON-able, as noted in its record.
+    """What a study's results depend on, as noted in its record.
 
-    Attributes:
-        config: the whole configuration.
-        data: `parts` with the fingerprint of each, those of a split or the objective's files; of a split (which has a
-            `kind`) also its `files`, and whether it has digests. None where they are unknown, or nothing is read.
-        code: None in a study of an early version, which did not note it.
+    `data` has `parts` with the fingerprint of each, those of a split or the objective's files; of a split (which has a
+    `kind`) also its `files`, and whether it has digests; None where nothing is read. Early versions noted no `code`.
     """
 
     config: Mapping[str, Any]
@@ -44,10 +41,7 @@ class Basis:
         return [*changes, *(["the code of the function changed"] if others != lines else []), *others]
 
     def changed_config(self, now: "Basis") -> dict[str, str]:
-        """Return the keys that differ in `now` and may not: see the function.
-
-        A source of data may be elsewhere where its content is known to be the same, or is not read now.
-        """
+        """Return the keys that differ in `now` and may not, those of data too whose content is not known to be it."""
         is_same = not self.changed_data(now)
         moved = {
             key: f"{key} was {old!r} and is now {new!r}"
@@ -57,10 +51,7 @@ class Basis:
         return moved | changed_config(self.config, now.config)
 
     def changed_data(self, now: "Basis") -> dict[str, str]:
-        """Return the parts of a split, and the files that moved, or the objective's files on record, that differ.
-
-        Each has a line about the change; none differs where no data is read now.
-        """
+        """Return the parts of a split and moved files, or the objective's files on record, that differ, a line each."""
         if now.data is None:
             return {}
         before = self.data or {}
@@ -93,15 +84,10 @@ class Basis:
 
 @dataclass(frozen=True)
 class AllowedChange:
-    """The changes with which a study was continued; JSON-able.
+    """The changes with which a study was continued, a line each, at a time in ISO 8601.
 
-    Attributes:
-        time: of the continuation, ISO 8601.
-        changes: one line each.
-        trial: the objective's configuration of the trials before.
-        threads, processes: per training, before.
-        trials: number of trials opened before; None in studies of an early version.
-        unfinished: numbers of those that were not finished.
+    `trial` is the objective's configuration of the trials before, with as many threads and processes per training;
+    `trials` how many had been opened (None in studies of an early version), `unfinished` which had not finished.
     """
 
     time: str
@@ -167,10 +153,7 @@ def allowed_change(before: Basis, now: Basis, trials: Sequence[Trial]) -> Allowe
 
 
 def config_as_of(config: StudyConfig, allowed: Sequence[AllowedChange], number: int) -> StudyConfig:
-    """Return the configuration that a trial was trained with: without the changes that were allowed after it.
-
-    One that was unfinished at a change counts as trained after it. `allowed` has the earliest change first.
-    """
+    """Return the configuration that a trial was trained with: without the changes that were allowed after it ended."""
     for change in allowed:
         if number < (change.trials or 0) and number not in change.unfinished:
             there = flatten(config.objective_config)

@@ -22,10 +22,7 @@ _NOT_THERE = _NotThere()
 
 
 def refuse_other_config(frozen: StudyConfig, given: StudyConfig, name: str) -> None:
-    """Raise StudyError where the study would continue with another configuration; budget and workers may change.
-
-    What lies at another place of its data is compared when it is read: see `Basis`.
-    """
+    """Raise StudyError where the study would continue with another configuration; budget and workers may change."""
     changes = made_changes(frozen.to_dict(), given.to_dict())
     if changes:
         raise StudyError(
@@ -35,10 +32,7 @@ def refuse_other_config(frozen: StudyConfig, given: StudyConfig, name: str) -> N
 
 
 def made_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
-    """Return the changes that somebody made and may not, in his words: a dimension is one key, and the space is first.
-
-    What only follows from others is left out.
-    """
+    """Return the changes that somebody made and may not, the space first: a dimension is one, and nothing follows."""
     changed, differing = changed_config(before, now), _differing(before, now)
     references = now["study"].get("references") or {}
     made = [

@@ -16,7 +16,7 @@ from hpo.engine.objective.objective import SearchDescription
 from hpo.engine.training.splits import Plan
 from hpo.errors import DocumentError
 from hpo.files import write_atomically
-from hpo.study.basis.since_report import inner
+from hpo.study.files.folder import inner
 
 _TEXTS = ("name", "version", "source", "licence")
 
@@ -41,15 +41,9 @@ class SplitFigures(TypedDict):
 
 @dataclass(frozen=True)
 class Described:
-    """What an objective says of a study's data and trainings; JSON-able.
+    """What an objective says of a study's data and trainings, as `Examples`, `SearchDescription` and `describe_method`.
 
-    Attributes:
-        folds: the number of folds: of the split, or of an objective with its own data; 1 with a hold-out.
-        split: the figures of the split; None for an objective with its own data.
-        name, version, source, licence, size: as in `Examples`; None where it is not known, or there is no split.
-        files: path, sha256 and bytes of each file of the data; None where they are not known.
-        points: as in `SearchDescription`.
-        method: what `describe_method` returned; None where it is not known.
+    An objective with its own data has folds, and no `split`; a hold-out is one fold. None stands for what is not known.
     """
 
     folds: Annotated[int, Field(ge=1)]
@@ -67,7 +61,7 @@ class Described:
     def of(
         cls, method: Mapping[str, Any], examples: Examples | None, plan: Plan | None, own: SearchDescription
     ) -> Self:
-        """Return what an objective says now, with its data at hand."""
+        """Return what an objective says now."""
         if examples is None or plan is None:
             return cls(own.folds, files=[vars(file) for file in own.files], points=own.points, method=method)
         return cls(

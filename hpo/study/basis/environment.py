@@ -5,15 +5,17 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from hpo.config.documents import read_json
 from hpo.config.sealing import Secrets, hide_in_argument, hide_secrets
 from hpo.errors import StudyError
 from hpo.git import git
+from hpo.study.files.folder import inner
 
 _PACKAGES = ("torch", "numpy", "scikit-learn", "optuna", "ray", "mlflow", "hydra-core", "pandas", "hpo-transformer")
 # x86 vector instructions, widest first, for which numerical libraries have their own code.
@@ -33,7 +35,7 @@ def describe_environment(secrets: Secrets | None = None) -> dict[str, Any]:
         "gpus": _gpus(),
         "driver": gpu_driver(),
         "cuda": _cuda(),
-        "packages": {name: version for name in _PACKAGES if (version := _version(name))},
+        "packages": {name: version for name in _PACKAGES if (version := version_of(name))},
         "commit": (git("rev-parse", "HEAD") or "").strip() or None,
         "is_dirty": bool(git("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all")),
         "command": " ".join(
@@ -42,14 +44,31 @@ def describe_environment(secrets: Secrets | None = None) -> dict[str, Any]:
     }
 
 
-def refuse_incomplete(environment: Mapping[str, Any], path: Path) -> None:
-    """Raise StudyError where a file lacks keys of `describe_environment`."""
-    missing = [key for key in _KEYS if key not in environment]
-    if missing:
-        raise StudyError(f"{path}: has no {missing[0]}; restore the file")
+def read_environment(path: Path) -> dict[str, Any]:
+    """Return what a file holds of `describe_environment`; StudyError where a key is missing."""
+    environment = read_json(path)
+    for key in _KEYS:
+        if key not in environment:
+            raise StudyError(f"{path}: has no {key}; restore the file")
+    return environment
 
 
-def _version(package: str) -> str | None:
+def changed_environment(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    """Yield one line per difference between two descriptions of an environment, and per uncommitted change."""
+    for key in ("python", "platform", "processor", "commit"):
+        if before.get(key) != now.get(key):
+            yield f"{key}: was {before.get(key)}, is {now.get(key)}"
+    old, new = inner(before, "packages"), inner(now, "packages")
+    for name in sorted({**old, **new}):
+        if old.get(name) != new.get(name):
+            yield f"packages: {name} was {old.get(name)}, is {new.get(name)}"
+    for when, environment in (("then", before), ("now", now)):
+        if environment.get("is_dirty"):
+            yield f"code: had uncommitted changes {when}"
+
+
+def version_of(package: str) -> str | None:
+    """Return the version of an installed package; None for another."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -62,12 +81,10 @@ def _processor() -> str:
 
 
 def processor_of(info: str) -> str:
-    """Return from /proc/cpuinfo a processor's name, generation and widest vectors, by which libraries choose code.
-
-    On rented machines the name is only that of a family: "AMD EPYC" covers many, which round differently.
-    """
+    """Return from /proc/cpuinfo a processor's name, generation and widest vectors, by which libraries choose code."""
     lines = (line.partition(":") for line in info.partition("\n\n")[0].splitlines())
     values = {key.strip(): value.strip() for key, _, value in lines}
+    # On rented machines the name is only that of a family, such as "AMD EPYC", of which many round differently.
     if "model name" not in values:
         return platform.processor()
     flags = values.get("flags", "").split()
@@ -93,5 +110,5 @@ def gpu_driver() -> str | None:
 
 def _cuda() -> str | None:
     """Return torch's CUDA version from its own version's suffix: 13.0 for `+cu130`; None for a CPU build."""
-    match = re.search(r"\+cu(\d+)(\d)$", _version("torch") or "")
+    match = re.search(r"\+cu(\d+)(\d)$", version_of("torch") or "")
     return f"{match.group(1)}.{match.group(2)}" if match else None

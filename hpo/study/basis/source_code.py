@@ -2,7 +2,6 @@
 
 import ast
 import functools
-import importlib.metadata
 import platform
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -24,6 +23,7 @@ from hpo.engine.objective.source_files import (
     without_docstrings,
 )
 from hpo.package import PACKAGE, ROOT
+from hpo.study.basis.environment import version_of
 from hpo.study.basis.same_trials import SAME_TRIALS
 
 # Libraries that compute points, trainings and scores.
@@ -45,24 +45,21 @@ _OBJECTIVES = (PACKAGE / "objectives", ROOT / "model")
 
 @dataclass(frozen=True)
 class CodeHashes:
-    """The code that decided a study's trials.
+    """The code that decided a study's trials: hashes of its pieces, and the versions of Python and libraries, by name.
 
-    Attributes:
-        pieces: a hash by name: each source file of a user's objective or strategy by its path, `strategy`, `search`,
-            and `objective` where that comes with the toolkit; three of a function that was given from Python.
-            Docstrings and comments do not count; of the toolkit's own code neither do imports and the order of
-            definitions: its files may move inside of the rooms below. None in a study of an earlier version.
-        versions: of Python, `major.minor`, and of each installed library, by name.
+    A piece is each source file of a user's objective or strategy, `strategy`, `search`, and `objective` where it comes
+    with the toolkit; a function that was given from Python has three. Docstrings and comments do not count; of the
+    toolkit's own code neither do imports and the order of definitions. Early versions noted no pieces.
     """
 
     pieces: Mapping[str, str] | None
     versions: Mapping[str, str]
 
     def known_of(self, now: "CodeHashes") -> Mapping[str, str]:
-        """Return the pieces of `now` that this one can be compared with: an earlier version did not note all.
+        """Return the pieces of `now` to compare this one with: an earlier version did not note all.
 
-        A file that a command names and that is new is what its trainings write.
-        A piece that was changed without any trial becoming another is returned as it is here.
+        A file that a command names and that is new is what its trainings write. A piece that was changed without any
+        trial becoming another is returned as it is here.
         """
         known, pieces = self.pieces or {}, now.pieces or {}
         is_early = _SEARCH not in known
@@ -74,9 +71,8 @@ class CodeHashes:
 
     def without_written(self, before: "CodeHashes") -> "CodeHashes":
         """Return it without the files that a command names and that were not there before: its trainings write them."""
-        known, pieces = before.pieces or {}, self.pieces or {}
-        kept = {name: piece for name, piece in pieces.items() if name in known or not name.endswith(RUN)}
-        return replace(self, pieces=kept)
+        known, pieces = before.pieces or {}, (self.pieces or {}).items()
+        return replace(self, pieces={name: piece for name, piece in pieces if name in known or not name.endswith(RUN)})
 
     @property
     def files(self) -> Mapping[str, str]:
@@ -125,7 +121,7 @@ def describe_code(objective: Objective, strategy: type, config: Mapping[str, Any
 
 
 def search_files(toolkit: Path = PACKAGE) -> set[Path]:
-    """Return the files of the toolkit that decide which trials there are, what each trains, and what becomes of it."""
+    """Return the files that decide which trials there are, what each trains, and what becomes of it."""
     engine, seen = toolkit / "engine", set[Path]()
     rooms, apart = (engine, toolkit / "study" / "winner"), [engine / room for room in _APART]
     for name in _BEGINNINGS:
@@ -145,13 +141,8 @@ def _of_objectives(folder: Path) -> str:
 
 
 def _versions() -> dict[str, str]:
-    versions = {"python": ".".join(platform.python_version_tuple()[:2])}
-    for library in _LIBRARIES:
-        try:
-            versions[library] = importlib.metadata.version(library)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return versions
+    versions = {library: version for library in _LIBRARIES if (version := version_of(library))}
+    return {"python": ".".join(platform.python_version_tuple()[:2]), **versions}
 
 
 def _hash(paths: Iterable[Path]) -> str:

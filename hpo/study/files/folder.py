@@ -5,12 +5,13 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from hpo.config.documents import read_json, read_yaml, yaml_text
+from hpo.config.sealing import open_sealed, values_of
 from hpo.config.study_config import StudyConfig, config_from_dict
 from hpo.engine.objective.kept_function import MODULE, KeptFunction
 from hpo.engine.objective.path import ObjectivePath
@@ -23,10 +24,7 @@ OPENINGS = "test_openings.jsonl"
 
 
 class StudyFolder:
-    """Absolute paths inside one study's folder, and files that belong to no other package.
-
-    Nothing in it may lead out of it: a stranger's folder could otherwise have our files read or overwritten.
-    """
+    """Absolute paths inside one study's folder, none of which leads out of it: a stranger may have made the folder."""
 
     def __init__(self, path: Path) -> None:
         # An objective that runs in this process may change the working directory.
@@ -78,12 +76,6 @@ class StudyFolder:
             self.database_path.with_name(self.database_path.name + suffix).unlink(missing_ok=True)
         shutil.rmtree(self.data_dir, ignore_errors=True)
 
-    def remove_states(self, keep: Collection[str]) -> None:
-        """Delete the training states except those with these names."""
-        for path in self.states_dir.glob("*") if self.states_dir.is_dir() else ():
-            if path.name not in keep:
-                shutil.rmtree(path, ignore_errors=True)
-
     def config(self) -> StudyConfig:
         """Return the frozen configuration; StudyError where there is no study, or it cannot be read."""
         if not self.exists:
@@ -105,29 +97,33 @@ class StudyFolder:
     def inside(self, name: str) -> Path:
         """Return the path of a file that a record or report names; StudyError where it is outside of the folder."""
         path = self.path / name
-        try:
-            # Not by `resolve`, which raises for a link to itself.
+        is_inside = False
+        # ValueError: it contains a NUL, or half of a character. Not by `resolve`, which raises for a link to itself.
+        with suppress(ValueError):
             is_inside = Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.path))
-        except ValueError:
-            # It contains a NUL, or half of a character.
-            is_inside = False
         if not is_inside:
             raise StudyError(f"{self}: names {name!r}, which is outside of the folder; restore the original")
         return path
 
     def changed_files(self, below: str) -> list[str]:
         """Return the files below this name that differ from those in the report; empty without a readable report."""
-        try:
-            known = self.report().get("files")
-        except DocumentError:
-            return []
-        files = known if isinstance(known, dict) else {}
+        files: Mapping[str, str] = {}
+        with suppress(DocumentError):
+            files = inner(self.report(), "files")
         return [name for name in files if name.startswith(f"{below}/") and not self.is_file(name, files[name])]
 
     def is_file(self, name: str, digest: str) -> bool:
         """Return whether a file that a record or report names is here, with this SHA-256."""
         path = self.inside(name)
         return path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == digest
+
+    def storage_url(self, config: StudyConfig) -> str:
+        """Return the address of the Optuna storage that holds the study's record."""
+        # Here, so that a refusal does not wait for SQLAlchemy.
+        from hpo.engine.record.address import sqlite_url
+
+        values = values_of(config.study.storage, config.secrets, "study.storage")
+        return open_sealed(config.study.storage, values) or sqlite_url(self.database_path)
 
     def make(self) -> None:
         """Create the folder, readable for this user only; StudyError where it cannot be, or a link leads out of it."""
@@ -141,7 +137,7 @@ class StudyFolder:
             self.path.chmod(0o700)
 
     def write_json(self, path: Path, values: Mapping[str, Any]) -> None:
-        """Write a JSON file in one step."""
+        """Write a JSON file."""
         write_atomically(path, json.dumps(values, indent=2) + "\n")
 
     def test_result(self) -> dict[str, Any] | None:
@@ -156,6 +152,21 @@ class StudyFolder:
         """Return what a JSON file of the folder holds; empty without one."""
         path = self.path / name
         return read_json(short_path(path)) if path.exists() else {}
+
+    def log_path(self, trial: int, task: str) -> Path:
+        """Return where a task's log is, such as trial_0003_fold_0.log."""
+        return self.logs_dir / f"trial_{trial:04d}_{task}.log"
+
+    def logs(self, trial: int | None = None) -> list[Path]:
+        """Return the logs of the study, or of one trial; StudyError where nothing was printed."""
+        found = sorted(self.logs_dir.glob("trial_*.log" if trial is None else self.log_path(trial, "*").name))
+        if not found:
+            whose = "study" if trial is None else f"trial {trial} of study"
+            raise StudyError(
+                f"logs: {whose} '{self}' has none: its trainings printed nothing, or ran in the driver's own process "
+                f"(dispatch=local), which prints to the terminal"
+            )
+        return found
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -201,6 +212,14 @@ def find_study(name: str) -> StudyFolder:
     known = sorted(path.parent.name for path in RUNS.glob("*/config.yaml"))
     there_are = f"there are {', '.join(known)}" if known else "there is none yet: start one with `hpo search`"
     raise StudyError(f"study: there is no '{name}' under {RUNS}/; {there_are}")
+
+
+def inner(report: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
+    """Return an inner mapping; empty where it is missing, since a report may come from a stranger."""
+    for key in keys:
+        value = report.get(key)
+        report = value if isinstance(value, Mapping) else {}
+    return report
 
 
 def short_path(path: Path) -> Path:

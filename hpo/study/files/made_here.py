@@ -8,6 +8,8 @@ from pathlib import Path
 
 from hpo.config.study_config import StudyConfig
 from hpo.engine.objective.kept_function import KeptFunction
+from hpo.errors import StudyError
+from hpo.study.files.folder import StudyFolder
 
 
 def remember(config: StudyConfig, kept: KeptFunction | None = None) -> None:
@@ -47,3 +49,14 @@ def _digest(config: StudyConfig, kept: KeptFunction | None) -> str:
     runs += [config.strategy] if config.has_own_strategy else []
     runs += [hashlib.sha256(kept.data).hexdigest()] if kept else []
     return hashlib.sha256(json.dumps(runs, sort_keys=True).encode()).hexdigest()
+
+
+def function_of(folder: StudyFolder, frozen: StudyConfig, name: str) -> KeptFunction | None:
+    """Return the function that was given from Python, if the study has one; StudyError where it is a stranger's."""
+    kept = folder.kept_function(frozen)
+    if kept is not None and not is_made_here(frozen, kept):
+        raise StudyError(
+            f"{folder}: was not made here, and to read its function is to run code of whoever made it: look at it, and "
+            f"run `hpo reproduce {name} --trust` first"
+        )
+    return kept

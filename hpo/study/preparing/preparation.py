@@ -1,8 +1,10 @@
-"""Makes a study from a configuration: checks everything that can be checked, and creates nothing."""
+"""Makes a study, a new or an existing one: checks everything that can be checked, and creates nothing."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 from hpo.config.composing.references import references_to, refuse_secrets
 from hpo.config.keys import differences, flatten, replaced
@@ -20,22 +22,23 @@ from hpo.engine.training.splits import make_plan
 from hpo.engine.trials.trial import Trial
 from hpo.errors import ConfigError, HpoError, StudyError
 from hpo.study.basis.configurations import refuse_other_config
-from hpo.study.basis.described import Described
-from hpo.study.basis.since_report import inner
-from hpo.study.files.folder import RUNS, StudyFolder, find_study
+from hpo.study.basis.described import Described, SplitFigures
+from hpo.study.files.folder import RUNS, StudyFolder, find_study, inner, short_path
 from hpo.study.files.imports import read_imports
-from hpo.study.files.made_here import is_made_here
+from hpo.study.files.made_here import function_of
+from hpo.study.notes import Notes
 from hpo.study.preparing.as_begun import ranges_as_begun
 from hpo.study.preparing.checks import refuse_bad_data, refuse_bad_parts
 from hpo.study.preparing.strategies import make_strategy
 from hpo.study.study import Study
 
+_FOLD = re.compile(r"fold_(\d+)")
+
 
 def prepare_study(config: StudyConfig, kept: KeptFunction | None = None, is_said: bool = True) -> Study:
     """Check everything that can be checked without creating anything, and return the study; HpoError for a fault.
 
-    `kept` is its objective, if that was given from Python; `is_said`: whether a line says what goes on as in an earlier
-    version.
+    `kept` is its objective, if that was given from Python; `is_said`: whether what goes on as before is told.
     """
     return _with_data(_without_data(config, kept, is_said))
 
@@ -101,10 +104,7 @@ def _with_defaults(config: StudyConfig, objective: Objective) -> StudyConfig:
 
 
 def _with_references(config: StudyConfig, space: Space) -> StudyConfig:
-    """Return the configuration with those of its references that lead to what is searched.
-
-    ConfigError for one that holds a secret, or whose key has another value than it refers to.
-    """
+    """Return the configuration with those of its references that lead to what is searched, and are no secrets."""
     section = config.study
     if section.references is None:
         return config
@@ -184,15 +184,39 @@ def load_study(
     return replace(study, allow_changes=allow_changes)
 
 
-def function_of(folder: StudyFolder, frozen: StudyConfig, name: str) -> KeptFunction | None:
-    """Return the function that was given from Python, if the study has one; StudyError where it is a stranger's."""
-    kept = folder.kept_function(frozen)
-    if kept is not None and not is_made_here(frozen, kept):
-        raise StudyError(
-            f"{folder}: was not made here, and to read its function is to run code of whoever made it: look at it, and "
-            f"run `hpo reproduce {name} --trust` first"
-        )
-    return kept
+def known_study(name: str, config: StudyConfig | None = None) -> Study:
+    """Return an existing study as its folder knows it: it can be read and reported, but neither trained nor tested."""
+    folder = find_study(name)
+    frozen = folder.config() if config is None else refuse_past_search(folder)
+    refuse_other_config(frozen, config or frozen, name)
+    described = Described.at(short_path(folder.described_path))
+    if described is None:
+        try:
+            return load_study(name, config)
+        except HpoError:
+            if not missing_sources(frozen):
+                raise
+        described = described_before(folder, frozen)
+    config = config or frozen
+    objective = resolve(config.objective, str(Path.cwd()), config.secrets, function_of(folder, config, name))
+    space = space_from_dict(config.space, flatten(config.objective_config), described.points)
+    return Study(config, folder, objective, space, strategy_of(config, space), described)
+
+
+def described_before(folder: StudyFolder, config: StudyConfig) -> Described:
+    """Return what record and report.json of a study of before version 0.2.0 say of its data."""
+    from hpo.engine.record.storage import damage_named, open_rows
+
+    space = space_from_dict(config.space, flatten(config.objective_config))
+    rows = open_rows(folder.storage_url(config), config.study.name, space)
+    with damage_named(rows):
+        names = {name for _, _, _, attributes in rows.read() for name in attributes}
+    noted = Notes(rows).data or {}
+    rows.dispose()
+    keys = SplitFigures.__annotations__.keys()
+    split = cast("SplitFigures", {key: noted[key] for key in keys}) if noted.keys() >= keys else None
+    folds = 1 + max((int(match[1]) for match in map(_FOLD.match, names) if match), default=0)
+    return Described.from_report(folder.report(), split, len(split["folds"]) if split else folds)
 
 
 def at_places(config: StudyConfig, places: Mapping[str, str]) -> StudyConfig:

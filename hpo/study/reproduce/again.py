@@ -21,15 +21,7 @@ from hpo.study.study import Study
 
 @dataclass(frozen=True)
 class Repetition:
-    """One task, recorded and reproduced.
-
-    Attributes:
-        trial: its number.
-        name: of the task, as in trials.csv: `fold_0`.
-        recorded: the recorded metric.
-        reproduced: the metric now; None when the training failed.
-        error: why it failed, or None.
-    """
+    """A task by its name in trials.csv (`fold_0`), the recorded metric, and that of today; None where that failed."""
 
     trial: int
     name: str
@@ -39,18 +31,15 @@ class Repetition:
 
     def holds(self, tolerance: float) -> bool:
         """Return whether both are equal, or differ by at most this share of the recorded one."""
-        if self.reproduced is None:
-            return False
-        return math.isclose(self.recorded, self.reproduced, rel_tol=tolerance, abs_tol=0.0)
+        return self.reproduced is not None and math.isclose(self.recorded, self.reproduced, rel_tol=tolerance)
 
 
 def reproduce(
     recorded: Recorded, which: str, folds: Sequence[int] | None, tell: Callable[[Repetition], None]
 ) -> list[Repetition]:
-    """Train the trials again with their recorded seeds, in this process, and return both metrics.
+    """Train the trials again (`best`, `all` or a number) with their recorded seeds, in this process.
 
-    `which` is `best`, `all` or a trial's number, `folds` None for all; `tell` gets each repetition when it is finished.
-    StudyError where a row is not in the study's space.
+    `tell` gets each repetition when it is finished. StudyError where a row is not in the study's space.
     """
     study, repetitions = recorded.study, []
     with tempfile.TemporaryDirectory(prefix="hpo-reproduce-") as scratch:
@@ -62,7 +51,7 @@ def reproduce(
             )
         dispatcher = LocalDispatcher(str(Path.cwd()))
         for row in recorded.trials(which):
-            for task in _tasks(study, row, folds, recorded.allowed):
+            for task in _tasks(study, row, folds, recorded.files.allowed):
                 repetition = _repeat(study, row, task, dispatcher)
                 repetitions.append(repetition)
                 tell(repetition)

@@ -1,21 +1,24 @@
-"""A study as read from its folder, or from a published copy of it."""
+"""A study as read from its folder, from a published copy of it, or from its report alone."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from pathlib import Path
 from typing import Any
 
+from hpo.config.documents import read_json, yaml_text
 from hpo.config.keys import flatten
 from hpo.config.study_config import StudyConfig
-from hpo.engine.trials.table import Row, own_columns, read_rows
+from hpo.engine.trials.table import Row, csv_text, own_columns, read_rows
+from hpo.engine.trials.trial import Direction, loss_of, rank
 from hpo.errors import StudyError
 from hpo.study.basis.changes import AllowedChange
-from hpo.study.basis.environment import describe_environment
-from hpo.study.basis.since_report import changed_code, changed_environment, changed_since, inner
-from hpo.study.files.folder import StudyFolder, short_path
+from hpo.study.basis.environment import changed_environment, describe_environment
+from hpo.study.basis.source_code import is_same
+from hpo.study.files.folder import StudyFolder, inner, short_path
 from hpo.study.opening import code_of
 from hpo.study.preparing.preparation import prepare_study
 from hpo.study.study import Study
-from hpo.study.winner.recorded_winner import recorded_winner
 
 # Must be equal for bit-identical scores.
 _DECISIVE = ("python", "platform", "processor", "packages")
@@ -23,21 +26,18 @@ _DECISIVE = ("python", "platform", "processor", "packages")
 # Accepted relative difference where scores cannot be bit-identical: other versions, processors and numbers of threads
 # change the order of additions, and a training amplifies the last digits. 2 % is about a tenth of the effect of another
 # seed on the scores in benchmarks/results.md.
-TOLERANCE = 0.02
+_TOLERANCE = 0.02
 
 
 @dataclass(frozen=True)
 class StudyFiles:
-    """What the files of a study say; nothing of it has been imported or run.
+    """What the files of a study, or of its publication, say; nothing of it has been imported or run.
 
     Attributes:
-        folder: the study's, or that of its publication.
-        config: the frozen configuration.
         report: what report.json holds; empty without one.
         allowed: the changes with which the study was continued.
-        changes: what differs in versions, machine and code from the study's start, one line each, and what was allowed.
-        is_same_machine: whether bit-identical scores can be expected. After an allowed change of data or code they
-            cannot: an earlier configuration is known, earlier data and code are not.
+        changes: what differs from then, one line each, and what was allowed.
+        is_same_machine: whether bit-identical scores can be expected; earlier data and code are not known.
     """
 
     folder: StudyFolder
@@ -47,37 +47,27 @@ class StudyFiles:
     changes: Sequence[str]
     is_same_machine: bool
 
-
-@dataclass(frozen=True)
-class Recorded:
-    """A study as read from its files, ready to be trained again.
-
-    Attributes:
-        study: made from its frozen configuration, on the current data.
-        rows: of trials.csv.
-        changes: what differs from then, one line each; data first, then code, then environment.
-        is_same_machine: whether bit-identical scores can be expected.
-        winner: the winner's row, as the report names it, or else the best; None where no trial is complete.
-        allowed: the changes with which the study was continued.
-        report: what report.json holds; empty without one.
-        is_same_study: whether its data and code are known to be those that its report was written with.
-        own_folder: the study's own folder, where it was made, in which a finding is noted; None = that of a copy.
-    """
-
-    study: Study
-    rows: Sequence[Row]
-    changes: Sequence[str]
-    is_same_machine: bool
-    winner: Row | None = None
-    allowed: Sequence[AllowedChange] = ()
-    report: Mapping[str, Any] = field(default_factory=dict)
-    is_same_study: bool = False
-    own_folder: StudyFolder | None = None
-
     @property
     def tolerance(self) -> float:
         """The largest difference of two scores, as a share, that is no difference."""
-        return 0.0 if self.is_same_machine else TOLERANCE
+        return 0.0 if self.is_same_machine else _TOLERANCE
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A study as read from its files, ready to be trained again on the current data.
+
+    Attributes:
+        files: what they say, and what differs from then: data first, then code, then environment.
+        winner: its row in trials.csv, as the report names it, or else the best; None where no trial is complete.
+        is_same_study: whether its data and code are known to be those that its report was written with.
+    """
+
+    files: StudyFiles
+    study: Study
+    rows: Sequence[Row]
+    winner: Row | None
+    is_same_study: bool
 
     def trials(self, which: str) -> Sequence[Row]:
         """Return the rows for `best`, `all` or a number; StudyError where there is no such complete trial."""
@@ -108,33 +98,81 @@ def read_files(folder: StudyFolder) -> StudyFiles:
 
 
 def read_recorded(files: StudyFiles, elsewhere: Mapping[str, str] | None = None) -> Recorded:
-    """Return the study of these files, its objective imported and its data read.
-
-    `elsewhere` has the current locations of its data by their keys, such as `data.path`.
-    """
+    """Return the study of these files, its objective imported and its data read, `elsewhere` by their keys."""
     folder, config, report = files.folder, files.config, files.report
     for key in elsewhere or {}:
         if key not in flatten(config.objective_config):
             raise StudyError(f"{key}: the study has no such source of data; remove it")
-    config = config.model_copy(update={"objective_config": config.trial_config(elsewhere or {})})
-    config = config.model_copy(update={"study": config.study.model_copy(update={"imports": None})})
-    study = prepare_study(config, folder.kept_function(config))
+    section = config.study.model_copy(update={"imports": None})
+    update = {"objective_config": config.trial_config(elsewhere or {}), "study": section}
+    study = prepare_study(config.model_copy(update=update), folder.kept_function(config))
     names = [study.layout.name(index) for index in range(study.layout.size)]
     rows = read_rows(
         short_path(folder.trials_path), ("number", "state", "score", *own_columns(study.space.keys), *names)
     )
-    data = list(changed_since(report, study.plan.parts if study.plan else {}, study.own.files))
-    code = list(changed_code(report, code_of(study)))
-    winner = recorded_winner(rows, report, config.study.direction)
+    data, code = list(_changed_data(report, study)), list(_changed_code(report, study))
     missing = [] if report else [f"{folder}/report.json: is missing, so changed files cannot be detected"]
     if report and not inner(report, "study", "code"):
         missing.append("code: report.json is of a version that noted no hashes of it, so a change cannot be detected")
-    changes = [*missing, *data, *code, *files.changes]
     # Other libraries round in other ways; other code trains something else, and no difference is allowed for that.
-    is_same = files.is_same_machine and not data and not any(change.startswith(_DECISIVE) for change in code)
+    is_same_machine = not data and not any(change.startswith(_DECISIVE) for change in code)
     has_other_code = not inner(report, "study", "code") or any(change.startswith("code") for change in code)
-    is_same_study = not (data or has_other_code or files.allowed)
-    return Recorded(study, rows, changes, is_same, winner, files.allowed, report, is_same_study)
+    now = replace(
+        files,
+        changes=[*missing, *data, *code, *files.changes],
+        is_same_machine=files.is_same_machine and is_same_machine,
+    )
+    winner = recorded_winner(rows, report, config.study.direction)
+    return Recorded(now, study, rows, winner, is_same_study=not (data or has_other_code or files.allowed))
+
+
+def recorded_winner(rows: Iterable[Row], report: Mapping[str, Any], direction: Direction) -> Row | None:
+    """Return the winner's row of a trials.csv: the one named in `report` (report.json, may be empty), or the best."""
+    complete = [row for row in rows if row["state"] == "complete"]
+    named = str(inner(report, "winner").get("number"))
+    if same := [row for row in complete if row["number"] == named]:
+        return same[0]
+    try:
+        ranks = {
+            rank(int(row.get("amount") or 0), loss_of(float(row["score"]), direction), int(row["number"])): row
+            for row in complete
+        }
+    except ValueError as error:
+        raise StudyError(f"trials.csv: {error}; restore the file") from error
+    return ranks[min(ranks)] if ranks else None
+
+
+def _changed_data(report: Mapping[str, Any], study: Study) -> Iterator[str]:
+    """Yield a line per part of the data that is not as in a report; without a split, per file, which may have moved."""
+    before, parts = inner(report, "data", "split", "parts"), study.plan.parts if study.plan else {}
+    for part in {**before, **parts} if before else ():
+        old, new = inner(before, part).get("fingerprint"), parts.get(part, {}).get("fingerprint")
+        if old != new:
+            yield f"data: part {part} was {str(old)[:12]}, is {str(new)[:12]}"
+    if before:
+        return
+    given = inner(report, "data").get("files")
+    known = [file for file in given if isinstance(file, Mapping)] if isinstance(given, list) else []
+    nothing: Mapping[str, Any] = {}
+    # Of a file that an earlier version did not note nothing can be said.
+    for was, file in zip_longest(known, list(map(vars, study.own.files))[: len(known)], fillvalue=nothing):
+        if was.get("sha256") != file.get("sha256"):
+            name = was.get("path") or file.get("path")
+            yield f"data: {name} was {str(was.get('sha256'))[:12]}, is {str(file.get('sha256'))[:12]}"
+
+
+def _changed_code(report: Mapping[str, Any], study: Study) -> Iterator[str]:
+    """Yield one line per piece of the code, and per library, that is not as in a report.
+
+    A piece that only one side has is not compared: versions of the toolkit name them in other ways. Of libraries those
+    are left out that `changed_environment` compares.
+    """
+    now, compared = code_of(study), {"python", *inner(report, "environment", "packages")}
+    pieces, versions = now.pieces or {}, {name: v for name, v in now.versions.items() if name not in compared}
+    for what, kind, there in (("pieces", "code", pieces), ("versions", "packages", versions)):
+        for name, old in inner(report, "study", "code", what).items():
+            if name in there and not is_same(old, there[name]):
+                yield f"{kind}: {name} was {old} and is now {there[name]}"
 
 
 def _allowed(report: Mapping[str, Any]) -> list[AllowedChange]:
@@ -173,11 +211,33 @@ def _refuse_tampered(folder: StudyFolder, report: Mapping[str, Any]) -> None:
             )
 
 
-def refuse_two_parts(files: StudyFiles) -> None:
-    """Raise StudyError where a search was continued with another configuration: it cannot be run again as one."""
-    for change in files.allowed:
-        if any(line.startswith("config:") for line in change.changes):
-            raise StudyError(
-                f"{files.folder}: its configuration was changed after {change.trials or 'some'} trials, so the search "
-                f"cannot be run again as one; `hpo reproduce {files.folder} --trial all` trains its trials again"
-            )
+def unpack_report(path: Path, into: Path) -> StudyFolder:
+    """Write a report's configuration, winner (as trials.csv) and environment into a folder; StudyError without one."""
+    report = read_json(path)
+    winner = report.get("winner")
+    if not isinstance(winner, dict) or "config" not in report or "values" not in winner:
+        why = winner.get("missing") if isinstance(winner, dict) else None
+        reason = why or "it is of an earlier version, or not a report"
+        raise StudyError(f"{path}: holds no winner to train again: {reason}; give the study's folder instead")
+    if not winner["values"]:
+        raise StudyError(f"{path}: winner.values is empty, so there is no score to compare with; give another report")
+    try:
+        return _unpack(report, winner, StudyFolder(into))
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise StudyError(
+            f"{path}: is not a report of this toolkit ({type(error).__name__}: {error}); give another"
+        ) from error
+
+
+def _unpack(report: dict[str, Any], winner: dict[str, Any], folder: StudyFolder) -> StudyFolder:
+    folder.config_path.write_text(yaml_text(report["config"]), encoding="utf-8")
+    # A value that was not known then counts as unchanged.
+    environment = {k: None if isinstance(v, dict) and "missing" in v else v for k, v in report["environment"].items()}
+    folder.write_json(folder.environment_path, environment)
+    # The hashed files are not here.
+    folder.write_json(folder.path / "report.json", report | {"files": {}})
+    point = {dimension["key"]: winner["point"].get(dimension["key"]) for dimension in report["space"]}
+    row = {"number": winner["number"], "state": "complete", "score": winner["score"], **point, **winner["values"]}
+    row |= {} if winner["amount"] is None else {"amount": winner["amount"]}
+    folder.trials_path.write_text(csv_text([list(row), list(row.values())]), encoding="utf-8")
+    return folder

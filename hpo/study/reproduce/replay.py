@@ -13,9 +13,8 @@ from hpo.engine.space.first_points import read_point
 from hpo.engine.space.space import Space
 from hpo.engine.trials.table import TIMES, Row, read_rows
 from hpo.errors import StudyError
-from hpo.study.basis.since_report import inner
-from hpo.study.files.folder import StudyFolder, short_path
-from hpo.study.reproduce.recorded import TOLERANCE
+from hpo.study.files.folder import StudyFolder, inner, short_path
+from hpo.study.reproduce.recorded import StudyFiles
 from hpo.study.study import Study
 
 # Besides scores, what differs where a trial was trained further.
@@ -27,32 +26,31 @@ class Replay:
     """A search that is run again.
 
     Attributes:
-        folder: of the study, or of its publication.
+        files: those of the study, or of its publication.
         tree: the configuration to run, under another name.
         trials: number of trials to compare: those before the first unfinished one.
-        changes: what differs from the study's start.
-        is_same_machine: whether scores must be bit-identical.
         script: what each trial of a search of free order learned, which decides what is proposed; else empty.
-        given: the points that hands gave to it, as its report holds them.
     """
 
-    folder: StudyFolder
+    files: StudyFiles
     tree: Mapping[str, Any]
     trials: int
-    changes: Sequence[str]
-    is_same_machine: bool
     script: tuple[tuple[int, ...], ...] = ()
-    given: Any = ()
 
     def study_of(self, prepared: Study) -> Study:
         """Return a prepared study of the configuration with what else decides its trials, and where it comes from."""
-        given = read_given(self.given, prepared.space)
-        return replace(prepared, script=self.script, given=given, replays=self.folder)
+        given = read_given(self.files.report.get("given", ()), prepared.space)
+        return replace(prepared, script=self.script, given=given, replays=self.files.folder)
 
-    @property
-    def tolerance(self) -> float:
-        """The relative difference accepted for scores: 0 where nothing decisive has changed."""
-        return 0.0 if self.is_same_machine else TOLERANCE
+
+def refuse_two_parts(files: StudyFiles) -> None:
+    """Raise StudyError where a search was continued with another configuration: it cannot be run again as one."""
+    for change in files.allowed:
+        if any(line.startswith("config:") for line in change.changes):
+            raise StudyError(
+                f"{files.folder}: its configuration was changed after {change.trials or 'some'} trials, so the search "
+                f"cannot be run again as one; `hpo reproduce {files.folder} --trial all` trains its trials again"
+            )
 
 
 def script_of(config: StudyConfig, rows: Sequence[Row]) -> tuple[tuple[int, ...], ...]:
@@ -77,19 +75,18 @@ def read_given(told: Any, space: Space) -> tuple[Given, ...]:
 def compared(replay: Replay, replayed: Path) -> tuple[int, dict[int, list[str]]]:
     """Return the number of trials compared, and the differing columns by the numbers of the trials that differ.
 
-    Points and states must be equal; scores within the tolerance. Of a trial that was trained on after only one of the
-    searches, which may have had another budget, the points are compared.
+    Of a trial that was trained on after only one of the searches, which may have had another budget, the points count.
     """
-    before = read_rows(short_path(replay.folder.trials_path), ["number"])[: replay.trials]
+    before = read_rows(short_path(replay.files.folder.trials_path), ["number"])[: replay.trials]
     now = read_rows(replayed, ["number"])
     nothing: Row = {}
     pairs = enumerate(zip_longest(before, now, fillvalue=nothing))
-    reports = (replay.folder.report(), StudyFolder(replayed.absolute().parent).report())
+    reports = (replay.files.report, StudyFolder(replayed.absolute().parent).report())
     later = {str(number) for report in reports for number in inner(report, "counts").get("further_trained") or ()}
     differing = {
         place: keys
         for place, (old, new) in pairs
-        if (keys := _differing(old, new, replay.tolerance, old.get("number") in later))
+        if (keys := _differing(old, new, replay.files.tolerance, old.get("number") in later))
     }
     return max(len(before), len(now)), differing
 

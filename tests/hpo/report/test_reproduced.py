@@ -144,7 +144,7 @@ def test_what_contradicts_the_study_is_refused_by_name(capsys, place, study, key
     ],
 )
 def test_what_a_report_repeats_in_another_way_or_is_no_number_is_refused(recorded, key, value, says):
-    report = deepcopy(dict(recorded.report))
+    report = deepcopy(dict(recorded.files.report))
     put(report, key, value)
     with pytest.raises(StudyError, match=re.escape(f"report.json: {says}")):
         refuse(recorded, report)
@@ -153,11 +153,11 @@ def test_what_a_report_repeats_in_another_way_or_is_no_number_is_refused(recorde
 @pytest.mark.nightly
 def test_no_number_of_a_report_is_silently_false(recorded):
     """Each is refused, differs from what was compared, or lies below a key that is named as not checked."""
-    numbers = [(key, value) for key, value in leaves(recorded.report) if is_number(value)]
+    numbers = [(key, value) for key, value in leaves(recorded.files.report) if is_number(value)]
     assert len(numbers) > 100
     silent = []
     for key, value in numbers:
-        report = deepcopy(dict(recorded.report)) | {"of_a_later_version": [{"at": 1}]}
+        report = deepcopy(dict(recorded.files.report)) | {"of_a_later_version": [{"at": 1}]}
         put(report, key, value + 1)
         report["study"]["of_a_later_version"] = 3
         try:
@@ -182,7 +182,7 @@ def recorded(made):
 def refuse(recorded, report):
     """Return the study with another report, where that contradicts nothing."""
     refuse_contradictions(report, recorded.study.config)
-    edited = replace(recorded, report=report)
+    edited = replace(recorded, files=replace(recorded.files, report=report))
     refuse_other_study(edited)
     return edited
 

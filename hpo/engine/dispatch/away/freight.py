@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 from hpo.engine.dispatch.process.child import Child
 from hpo.engine.store.disk import DiskStore
-from hpo.engine.store.objects import Content, ObjectStore
 from hpo.engine.store.packing import Content, ObjectStore, unpack
 from hpo.engine.store.url import UrlStore, name_of
 from hpo.engine.training.payload import Payload

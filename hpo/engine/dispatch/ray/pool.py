@@ -14,7 +14,6 @@ from hpo.engine.dispatch.dispatcher import Gpus, Report, Setup, report_of, with_
 from hpo.engine.dispatch.process.group import describe_death
 from hpo.engine.dispatch.ray.crew import hire
 from hpo.engine.dispatch.ray.private import is_at_fault, reason
-from hpo.engine.store.objects import ObjectStore
 from hpo.engine.store.packing import ObjectStore
 from hpo.engine.training.payload import Task
 from hpo.engine.training.worker import LAST_MESSAGES
