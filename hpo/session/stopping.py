@@ -12,10 +12,10 @@ from typing import Self
 
 from hpo.engine.dispatch.dispatcher import Dispatcher, Report
 from hpo.engine.training.payload import Task
+from hpo.engine.training.task_builder import FINAL_FOLD
 from hpo.errors import Interruption
 from hpo.files import write_atomically
 from hpo.session.program import is_ours
-from hpo.study.files.logs import log_name
 from hpo.study.study import Study
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -227,8 +227,8 @@ class SessionDispatcher:
     def _keep_logs(self, reports: Sequence[Report]) -> Sequence[Report]:
         for report in reports:
             if report.printed and self._logged is not None:
-                folder = self._logged.folder.logs_dir
-                folder.mkdir(mode=0o700, exist_ok=True)
-                name = log_name(report.task.trial, report.task.index, self._logged.layout)
-                write_atomically(folder / name, report.printed)
+                task, folder = report.task, self._logged.folder
+                folder.logs_dir.mkdir(mode=0o700, exist_ok=True)
+                name = "final" if task.index == FINAL_FOLD else self._logged.layout.name(task.index)
+                write_atomically(folder.log_path(task.trial, name), report.printed)
         return reports

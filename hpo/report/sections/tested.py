@@ -125,8 +125,9 @@ def read_test(report: ReportJson) -> Iterator[Block]:
     if default is not None and not is_missing(default):
         beside = f" The default configuration, in the same opening: {text(default['default'])}."
     yield Paragraph(
-        f"Test {metric}: **{score}** on {test['size']:,} examples, trial {test['trial']}, opened {test['time']}. This "
-        f"test part has been opened {opened if often == 1 else f'**{opened}**, over all studies of these data'}.{beside}"
+        f"Test {metric}: **{score}** on {test['size']:,} examples, trial {test['trial']}, opened {test['time']}. "
+        f"This test part has been opened {opened if often == 1 else f'**{opened}**, over all studies of these data'}."
+        f"{beside}"
     )
 
 
