@@ -4,6 +4,7 @@ Source: the top-k protocol of Bouthillier et al. 2021 (arXiv 2103.03098), and re
 (arXiv 2506.19540, on overtuning).
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hpo.engine.dispatch.dispatcher import Dispatcher, outcomes
@@ -13,15 +14,15 @@ from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial, finished
 from hpo.study.notes import Notes
 from hpo.study.study import Study
-from hpo.study.winner.full_training import trained_history
 
 
 @dataclass(frozen=True)
 class Finalist:
-    """A trial of the search, and `again` with those of the fresh seeds alone: `running` while some are missing."""
+    """A trial of the search, and `again` with those of the fresh seeds alone: `running` while tasks are missing."""
 
     trial: Trial
     again: Trial
+    missing: Sequence[Task]
 
 
 def read_finalists(study: Study, record: Record, history: History) -> list[Finalist]:
@@ -29,30 +30,20 @@ def read_finalists(study: Study, record: Record, history: History) -> list[Final
     config = study.config.study
     finalists, notes = [], Notes(record)
     leaders = history.leaders(config.finalists)
+    repeats = range(config.repeats, config.repeats + config.finalist_repeats)
     for trial in (trial for trial in leaders if trial.amount == leaders[0].amount):
-        tasks = _tasks(study, record, trial)
+        builder = study.as_of(notes.allowed_changes, trial).task_builder()
+        tasks = [task for repeat in repeats for task in builder.again(trial, repeat)]
         noted = {task.index: notes.finalist_outcome(task) for task in tasks}
         known = {index: outcome for index, outcome in noted.items() if outcome is not None}
         again = Trial(trial.number, trial.round, trial.point, known, key=trial.key)
         if len(known) == len(tasks):
             again = finished(again, known, config.metric, config.direction)
-        finalists.append(Finalist(trial, again))
+        finalists.append(Finalist(trial, again, [task for task in tasks if task.index not in known]))
     return finalists
 
 
-def train_finalists(study: Study, record: Record, dispatcher: Dispatcher) -> None:
-    """Train the finalists' missing tasks; each outcome is recorded before the next is waited for."""
-    missing = [
-        task
-        for finalist in read_finalists(study, record, trained_history(study, record))
-        for task in _tasks(study, record, finalist.trial)
-        if task.index not in finalist.again.outcomes
-    ]
-    for task, outcome in outcomes(dispatcher, missing):
+def train_finalists(finalists: Iterable[Finalist], record: Record, dispatcher: Dispatcher) -> None:
+    """Train what is missing; each outcome is recorded before the next is waited for."""
+    for task, outcome in outcomes(dispatcher, [task for finalist in finalists for task in finalist.missing]):
         Notes(record).write_finalist_outcome(task, outcome)
-
-
-def _tasks(study: Study, record: Record, trial: Trial) -> list[Task]:
-    config, builder = study.config.study, study.as_of(Notes(record).allowed_changes, trial).task_builder()
-    repeats = range(config.repeats, config.repeats + config.finalist_repeats)
-    return [task for repeat in repeats for task in builder.again(trial, repeat)]

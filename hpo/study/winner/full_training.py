@@ -17,7 +17,6 @@ from hpo.engine.strategies.asha import Asha
 from hpo.engine.strategies.first import FirstPoints
 from hpo.engine.strategies.halving import SuccessiveHalving
 from hpo.engine.training.payload import Task
-from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Outcome, Trial, finished
 from hpo.files import copy_tree
 from hpo.study.notes import Notes
@@ -87,12 +86,6 @@ def join_trainings(trials: Sequence[Trial], further: Iterable[Trial]) -> list[Tr
     """Return the trials of a search, those that were trained further with all of their training."""
     continued = {trial.number: trial for trial in further}
     return [_joined(trial, continued[trial.number]) if trial.number in continued else trial for trial in trials]
-
-
-def trained_history(study: Study, record: Record) -> History:
-    """Return the finished trials with all of their training."""
-    trials = join_trainings(record.trials(), further_trainings(study.config, record))
-    return History(trial for trial in trials if trial.state != "running")
 
 
 def train_to_the_end(study: Study, record: Record, dispatcher: Dispatcher) -> None:
