@@ -56,8 +56,7 @@ def close_trial(trial: Trial, metric: str, layout: TaskLayout) -> TrackerMessage
     metrics: dict[str, float] = {"trial": trial.number, "round": trial.round, "seconds": trial.seconds}
     if trial.score is not None:
         metrics["score"] = trial.score
-        values = [o.metrics[metric] for o in trial.outcomes.values() if metric in o.metrics]
-        if len(values) > 1:
+        if len(values := trial.values(metric)) > 1:
             metrics["score_standard_deviation"] = statistics.stdev(values)
     for index, outcome in sorted(trial.outcomes.items()):
         others = {name: value for name, value in outcome.metrics.items() if name != "num_parameters"}

@@ -3,7 +3,7 @@
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from hpo.config.keys import flatten
@@ -68,9 +68,10 @@ def close_in_tracker(
         assert winner is not None
         assert verdict.model is not None
         tracker.send({"do": "register_model", **_model(study, record, winner, verdict.model)})
+    ended = "FINISHED" if record.history().best() else "FAILED"
     tracker.send({
         **_CLOSE,
-        "status": _closing_status(study, record),
+        "status": ended if study.is_over(record) else "KILLED",
         "time": max((trial.ended for trial in history if trial.ended), default=time.time()),
         "metrics": report.metrics,
         "note": study_note(study, history, winner, is_running=False),
@@ -90,13 +91,6 @@ def interrupt_in_tracker(study: Study, record: Record, tracker: MlflowTracker) -
     tracker.send({**_CLOSE, "time": time.time(), "note": note, **ending})
 
 
-def _closing_status(study: Study, record: Record) -> str:
-    """Return MLflow's status: FINISHED, FAILED where no trial is complete, KILLED where some are missing."""
-    if not study.is_over(record):
-        return "KILLED"
-    return "FINISHED" if record.history().best() else "FAILED"
-
-
 def _tags(study: Study) -> dict[str, str]:
     config = study.config
     tags = {"hpo.strategy": config.strategy["name"], "hpo.seed": str(config.study.seed), "hpo.study": config.study.name}
@@ -110,11 +104,10 @@ def _params(study: Study) -> dict[str, Any]:
     hidden_keys = ("study.storage", "track.uri")
     flat = flatten(study.config.to_dict())
     params = {k: v for k, v in flat.items() if not k.startswith("space.") and k not in hidden_keys}
-    return params | {f"space.{d['key']}": _range_text(d) for d in study.space.to_dict()}
-
-
-def _range_text(dimension: Mapping[str, Any]) -> str:
-    return ", ".join(f"{k}={v}" for k, v in dimension.items() if k not in ("key", "kind"))
+    for dimension in study.space.to_dict():
+        rest = {k: v for k, v in dimension.items() if k not in ("key", "kind")}
+        params[f"space.{dimension['key']}"] = ", ".join(f"{k}={v}" for k, v in rest.items())
+    return params
 
 
 def _datasets(study: Study) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.models import Model, ModelSignature
 from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
 
+from hpo.engine.store.packing import digest_of
 from hpo.track.messages import TrackerMessage
 from hpo.track.mlflow.runs import texts
 from hpo.track.mlflow_model import CHECKPOINT, DESCRIPTION
@@ -46,8 +47,7 @@ def _digest(message: TrackerMessage) -> str:
     content = hashlib.sha256(json.dumps([message["trial"], message["objective"], message["prediction"]]).encode())
     root = Path(message["checkpoint_dir"])
     for path in sorted(p for p in root.rglob("*") if p.is_file()):
-        with path.open("rb") as file:
-            content.update(f"{path.relative_to(root)}\0{hashlib.file_digest(file, 'sha256').hexdigest()}".encode())
+        content.update(f"{path.relative_to(root)}\0{digest_of(path)}".encode())
     return content.hexdigest()
 
 

@@ -1,8 +1,7 @@
 """Pages of MLflow's UI: their addresses, which a note has placeholders for, and the table of a study's trials.
 
 By default the UI shows neither scores nor hyperparameters. It stores saved views as JSON in tags of the experiment, and
-so do we: the trials of one study from best to worst, with charts over the trial's number and the epoch.
-Source: the front end of MLflow 3.17, which reads `mlflow.sharedViewState.*` (envelope, state, chart cards, sections).
+so do we. Source: the front end of MLflow 3.17, which reads `mlflow.sharedViewState.*` (envelope, state, chart cards).
 """
 
 import json
@@ -91,13 +90,9 @@ def _state(message: TrackerMessage, parent: str, keys: Sequence[str]) -> dict[st
 
 def _cards(keys: Sequence[str], curves: Sequence[str]) -> list[dict[str, Any]]:
     """Return the charts: the score over the trial's number, all hyperparameters, and the learning curves."""
-
-    def axis(name: str) -> dict[str, str]:
-        return {"key": name, "type": "METRIC"}
-
-    cards = [
-        {"type": "SCATTER", "xaxis": axis("trial"), "yaxis": axis("score"), "runsCountToCompare": 100},
+    x, y = ({"key": name, "type": "METRIC"} for name in ("trial", "score"))
+    return [
+        {"type": "SCATTER", "xaxis": x, "yaxis": y, "runsCountToCompare": 100},
         {"type": "PARALLEL", "selectedParams": list(keys), "selectedMetrics": ["score"], "showAllRuns": True},
+        *({"type": "LINE", "metricKey": key, "selectedMetricKeys": [key], "xAxisKey": "step"} for key in curves),
     ]
-    lines = [{"type": "LINE", "metricKey": key, "selectedMetricKeys": [key], "xAxisKey": "step"} for key in curves]
-    return [*cards, *lines]

@@ -1,7 +1,6 @@
 """The process that talks to MLflow: reads messages as JSON lines from its standard input until that ends.
 
-MLflow takes 10 to 20 ms of CPU per run and may hang with its server. When the driver dies, the input ends, and so does
-this process.
+MLflow takes 10 to 20 ms of CPU per run and may hang with its server. When the driver dies, this process ends too.
 """
 
 import fcntl
@@ -38,7 +37,7 @@ _Arrived = queue.SimpleQueue[TrackerMessage | None]
 def main() -> int:
     """Send everything that arrives; return 0 when all was sent, 1 when MLflow could not be reached.
 
-    The first message has the settings, since the address of the store may hold a password: the fields of `_Sender`.
+    The first message has the fields of `_Sender`, since the address of the store may hold a password.
     """
     os.environ.update(mlflow_environment())
     warnings.simplefilter("ignore")

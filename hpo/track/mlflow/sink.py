@@ -63,10 +63,8 @@ class MlflowSink:
         experiment = self._client.get_experiment_by_name(name)
         if experiment is None:
             # Only a store on this machine takes our folder; a server has its own place for artifacts.
-            is_local = self._client.tracking_uri.startswith("sqlite")
-            location = artifact_root.absolute().as_uri() if is_local else None
-            experiment_id = self._client.create_experiment(name, artifact_location=location)
-            experiment = self._client.get_experiment(experiment_id)
+            location = artifact_root.absolute().as_uri() if self._client.tracking_uri.startswith("sqlite") else None
+            experiment = self._client.get_experiment(self._client.create_experiment(name, artifact_location=location))
         for key, value in EXPERIMENT_TAGS.items():
             if key not in experiment.tags:
                 self._client.set_experiment_tag(experiment.experiment_id, key, value)

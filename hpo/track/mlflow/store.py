@@ -1,7 +1,4 @@
-"""MLflow's store: its environment, its address, checks of its file, and what it has of a study, queried each time.
-
-MLflow takes seconds to load, and is loaded only where something is queried.
-"""
+"""MLflow's store: its environment, its address, checks of its file, and what it has of a study, queried each time."""
 
 import contextlib
 import os
