@@ -42,12 +42,6 @@ class NotOursError(StudyError):
     """A place holds what must not be written over: no study, another, or what another machine has made of this one."""
 
 
-def _printable(text: str) -> str:
-    if not text.isprintable():
-        raise ValueError("must be printable")
-    return text
-
-
 def _inside(name: str) -> str:
     # One name a place: `a/./b` would be `a/b` too.
     if os.path.normpath(name) != name or PurePosixPath(name).parts[:1] in ((), ("..",), ("/",), ("//",)):
@@ -61,7 +55,8 @@ def _complete(files: dict[str, str]) -> dict[str, str]:
     return files
 
 
-_Printable = Annotated[str, AfterValidator(_printable)]
+# It is printed at a terminal: no control characters.
+_Printable = Annotated[str, Field(pattern=r"^[^\p{C}\p{Zl}\p{Zp}]*$")]
 _Name = Annotated[str, AfterValidator(_inside)]
 _Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
@@ -74,7 +69,6 @@ class Manifest(BaseModel):
         links: where links lead by their paths, relative to where they lie; earlier versions know none, and find the
             file that one leads to among the files.
         id: of this copy alone; empty in those of earlier versions, as all that follows.
-        generation: the number of the copy, from 1.
         writer, written: the machine and folder that it came from, and when.
     """
 
@@ -118,15 +112,13 @@ def refuse_another(found: Manifest | None, study_id: str | None, folder: StudyFo
 
     Where the folder knows of no copy, or the copy has no id, an earlier version may have written it.
     """
-    if found is None:
-        return
-    if found.study_id != study_id:
+    if found is not None and found.study_id != study_id:
         raise NotOursError(
             f"study.mirror: {place.url} holds another study, '{found.name}'; give another URL, or go on with that by "
             f"`hpo resume {place.url}`"
         )
     known = {line.split()[0] for line in _copies(folder)}
-    if found.id and known and found.id not in known:
+    if found is not None and found.id and known and found.id not in known:
         raise NotOursError(
             f"study.mirror: {found.writer} has gone on with this study, and wrote copy {found.generation} to "
             f"{place.url} at {found.written}; go on from there by `hpo resume {place.url}` in another folder, or give "
@@ -187,7 +179,7 @@ class Mirror:
             self._store.remove(digest)
 
     def _found(self) -> Manifest | None:
-        """Return what lies at the place, which is this folder's own."""
+        """Return this folder's own copy at the place, None where there is none."""
         found = Manifest.at(self._store.place)
         refuse_another(found, self._study_id, self._folder, self._store.place)
         return found

@@ -25,10 +25,10 @@ from hpo.engine.training.splits import make_plan
 from hpo.engine.training.task_builder import TaskBuilder, Training
 from hpo.engine.training.worker import Message, outcome_of
 from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
-from hpo.errors import ConfigError, StudyError
+from hpo.errors import ConfigError
 from hpo.files import write_atomically
 from hpo.study.basis.environment import describe_environment
-from hpo.study.files.folder import RUNS
+from hpo.study.files.folder import RUNS, StudyFolder, short_path
 from hpo.study.preparing.checks import refuse_unknown_metric
 from hpo.study.study import training_command
 
@@ -60,15 +60,12 @@ class _Training(Section):
 def train_once(
     tree: Mapping[str, Any], show: Callable[[Message], None], kept: Path | None = None
 ) -> tuple[Path, Outcome]:
-    """Train the configuration and return the folder of its files and the outcome.
+    """Train the configuration, if it is not refused, and return the folder of its files and the outcome.
 
     Args:
         tree: as `conf/train.yaml` composes it, or a study's best.yaml.
         show: gets every message of the training but the last: points of the learning curve, and warnings.
         kept: the file of an objective that was given from Python; None for one that is imported.
-
-    Raises:
-        HpoError: the configuration or the data is refused; nothing has been created then.
     """
     tree, shared, objective, split = check_tree(tree, kept)
     config = shared.trial_config({})
@@ -76,32 +73,32 @@ def train_once(
     plan = make_plan(examples, split) if examples else None
     for note in examples.notes if examples else ():
         show({"warning": note})
-    folder = _new_folder(shared.common.study)
-    write_atomically(folder / "config.yaml", yaml_text(tree))
-    write_atomically(folder / "environment.json", json.dumps(describe_environment(shared.secrets), indent=2))
-    data_dir = (folder / "data").absolute()
-    is_copied = plan is not None and objective.write_development_data(config, plan.development, data_dir)
-    layout = TaskLayout(len(plan.folds) if plan else 1)
+    folder = StudyFolder(RUNS / f"train-{shared.common.study}-{datetime.datetime.now():%Y%m%d-%H%M%S-%f}")
+    folder.make()
+    write_atomically(folder.config_path, yaml_text(tree))
+    write_atomically(folder.environment_path, json.dumps(describe_environment(shared.secrets), indent=2))
+    is_copied = plan is not None and objective.write_development_data(config, plan.development, folder.data_dir)
     builder = TaskBuilder(
-        training=shared, plan=plan, layout=layout, data_dir=data_dir if is_copied else None, checkpoints_dir=None
+        training=shared,
+        plan=plan,
+        layout=TaskLayout(len(plan.folds) if plan else 1),
+        data_dir=folder.data_dir if is_copied else None,
+        checkpoints_dir=None,
     )
     payload = replace(
         builder.tasks_of(Trial(0, 0, {}))[0].payload,
         seed=shared.seed,
-        checkpoint_dir=str((folder / "checkpoint").absolute()) if objective.run_test else None,
+        checkpoint_dir=str(folder.path / "checkpoint") if objective.run_test else None,
     )
     outcome = outcome_of(run_here(payload), show)
-    write_atomically(folder / "outcome.json", json.dumps(outcome.to_dict(), indent=2))
-    return folder, outcome
+    write_atomically(folder.path / "outcome.json", json.dumps(outcome.to_dict(), indent=2))
+    return short_path(folder.path), outcome
 
 
 def check_tree(
     tree: Mapping[str, Any], kept: Path | None = None
 ) -> tuple[dict[str, Any], Training, Objective, SplitSection]:
-    """Check what can be checked without reading the data; arguments and errors as of `train_once`.
-
-    Returns the whole configuration, with the names of its secrets instead of their values, and what it says.
-    """
+    """Check what can be checked without the data; return the tree with names in place of secrets, and what it says."""
     refuse_unwritable(tree)
     tree, secrets = seal(tree)
     sections = {name: tree[name] for name in _SECTIONS if name in tree}
@@ -149,13 +146,3 @@ def _without_seed(tree: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
         raise ConfigError(f"training.seed: must be a whole number of at least 0, given {seed!r}")
     rest = without(tree, "training.seed")
     return rest if rest.get("training") else without(rest, "training"), seed
-
-
-def _new_folder(name: str) -> Path:
-    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S-%f")
-    folder = RUNS / f"train-{name}-{stamp}"
-    try:
-        folder.mkdir(parents=True, mode=0o700)
-    except OSError as error:
-        raise StudyError(f"{folder}: cannot be created: {error.strerror}; make room for it, or move it") from error
-    return folder
