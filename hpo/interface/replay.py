@@ -14,7 +14,7 @@ from hpo.session.notebook import run_shown
 from hpo.study.files.folder import find_study, inner, short_path
 from hpo.study.preparing.preparation import prepare_study, refuse_past_search
 from hpo.study.reproduce.recorded import read_files
-from hpo.study.reproduce.replay import Replay, compared, refuse_two_parts, script_of
+from hpo.study.reproduce.replay import Replay, refuse_two_parts
 from hpo.study.study import Study
 
 if TYPE_CHECKING:
@@ -98,8 +98,7 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> Replay:
     tree |= {section: mine[section] for section in _OWN_SECTIONS} | {"dispatch": mine["dispatch"] | kept}
     taken = {name: value for name, value in tree["study"].items() if name in TAKEN}
     tree["study"] = taken | {name: value for name, value in mine["study"].items() if name in OWN}
-    script = script_of(files.config, rows[:trials])
-    return Replay(files, tree, trials, script)
+    return Replay(files, tree, rows[:trials])
 
 
 def prepare_replay(asked: Replay) -> Study:

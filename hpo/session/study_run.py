@@ -13,7 +13,7 @@ from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 from hpo.report.write import WrittenReport, write_report
 from hpo.study.notes import Notes
-from hpo.study.queued import queued_points
+from hpo.study.opening import queued_points
 from hpo.study.study import Study
 from hpo.study.winner.final_model import make_final_model
 from hpo.study.winner.finalists import train_finalists

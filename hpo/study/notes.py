@@ -16,10 +16,7 @@ from hpo.study.files.imports import from_notes, to_notes
 
 @dataclass(frozen=True)
 class FinalModel:
-    """The trained model of the winner, in a folder relative to the study's.
-
-    `epochs` says how far it was trained, None where the best checkpoint of a hold-out was kept; `seconds`, how long.
-    """
+    """The winner's model, in a folder relative to the study's; `epochs` is None for the best of a hold-out."""
 
     trial: int
     checkpoint_dir: str

@@ -7,15 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hpo.config.keys import flatten
 from hpo.config.sealing import values_of
 from hpo.config.study_config import StudyConfig
 from hpo.engine.loop import seconds_spent
 from hpo.engine.record.own_file import DamagedRecordError, backup_path
 from hpo.engine.record.record import Given, Record
-from hpo.engine.space.space import Space
+from hpo.engine.space.first_points import read_point
+from hpo.engine.space.space import Point, Space, point_key
 from hpo.engine.store.packing import digest_of
 from hpo.engine.trials.trial import TaskLayout
-from hpo.errors import StudyError
+from hpo.errors import SpaceError, StudyError
 from hpo.study.basis.changes import Basis, allowed_change, refuse_changes, refuse_other_data
 from hpo.study.basis.configurations import refuse_other_config
 from hpo.study.basis.environment import describe_environment
@@ -27,7 +29,6 @@ from hpo.study.ledger import begin_ledger, taken_along
 from hpo.study.notes import Notes
 from hpo.study.preparing.preparation import refuse_missing_lanes, refuse_past_search
 from hpo.study.preparing.strategies import strategy_type
-from hpo.study.queued import queued_points
 from hpo.study.study import Study
 
 if TYPE_CHECKING:
@@ -156,6 +157,30 @@ def _continue(study: Study, frozen: StudyConfig) -> Record:
     if points := queued_points(study, record):
         record.write_given(Given(point, len(record.trials())) for point in points)
     return record
+
+
+def queued_points(study: Study, record: Record) -> list[Point]:
+    """Return the new points that other programs have queued, as by Optuna's `enqueue_trial`; what is none is told."""
+    points: dict[str, Point] = {}
+    known = {trial.key: f"trial {trial.number}" for trial in record.trials()}
+    imported = {trial.key: "an imported trial" for trial in Notes(record).imports}
+    taken = {point_key(given.point) for given in record.given}
+    for number, parameters in record.queued():
+        where = f"record: what another program queued as Optuna's trial {number}"
+        try:
+            point = read_point(where, parameters, study.space, flatten(study.config.objective_config))
+        except SpaceError as error:
+            _log.warning("%s; it is left alone", error)
+            continue
+        key = point_key(point)
+        if key in taken:
+            continue
+        if key in known or key in imported:
+            _log.warning("%s is %s already, and is left alone", where, known.get(key) or imported[key])
+            continue
+        points[key] = point
+        _log.warning("%s is tried next, as far as the budget goes: %s", where, dict(point))
+    return list(points.values())
 
 
 def _copy_data(study: Study, notes: Notes) -> None:

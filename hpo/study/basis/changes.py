@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from hpo.config.keys import flatten, own_part, replaced
-from hpo.config.study_config import DATA_SOURCES, StudyConfig
+from hpo.config.keys import own_part, replaced
+from hpo.config.study_config import StudyConfig
 from hpo.engine.objective.kept_function import MODULE
 from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError
-from hpo.study.basis.configurations import SHOWN, changed_config, first_of, moved_sources
+from hpo.study.basis.configurations import SHOWN, changed_config, first_of, moved_sources, sources_of
 from hpo.study.basis.source_code import CodeHashes
 
 # These make another study: they decide the points, and how trials compare.
@@ -156,10 +156,8 @@ def config_as_of(config: StudyConfig, allowed: Sequence[AllowedChange], number: 
     """Return the configuration that a trial was trained with: without the changes that were allowed after it ended."""
     for change in allowed:
         if number < (change.trials or 0) and number not in change.unfinished:
-            there = flatten(config.objective_config)
             # The current sources of the data: fingerprints detect other content.
-            places = {key: there[key] for key in DATA_SOURCES if isinstance(there.get(key), str)}
-            trial = replaced(change.trial, places)
+            trial = replaced(change.trial, sources_of(config))
             shares = {"threads": change.threads, "processes_per_task": change.processes}
             dispatch = config.dispatch.model_copy(update=shares)
             return config.model_copy(update={"objective_config": trial, "dispatch": dispatch})

@@ -108,6 +108,12 @@ def moved_sources(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str
     }
 
 
+def sources_of(config: StudyConfig) -> dict[str, str]:
+    """Return where the files of a study's data are, by key."""
+    flat = flatten(config.objective_config)
+    return {key: flat[key] for key in DATA_SOURCES if isinstance(flat.get(key), str)}
+
+
 def _differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """Return the keys that differ, each with the old and the new value, or `_NOT_THERE`."""
     old, new = flatten(before), flatten(now)

@@ -106,7 +106,5 @@ class Described:
         return {} if self.split is None else self.split["parts"]
 
     def write(self, path: Path) -> None:
-        """Write it for `at`, unless it is there."""
-        text = json.dumps(vars(self), default=str) + "\n"
-        if not path.exists() or path.read_text(encoding="utf-8", errors="replace") != text:
-            write_atomically(path, text)
+        """Write it for `at`."""
+        write_atomically(path, json.dumps(vars(self), default=str) + "\n")

@@ -140,7 +140,7 @@ def refuse_unknown_metric(metric: str, method: Mapping[str, Any], objective: Obj
 
 
 def _refuse_bad_amounts(study: Study) -> None:
-    """Refuse to continue trainings where the objective cannot, does not take what it would continue by, or lacks it."""
+    """Refuse a strategy that continues trainings where the objective cannot, or sees nothing that it continues by."""
     name, needed, path = study.config.strategy["name"], study.own.amounts_need, ObjectivePath.of(study.config.objective)
     if study.objective.continues and path.form == "config":
         raise ConfigError(

@@ -8,7 +8,7 @@ from typing import cast
 
 from hpo.config.composing.references import references_to, refuse_secrets
 from hpo.config.keys import differences, flatten, replaced
-from hpo.config.study_config import DATA_SOURCES, StudyConfig
+from hpo.config.study_config import StudyConfig
 from hpo.engine.objective.kept_function import KeptFunction
 from hpo.engine.objective.objective import Objective
 from hpo.engine.objective.resolution import resolve
@@ -21,7 +21,7 @@ from hpo.engine.strategies import PastSearch, Strategy
 from hpo.engine.training.splits import make_plan
 from hpo.engine.trials.trial import Trial
 from hpo.errors import ConfigError, HpoError, StudyError
-from hpo.study.basis.configurations import refuse_other_config
+from hpo.study.basis.configurations import refuse_other_config, sources_of
 from hpo.study.basis.described import Described, SplitFigures
 from hpo.study.files.folder import RUNS, StudyFolder, find_study, inner, short_path
 from hpo.study.files.imports import read_imports
@@ -221,7 +221,7 @@ def described_before(folder: StudyFolder, config: StudyConfig) -> Described:
 
 def at_places(config: StudyConfig, places: Mapping[str, str]) -> StudyConfig:
     """Return a study's configuration with its data at these places, by key; StudyError where there was no path."""
-    sources = _sources(config)
+    sources = sources_of(config)
     for key in places:
         if key not in sources:
             raise StudyError(f"{key}: the study has no such source of data; it has {', '.join(sources) or 'none'}")
@@ -230,9 +230,4 @@ def at_places(config: StudyConfig, places: Mapping[str, str]) -> StudyConfig:
 
 def missing_sources(config: StudyConfig) -> list[str]:
     """Return the keys of a study's data where no file is."""
-    return [key for key, path in _sources(config).items() if not Path(path).exists()]
-
-
-def _sources(config: StudyConfig) -> dict[str, str]:
-    flat = flatten(config.objective_config)
-    return {key: flat[key] for key in DATA_SOURCES if isinstance(flat.get(key), str)}
+    return [key for key, path in sources_of(config).items() if not Path(path).exists()]

@@ -13,7 +13,7 @@ from hpo.engine.trials.reported import number
 from hpo.engine.trials.table import Row, point_of
 from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError
-from hpo.study.basis.changes import AllowedChange, config_as_of
+from hpo.study.basis.changes import AllowedChange
 from hpo.study.files.folder import StudyFolder
 from hpo.study.reproduce.recorded import Recorded, amount_of
 from hpo.study.study import Study
@@ -66,8 +66,7 @@ def _tasks(study: Study, row: Row, folds: Sequence[int] | None, allowed: Sequenc
         trial = Trial(int(row["number"]), 0, point, amount=amount_of(row))
     except ValueError as error:
         raise StudyError(f"trials.csv: trial {row['number']!r}: {error}; restore the file") from error
-    study = replace(study, config=config_as_of(study.config, allowed, trial.number))
-    tasks = study.task_builder().tasks_of(trial)
+    tasks = study.as_of(allowed, trial).task_builder().tasks_of(trial)
     if not set(folds or ()) <= set(range(study.layout.folds)):
         raise StudyError(f"folds: the study has folds 0 to {study.layout.folds - 1}, given {folds}")
     return [task for task in tasks if folds is None or study.layout.fold(task.index) in folds]

@@ -7,13 +7,12 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from hpo.config.study_config import StudyConfig
 from hpo.engine.record.record import Given
 from hpo.engine.space.first_points import read_point
 from hpo.engine.space.space import Space
 from hpo.engine.trials.table import TIMES, Row, read_rows
 from hpo.errors import StudyError
-from hpo.study.files.folder import StudyFolder, inner, short_path
+from hpo.study.files.folder import StudyFolder, inner
 from hpo.study.reproduce.recorded import StudyFiles
 from hpo.study.study import Study
 
@@ -28,19 +27,20 @@ class Replay:
     Attributes:
         files: those of the study, or of its publication.
         tree: the configuration to run, under another name.
-        trials: number of trials to compare: those before the first unfinished one.
-        script: what each trial of a search of free order learned, which decides what is proposed; else empty.
+        rows: of its trials.csv, which are compared: those before the first unfinished one.
     """
 
     files: StudyFiles
     tree: Mapping[str, Any]
-    trials: int
-    script: tuple[tuple[int, ...], ...] = ()
+    rows: Sequence[Row]
 
     def study_of(self, prepared: Study) -> Study:
         """Return a prepared study of the configuration with what else decides its trials, and where it comes from."""
         given = read_given(self.files.report.get("given", ()), prepared.space)
-        return replace(prepared, script=self.script, given=given, replays=self.files.folder)
+        # In free order, what each trial learned decides what is proposed.
+        rows = self.rows if self.files.config.study.order != "clock" else ()
+        script = tuple(tuple(map(int, (row.get("learned") or "").split())) for row in rows)
+        return replace(prepared, script=script, given=given, replays=self.files.folder)
 
 
 def refuse_two_parts(files: StudyFiles) -> None:
@@ -51,13 +51,6 @@ def refuse_two_parts(files: StudyFiles) -> None:
                 f"{files.folder}: its configuration was changed after {change.trials or 'some'} trials, so the search "
                 f"cannot be run again as one; `hpo reproduce {files.folder} --trial all` trains its trials again"
             )
-
-
-def script_of(config: StudyConfig, rows: Sequence[Row]) -> tuple[tuple[int, ...], ...]:
-    """Return what each trial of these rows learned, if the search was of free order; else nothing."""
-    if config.study.order == "clock":
-        return ()
-    return tuple(tuple(int(number) for number in (row.get("learned") or "").split()) for row in rows)
 
 
 def read_given(told: Any, space: Space) -> tuple[Given, ...]:
@@ -77,10 +70,9 @@ def compared(replay: Replay, replayed: Path) -> tuple[int, dict[int, list[str]]]
 
     Of a trial that was trained on after only one of the searches, which may have had another budget, the points count.
     """
-    before = read_rows(short_path(replay.files.folder.trials_path), ["number"])[: replay.trials]
     now = read_rows(replayed, ["number"])
     nothing: Row = {}
-    pairs = enumerate(zip_longest(before, now, fillvalue=nothing))
+    pairs = enumerate(zip_longest(replay.rows, now, fillvalue=nothing))
     reports = (replay.files.report, StudyFolder(replayed.absolute().parent).report())
     later = {str(number) for report in reports for number in inner(report, "counts").get("further_trained") or ()}
     differing = {
@@ -88,7 +80,7 @@ def compared(replay: Replay, replayed: Path) -> tuple[int, dict[int, list[str]]]
         for place, (old, new) in pairs
         if (keys := _differing(old, new, replay.files.tolerance, old.get("number") in later))
     }
-    return max(len(before), len(now)), differing
+    return max(len(replay.rows), len(now)), differing
 
 
 def _differing(old: Row, new: Row, tolerance: float, is_later: bool) -> list[str]:
