@@ -38,14 +38,14 @@ def _tell(sent: "Sent") -> int:
     from hpo.track.mlflow.store import read_contents
 
     study, record, report = sent.study, sent.record, sent.report
-    contents = read_contents(tracking_uri(study.config), Notes(record).study_id or "")
+    trials, files = read_contents(tracking_uri(study.config), Notes(record).study_id or "")
     uri, number = study.config.track.uri, len(record.history())
-    missing = [path.name for path in report.paths if path.name not in contents.files]
-    if contents.trials == number and not missing:
+    missing = [path.name for path in report.paths if path.name not in files]
+    if trials == number and not missing:
         print(f"{number} trials are in {uri}")
         return 0
-    print(f"{uri} has {contents.trials} trials of this study, its record {number}")
-    if contents.trials > number:
+    print(f"{uri} has {trials} trials of this study, its record {number}")
+    if trials > number:
         again = f"`hpo resume {study.reference} --as NEW`"
         print(f"a copy of this study has sent other trials to its run: {again} makes it a separate study")
     if missing:

@@ -75,7 +75,7 @@ class StudyRuns:
     def find_trials(self) -> None:
         """Read which trials have a run and which of them are closed; delete second runs of a trial."""
         runs = defaultdict[int, list[Run]](list)
-        for run in self._search(f"tags.`mlflow.parentRunId` = '{self.parent}'"):
+        for run in all_runs(self._client, self._experiment_id, f"tags.`mlflow.parentRunId` = '{self.parent}'"):
             runs[int(run.data.tags["hpo.trial"])].append(run)
         for number, candidates in runs.items():
             kept = self._only(candidates, self.trials.get(number))
@@ -90,7 +90,8 @@ class StudyRuns:
                 self.stopped.add(number)
 
     def _parents(self) -> Iterable[Run]:
-        return self._search(f"tags.`hpo.study_id` = '{self.study_id}' and tags.`hpo.kind` = 'study'")
+        condition = f"tags.`hpo.study_id` = '{self.study_id}' and tags.`hpo.kind` = 'study'"
+        return all_runs(self._client, self._experiment_id, condition)
 
     def _only(self, runs: Iterable[Run], ours: str | None = None) -> Run | None:
         """Return one run of several for the same trial or study, delete the others: ours, a closed one, the oldest."""
@@ -102,9 +103,6 @@ class StudyRuns:
         for run in ranked[1:]:
             self._client.delete_run(run.info.run_id)
         return ranked[0] if ranked else None
-
-    def _search(self, condition: str) -> Iterable[Run]:
-        return all_runs(self._client, self._experiment_id, condition)
 
 
 def texts(values: Mapping[str, Any]) -> dict[str, str]:

@@ -5,7 +5,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from hpo.config.sealing import hide_secrets
@@ -71,13 +71,6 @@ def refuse_bad_store(uri: str, experiment: str) -> None:
         )
 
 
-class Contents(NamedTuple):
-    """The number of trials whose runs are shown as finished, and the names of the files of the study's own run."""
-
-    trials: int
-    files: frozenset[str]
-
-
 @contextlib.contextmanager
 def _reading(uri: str, message: str) -> "Iterator[MlflowClient]":
     """Give a client of a tracking store; what fails there is a TrackError with this message, which has {reason}."""
@@ -109,15 +102,15 @@ def find_page(uri: str, study_id: str, name: str) -> str:
     return run_page(run.info.experiment_id, run.info.run_id)
 
 
-def read_contents(uri: str, study_id: str) -> Contents:
-    """Return the content of a tracking store for a study, empty where it is unknown; TrackError if unreadable."""
+def read_contents(uri: str, study_id: str) -> tuple[int, set[str]]:
+    """Return how many trials of a study are shown as finished, and the files of its run; TrackError if unreadable."""
     with _reading(uri, f"track.uri: {uri} cannot be read: {{reason}}") as client:
         run = _find_run(client, study_id)
         if run is None:
-            return Contents(0, frozenset())
+            return 0, set()
         info, condition = run.info, f"tags.`mlflow.parentRunId` = '{run.info.run_id}'"
         trials = sum("hpo.status" in trial.data.tags for trial in all_runs(client, info.experiment_id, condition))
-        return Contents(trials, frozenset(file.path for file in client.list_artifacts(info.run_id)))
+        return trials, {file.path for file in client.list_artifacts(info.run_id)}
 
 
 def download_study(run_id: str, uri: str, folder: Path) -> int | None:
