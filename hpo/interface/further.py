@@ -11,7 +11,7 @@ from hpo.interface.given.settings import with_settings
 from hpo.interface.results import read_results
 from hpo.interface.trust import ask_for_trust
 from hpo.study.basis.configurations import moved_sources
-from hpo.study.extension import chosen, extension_of
+from hpo.study.extension import choose_trials, extension_of
 from hpo.study.files.folder import StudyFolder, short_path
 from hpo.study.preparing.preparation import at_places, load_study, prepare_study
 from hpo.study.study import Study
@@ -37,9 +37,9 @@ def prepare_to_resume(folder: StudyFolder, config: StudyConfig, name: str | None
     """Return the study as it goes on with this configuration, or where a name is given its copy of this name."""
     if name is not None:
         # Here, since most studies are not copied, and SQLAlchemy takes a second.
-        from hpo.study.copy import continued_as
+        from hpo.study.copy import continue_as
 
-        return continued_as(folder, name, config, allow_changes)
+        return continue_as(folder, name, config, allow_changes)
     return load_study(str(folder), config, allow_changes)
 
 
@@ -57,7 +57,7 @@ def prepare_to_extend(
     moved = moved_sources(frozen.to_dict(), config.to_dict())
     study = load_study(str(folder), elsewhere={key: place for key, (_, place) in moved.items()})
     with read_results(study) as (_, verdict):
-        picked = chosen(study, verdict.history, best, trials)
+        picked = choose_trials(study, verdict.history, best, trials)
     return prepare_study(extension_of(study, picked, config), study.objective.kept)
 
 

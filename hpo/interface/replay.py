@@ -46,10 +46,13 @@ def replay(study: str | Path, *overrides: str, trust: bool = False, progress: bo
     """
     import pandas as pd
 
+    from hpo.study.files.folder import short_path
+    from hpo.study.reproduce.replay import compare_trials
+
     asked = replay_of(str(study), overrides, trust)
     prepared = prepare_replay(asked)
     run_shown(prepared, progress)
-    _, differing = compared(asked, short_path(prepared.folder.trials_path))
+    _, differing = compare_trials(asked, short_path(prepared.folder.trials_path))
     rows = [{"trial": place, "differs in": ", ".join(keys)} for place, keys in differing.items()]
     return pd.DataFrame(rows, columns=["trial", "differs in"])
 

@@ -24,7 +24,7 @@ _LEFT = (
 )
 
 
-def continued_as(folder: StudyFolder, name: str, config: StudyConfig, allow_changes: bool) -> Study:
+def continue_as(folder: StudyFolder, name: str, config: StudyConfig, allow_changes: bool) -> Study:
     """Copy a study under another name, prepared to go on as `load_study` does; a refused one leaves no copy."""
     load_study(str(folder), config, allow_changes)
     copied = copy_study(folder, study_name(name, "name of the copy"))

@@ -61,7 +61,7 @@ def extension_of(study: Study, trials: Sequence[Trial], given: StudyConfig) -> S
     )
 
 
-def chosen(study: Study, history: History, best: int, numbers: Sequence[int]) -> list[Trial]:
+def choose_trials(study: Study, history: History, best: int, numbers: Sequence[int]) -> list[Trial]:
     """Return the trials with these numbers, or else the best, each point once; StudyError for one without a score."""
     if best < 1:
         raise StudyError(f"best: must be 1 or more, given {best}")

@@ -44,7 +44,7 @@ def write_opening(folder: StudyFolder, opening: Opening) -> None:
             ledger.write(json.dumps(opening) + "\n")
 
 
-def taken_along(study: Study) -> list[Opening]:
+def openings_to_take(study: Study) -> list[Opening]:
     """Return the openings by those that a new study replays, extends or learns from: it may have their test part."""
     return _merged(*(ledger for folder in _sources(study) for ledger in _own(folder)))
 

@@ -25,7 +25,7 @@ from hpo.study.basis.source_code import CodeHashes, describe_code
 from hpo.study.extension import copy_states
 from hpo.study.files.folder import StudyFolder, refuse_link, short_path
 from hpo.study.files.made_here import remember
-from hpo.study.ledger import begin_ledger, taken_along
+from hpo.study.ledger import begin_ledger, openings_to_take
 from hpo.study.notes import Notes
 from hpo.study.preparing.preparation import refuse_missing_lanes, refuse_past_search
 from hpo.study.preparing.strategies import strategy_type
@@ -108,12 +108,12 @@ def _refuse_unready(study: Study) -> StudyConfig | None:
 
 def _create(study: Study) -> Record:
     # What may fail comes before the record, and the record before the configuration, which marks an existing study.
-    basis, environment, opened_before = _basis(study), describe_environment(study.config.secrets), taken_along(study)
+    basis, environment, taken = _basis(study), describe_environment(study.config.secrets), openings_to_take(study)
     study.folder.make()
     study.folder.remove_unfinished()
     study.folder.keep_function(study.objective.kept)
     copy_states(study)
-    begin_ledger(study.folder, opened_before)
+    begin_ledger(study.folder, taken)
     # Imported here: Optuna's tables take a third of a second, which no refusal should wait for.
     from hpo.engine.record.storage import create_record
 

@@ -97,12 +97,12 @@ def _replay(given: argparse.Namespace) -> "Replay":
 def _show_comparison(replay: "Replay", study: "Study") -> int:
     """Print which trials differ; return 1 if any does, else 0."""
     from hpo.study.files.folder import short_path
-    from hpo.study.reproduce.replay import compared
+    from hpo.study.reproduce.replay import compare_trials
 
     path = short_path(replay.files.folder.trials_path)
     tolerance = replay.files.tolerance
     print("demanded: " + (f"scores within {tolerance:.1%}" if tolerance else "the same to the last bit"))
-    trials, differing = compared(replay, short_path(study.folder.trials_path))
+    trials, differing = compare_trials(replay, short_path(study.folder.trials_path))
     for place, keys in list(differing.items())[:_SHOWN]:
         print(printable(f"trial {place} differs in {', '.join(keys)}"))
     if differing:

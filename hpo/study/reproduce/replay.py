@@ -65,7 +65,7 @@ def read_given(told: Any, space: Space) -> tuple[Given, ...]:
         raise StudyError(f"{where}: holds what is no point with its place, given {told!r:.80}; restore it") from error
 
 
-def compared(replay: Replay, replayed: Path) -> tuple[int, dict[int, list[str]]]:
+def compare_trials(replay: Replay, replayed: Path) -> tuple[int, dict[int, list[str]]]:
     """Return the number of trials compared, and the differing columns by the numbers of the trials that differ.
 
     Of a trial that was trained on after only one of the searches, which may have had another budget, the points count.

@@ -4,7 +4,6 @@ MLflow takes 10 to 20 ms of CPU per run and may hang with its server. When the d
 """
 
 import fcntl
-import itertools
 import json
 import logging
 import os
@@ -13,7 +12,6 @@ import sys
 import threading
 import time
 import warnings
-from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -68,7 +66,7 @@ class _Sender:
     retry_seconds: float
     _lock: int | None = None
     _sink: Any = None
-    _unsent: deque[TrackerMessage] = field(default_factory=deque)
+    _unsent: list[TrackerMessage] = field(default_factory=list)
     _batch: int = _BATCH
     _is_closed: bool = False
     _has_warned: bool = False
@@ -132,7 +130,13 @@ class _Sender:
 
                 self._sink = MlflowSink(self.uri, self.experiment, Path(self.artifact_root))
                 self._last_progress = time.monotonic()
-            self._send()
+            # After a failure the failed batch and all after it remain.
+            while self._unsent:
+                batch = self._unsent[: self._batch]
+                self._sink.apply(batch)
+                del self._unsent[: len(batch)]
+                self._batch = min(_BATCH, 2 * self._batch)
+                self._last_progress = time.monotonic()
         # MLflow, SQLAlchemy and requests each raise their own kinds; all mean: try later.
         except Exception as error:  # noqa: BLE001
             # With smaller batches, less is repeated after each failure of an unstable server.
@@ -152,16 +156,6 @@ class _Sender:
                 return False
             self._lock = file
         return True
-
-    def _send(self) -> None:
-        """Apply the messages in order; after a failure the failed batch and all after it remain."""
-        while self._unsent:
-            batch = list(itertools.islice(self._unsent, self._batch))
-            self._sink.apply(batch)
-            for _ in batch:
-                self._unsent.popleft()
-            self._batch = min(_BATCH, 2 * self._batch)
-            self._last_progress = time.monotonic()
 
     def _warn(self, error: Exception) -> None:
         if not self._has_warned:

@@ -9,7 +9,7 @@ import pytest
 from hpo.config.study_config import config_from_dict
 from hpo.engine.trials.history import History
 from hpo.errors import HpoError
-from hpo.study.extension import chosen, extension_of
+from hpo.study.extension import choose_trials, extension_of
 from hpo.study.opening import read_study
 from tests.studies import STRATEGIES, prepared, run_toy, toy_config
 
@@ -44,7 +44,7 @@ def extended(folder, config, best=2, numbers=(), **changes):
     record = read_study(study)
     given = {**config, **{name: {**config[name], **values} for name, values in changes.items()}}
     try:
-        trials = chosen(study, record.history(), best, numbers)
+        trials = choose_trials(study, record.history(), best, numbers)
         return extension_of(study, trials, config_from_dict(given)).to_dict()
     finally:
         record.close()
@@ -138,7 +138,7 @@ def test_what_would_not_compare_is_refused_in_one_line(tmp_path, changes, words)
 def test_without_a_complete_trial_there_is_nothing_to_extend(tmp_path):
     study = prepared(tmp_path / "old", tree())
     with pytest.raises(HpoError, match="no trial is complete"):
-        chosen(study, History(), 2, ())
+        choose_trials(study, History(), 2, ())
 
 
 @pytest.mark.slow
