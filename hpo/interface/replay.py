@@ -14,7 +14,7 @@ from hpo.session.notebook import run_shown
 from hpo.study.files.folder import find_study, inner, short_path
 from hpo.study.preparing.preparation import prepare_study, refuse_past_search
 from hpo.study.reproduce.recorded import read_files
-from hpo.study.reproduce.replay import Replay, refuse_two_parts
+from hpo.study.reproduce.replay import Replay, compare_trials, refuse_two_parts
 from hpo.study.study import Study
 
 if TYPE_CHECKING:
@@ -47,7 +47,6 @@ def replay(study: str | Path, *overrides: str, trust: bool = False, progress: bo
     import pandas as pd
 
     from hpo.study.files.folder import short_path
-    from hpo.study.reproduce.replay import compare_trials
 
     asked = replay_of(str(study), overrides, trust)
     prepared = prepare_replay(asked)

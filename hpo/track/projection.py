@@ -126,18 +126,15 @@ def _datasets(study: Study) -> list[dict[str, Any]]:
 
 
 def _why_no_model(study: Study, verdict: Verdict) -> str | None:
-    module = study.config.objective.partition(":")[0]
-    if verdict.winner is None:
-        return "no trial is complete"
-    if not study.keeps_models:
-        return f"{module} keeps no models: it has no run_test"
-    if study.objective.kept is not None:
-        return "its objective was given from Python, and MLflow's model would have no module to import"
-    if study.objective.predict is None:
-        return f"{module} has no function 'predict'"
-    if verdict.model is None:
-        return "the study has no final model yet"
-    return None
+    module, is_given = study.config.objective.partition(":")[0], study.objective.kept is not None
+    reasons = (
+        (verdict.winner is None, "no trial is complete"),
+        (not study.keeps_models, f"{module} keeps no models: it has no run_test"),
+        (is_given, "its objective was given from Python, and MLflow's model would have no module to import"),
+        (study.objective.predict is None, f"{module} has no function 'predict'"),
+        (verdict.model is None, "the study has no final model yet"),
+    )
+    return next((reason for is_so, reason in reasons if is_so), None)
 
 
 def _model(study: Study, record: Record, winner: Trial, final: FinalModel) -> dict[str, Any]:

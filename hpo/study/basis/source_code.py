@@ -4,7 +4,7 @@ import ast
 import functools
 import platform
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -100,7 +100,7 @@ def describe_code(objective: Objective, strategy: type, config: Mapping[str, Any
     it imports; of a function that was given from Python, what it uses of its script or notebook, and the modules there.
     """
     file = _file_of(strategy.__module__)
-    pieces = {"strategy": _hash(_followed(file, PACKAGE, (_STRATEGIES,))), _SEARCH: _of_the_search()}
+    pieces = {"strategy": _hash(_follow([file], PACKAGE, [_STRATEGIES])), _SEARCH: _of_the_search()}
     if PACKAGE not in file.parents:
         pieces |= {f"{name} (strategy)": piece for name, piece in digests_of(strategy.__module__).items()}
     if objective.kept is not None:
@@ -122,12 +122,8 @@ def describe_code(objective: Objective, strategy: type, config: Mapping[str, Any
 
 def search_files(toolkit: Path = PACKAGE) -> set[Path]:
     """Return the files that decide which trials there are, what each trains, and what becomes of it."""
-    engine, seen = toolkit / "engine", set[Path]()
-    rooms, apart = (engine, toolkit / "study" / "winner"), [engine / room for room in _APART]
-    for name in _BEGINNINGS:
-        for _ in _followed(toolkit / name, toolkit, rooms, apart, seen):
-            pass
-    return seen
+    rooms, apart = [toolkit / "engine", toolkit / "study" / "winner"], [toolkit / "engine" / room for room in _APART]
+    return _follow([toolkit / name for name in _BEGINNINGS], toolkit, rooms, apart)
 
 
 @functools.cache
@@ -170,21 +166,23 @@ def _file_of(module: str) -> Path:
     return Path(getattr(sys.modules.get(module), "__file__", None) or module)
 
 
-def _followed(
-    path: Path, toolkit: Path, rooms: Collection[Path], apart: Collection[Path] = (), seen: set[Path] | None = None
-) -> Iterator[Path]:
-    """Yield a file, and those of these rooms of the toolkit that it imports, recursively, without the rooms `apart`."""
-    seen = set() if seen is None else seen
-    if path in seen:
-        return
-    seen.add(path)
-    yield path
-    for node in ast.walk(parsed(path.read_bytes()) or ast.Module([], [])):
-        if not isinstance(node, ast.ImportFrom) or not node.module:
+def _follow(
+    beginnings: Iterable[Path], toolkit: Path, rooms: Collection[Path], apart: Collection[Path] = ()
+) -> set[Path]:
+    """Return files, and those of these rooms of the toolkit that they import, and so on, without the rooms `apart`."""
+    seen, waiting = set[Path](), [*beginnings]
+    while waiting:
+        path = waiting.pop()
+        if path in seen:
             continue
-        module = toolkit.parent / node.module.replace(".", "/")
-        for place in (module, *(module / alias.name for alias in node.names)):
-            file = place.with_name(f"{place.name}.py")
-            places = {*file.parents}
-            if not places.isdisjoint(rooms) and places.isdisjoint(apart) and file.is_file():
-                yield from _followed(file, toolkit, rooms, apart, seen)
+        seen.add(path)
+        for node in ast.walk(parsed(path.read_bytes()) or ast.Module([], [])):
+            if not isinstance(node, ast.ImportFrom) or not node.module:
+                continue
+            module = toolkit.parent / node.module.replace(".", "/")
+            for place in (module, *(module / alias.name for alias in node.names)):
+                file = place.with_name(f"{place.name}.py")
+                places = {*file.parents}
+                if not places.isdisjoint(rooms) and places.isdisjoint(apart) and file.is_file():
+                    waiting.append(file)
+    return seen

@@ -75,21 +75,16 @@ def open_test(study: Study, record: Record, verdict: Verdict, again: bool, with_
 
 def _winner(study: Study, record: Record, verdict: Verdict) -> Trial:
     """Return the winner; raise StudyError where the search, finalists or final model are not finished."""
-    if not study.is_over(record):
-        raise StudyError(
-            f"test: the search is not finished ({study.done(verdict.history)}); "
-            f"run `hpo resume {study.reference}` first"
-        )
-    if not verdict.are_finalists_trained:
-        raise StudyError(
-            f"test: the best are not trained to their end, or again; run `hpo resume {study.reference}` first"
-        )
-    if verdict.winner is None:
-        raise StudyError("test: every trial failed, so there is no winner to score; see trials.csv for the reasons")
-    if lacks_model(study, verdict):
-        raise StudyError(
-            f"test: the winner's model is missing or was replaced; run `hpo resume {study.reference}` first"
-        )
+    first = f"run `hpo resume {study.reference}` first"
+    for is_so, why in (
+        (not study.is_over(record), f"the search is not finished ({study.done(verdict.history)}); {first}"),
+        (not verdict.are_finalists_trained, f"the best are not trained to their end, or again; {first}"),
+        (verdict.winner is None, "every trial failed, so there is no winner to score; see trials.csv for the reasons"),
+        (lacks_model(study, verdict), f"the winner's model is missing or was replaced; {first}"),
+    ):
+        if is_so:
+            raise StudyError(f"test: {why}")
+    assert verdict.winner is not None
     return verdict.winner
 
 

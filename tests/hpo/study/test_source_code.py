@@ -68,7 +68,7 @@ def test_files_of_the_toolkit_that_move_change_no_hash(toolkit):
     strategies, winner = toolkit / "engine" / "strategies", toolkit / "study" / "winner"
 
     def hashes():
-        chosen = source_code._followed(strategies / "optuna_sampler.py", toolkit, (strategies,))
+        chosen = source_code._follow([strategies / "optuna_sampler.py"], toolkit, [strategies])
         return source_code._hash(search_files(toolkit)), source_code._hash(chosen)
 
     def name_of(path):
