@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hpo.config.keys import differences, flatten, within
+from hpo.config.keys import at, differences, flatten, within
 from hpo.config.study_config import DATA_SOURCES, SEARCH_SECTIONS, StudyConfig, is_free
 from hpo.errors import StudyError
 
@@ -33,7 +33,7 @@ def refuse_other_config(frozen: StudyConfig, given: StudyConfig, name: str) -> N
 
 def made_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
     """Return the changes that somebody made and may not, the space first: a dimension is one, and nothing follows."""
-    changed, differing = changed_config(before, now), _differing(before, now)
+    changed, differing, flats = changed_config(before, now), _differing(before, now), (flatten(before), flatten(now))
     references = now["study"].get("references") or {}
     made = [
         key
@@ -42,19 +42,19 @@ def made_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str,
     ]
     lines = {}
     for key in made or changed:
-        dimension = _dimension(key, before, now)
-        old, new = (_written(_at(tree, dimension)) for tree in (before, now))
+        dimension = _dimension(key, flats)
+        old, new = (_written(at(flat, dimension, _NOT_THERE)) for flat in flats)
         is_told = dimension.startswith("space.") and old != new
         lines[dimension] = f"{dimension} was {old} and is now {new}" if is_told else changed[key]
     return lines
 
 
-def _dimension(key: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+def _dimension(key: str, flats: Sequence[Mapping[str, Any]]) -> str:
     """Return the key of the dimension that a key of the space belongs to; any other key itself."""
     parts = key.split(".")
     for number in range(2, len(parts) + 1) if parts[0] == "space" else ():
         name = ".".join(parts[:number])
-        if any(_is_dimension(_at(tree, name)) for tree in (before, now)):
+        if any(_is_dimension(at(flat, name, _NOT_THERE)) for flat in flats):
             return name
     return key
 
@@ -63,12 +63,6 @@ def _is_dimension(branch: Any) -> bool:
     if not isinstance(branch, Mapping):
         return branch is not _NOT_THERE
     return any(not isinstance(branch.get(name, {}), Mapping) for name in ("values", "choices", "low"))
-
-
-def _at(tree: Any, key: str) -> Any:
-    for name in key.split("."):
-        tree = tree.get(name, _NOT_THERE) if isinstance(tree, Mapping) else _NOT_THERE
-    return tree
 
 
 def _written(dimension: Any) -> str:

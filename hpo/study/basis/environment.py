@@ -95,10 +95,9 @@ def processor_of(info: str) -> str:
 
 def _gpus() -> list[str]:
     """Return the name of each NVIDIA GPU, as its driver reports it."""
-    names = []
-    for path in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information")):
-        names += [line.partition(":")[2].strip() for line in path.read_text().splitlines() if line.startswith("Model:")]
-    return names
+    paths = sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
+    lines = (line for path in paths for line in path.read_text().splitlines())
+    return [line.partition(":")[2].strip() for line in lines if line.startswith("Model:")]
 
 
 def gpu_driver() -> str | None:

@@ -92,9 +92,8 @@ def _model(study: Study, record: Record, winner: Trial | None) -> FinalModel | N
     noted = Notes(record).final_model
     if winner is None or noted is None or noted.trial != winner.number or not study.keeps_models:
         return None
-    if not study.folder.inside(noted.checkpoint_dir).exists() or study.folder.changed_files(noted.checkpoint_dir):
-        return None
-    return noted
+    is_there = study.folder.inside(noted.checkpoint_dir).exists()
+    return noted if is_there and not study.folder.changed_files(noted.checkpoint_dir) else None
 
 
 def standard_error(trial: Trial, metric: str) -> float | None:
