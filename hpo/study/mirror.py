@@ -108,15 +108,13 @@ def _unreadable(place: Place) -> NotOursError:
 
 
 def refuse_another(found: Manifest | None, study_id: str | None, folder: StudyFolder, place: Place) -> None:
-    """Raise NotOursError where a place holds another study, or this one as another folder has gone on with it.
-
-    Where the folder knows of no copy, or the copy has no id, an earlier version may have written it.
-    """
+    """Raise NotOursError where a place holds another study, or this one as another folder has gone on with it."""
     if found is not None and found.study_id != study_id:
         raise NotOursError(
             f"study.mirror: {place.url} holds another study, '{found.name}'; give another URL, or go on with that by "
             f"`hpo resume {place.url}`"
         )
+    # Where the folder knows of no copy, or the copy has no id, an earlier version may have written it.
     known = {line.split()[0] for line in _copies(folder)}
     if found is not None and found.id and known and found.id not in known:
         raise NotOursError(

@@ -34,7 +34,6 @@ class Study:
 
     Attributes:
         config: the frozen configuration, including a space that the objective describes itself.
-        described: what the objective says of its data, also where none is read (see `known_study`).
         examples, plan: the data and its split; None for an objective with its own data, and where none is read.
         imports: finished trials of another study, for a new one.
         allow_changes: whether an existing study continues although its basis has changed.

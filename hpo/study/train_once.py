@@ -62,10 +62,8 @@ def train_once(
 ) -> tuple[Path, Outcome]:
     """Train the configuration, if it is not refused, and return the folder of its files and the outcome.
 
-    Args:
-        tree: as `conf/train.yaml` composes it, or a study's best.yaml.
-        show: gets every message of the training but the last: points of the learning curve, and warnings.
-        kept: the file of an objective that was given from Python; None for one that is imported.
+    `show` gets every message of the training but the last: points of the learning curve, and warnings. `kept` is the
+    file of an objective that was given from Python; None for one that is imported.
     """
     tree, shared, objective, split = check_tree(tree, kept)
     config = shared.trial_config({})

@@ -56,11 +56,8 @@ class CodeHashes:
     versions: Mapping[str, str]
 
     def known_of(self, now: "CodeHashes") -> Mapping[str, str]:
-        """Return the pieces of `now` to compare this one with: an earlier version did not note all.
-
-        A file that a command names and that is new is what its trainings write. A piece that was changed without any
-        trial becoming another is returned as it is here.
-        """
+        """Return the pieces of `now` to compare this one with, as they are here where no trial became another."""
+        # An earlier version did not note all; a file that a command names and that is new is what its trainings write.
         known, pieces = self.pieces or {}, now.pieces or {}
         is_early = _SEARCH not in known
         return {

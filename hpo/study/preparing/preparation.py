@@ -164,10 +164,8 @@ def load_study(
 ) -> Study:
     """Return an existing study, by its name under runs/ or its folder, and read its data; see also `known_study`.
 
-    Args:
-        config: its frozen configuration with another budget or workers; None = that as it is.
-        allow_changes: whether more may differ: see `hpo.study.basis.changes`.
-        elsewhere: where its data lie now, by key; whoever opens the record compares what is there.
+    `config` is its frozen configuration with another budget or workers, or more where that may differ; whoever opens
+    the record compares the data, which may lie `elsewhere`, by key.
     """
     folder = find_study(name)
     frozen = folder.config() if config is None else refuse_past_search(folder)

@@ -162,11 +162,8 @@ def _changed_data(report: Mapping[str, Any], study: Study) -> Iterator[str]:
 
 
 def _changed_code(report: Mapping[str, Any], study: Study) -> Iterator[str]:
-    """Yield one line per piece of the code, and per library, that is not as in a report.
-
-    A piece that only one side has is not compared: versions of the toolkit name them in other ways. Of libraries those
-    are left out that `changed_environment` compares.
-    """
+    """Yield one line per piece of the code, and per library, that is not as in a report."""
+    # A piece that only one side has is not compared: versions of the toolkit name them in other ways.
     now, compared = code_of(study), {"python", *inner(report, "environment", "packages")}
     pieces, versions = now.pieces or {}, {name: v for name, v in now.versions.items() if name not in compared}
     for what, kind, there in (("pieces", "code", pieces), ("versions", "packages", versions)):

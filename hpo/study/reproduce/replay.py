@@ -22,13 +22,7 @@ _OF_AMOUNTS = ("amount", "cost")
 
 @dataclass(frozen=True)
 class Replay:
-    """A search that is run again.
-
-    Attributes:
-        files: those of the study, or of its publication.
-        tree: the configuration to run, under another name.
-        rows: of its trials.csv, which are compared: those before the first unfinished one.
-    """
+    """A search that is run again by `tree`, under another name, and the rows of trials.csv that are compared."""
 
     files: StudyFiles
     tree: Mapping[str, Any]

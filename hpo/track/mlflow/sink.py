@@ -27,7 +27,7 @@ _Point = tuple[str, int]
 
 
 class MlflowSink:
-    """Applies messages in order, with explicit run ids: each is one of the methods, by what it has to `do`.
+    """Applies messages in order: each is one of the methods, by what it has to `do`.
 
     Runs are looked up by tags, so a second sink, after a crash or by `hpo sync`, continues the runs of the first.
     """
