@@ -1,7 +1,8 @@
 """`hpo.search`, `hpo.load` and `hpo.compose`: searches from Python."""
 
-import sys
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,12 +12,11 @@ from hpo.config.study_config import StudyConfig, config_from_dict
 from hpo.engine.objective.path import ObjectivePath
 from hpo.engine.space.branches import leaves, parted
 from hpo.engine.space.peers import as_number
-from hpo.errors import ConfigError
+from hpo.errors import ConfigError, HpoError
 from hpo.interface.given.objective import GivenObjective
 from hpo.interface.given.objects import Objects
 from hpo.interface.given.optuna_shape import is_optuna_shape, suggested_space
 from hpo.interface.given.settings import compose_search, own_tree, plain_space, search_tree, with_settings
-from hpo.interface.given.spelling import as_typed, refusing_as_typed
 from hpo.interface.study import Study, run
 from hpo.session.program import interrupted_in_one_line
 from hpo.study.basis.configurations import made_changes, moved_sources
@@ -27,9 +27,32 @@ from hpo.study.preparing.preparation import prepare_study
 # The largest number of changes in the line about a new study.
 _SAID = 3
 
+# Keys that `search` has arguments for, which its users know by these names: `seed=` for `study.seed`.
+_ARGUMENTS = {
+    **{f"study.{name}": name for name in ("trials", "minutes", "seed", "direction", "name", "score", "metric")},
+    **{"dispatch.workers": "workers", "strategy.name": "strategy"},
+}
+# Not within backticks, which hold command lines.
+_KEY = re.compile(rf"`[^`]*`|(?<![\w.])({'|'.join(map(re.escape, _ARGUMENTS))})(?!\w|\.\w)([=:]?)")
+
+
+def _as_typed(text: str) -> str:
+    """Return a text with the arguments in place of their keys."""
+    return _KEY.sub(lambda found: _ARGUMENTS[found[1]] + (found[2] or "=") if found[1] else found[0], text)
+
+
+@contextmanager
+def _refusing_as_typed() -> Iterator[None]:
+    """Let every refusal name arguments in place of keys."""
+    try:
+        yield
+    except HpoError as error:
+        error.args = (_as_typed(str(error)),)
+        raise
+
 
 @interrupted_in_one_line()
-@refusing_as_typed()
+@_refusing_as_typed()
 def search(
     objective: Callable[..., Any] | str | Mapping[str, Any],
     space: Mapping[str, Any] | None = None,
@@ -137,7 +160,7 @@ def _with_its_trials(config: StudyConfig) -> StudyConfig:
     """Return the configuration with as many trials as its study has been given already, where those are more."""
     config, folder = as_begun(config), StudyFolder(RUNS / config.study.name)
     trials = max(config.study.trials, folder.config().study.trials if folder.exists else 0)
-    return config.model_copy(update={"study": config.study.model_copy(update={"trials": trials})})
+    return _with_study(config, trials=trials)
 
 
 def _as_before(config: StudyConfig, given: tuple[GivenObjective, ...]) -> tuple[StudyConfig, GivenObjective]:
@@ -168,23 +191,21 @@ def _with_free_name(
 
     Where it is said, a line tells what is not as in the one of those that differs in the fewest.
     """
-    base, others = config.study.name, list[list[str]]()
-    for number in range(1, sys.maxsize):
-        name = base if number == 1 else f"{base}-{number}"
+    others: list[list[str]] = []
+    while True:
+        name = f"{config.study.name}-{len(others) + 1}" if others else config.study.name
+        named, its = _as_before(_with_study(config, name=name), given)
         folder = StudyFolder(RUNS / name)
-        named, its = _as_before(
-            config.model_copy(update={"study": config.study.model_copy(update={"name": name})}), given
-        )
         if not folder.exists:
-            if others and is_said:
-                changes = min(reversed(others), key=len)
-                more = f" and {len(changes) - _SAID} more" if len(changes) > _SAID else ""
-                print(as_typed(f"a new study, {name}: {', '.join(changes[:_SAID])}{more} changed"))
-            return named, its
+            break
         others.append(_changes(folder, named, its))
         if not others[-1]:
             return named, its
-    raise AssertionError
+    if others and is_said:
+        changes = min(reversed(others), key=len)
+        more = f" and {len(changes) - _SAID} more" if len(changes) > _SAID else ""
+        print(_as_typed(f"a new study, {name}: {', '.join(changes[:_SAID])}{more} changed"))
+    return named, its
 
 
 def _changes(folder: StudyFolder, config: StudyConfig, given: GivenObjective) -> list[str]:
@@ -196,3 +217,7 @@ def _changes(folder: StudyFolder, config: StudyConfig, given: GivenObjective) ->
     is_same = kept.is_like(given.kept) if kept and given.kept else kept is given.kept
     code = [] if is_same else [f"the code of {ObjectivePath.of(config.objective).function}"]
     return [*code, *made_changes(frozen, now), *moved_sources(frozen, now)]
+
+
+def _with_study(config: StudyConfig, **values: Any) -> StudyConfig:
+    return config.model_copy(update={"study": config.study.model_copy(update=values)})

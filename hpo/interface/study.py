@@ -8,15 +8,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hpo.config.keys import copy_plain
+from hpo.engine.record.record import Record
 from hpo.engine.space.space import short_text
 from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.table import trials_table
 from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError, TrackError, nearest
-from hpo.interface.further import changed_config, prepare_to_extend, prepare_to_resume
+from hpo.interface.existing import (
+    changed_config,
+    prepare_to_extend,
+    prepare_to_resume,
+    read_results,
+    score_on_test,
+    write_reports,
+)
 from hpo.interface.given.objects import as_given
-from hpo.interface.results import read_results, score_on_test, write_reports
-from hpo.interface.train import train_tree
+from hpo.interface.train import draw_attention, find_model, train_tree
+from hpo.report.figures import FIGURES, Drawn, draw_figures
+from hpo.report.sections.report import report_schema
+from hpo.report.subject import Subject
 from hpo.session.notebook import run_shown
 from hpo.study.files.folder import StudyFolder, short_path
 from hpo.study.notes import Notes
@@ -27,8 +37,6 @@ from hpo.study.winner.verdict import Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from hpo.engine.record.record import Record
 
 
 @dataclass(frozen=True)
@@ -103,8 +111,6 @@ class Study:
     @staticmethod
     def report_schema() -> dict[str, Any]:
         """Return what report.json holds, as JSON Schema."""
-        from hpo.report.sections.report import report_schema
-
         return report_schema()
 
     def plot(self, figure: str = "best_so_far") -> Any:
@@ -115,9 +121,8 @@ class Study:
         Raises:
             StudyError: there is no such figure, or this study has nothing to show there.
         """
-        from hpo.report.figures import FIGURES, Drawn, draw_figures
+        # Here, since it loads plotly.
         from hpo.report.pages.picture import NotebookFigure
-        from hpo.report.subject import Subject
 
         figures = {name.replace("-", "_"): name for name in FIGURES}
         if figure not in figures:
@@ -227,8 +232,6 @@ class Study:
 
     def predict(self, inputs: Sequence[Any], **options: Any) -> list[str]:
         """Return one text per input from the winner's model; options as of `hpo predict`."""
-        from hpo.interface.trained_model import find_model
-
         return find_model(str(self.folder)).predict(inputs, options)
 
     def attention(self, text: str, target: str | None = None, output: Path | str | None = None) -> list[dict[str, Any]]:
@@ -239,8 +242,6 @@ class Study:
             target: what a decoder reads; None = what it predicts.
             output: a picture to write, .png or .html.
         """
-        from hpo.interface.trained_model import draw_attention
-
         path = None if output is None else Path(output)
         return [dict(one) for one in draw_attention(str(self.folder), text, target, path)]
 
@@ -268,7 +269,7 @@ class Study:
         return self._folder.config().to_dict()
 
     @contextmanager
-    def _read(self) -> "Iterator[tuple[Prepared, Record, Verdict]]":
+    def _read(self) -> Iterator[tuple[Prepared, Record, Verdict]]:
         study = known_study(str(self.folder))
         with read_results(study) as (record, verdict):
             yield study, record, verdict
@@ -280,7 +281,7 @@ class Study:
         """Return how many trials there are, the winner with its point, and where the report is."""
         name, done, best, point = self._facts()
         lines = [f"study {name}: {done}"]
-        if best is not None:
+        if best:
             metric, score, where = best
             lines += [f"best: {metric} {score}, {where}", f"  {short_text(point)}"]
         report = self.folder / "report.html"
@@ -290,7 +291,7 @@ class Study:
         """Return what a notebook shows: the winner, and how many trials there are."""
         name, done, best, point = self._facts()
         lines = [f"<b>{html.escape(name)}</b>: {done}"]
-        if best is not None:
+        if best:
             metric, score, where = best
             lines.append(f"best {html.escape(metric)} <b>{score}</b>, {where}")
             texts = {key: f"{v:g}" if isinstance(v, float) else str(v) for key, v in point.items()}
@@ -298,16 +299,20 @@ class Study:
             lines.append(f"<table>{''.join(cells)}</table>")
         return "<br>".join(lines)
 
-    def _facts(self) -> tuple[str, str, tuple[str, str, str] | None, Mapping[str, Any]]:
+    def _facts(self) -> tuple[str, str, tuple[str, ...], Mapping[str, Any]]:
         """Return the name, how many trials there are, the winner's metric, score and trial, and its point."""
         with self._read() as (study, _, verdict):
             section, winner, trials = study.config.study, verdict.winner, verdict.history
         done = f"{study.done(trials)}, {sum(trial.state == 'failed' for trial in trials)} failed"
         if winner is None or winner.score is None:
-            return section.name, done, None, {}
+            return section.name, done, (), {}
         score = score_format(trial.score for trial in trials)(winner.score)
-        where = f"trial {winner.number}{study.how_far(winner)}"
-        return section.name, done, (section.metric, score, where), winner.point
+        return (
+            section.name,
+            done,
+            (section.metric, score, f"trial {winner.number}{study.how_far(winner)}"),
+            winner.point,
+        )
 
 
 def _winner(study: Prepared, verdict: Verdict) -> Trial:

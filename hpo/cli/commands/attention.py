@@ -18,16 +18,11 @@ def run(arguments: Sequence[str]) -> int:
     add_model(parser)
     add_texts(parser, "a file of one line, which the model reads")
     parser.add_argument("--target", metavar="TEXT", help="what a decoder reads; left out, what it predicts")
-    parser.add_argument(
-        "--output",
-        type=Path,
-        default=Path("attention.png"),
-        metavar="FILE",
-        help=".png or .html (default: %(default)s)",
-    )
+    what = ".png or .html (default: %(default)s)"
+    parser.add_argument("--output", type=Path, default=Path("attention.png"), metavar="FILE", help=what)
     given = parser.parse_args(arguments)
 
-    from hpo.interface.trained_model import draw_attention
+    from hpo.interface.train import draw_attention
 
     maps = draw_attention(given.model, one_text_of(given), given.target, given.output)
     print(f"{sum(len(one['heads']) for one in maps)} heat maps: {given.output}")

@@ -22,12 +22,11 @@ def run(arguments: Sequence[str]) -> int:
     add_study(parser)
     parser.add_argument("--best", type=int, default=5, metavar="N", help="how many trials, the best first (5)")
     parser.add_argument("--trial", type=int, action="append", default=[], metavar="N", help="this one; may be repeated")
-    add_overrides(
-        parser, "what is trained differently, such as training.epochs=60; study.name=..., dispatch.workers=..."
-    )
+    what = "what is trained differently, such as training.epochs=60; study.name=..., dispatch.workers=..."
+    add_overrides(parser, what)
     given = parser.parse_intermixed_args(arguments)
 
-    from hpo.interface.further import prepare_to_extend
+    from hpo.interface.existing import prepare_to_extend
     from hpo.session.terminal import run_at_terminal
     from hpo.study.files.folder import find_study
 

@@ -35,7 +35,7 @@ def run(arguments: Sequence[str]) -> int:
         sampling.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar=letter, help=what)
     given = parser.parse_args(arguments)
 
-    from hpo.interface.trained_model import find_model, refuse_bad_output, write_output
+    from hpo.interface.train import find_model, refuse_bad_output, write_output
 
     if given.output is not None:
         refuse_bad_output(given.output)

@@ -32,7 +32,7 @@ def run(arguments: Sequence[str]) -> int:
     if given.study is None:
         parser.error("the following arguments are required: STUDY")
 
-    from hpo.interface.results import write_reports
+    from hpo.interface.existing import write_reports
     from hpo.study.files.folder import short_path
 
     asked = {"publish": given.publish, "checklist": given.checklist, "latex": given.latex}

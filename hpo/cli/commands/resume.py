@@ -20,11 +20,8 @@ def run(arguments: Sequence[str]) -> int:
     parser = make_parser("resume", __doc__, _EXAMPLES)
     parser.add_argument("study", metavar="STUDY", help="its name under runs/, its folder, or the URL of its mirror")
     add_overrides(parser, what)
-    parser.add_argument(
-        "--allow-changes",
-        action="store_true",
-        help="continue although something has changed since; the report says what",
-    )
+    changes = "continue although something has changed since; the report says what"
+    parser.add_argument("--allow-changes", action="store_true", help=changes)
     parser.add_argument("--as", dest="name", metavar="NEW", help="continue with a copy that is a separate study")
     add_trust(parser, "with a URL")
     given = parser.parse_intermixed_args(arguments)
@@ -43,7 +40,7 @@ def run(arguments: Sequence[str]) -> int:
         folder = find_study(given.study)
 
     # Imported after the study was found, so that a fault in its name is reported at once.
-    from hpo.interface.further import ask_for_copied, changed_config, prepare_to_resume
+    from hpo.interface.existing import ask_for_copied, changed_config, prepare_to_resume
     from hpo.session.terminal import run_at_terminal
 
     config = changed_config(folder, given.overrides)

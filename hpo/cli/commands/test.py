@@ -16,16 +16,14 @@ def run(arguments: Sequence[str]) -> int:
     parser = make_parser("test", __doc__, _EXAMPLES)
     add_study(parser)
     add_data(parser)
-    parser.add_argument(
-        "--again", action="store_true", help="open a test part that was opened before; the report says how often"
-    )
-    parser.add_argument(
-        "--no-default", action="store_true", help="do not train and score the default configuration beside the winner"
-    )
+    add = parser.add_argument
+    add("--again", action="store_true", help="open a test part that was opened before; the report says how often")
+    what = "do not train and score the default configuration beside the winner"
+    add("--no-default", action="store_true", help=what)
     given = parser.parse_intermixed_args(arguments)
     elsewhere = data_places(given.data)
 
-    from hpo.interface.results import score_on_test
+    from hpo.interface.existing import score_on_test
     from hpo.study.files.folder import short_path
 
     study, result, report = score_on_test(given.study, given.again, not given.no_default, elsewhere)

@@ -11,7 +11,7 @@ from markupsafe import escape
 from plotly.offline import get_plotlyjs_version
 
 from hpo.engine.trials.table import trials_table
-from hpo.interface.results import write_reports
+from hpo.interface.existing import write_reports
 from hpo.report.pages.html import templates
 from hpo.report.pages.report_page import render_report_page
 from hpo.report.sections.fields import FIELDS

@@ -1,20 +1,32 @@
-"""A study goes on, or its best trials are trained further: what `hpo resume`, `hpo extend` and `hpo.Study` run."""
+"""What is done with a study that exists: it goes on, its best trials are trained further, its report, its test."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from hpo.config.composing.references import with_changes
 from hpo.config.keys import flatten, refuse_unknown
 from hpo.config.study_config import StudyConfig, config_from_dict
+from hpo.engine.record.record import Record
 from hpo.errors import ConfigError
 from hpo.interface.given.settings import with_settings
-from hpo.interface.results import read_results
 from hpo.interface.trust import ask_for_trust
+from hpo.report.write import WrittenReport, write_checklist, write_latex, write_report
+from hpo.report.write import publish as publish_study
+from hpo.session.mirroring import copy_opening
 from hpo.study.basis.configurations import moved_sources
 from hpo.study.extension import choose_trials, extension_of
 from hpo.study.files.folder import StudyFolder, short_path
-from hpo.study.preparing.preparation import at_places, load_study, prepare_study
+from hpo.study.files.made_here import remember
+from hpo.study.ledger import openings
+from hpo.study.notes import Notes
+from hpo.study.opening import freeze, read_study
+from hpo.study.preparing.preparation import at_places, known_study, load_study, prepare_study
 from hpo.study.study import Study
+from hpo.study.winner.scoring import open_test
+from hpo.study.winner.verdict import Verdict, read_verdict
 
 Changes = Sequence[str] | Mapping[str, Any]
 """Of a study's configuration: overrides as on the command line, or values by dotted key."""
@@ -86,3 +98,59 @@ def _addresses(config: StudyConfig) -> dict[str, str | None]:
         "track.uri": track.uri if track.name == "mlflow" and track.uri != _OWN_STORE else None,
         "dispatch.address": config.dispatch.address,
     }
+
+
+@contextmanager
+def read_results(study: Study) -> Iterator[tuple[Record, Verdict]]:
+    """Yield the record of a study, which is closed afterwards, and its verdict."""
+    record = read_study(study)
+    try:
+        yield record, read_verdict(study, record)
+    finally:
+        record.close()
+
+
+def write_reports(
+    name: str, said: Mapping[str, str | None], *, publish: bool = False, checklist: bool = False, latex: bool = False
+) -> list[Path]:
+    """Write the report of a study, and what else is asked, and return the paths.
+
+    `said` is what only a person knows, by the keys of conf/report; it is kept with the study.
+    """
+    study = known_study(name)
+    if said:
+        with study.folder.lock():
+            study = replace(study, config=study.config.with_report(said))
+            study.folder.freeze(study.config)
+    with read_results(study) as (record, verdict):
+        paths = list(write_report(study, record, verdict).paths)
+    paths += [write_checklist(study)] if checklist else []
+    paths += [write_latex(study)] if latex else []
+    return [*paths, *(publish_study(study) if publish else ())]
+
+
+def score_on_test(
+    name: str, again: bool, with_default: bool, elsewhere: Mapping[str, str] | None = None
+) -> tuple[Study, Mapping[str, Any], WrittenReport]:
+    """Open the test part of a study with its winner; return the study, what was found, and the report that has it.
+
+    Where the data lie now (`elsewhere`, by key) is kept with the study.
+    """
+    study = load_study(name, elsewhere=elsewhere)
+    with study.folder.lock():
+        record = read_study(study)
+        if elsewhere:
+            freeze(study)
+            remember(study.config, study.objective.kept)
+        known = len(openings(study.folder.openings_path))
+        try:
+            verdict = read_verdict(study, record)
+            result = open_test(study, record, verdict, again, with_default)
+            report = write_report(study, record, verdict)
+        finally:
+            study_id = Notes(record).study_id or ""
+            record.close()
+            # An opening counts also where its scoring failed.
+            if len(openings(study.folder.openings_path)) > known:
+                copy_opening(study.config, study.folder, study_id)
+    return study, result, report
