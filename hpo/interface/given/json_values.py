@@ -22,11 +22,7 @@ _MOST_VALUES = 1000  # of an array: a configuration is read by people.
 
 
 def to_json(value: Any, where: str) -> tuple[Any, bool]:
-    """Return a value as JSON has it, and whether that does as well as the value; `where` is its key.
-
-    Raises:
-        ConfigError: it has no text that stays the same and that people can read.
-    """
+    """Return a value as JSON has it, and whether that does as well; ConfigError, by its key, where it has no such."""
     if value is None or type(value) in (bool, int, float, str):
         return value, True
     if isinstance(value, enum.Enum):
@@ -52,22 +48,17 @@ def to_json(value: Any, where: str) -> tuple[Any, bool]:
     if isinstance(value, _TEXTS) or (library in ("torch", "numpy") and kind_name.endswith(("dtype", "device"))):
         return str(value), False
     shown = value.__name__ if hasattr(value, "__name__") else f"a {type(value).__name__}"
-    raise ConfigError(
-        f"{where}: {shown} cannot be written down; allowed are {_ALLOWED}; make it in the objective, or search it by a "
-        f"name: hpo.choices(name=...)"
-    )
+    way = "make it in the objective, or search it by a name: hpo.choices(name=...)"
+    raise ConfigError(f"{where}: {shown} cannot be written down; allowed are {_ALLOWED}; {way}")
 
 
 def _of_array(value: Any, where: str) -> tuple[Any, bool]:
     """Return an array of NumPy, torch, ... as lists; what it holds as one number is that."""
     if not getattr(value, "shape", ()):
         return to_json(value.item(), where)
-    size = math.prod(value.shape)
-    if size > _MOST_VALUES:
-        raise ConfigError(
-            f"{where}: an array must hold at most {_MOST_VALUES:,} values to be written down, given {size:,}; make it "
-            f"in the objective"
-        )
+    if (size := math.prod(value.shape)) > _MOST_VALUES:
+        most = f"an array must hold at most {_MOST_VALUES:,} values to be written down"
+        raise ConfigError(f"{where}: {most}, given {size:,}; make it in the objective")
     return to_json(value.tolist(), where)[0], False
 
 

@@ -25,12 +25,10 @@ class GivenObjective:
     def of(
         cls, objective: Callable[..., Any] | str, searched: Collection[str], objects: Objects | None = None
     ) -> "GivenObjective":
-        """Read a function, or the path of one; a function that gets objects in place of JSON is kept with its study.
+        """Read a function, or the path of one; `searched` are the names at the top of the space.
 
-        `searched` are the names at the top of the space.
-
-        Raises:
-            ConfigError: it cannot be called with a configuration, or not be sent to workers.
+        A function that gets objects in place of JSON is kept with its study. ConfigError where it cannot be called with
+        a configuration, or not be sent to workers.
         """
         objects = objects or Objects()
         if isinstance(objective, str):
@@ -38,7 +36,8 @@ class GivenObjective:
             return cls(objective)
         if not callable(objective):
             raise ConfigError(f"objective: must be a function or 'package.module:function', given {objective!r}")
-        name = _name(objective)
+        name = getattr(getattr(objective, "func", objective), "__name__", type(objective).__name__)
+        name = name if name.isidentifier() else "objective"
         form = _form(objective, name, searched)
         module = getattr(objective, "__module__", None) or ""
         is_importable = _is_importable(objective, module)
@@ -54,11 +53,6 @@ class GivenObjective:
         return cls(str(ObjectivePath(MODULE, name, form)), KeptFunction.of(called, name))
 
 
-def _name(objective: Callable[..., Any]) -> str:
-    name = getattr(getattr(objective, "func", objective), "__name__", type(objective).__name__)
-    return name if name.isidentifier() else "objective"
-
-
 def _form(objective: Callable[..., Any], name: str, searched: Collection[str]) -> Form:
     if is_optuna_shape(objective, has_space=True):
         return "trial"
@@ -70,14 +64,11 @@ def _form(objective: Callable[..., Any], name: str, searched: Collection[str]) -
     needed = [p for p in places if p.default is p.empty]
     named = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
     has_any = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    given = f"{name}{inspect.signature(objective)}"
+    must = f"objective: must be called as f(config) or f(config, trial), given {name}{inspect.signature(objective)}"
     if named or len(needed) > 2 or (not places and not has_any):
-        raise ConfigError(f"objective: must be called as f(config) or f(config, trial), given {given}")
+        raise ConfigError(must)
     if taken := [p.name for p in needed if p.name in searched and p.name not in ("config", "trial")]:
-        raise ConfigError(
-            f"objective: must be called as f(config) or f(config, trial), given {given}; what is searched comes in "
-            f"config: config['{taken[0]}']"
-        )
+        raise ConfigError(f"{must}; what is searched comes in config: config['{taken[0]}']")
     takes_trial = len(needed) == 2 or (len(places) > 1 and places[1].name in ("trial", "report"))
     return "config, trial" if takes_trial else "config"
 

@@ -28,12 +28,7 @@ Known = Mapping[str, Mapping[str, Any]]
 
 @dataclass
 class Objects:
-    """What was given and JSON does not have.
-
-    Attributes:
-        choices: of what is searched.
-        constants: of the other keys of the configuration, one value each.
-    """
+    """What was given and JSON does not have: `choices` of what is searched, and other `constants`, one value each."""
 
     choices: dict[str, dict[str, Any]] = field(default_factory=dict)
     constants: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -77,19 +72,16 @@ class Objects:
     @property
     def are_tuples(self) -> bool:
         """Whether there are tuples alone, which earlier versions took as lists."""
-        values = [
-            value for known in (self.choices, self.constants) for each in known.values() for value in each.values()
-        ]
+        values = [value for each in (*self.choices.values(), *self.constants.values()) for value in each.values()]
         return bool(values) and all(isinstance(value, tuple) for value in values)
 
     def refuse_all(self) -> None:
         """Raise ConfigError where there are some, but tuples, which the path of a function gets as lists."""
-        for where, known in (("space", self.choices), ("config", self.constants)):
-            for key, values in known.items():
-                if not all(isinstance(value, tuple) for value in values.values()):
-                    raise ConfigError(
-                        f"{where}.{key}: only a function gets such values; give that itself, not its path"
-                    )
+        known = {f"space.{key}": values for key, values in self.choices.items()}
+        known |= {f"config.{key}": values for key, values in self.constants.items()}
+        for where, values in known.items():
+            if not all(isinstance(value, tuple) for value in values.values()):
+                raise ConfigError(f"{where}: only a function gets such values; give that itself, not its path")
 
     def _branch(self, branch: Any, key: str) -> Any:
         branch = branch if (read := of_peer(branch, f"space.{key}")) is None else read
@@ -152,15 +144,7 @@ def call_with(
 ) -> Any:
     """Call a function with the values that were given; kept functions name this one, so it stays where it is.
 
-    Args:
-        function: takes the configuration first.
-        choices: of what is searched; a value that is not among them is JSON's own.
-        constants: of the other keys.
-        config: with the JSON of each.
-        others: what the function takes besides.
-
-    Raises:
-        ConfigError: a constant was changed to a value that nobody gave.
+    A searched value that is not among the choices is JSON's own; ConfigError where a constant has one nobody gave.
     """
     found = {}
     for key, known in (*choices.items(), *constants.items()):
@@ -180,10 +164,7 @@ def call_with(
 
 
 def as_given(function: Callable[..., Any], tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration, or a point, with the tuples and the numbers as keys that a kept function gets.
-
-    All other objects stay as the files hold them.
-    """
+    """Return a configuration, or a point, with the tuples and numbers as keys that a kept function gets, no others."""
     found: dict[str, Any] = {}
     if not isinstance(function, functools.partial) or function.func is not call_with:
         return {**tree}
@@ -232,8 +213,7 @@ def _rebuilt(key: str, given: Any, before: Any, now: Any) -> Any:
     """Return a dataclass with other values of JSON's own kinds; ConfigError for any other value that was changed."""
     is_whole = dataclasses.is_dataclass(given) and isinstance(now, Mapping) and now.keys() == before.keys()
     if not is_whole:
-        is_plain = to_json(given, key)[1]
-        if is_plain:
+        if to_json(given, key)[1]:
             return now
         raise ConfigError(
             f"{key}: was given from Python, a {type(given).__name__}, and only {before!r} stands for it, given "

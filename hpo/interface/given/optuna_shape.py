@@ -5,7 +5,7 @@ import inspect
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from types import CodeType
-from typing import Any
+from typing import Any, cast
 
 from hpo.engine.space.peers import range_of
 from hpo.errors import ConfigError
@@ -29,11 +29,10 @@ def is_optuna_shape(objective: Any, has_space: bool) -> bool:
         needed = [p.name for p in inspect.signature(objective).parameters.values() if p.default is p.empty]
     except (TypeError, ValueError):
         return False
-    if needed != ["trial"]:
-        if not has_space and len(needed) == 1 and _suggests(getattr(_function_of(objective), "__code__", None)):
-            raise ConfigError(f"objective: suggests what is searched, and takes '{needed[0]}'; call it 'trial'")
-        return False
-    return not has_space or _suggests(getattr(_function_of(objective), "__code__", None))
+    suggests = len(needed) == 1 and _suggests(getattr(_function_of(objective), "__code__", None))
+    if suggests and needed != ["trial"] and not has_space:
+        raise ConfigError(f"objective: suggests what is searched, and takes '{needed[0]}'; call it 'trial'")
+    return needed == ["trial"] and (suggests or not has_space)
 
 
 def suggested_space(objective: Callable[..., Any]) -> dict[str, Any]:
@@ -41,11 +40,9 @@ def suggested_space(objective: Callable[..., Any]) -> dict[str, Any]:
     function = _function_of(objective)
     called = f"{getattr(function, '__name__', 'f')}(trial)"
     body = _body_of(function, called)
-    uses = [
-        node for part in body for node in ast.walk(part) if isinstance(node, ast.Attribute) and _is_trial(node.value)
-    ]
-    names = [node for part in body for node in ast.walk(part) if _is_trial(node)]
-    if len(names) > len(uses):
+    nodes = [node for part in body for node in ast.walk(part)]
+    num_uses = sum(isinstance(node, ast.Attribute) and _is_trial(node.value) for node in nodes)
+    if sum(map(_is_trial, nodes)) > num_uses:
         raise ConfigError(f"{called}: hands 'trial' on, and what is suggested there cannot be seen; {_WAY}")
     space: dict[str, Any] = {}
     for call, is_sure in _calls(body, is_sure=True):
@@ -91,9 +88,9 @@ def _body_of(function: Any, called: str) -> list[ast.AST]:
 def _calls(nodes: list[ast.AST], is_sure: bool) -> Iterator[tuple[ast.Call, bool]]:
     """Yield each call of a `trial.suggest_...`, and whether it happens exactly once."""
     for node in nodes:
-        is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is_trial(node.func.value)
-        if isinstance(node, ast.Call) and is_call and getattr(node.func, "attr", "").startswith("suggest_"):
-            yield node, is_sure
+        called = node.func if isinstance(node, ast.Call) else None
+        if isinstance(called, ast.Attribute) and _is_trial(called.value) and called.attr.startswith("suggest_"):
+            yield cast("ast.Call", node), is_sure
         yield from _calls(list(ast.iter_child_nodes(node)), is_sure and not isinstance(node, _BRANCHES))
 
 

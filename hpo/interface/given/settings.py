@@ -12,8 +12,6 @@ from hpo.engine.space.branches import leaves, parted, with_first
 from hpo.engine.space.written import as_meant, default_as_meant, write_out
 from hpo.errors import ConfigError, nearest
 
-# The others are given.
-_FROM_CONF = ("study", "split", "dispatch", "track", "report")
 _SETTABLE = tuple(name for name in SEARCH_SECTIONS if name not in ("objective", "space"))
 
 
@@ -85,18 +83,20 @@ def search_tree(
         raise ConfigError(f"strategy: must be a name, or a dict with `name` and settings, given {strategy!r}")
     given = {"name": strategy} if isinstance(strategy, str) else dict(strategy)
     chosen = [each for each in read_yaml(shipped_dir() / "search.yaml")["defaults"] if isinstance(each, Mapping)]
-    defaults = {group: shipped(group, name) for each in chosen for group, name in each.items() if group in _FROM_CONF}
-    tree = {**plain_own(own), "objective": objective, "space": dict(space), "strategy": strategy_settings(given)}
-    return {**tree, **defaults, "track": with_mlflows_own(defaults["track"])}
+    defaults = {group: _shipped(group, name) for each in chosen for group, name in each.items() if group in _SETTABLE}
+    own_parts = {"objective": objective, "space": dict(space), "strategy": strategy_settings(given)}
+    return {**plain_own(own), **defaults, **own_parts}
+
+
+def _shipped(group: str, name: str) -> dict[str, Any]:
+    """Return the configuration of this name in a group; of `track` with what MLflow's own variables say."""
+    return with_mlflows_own(shipped(group, name)) if group == "track" else shipped(group, name)
 
 
 def compose_search(
     overrides: Sequence[str], config_dir: str | None = None, config_file: str | None = None
 ) -> dict[str, Any]:
-    """Return what `compose_config` does for `search`, its space in the explicit form.
-
-    That of a whole configuration, which may be a frozen one, keeps its meaning.
-    """
+    """Return what `compose_config` does for `search`, its space explicit; that of a whole file keeps its meaning."""
     # Here, since what is given from Python needs no Hydra.
     from hpo.config.composing.compose import compose_config
 
@@ -114,14 +114,11 @@ def with_settings(tree: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[
         raise ConfigError(f"objective: is no whole configuration, such as of hpo.compose: '{missing[0]}' is missing")
     for group in ("dispatch", "track"):
         if isinstance(settings.get(group), str):
-            known = names_of(group)
-            if settings[group] not in known:
-                given = settings[group]
-                raise ConfigError(
-                    f"settings: {group} must be one of {', '.join(known)}, given {given!r}{nearest(given, known)}"
-                )
-            chosen = shipped(group, settings[group])
-            tree[group] = with_mlflows_own(chosen) if group == "track" else chosen
+            given, known = settings[group], names_of(group)
+            if given not in known:
+                allowed = ", ".join(known)
+                raise ConfigError(f"settings: {group} must be one of {allowed}, given {given!r}{nearest(given, known)}")
+            tree[group] = _shipped(group, settings[group])
     values = {key: value for key, value in settings.items() if key not in ("dispatch", "track")}
     refuse_unknown(values, {name: tree[name] for name in _SETTABLE}, "settings")
     return replaced(tree, values)
