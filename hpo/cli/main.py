@@ -12,8 +12,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -66,15 +65,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         take_over()
         sys.stdout = named_output(sys.stdout)
     given = list(sys.argv[1:] if arguments is None else arguments)
-    before = os.umask(0o077)
-    os.umask(0o077 if given and given[0] in _PRIVATE else before)
+    umask = os.umask(0o077)
+    os.umask(0o077 if given and given[0] in _PRIVATE else umask)
     # A terminal may not be able to show every character of a name.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    warnings, logger = _Warnings(), logging.getLogger("hpo")
+    logger.addHandler(warnings)
+    # SIGTERM and SIGHUP end a command as Ctrl-C does, unless another handler is set (as by `nohup`). Ctrl-C is handled,
+    # too, to distinguish it from a KeyboardInterrupt that a user's code raises.
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    ours = [number for number in before if before[number] in (signal.SIG_DFL, signal.default_int_handler)]
     try:
-        with _ending_in_order(), _warnings_shown():
-            code = _run(given)
+        for number in ours:
+            signal.signal(number, _end)
+        code = _run(given)
         if sys.stdout is not None:
             # Here, where a closed pipe is still handled without a traceback.
             sys.stdout.flush()
@@ -91,51 +97,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         return _fault(f"{error.filename or 'a file'}: {error.strerror}; make room, or write it elsewhere", 1)
     finally:
-        os.umask(before)
+        for number in ours:
+            signal.signal(number, before[number])
+        logger.removeHandler(warnings)
+        os.umask(umask)
 
 
 class _Terminated(Interruption):
     """A signal asked the command to end."""
 
 
-@contextmanager
-def _ending_in_order() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end a command as Ctrl-C does, unless another handler is set (as by `nohup`).
-
-    Ctrl-C is handled, too, to distinguish it from a KeyboardInterrupt that a user's code raises.
-    """
-
-    def end(number: int, _frame: FrameType | None) -> None:
-        raise _Terminated(number)
-
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    ours = [number for number in before if before[number] in (signal.SIG_DFL, signal.default_int_handler)]
-    for number in ours:
-        signal.signal(number, end)
-    try:
-        yield
-    finally:
-        for number in ours:
-            signal.signal(number, before[number])
+def _end(number: int, _frame: FrameType | None) -> None:
+    raise _Terminated(number)
 
 
-class _Line(logging.Formatter):
-    """A message in one line."""
+class _Warnings(logging.Handler):
+    """Prints what `hpo` logs on standard error, in lines that begin with `warning:`."""
 
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 -- the name is logging's
-        return printable(super().formatMessage(record))
-
-
-@contextmanager
-def _warnings_shown() -> Iterator[None]:
-    """Print what `hpo` logs on standard error, in lines that begin with `warning:`."""
-    handler, logger = logging.StreamHandler(), logging.getLogger("hpo")
-    handler.setFormatter(_Line("warning: %(message)s"))
-    logger.addHandler(handler)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
+    def emit(self, record: logging.LogRecord) -> None:
+        print(f"warning: {printable(record.getMessage())}", file=sys.stderr)
 
 
 def _run(given: list[str]) -> int:

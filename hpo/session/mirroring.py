@@ -34,11 +34,10 @@ class Mirroring(Observer):
     def reported(self, trial: Trial, report: Report) -> None:  # noqa: ARG002 -- the same call as its siblings
         """Begin a copy, where it is time and the one before has ended."""
         is_busy = self._thread is not None and self._thread.is_alive()
-        if report.outcome is None or is_busy or time.monotonic() - self._last < _SECONDS_BETWEEN:
-            return
-        self._last = time.monotonic()
-        self._thread = threading.Thread(target=self._copy, daemon=True)
-        self._thread.start()
+        if report.outcome is not None and not is_busy and time.monotonic() - self._last >= _SECONDS_BETWEEN:
+            self._last = time.monotonic()
+            self._thread = threading.Thread(target=self._copy, daemon=True)
+            self._thread.start()
 
     def close(self) -> None:
         """Copy what is there now."""
@@ -49,13 +48,12 @@ class Mirroring(Observer):
     def _copy(self) -> None:
         try:
             self._mirror.copy()
+            self._has_warned = False
         except _FAULTS as error:
             if not self._has_warned:
                 then = "is copied nowhere" if isinstance(error, NotOursError) else "the next copy will bring all"
                 _log.warning("%s; the search goes on, and %s", error, then)
             self._has_warned = True
-        else:
-            self._has_warned = False
 
 
 def mirror_of(config: StudyConfig, folder: StudyFolder, study_id: str) -> Mirror | None:

@@ -61,30 +61,24 @@ def named_output(stream: TextIO) -> TextIO:
 def interrupted_in_one_line() -> Iterator[None]:
     """Let an interrupt say in one line what is saved, and how to go on; a script that does not catch it ends with that.
 
-    It is a KeyboardInterrupt and none of a subclass: only after those does Python end as by the signal.
+    It is a KeyboardInterrupt and none of a subclass: only after those does Python end as by the signal, with 130.
     """
     try:
         yield
     except KeyboardInterrupt as interruption:
-        if says := getattr(interruption, "says", None):
-            interruption = KeyboardInterrupt(f"{says.strip().partition(chr(10))[0]}; the same call goes on")
-        elif interruption.args:
+        says = getattr(interruption, "says", "")
+        if interruption.args and not says:
             raise
-        else:
-            # Outside of a run, such as while libraries are loaded.
-            interruption.args = ("stopped; the same call goes on",)
-        _end_with_the_text_of(interruption)
-        raise interruption from None
+        # Nothing is said outside of a run, such as while libraries are loaded.
+        told = KeyboardInterrupt(f"{says.strip().partition(chr(10))[0] or 'stopped'}; the same call goes on")
+        before = sys.excepthook
 
+        def show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+            """Print its text instead of a traceback."""
+            if error is told:
+                sys.stderr.write(f"{error}\n")
+            else:
+                before(kind, error, trace)
 
-def _end_with_the_text_of(interruption: KeyboardInterrupt) -> None:
-    """Let Python print its text instead of a traceback; Python itself exits with 130."""
-    before = sys.excepthook
-
-    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        if error is interruption:
-            sys.stderr.write(f"{error}\n")
-        else:
-            before(kind, error, trace)
-
-    sys.excepthook = hook
+        sys.excepthook = show
+        raise told from None

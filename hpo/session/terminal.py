@@ -53,10 +53,8 @@ class Terminal(Display):
         if config.secrets:
             names = ", ".join(config.secrets)
             _say(f"secrets are kept by name alone: set {names} in the environment before you resume or reproduce this")
-        _say(
-            f"study {config.study.name}: {config.study.trials} {study.counts}, {config.study.metric} "
-            f"({config.study.direction})"
-        )
+        section = config.study
+        _say(f"study {section.name}: {section.trials} {study.counts}, {section.metric} ({section.direction})")
         variables = [name for key, name in MLFLOWS_OWN.items() if is_from(name, getattr(config.track, key))]
         if config.track.name == "mlflow" and variables:
             _say(f"MLflow: {config.track.uri}, experiment {config.track.experiment} ({', '.join(variables)})")
@@ -80,13 +78,14 @@ class Terminal(Display):
 
     def tell_start(self, dispatch: DispatchSection) -> None:
         """Print what the next seconds go into."""
-        if dispatch.type.has_own_processes:
-            where = "starting Ray on this machine ..."
-            if dispatch.address:
-                where = f"joining the Ray cluster at {dispatch.address} ..."
-            elif is_connected_here():
-                where = "using the Ray that this process is connected to, as it is; it goes on afterwards"
-            _say(where)
+        if not dispatch.type.has_own_processes:
+            return
+        if dispatch.address:
+            _say(f"joining the Ray cluster at {dispatch.address} ...")
+        elif is_connected_here():
+            _say("using the Ray that this process is connected to, as it is; it goes on afterwards")
+        else:
+            _say("starting Ray on this machine ...")
 
     def tell_workers(self, study: Study, workers: int, gpus: Gpus) -> None:
         """Print what they have of the GPUs, the lanes, and what to set where workers would be idle."""
@@ -150,9 +149,7 @@ class Terminal(Display):
         _say(f"report: {short_path(result.report.paths[0])}")
         if not result.is_tracked:
             _say(f"MLflow does not have everything: send it later with `hpo sync {name}`")
-        if not self._next_step:
-            return
-        for number, step in enumerate(_next_steps(study, winner)):
+        for number, step in enumerate(_next_steps(study, winner) if self._next_step else ()):
             _say(f"{'' if number else 'next:':<8}{step}")
 
 
