@@ -81,17 +81,6 @@ def add_config(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", metavar="FILE", help="start from this whole configuration; compose nothing")
 
 
-def read_config(primary: str, given: argparse.Namespace) -> dict[str, Any]:
-    """Return the composed configuration, `search` or `train`, from the arguments of `add_config`."""
-    # Here, so that `--help` does not wait for Hydra.
-    from hpo.config.composing.compose import compose_config
-    from hpo.interface.given.settings import compose_search
-
-    if primary == "search":
-        return compose_search(given.overrides, given.config_dir, given.config)
-    return compose_config(primary, given.overrides, given.config_dir, given.config)
-
-
 def show_config(tree: Mapping[str, Any]) -> None:
     """Print a configuration, with the names of its secrets instead of their values."""
     from hpo.config.documents import yaml_text

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hpo.cli.arguments import add_config, make_parser, read_config
+from hpo.cli.arguments import add_config, make_parser
 from hpo.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ _EXAMPLES = """\
   kubectl apply -f big.yaml
   hpo cluster local --hosts ann,bob study.name=big      this machine, and others by ssh
   bash big.sh"""
+_ASKED = ("nodes", "cpus", "gpus", "memory", "time", "partition", "image", "hosts")
 _SUFFIXES = {"slurm": "sbatch", "kubernetes": "yaml", "local": "sh"}
 _NEXT = {"slurm": "sbatch", "kubernetes": "kubectl apply -f", "local": "bash"}
 _ADDRESS = "dispatch.address"
@@ -49,14 +50,11 @@ def run(arguments: Sequence[str]) -> int:
     if given.output == "-":
         print(text, end="")
         return 0
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError as error:
-        raise ConfigError(f"--output: {path} exists; delete it, or give another name") from error
+    if path.exists():
+        raise ConfigError(f"--output: {path} exists; delete it, or give another name")
+    path.write_text(text, encoding="utf-8")
     print(f"wrote {path}")
-    missing = sorted(set(re.findall(rf"{FILL_IN}_[A-Z]+", text)))
-    if missing:
+    if missing := sorted(set(re.findall(rf"{FILL_IN}_[A-Z]+", text))):
         print(f"fill in {', '.join(missing)} there first")
     print(f"next:   {_NEXT[given.kind]} {path}")
     return 0
@@ -69,24 +67,19 @@ def _job(given: argparse.Namespace) -> "Job":
     for text in given.overrides:
         if text.lstrip("+").startswith(f"{_ADDRESS}="):
             raise ConfigError(f"{_ADDRESS}: the job sets it to its own Ray cluster, given {text!r}; leave it out")
-    tree = read_config("search", given)
 
     from hpo.config.study_config import config_from_dict
     from hpo.integrations.clusters import Job
+    from hpo.interface.given.settings import compose_search
 
-    config = config_from_dict(tree)
+    config = config_from_dict(compose_search(given.overrides, given.config_dir, given.config))
     if not config.dispatch.type.has_own_processes:
         raise ConfigError(f"dispatch: must be ray on a cluster, given {config.dispatch.name}; leave it out")
-    options: list[str] = []
-    for name in ("config", "config_dir"):
-        if getattr(given, name):
-            options += [f"--{name.replace('_', '-')}", getattr(given, name)]
+    files = {"--config": given.config, "--config-dir": given.config_dir}
+    options = [word for option, path in files.items() if path for word in (option, path)]
     environment = os.environ.get("VIRTUAL_ENV")
     activate = None if environment is None else str(Path(environment) / "bin" / "activate")
-    asked: dict[str, Any] = {
-        name: getattr(given, name)
-        for name in ("nodes", "cpus", "gpus", "memory", "time", "partition", "image", "hosts")
-    }
+    asked: dict[str, Any] = {name: getattr(given, name) for name in _ASKED}
     return Job(config.study.name, [*options, *given.overrides], mirror=config.study.mirror, activate=activate, **asked)
 
 

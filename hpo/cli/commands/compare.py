@@ -1,7 +1,9 @@
 """`hpo compare`: which strategy is better at equal budget, and how sure that is; or how studies that exist differ."""
 
 import argparse
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,27 +25,29 @@ _REPEATS = 30
 def run(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
     given = _parser().parse_intermixed_args(arguments)
+    folder, code = (_compare_studies if given.strategies is None else _compare_strategies)(given)
 
-    if given.strategies is not None:
-        return _compare_strategies(given)
-    for name in _ONLY_WITH_STRATEGIES:
-        if getattr(given, name) not in (None, []):
-            option = name.replace("_", "-")
-            raise ConfigError(f"--{option}: has no effect on studies that exist; give --strategies, or leave it out")
-    return _compare_studies(given)
+    from hpo.report.write import publish_comparison
+
+    for path in publish_comparison(folder, folder.name) if given.publish else ():
+        print(path)
+    return code
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = make_parser("compare", __doc__, _EXAMPLES)
     what = "studies (names under runs/, or folders); with --strategies: key=value, group=name, as in hpo search"
     parser.add_argument("what", nargs="*", metavar="STUDY|OVERRIDE", help=what)
-    add = parser.add_argument
+    add, whole = parser.add_argument, _number(int, "whole")
     add("--strategies", metavar="A,B", help="search with each of them; LABEL=NAME gives one another label")
-    add("--repeats", metavar="N", help=f"whole searches of each, repeat r with study.seed + r ({_REPEATS})")
+    what = f"whole searches of each, repeat r with study.seed + r ({_REPEATS})"
+    add("--repeats", type=whole, metavar="N", help=what)
     add("--set", metavar="LABEL.KEY=VALUE", action="append", default=[], help="a setting of one strategy")
-    add("--at", metavar="N,N", help="compare after so many trials too")
-    add("--at-seconds", metavar="S,S", help="and after so many seconds of training; shortest = of the shortest search")
-    add("--optimum", metavar="SCORE", help="the best score there is, for regret; a table's own is known")
+    add("--at", type=_list(whole), default=[], metavar="N,N", help="compare after so many trials too")
+    what = "and after so many seconds of training; shortest = of the shortest search"
+    add("--at-seconds", type=_list(_seconds), default=[], metavar="S,S", help=what)
+    what = "the best score there is, for regret; a table's own is known"
+    add("--optimum", type=_number(float, "finite"), metavar="SCORE", help=what)
     add("--name", help="folder under runs/ (compare- and the study's name)")
     add("--publish", action="store_true", help="copy what others need into studies/<name>/")
     add("--config-dir", metavar="DIR", help="a folder with configuration groups of your own")
@@ -51,27 +55,35 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _compare_strategies(given: argparse.Namespace) -> int:
+def _number(kind: Callable[[str], float], what: str) -> Callable[[str], Any]:
+    """Return what reads an argument that is a number of this kind."""
+
+    def read(text: str) -> float:
+        with suppress(ValueError):
+            if math.isfinite(number := kind(text)):
+                return number
+        raise argparse.ArgumentTypeError(f"must be a {what} number, given '{text}'")
+
+    return read
+
+
+def _seconds(text: str) -> float | str:
+    # `shortest` means the length of the shortest search, which is known only when all are finished.
+    return text if text == "shortest" else float(_number(float, "finite")(text))
+
+
+def _list(read: Callable[[str], Any]) -> Callable[[str], list[Any]]:
+    return lambda given: [read(text.strip()) for text in given.split(",") if text.strip()]
+
+
+def _compare_strategies(given: argparse.Namespace) -> tuple[Path, int]:
     from hpo.compare.comparison import prepare_comparison
     from hpo.compare.run import run_comparison
 
-    names = _labels(given.strategies)
-    tree, strategies = _compose(given, names)
-    repeats = _REPEATS if given.repeats is None else int(_number("--repeats", given.repeats, whole=True))
+    tree, strategies = _compose(given, _labels(given.strategies))
+    repeats = _REPEATS if given.repeats is None else given.repeats
     comparison = prepare_comparison(tree, strategies, repeats, given.name)
-    optimum = None if given.optimum is None else _number("--optimum", given.optimum)
-    # `shortest` means the length of the shortest search, which is known only when all are finished.
-    seconds = [text if text == "shortest" else _number("--at-seconds", text) for text in _items(given.at_seconds)]
-    code = run_comparison(comparison, _amounts(given.at), seconds, optimum)
-    _publish(given, comparison.path)
-    return code
-
-
-def _publish(given: argparse.Namespace, folder: Path) -> None:
-    from hpo.report.write import publish_comparison
-
-    for path in publish_comparison(folder, folder.name) if given.publish else ():
-        print(path)
+    return comparison.path, run_comparison(comparison, given.at, given.at_seconds, given.optimum)
 
 
 def _compose(
@@ -114,28 +126,26 @@ def _compose(
     return tree, {label: own["strategy"] for label, own in of_label.items()}
 
 
-def _compare_studies(given: argparse.Namespace) -> int:
+def _compare_studies(given: argparse.Namespace) -> tuple[Path, int]:
     from hpo.compare.run import run_studies
     from hpo.study.files.folder import RUNS
 
+    for name in _ONLY_WITH_STRATEGIES:
+        if getattr(given, name) not in (None, []):
+            option = name.replace("_", "-")
+            raise ConfigError(f"--{option}: has no effect on studies that exist; give --strategies, or leave it out")
     for word in given.what:
         if "=" in word:
             raise ConfigError(
                 f"STUDY: must be a name under {RUNS}/ or a folder, given '{word}'; overrides need --strategies"
             )
-    optimum = None if given.optimum is None else _number("--optimum", given.optimum)
-    _publish(given, run_studies(given.what, _amounts(given.at), optimum, given.name))
-    return 0
-
-
-def _amounts(given: str | None) -> list[int]:
-    return [int(_number("--at", text, whole=True)) for text in _items(given)]
+    return run_studies(given.what, given.at, given.optimum, given.name), 0
 
 
 def _labels(given: str) -> dict[str, str]:
     """Return the name of each strategy by its label."""
     names: dict[str, str] = {}
-    for text in _items(given):
+    for text in _list(str)(given):
         label, _, name = text.partition("=")
         if ":" in label:
             # A class of the user's own.
@@ -146,17 +156,3 @@ def _labels(given: str) -> dict[str, str]:
             raise ConfigError(f"--strategies: '{label}' is listed twice; give one another label: LABEL={label}")
         names[label] = name or label
     return names
-
-
-def _items(given: str | None) -> list[str]:
-    return [text.strip() for text in (given or "").split(",") if text.strip()]
-
-
-def _number(option: str, given: str, whole: bool = False) -> float:
-    try:
-        value = int(given) if whole else float(given)
-    except ValueError as error:
-        raise ConfigError(f"{option}: must be a {'whole ' if whole else ''}number, given '{given}'") from error
-    if value != value or value in (float("inf"), float("-inf")):
-        raise ConfigError(f"{option}: must be a finite number, given '{given}'")
-    return value

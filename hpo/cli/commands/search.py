@@ -1,14 +1,15 @@
 """`hpo search`: create the study, or continue it if it exists unchanged, and run it to its budget."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from hpo.cli.arguments import add_config, add_trust, make_parser, read_config, show_config
+from hpo.cli.arguments import add_config, add_trust, make_parser, show_config
 from hpo.errors import ConfigError, printable
 
 if TYPE_CHECKING:
+    from hpo.config.study_config import StudyConfig
     from hpo.study.reproduce.replay import Replay
     from hpo.study.study import Study
 
@@ -33,37 +34,29 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
     parser = make_parser("search", __doc__, _EXAMPLES)
     parser.add_argument("--replay", metavar="STUDY", help="run this study's whole search again and compare its trials")
-    parser.add_argument(
-        "--dry-run",
-        action="store_true",
-        help="check everything, print what would be trained where and which files would travel; create nothing",
-    )
+    what = "check everything, print what would be trained where and which files would travel; create nothing"
+    parser.add_argument("--dry-run", action="store_true", help=what)
     add_trust(parser, "with --replay")
     add_config(parser)
     given = parser.parse_intermixed_args(arguments)
     if given.trust and not given.replay:
         parser.error("--trust has no effect without --replay")
     replay = _replay(given) if given.replay else None
-    tree = replay.tree if replay else read_config("search", given)
 
-    from hpo.config.keys import replaced, without
     from hpo.config.study_config import config_from_dict
+    from hpo.interface.given.settings import compose_search
+
+    tree = replay.tree if replay else compose_search(given.overrides, given.config_dir, given.config)
 
     config = config_from_dict(tree)
+    if given.cfg:
+        return _show_config(tree, config, replay)
 
     # Imported after the configuration was read, so that a fault in it is reported at once.
+    from hpo.session.terminal import run_at_terminal
     from hpo.study.preparing.as_begun import as_begun
-    from hpo.study.preparing.preparation import prepare_study, refuse_bad_search
+    from hpo.study.preparing.preparation import prepare_study
 
-    if given.cfg:
-        from hpo.session.session import refuse_bad_surroundings
-
-        kept = replay.files.folder.kept_function(config) if replay else None
-        references = refuse_bad_search(config, kept).study.references
-        refuse_bad_surroundings(config)
-        tree = without(tree, "study.references")
-        show_config(replaced(tree, {"study.references": references}) if references else tree)
-        return 0
     if replay:
         from hpo.interface.replay import prepare_replay
 
@@ -72,15 +65,25 @@ def run(arguments: Sequence[str]) -> int:
         study = prepare_study(as_begun(config))
     if given.dry_run:
         return _show_dry_run(study)
-
-    from hpo.session.terminal import run_at_terminal
-
     if replay and study.folder.exists:
         print(f"{study.folder} exists: only missing trials are trained; to train all of them again, delete it")
     for change in replay.files.changes if replay else ():
         print(f"what changed: {printable(change)}")
     code = run_at_terminal(study)
     return code if replay is None else _show_comparison(replay, study)
+
+
+def _show_config(tree: Mapping[str, Any], config: "StudyConfig", replay: "Replay | None") -> int:
+    """Print the configuration of a search that can begin."""
+    from hpo.config.keys import replaced, without
+    from hpo.session.session import refuse_bad_surroundings
+    from hpo.study.preparing.preparation import refuse_bad_search
+
+    references = refuse_bad_search(config, replay.folder.kept_function(config) if replay else None).study.references
+    refuse_bad_surroundings(config)
+    tree = without(tree, "study.references")
+    show_config(replaced(tree, {"study.references": references}) if references else tree)
+    return 0
 
 
 def _replay(given: argparse.Namespace) -> "Replay":

@@ -18,9 +18,8 @@ def run(arguments: Sequence[str]) -> int:
     given = parser.parse_intermixed_args(arguments)
     for override in given.overrides:
         if not override.startswith("track."):
-            raise ConfigError(
-                f"{override.partition('=')[0]}: has no effect on what is sent; give track.uri=... or nothing"
-            )
+            key = override.partition("=")[0]
+            raise ConfigError(f"{key}: has no effect on what is sent; give track.uri=... or nothing")
 
     from hpo.interface.exchange import send
 

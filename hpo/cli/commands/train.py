@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hpo.cli.arguments import add_config, make_parser, read_config, show_config
+from hpo.cli.arguments import add_config, make_parser, show_config
 
 _EXAMPLES = """  hpo train
   hpo train model.num_layers=3 training.lr=0.001 training.seed=7
@@ -14,7 +14,10 @@ def run(arguments: Sequence[str]) -> int:
     parser = make_parser("train", __doc__, _EXAMPLES)
     add_config(parser)
     given = parser.parse_intermixed_args(arguments)
-    tree = read_config("train", given)
+
+    from hpo.config.composing.compose import compose_config
+
+    tree = compose_config("train", given.overrides, given.config_dir, given.config)
     if given.cfg:
         from hpo.study.train_once import check_tree
 

@@ -88,19 +88,18 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         raise TrackError(f"--port: must be 1 to 65535, given {given.port}; leave it out for 5000")
     if given.optuna and not given.study:
         raise TrackError("--optuna: must come with --study, whose record it shows; give --study NAME")
-    if given.optuna and given.password:
-        raise TrackError("--password: has no effect with --optuna, whose server has none; leave it out")
-    if given.optuna and given.uri:
-        raise TrackError("--uri: has no effect with --optuna, which shows the study's record; leave it out")
+    why = {"password": "whose server has none", "uri": "which shows the study's record"}
+    for option in why if given.optuna else ():
+        if getattr(given, option):
+            raise TrackError(f"--{option}: has no effect with --optuna, {why[option]}; leave it out")
     return given
 
 
 def _refuse_exposure(given: argparse.Namespace) -> None:
     """Raise TrackError if others could reach the server without --expose; with it print what they may do."""
     if given.expose and given.host in _LOOPBACK:
-        raise TrackError(
-            f"--expose: has no effect on {given.host}, which nobody else reaches; give --host or leave it out"
-        )
+        nobody = f"has no effect on {given.host}, which nobody else reaches"
+        raise TrackError(f"--expose: {nobody}; give --host or leave it out")
     what = "and reads along sees the password: nothing is encrypted"
     if not given.password:
         may = (
@@ -135,9 +134,8 @@ def _study_page(given: argparse.Namespace) -> tuple[str, str]:
 
     config, _, _, notes = _record(given.study)
     if given.uri is None and config.track.name == "none":
-        raise TrackError(
-            f"--study: '{given.study}' is not tracked; send it with `hpo sync {given.study}`, then give --uri"
-        )
+        send = f"send it with `hpo sync {given.study}`, then give --uri"
+        raise TrackError(f"--study: '{given.study}' is not tracked; {send}")
     uri = given.uri or tracking_uri(config)
     return uri, find_page(uri, notes["id"], given.study)
 
