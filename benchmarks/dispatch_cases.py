@@ -27,7 +27,7 @@ def measure_ours(trials: int, dispatch: str, record: bool, mlflow: bool) -> Meas
     from hpo.engine.dispatch import make_dispatcher
     from hpo.engine.loop import search
     from hpo.engine.record.record import memory_record
-    from hpo.session.study_run import run_study
+    from hpo.session.session import run_study
     from hpo.study.preparing.preparation import prepare_study
     from hpo.track import make_tracker
 

@@ -13,7 +13,7 @@ from mlflow import MlflowClient
 from hpo.config.study_config import config_from_dict
 from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.report.write import write_report
-from hpo.session.study_run import run_study
+from hpo.session.session import run_study
 from hpo.study.files.folder import StudyFolder
 from hpo.study.opening import open_study, read_study
 from hpo.study.preparing.preparation import prepare_study
@@ -63,7 +63,7 @@ def run(study, dispatcher=None, has_page=False):
     record = open_study(study)
     tracker = make_tracker(study.config, study.layout, study.folder.path)
     try:
-        with patch("hpo.session.study_run.write_report", functools.partial(write_report, has_page=has_page)):
+        with patch("hpo.session.session.write_report", functools.partial(write_report, has_page=has_page)):
             return run_study(study, record, dispatcher or LocalDispatcher(str(REPOSITORY)), tracker)
     finally:
         record.close()

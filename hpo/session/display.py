@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 
 from hpo.config.sections import DispatchSection, StudySection
 from hpo.engine.course.rules import Counts, is_counted
@@ -14,9 +15,19 @@ from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 from hpo.machine import GIB
-from hpo.session.study_run import Result
+from hpo.report.write import WrittenReport
 from hpo.study.basis.environment import gpu_driver
 from hpo.study.study import Study
+from hpo.study.winner.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class Result:
+    """The end of a study: its verdict, its report, and whether the tracker received everything."""
+
+    verdict: Verdict
+    report: WrittenReport
+    is_tracked: bool
 
 
 class Progress(Observer, AbstractContextManager["Progress", None]):

@@ -15,10 +15,9 @@ from hpo.engine.loop import seconds_spent
 from hpo.engine.record.record import Record
 from hpo.engine.space.space import short_text
 from hpo.engine.trials.trial import Trial
-from hpo.session.display import Display, Progress, failures_in_words, gpus_in_words
+from hpo.session.display import Display, Progress, Result, failures_in_words, gpus_in_words
 from hpo.session.program import interrupted_in_one_line
 from hpo.session.session import run_to_the_end
-from hpo.session.study_run import Result
 from hpo.session.terminal import Terminal
 from hpo.study.files.folder import short_path
 from hpo.study.study import Study

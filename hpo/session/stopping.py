@@ -40,7 +40,7 @@ class Stopped(Interruption):
 
 
 class Stopping:
-    """Handles signals while a study runs.
+    """Handles signals while a study runs; `number` is the first, `last_words` returns the text to print at the end.
 
     The first signal raises Stopped only where nothing can be lost: at the next `check`, and while an objective runs in
     this process (`raising`); elsewhere an exception could leave an import or a transaction half done. The second signal
@@ -48,18 +48,13 @@ class Stopping:
     process of another program, such as a notebook, the second signal raises Stopped anywhere, and nothing ends the
     process. An objective that takes signals itself, or ignores them, changes nothing of this but that the first does
     not raise while it runs.
-
-    Attributes:
-        number: the first signal; None before it.
-        last_words: returns the text to print at the end.
     """
 
     def __init__(self) -> None:
         self.number: int | None = None
         self._heard: int | None = None
-        self.last_words: Callable[[], str] = lambda: (
-            "\nstopped before any training began\nbegin again with: the same command\n"
-        )
+        before = "\nstopped before any training began\nbegin again with: the same command\n"
+        self.last_words: Callable[[], str] = lambda: before
         self._patience = _PATIENCE_BEFORE_SECONDS
         self._may_raise = False
         self._may_end = is_ours()
@@ -156,9 +151,7 @@ class Stopping:
             if first is not None and not is_said and time.monotonic() - since > _SILENT_SECONDS:
                 is_said = True
                 _say(f"\n{signal.Signals(first).name}: stopping; a second signal stops at once\n")
-            if not self._may_end:
-                continue
-            if first is not None and (numbers or time.monotonic() - since > self._patience):
+            if self._may_end and first is not None and (numbers or time.monotonic() - since > self._patience):
                 _say(self.last_words())
                 os._exit(128 + first)
 

@@ -20,10 +20,9 @@ from hpo.engine.trials.trial import Trial
 from hpo.errors import SpaceError, printable
 from hpo.report.part import require
 from hpo.report.sections.search import end_text
-from hpo.session.display import Display, failures_in_words, gpus_in_words
+from hpo.session.display import Display, Result, failures_in_words, gpus_in_words
 from hpo.session.progress import TerminalProgress
 from hpo.session.session import run_to_the_end
-from hpo.session.study_run import Result
 from hpo.study.files.folder import short_path
 from hpo.study.study import Study
 from hpo.study.winner.full_training import expected_at_end

@@ -48,7 +48,7 @@ def test_a_server_that_answers_with_errors(server, tmp_path, capfd):
 
 @pytest.mark.nightly
 def test_a_database_that_is_locked_for_long_gets_everything_afterwards(tmp_path, capfd, monkeypatch):
-    monkeypatch.setattr("hpo.session.study_run._PATIENCE_SECONDS", 180.0)
+    monkeypatch.setattr("hpo.session.session._PATIENCE_SECONDS", 180.0)
     monkeypatch.setattr("hpo.track.mlflow.tracker._RETRY_SECONDS", 5.0)
     new_store(tmp_path)
     study = tracked_study(tmp_path, trials=12)
@@ -90,7 +90,7 @@ def test_a_server_that_hangs(server, tmp_path, capfd):
 def test_a_run_that_is_made_after_nobody_waits_for_it_is_not_made_twice(server, tmp_path, monkeypatch):
     """A request that timed out is carried out all the same: of the runs that it leaves there is one at the end."""
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "2")
-    monkeypatch.setattr("hpo.session.study_run._PATIENCE_SECONDS", 60.0)
+    monkeypatch.setattr("hpo.session.session._PATIENCE_SECONDS", 60.0)
     study = tracked_study(tmp_path, trials=6, uri=server.uri, experiment="twice")
 
     def break_it():
@@ -118,7 +118,7 @@ def test_a_server_that_answers_after_fifteen_seconds_costs_less_than_a_twentieth
     server, tmp_path, capfd, monkeypatch
 ):
     """All that the driver does beside training counts: ten trials of a second, with ten points of a curve each."""
-    monkeypatch.setattr("hpo.session.study_run._PATIENCE_SECONDS", 20.0)
+    monkeypatch.setattr("hpo.session.session._PATIENCE_SECONDS", 20.0)
     server.set_mode("late 15")
     study = tracked_study(
         tmp_path, uri=server.uri, experiment="late", trials=10, objective="tests.faults.objectives:trains_a_second"

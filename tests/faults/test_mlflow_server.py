@@ -34,7 +34,7 @@ def real_server(tmp_path, monkeypatch):
 
 @pytest.mark.nightly
 def test_the_real_server_is_killed_in_the_middle_and_comes_back(real_server, tmp_path, capfd, monkeypatch):
-    monkeypatch.setattr("hpo.session.study_run._PATIENCE_SECONDS", 60.0)
+    monkeypatch.setattr("hpo.session.session._PATIENCE_SECONDS", 60.0)
     real_server.start()
     study = tracked_study(tmp_path, trials=12, uri=real_server.uri)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpo.engine.dispatch.local import LocalDispatcher
-from hpo.session.study_run import run_study
+from hpo.session.session import run_study
 from hpo.study.opening import open_study
 from tests.hpo.cli.commands import TABLE, TABLE_DATA, hpo, refused, searched
 from tests.studies import REPOSITORY, prepared, toy_config

@@ -9,7 +9,7 @@ import pytest
 from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.engine.trials.history import History
 from hpo.errors import HpoError
-from hpo.session.study_run import run_study
+from hpo.session.session import run_study
 from hpo.study.opening import open_study, read_study
 from hpo.study.winner.verdict import read_verdict
 from tests.end_to_end.test_same_trials import Replaying

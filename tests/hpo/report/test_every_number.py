@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.report.sections.report import ReportJson, report_schema
 from hpo.report.write import write_report
-from hpo.session.study_run import run_study
+from hpo.session.session import run_study
 from hpo.study.opening import open_study
 from hpo.study.winner.scoring import open_test
 from hpo.study.winner.verdict import read_verdict

@@ -9,7 +9,7 @@ import pytest
 
 from hpo.compare.studies import read_studies
 from hpo.engine.dispatch.local import LocalDispatcher
-from hpo.session.study_run import run_study
+from hpo.session.session import run_study
 from hpo.study.notes import Notes
 from hpo.study.opening import open_study
 from hpo.study.reproduce.again import reproduce

@@ -13,7 +13,7 @@ from hpo.engine.record.address import sqlite_url
 from hpo.engine.record.record import Given
 from hpo.engine.space.space import point_key
 from hpo.errors import HpoError
-from hpo.session.study_run import run_study
+from hpo.session.session import run_study
 from hpo.study.opening import open_study
 from hpo.study.reproduce.replay import read_given
 from tests.studies import ORDERED, REPOSITORY, prepared, report_again, rows, run_toy, toy_config

@@ -6,7 +6,7 @@ import pytest
 
 from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.errors import StudyError
-from hpo.session.study_run import run_study
+from hpo.session.session import run_study
 from hpo.study.opening import open_study
 from tests.studies import REPOSITORY, prepared, toy_config
 
@@ -15,7 +15,7 @@ def test_what_was_searched_is_reported_although_the_final_training_fails(tmp_pat
     def fail(*_):
         raise StudyError("final training of trial 3 failed: no memory")
 
-    monkeypatch.setattr("hpo.session.study_run.make_final_model", fail)
+    monkeypatch.setattr("hpo.session.session.make_final_model", fail)
     study = prepared(tmp_path / "toy", toy_config(trials=5))
     record = open_study(study)
     with pytest.raises(StudyError, match="no memory"):
