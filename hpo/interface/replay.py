@@ -73,9 +73,8 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> Replay:
     rows = read_rows(short_path(folder.trials_path), ("number", "state"))
     trials = next((place for place, row in enumerate(rows) if row["state"] == "running"), len(rows))
     if trials == 0:
-        raise StudyError(
-            f"replay: {short_path(folder.trials_path)} has no finished trial; there is nothing to compare with"
-        )
+        nothing = "has no finished trial; there is nothing to compare with"
+        raise StudyError(f"replay: {short_path(folder.trials_path)} {nothing}")
     # The first trials of a search do not depend on its budget.
     decisive = [f"study.trials={trials}"] if trials < study.trials else []
     if files.config.strategy.get("counts") == "configurations":
@@ -98,8 +97,8 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> Replay:
         if name in tree["dispatch"] and not any(f"dispatch.{name}" in text for text in own)
     }
     tree |= {section: mine[section] for section in _OWN_SECTIONS} | {"dispatch": mine["dispatch"] | kept}
-    taken = {name: value for name, value in tree["study"].items() if name in TAKEN}
-    tree["study"] = taken | {name: value for name, value in mine["study"].items() if name in OWN}
+    both = ((tree["study"], TAKEN), (mine["study"], OWN))
+    tree["study"] = {name: value for section, names in both for name, value in section.items() if name in names}
     return Replay(files, tree, rows[:trials])
 
 

@@ -73,13 +73,10 @@ def reproduce(
 
 @dataclass(frozen=True)
 class Finding:
-    """What came of training recorded trials again.
+    """What came of training recorded trials again: the trainings, and the report's numbers about these trials.
 
-    Attributes:
-        repetitions: the trainings.
-        tolerance: the largest difference, as a share, that is none.
-        figures: the numbers of the report about these trials.
-        unchecked: the keys of the report whose numbers do not follow from these trainings.
+    `tolerance` is the largest difference, as a share, that is none; `unchecked` the keys of the report whose numbers do
+    not follow from these trainings.
     """
 
     repetitions: Sequence[Repetition]

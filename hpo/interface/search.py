@@ -13,9 +13,8 @@ from hpo.engine.objective.path import ObjectivePath
 from hpo.engine.space.branches import leaves, parted
 from hpo.engine.space.peers import as_number
 from hpo.errors import ConfigError, HpoError
-from hpo.interface.given.objective import GivenObjective
+from hpo.interface.given.objective import GivenObjective, is_optuna_shape, suggested_space
 from hpo.interface.given.objects import Objects
-from hpo.interface.given.optuna_shape import is_optuna_shape, suggested_space
 from hpo.interface.given.settings import compose_search, own_tree, plain_space, search_tree, with_settings
 from hpo.interface.study import Study, run
 from hpo.session.program import interrupted_in_one_line

@@ -92,7 +92,8 @@ class TrainedModel:
 def find_model(name: str) -> TrainedModel:
     """Return the final model of a study, the model of `hpo train`, or the checkpoint in a folder."""
     trained = Path(name) / "checkpoint"
-    if _is_folder(trained):
+    # `Path.is_dir` raises for a name that no file can have.
+    if os.path.isdir(trained):  # noqa: PTH112
         # A folder of `hpo train`: one training, with the configuration that names its objective.
         objective = read_yaml(Path(name) / "config.yaml", "model").get("objective")
         if not isinstance(objective, str):
@@ -101,7 +102,7 @@ def find_model(name: str) -> TrainedModel:
     try:
         find_study(name)
     except StudyError as error:
-        if _is_folder(Path(name)):
+        if os.path.isdir(name):  # noqa: PTH112
             return TrainedModel(resolve(_OBJECTIVE_OF_CHECKPOINTS), name)
         known = str(error).partition("; ")[2]
         raise StudyError(f"model: '{name}' is neither a study nor a checkpoint folder; {known}") from error
@@ -111,9 +112,8 @@ def find_model(name: str) -> TrainedModel:
     if not study.keeps_models:
         raise StudyError(f"model: study '{name}' keeps no models: {study.config.objective} has no run_test beside it")
     if model is None:
-        raise StudyError(
-            f"model: study '{name}' has no final model, or another than its report knows; `hpo resume {name}` trains it"
-        )
+        lacks = "has no final model, or another than its report knows"
+        raise StudyError(f"model: study '{name}' {lacks}; `hpo resume {name}` trains it")
     return TrainedModel(study.objective, str(study.folder.inside(model.checkpoint_dir)))
 
 
@@ -158,8 +158,3 @@ def _writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise DataError(f"output: {path}: {error.strerror}") from error
-
-
-def _is_folder(path: Path) -> bool:
-    # `Path.is_dir` raises for a name that no file can have.
-    return os.path.isdir(path)  # noqa: PTH112

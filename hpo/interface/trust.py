@@ -36,18 +36,9 @@ def ask_for_trust(
 ) -> None:
     """Return for a study that was made here or that runs only the toolkit's code; ask before any other.
 
-    Of the toolkit's code, too, a configuration may be code, or name files outside of the working directory.
-
-    Args:
-        config, kept: the study's, and its objective if that was given from Python.
-        changes: what has changed since the study was made, one line each.
-        is_given: whether `--trust` was given.
-        earlier: other configurations of the objective, with which some of its trials were trained.
-        own_keys: keys whose values are this user's own, and not the study's.
-        places, packages: where it sends what it finds, and what its workers have: `key=value`.
-
-    Raises:
-        ConfigError: there is no terminal to ask at, or the answer is no.
+    Of the toolkit's code, too, a configuration may be code, or name files outside of the working directory. `earlier`
+    are other configurations with which some of its trials were trained; values of `own_keys` are this user's own; it
+    goes to `places`, and its workers have `packages`. ConfigError where nobody can be asked, or the answer is no.
     """
     configs = [config, *(config.model_copy(update={"objective_config": dict(tree)}) for tree in earlier)]
     # Whoever has run the same objective may be a stranger to these addresses.
@@ -115,9 +106,9 @@ def _file(objective: str, origin: Origin) -> str:
         return "hpo" if origin == "toolkit" else MODULE
     top, *inner = ObjectivePath.of(objective).module.split(".")
     spec = PathFinder.find_spec(top, [str(Path.cwd())]) if origin == "working directory" else find_spec(top)
-    folders = list(spec.submodule_search_locations or ()) if spec is not None else []
-    for folder in folders if inner else ():
-        for place in (Path(folder, *inner).with_suffix(".py"), Path(folder, *inner, "__init__.py")):
-            if place.is_file():
-                return str(place)
-    return str(spec.origin or folders[0]) if spec is not None else "unknown"
+    if spec is None:
+        return "unknown"
+    folders = list(spec.submodule_search_locations or ())
+    inside = [Path(folder, *inner) for folder in folders if inner]
+    files = [file for path in inside for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()]
+    return str(files[0] if files else spec.origin or folders[0])

@@ -79,7 +79,8 @@ def _show_config(tree: Mapping[str, Any], config: "StudyConfig", replay: "Replay
     from hpo.session.session import refuse_bad_surroundings
     from hpo.study.preparing.preparation import refuse_bad_search
 
-    references = refuse_bad_search(config, replay.folder.kept_function(config) if replay else None).study.references
+    kept = replay.files.folder.kept_function(config) if replay else None
+    references = refuse_bad_search(config, kept).study.references
     refuse_bad_surroundings(config)
     tree = without(tree, "study.references")
     show_config(replaced(tree, {"study.references": references}) if references else tree)

@@ -1,17 +1,32 @@
-"""An objective as it is given from Python: a function, or the path of one."""
+"""An objective as it is given from Python: a function, the path of one, or one of Optuna's shape, with its space."""
 
+import ast
 import inspect
 import sys
-from collections.abc import Callable, Collection
+import textwrap
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import CodeType
+from typing import Any, cast
 
 from hpo.engine.objective.kept_function import MODULE, KeptFunction
 from hpo.engine.objective.path import Form, ObjectivePath, origin_of
+from hpo.engine.space.peers import range_of
 from hpo.errors import ConfigError
 from hpo.interface.given.objects import Objects
-from hpo.interface.given.optuna_shape import is_optuna_shape
+
+_SUGGESTS = ("suggest_float", "suggest_int", "suggest_categorical", "suggest_uniform", "suggest_loguniform")
+# Inside of these a call may happen, or not, or often.
+_BRANCHES = (
+    *(ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.Match, ast.IfExp, ast.BoolOp),
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef),
+    *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
+)
+_WAY = (
+    "give space=..., which then says it, or run it in Optuna with our strategies: hpo.integrations.optuna.as_sampler "
+    "(docs/how_to/use_strategies_elsewhere.md)"
+)
 
 
 @dataclass(frozen=True)
@@ -79,3 +94,119 @@ def _is_importable(objective: Callable[..., Any], module: str) -> bool:
     if module in ("", "__main__") or getattr(objective, "__qualname__", "") != name:
         return False
     return getattr(sys.modules.get(module), name, None) is objective
+
+
+def is_optuna_shape(objective: Any, has_space: bool) -> bool:
+    """Return whether the only thing that a function needs is called `trial`; with a space, and it suggests."""
+    try:
+        needed = [p.name for p in inspect.signature(objective).parameters.values() if p.default is p.empty]
+    except (TypeError, ValueError):
+        return False
+    suggests = len(needed) == 1 and _suggests(getattr(_function_of(objective), "__code__", None))
+    if suggests and needed != ["trial"] and not has_space:
+        raise ConfigError(f"objective: suggests what is searched, and takes '{needed[0]}'; call it 'trial'")
+    return needed == ["trial"] and (suggests or not has_space)
+
+
+def suggested_space(objective: Callable[..., Any]) -> dict[str, Any]:
+    """Return what the function suggests, in the form of conf/space; ConfigError where that is not in its own text."""
+    function = _function_of(objective)
+    called = f"{getattr(function, '__name__', 'f')}(trial)"
+    body = _body_of(function, called)
+    nodes = [node for part in body for node in ast.walk(part)]
+    num_uses = sum(isinstance(node, ast.Attribute) and _is_trial(node.value) for node in nodes)
+    if sum(map(_is_trial, nodes)) > num_uses:
+        raise ConfigError(f"{called}: hands 'trial' on, and what is suggested there cannot be seen; {_WAY}")
+    space: dict[str, Any] = {}
+    for call, is_sure in _calls(body, is_sure=True):
+        shown = ast.unparse(call)[:80]
+        if not is_sure:
+            raise ConfigError(f"{called}: {shown} stands inside of a condition, loop or function; {_WAY}")
+        name, dimension = _dimension(call, function, f"{called}: {shown}")
+        if space.setdefault(name, dimension) != dimension:
+            raise ConfigError(f"{called}: suggests '{name}' twice, from two ranges; give one of them another name")
+    if not space:
+        raise ConfigError(f"{called}: suggests nothing; {_WAY}")
+    return space
+
+
+def _suggests(code: CodeType | None) -> bool:
+    """Return whether a function names a suggestion, or one inside of it."""
+    if code is None:
+        return False
+    inner = (each for each in code.co_consts if isinstance(each, CodeType))
+    return any(name in _SUGGESTS for name in code.co_names) or any(map(_suggests, inner))
+
+
+def _function_of(objective: Any) -> Any:
+    """Return the function of a partial, a method or an object that is called."""
+    inner = getattr(objective, "func", objective)
+    return inner if inspect.isfunction(inner) else getattr(inner, "__func__", type(inner).__call__)
+
+
+def _body_of(function: Any, called: str) -> list[ast.AST]:
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, TypeError, SyntaxError) as error:
+        raise ConfigError(f"{called}: its source cannot be read, and with it what it suggests; {_WAY}") from error
+    if function.__name__ != "<lambda>" and isinstance(tree.body[0], ast.FunctionDef | ast.AsyncFunctionDef):
+        return list(tree.body[0].body)
+    lambdas = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda) and node.args.args]
+    found = [node for node in lambdas if node.args.args[0].arg == "trial"]
+    if len(found) != 1:
+        raise ConfigError(f"{called}: its source cannot be told from others on its line; {_WAY}")
+    return [found[0].body]
+
+
+def _calls(nodes: list[ast.AST], is_sure: bool) -> Iterator[tuple[ast.Call, bool]]:
+    """Yield each call of a `trial.suggest_...`, and whether it happens exactly once."""
+    for node in nodes:
+        called = node.func if isinstance(node, ast.Call) else None
+        if isinstance(called, ast.Attribute) and _is_trial(called.value) and called.attr.startswith("suggest_"):
+            yield cast("ast.Call", node), is_sure
+        yield from _calls(list(ast.iter_child_nodes(node)), is_sure and not isinstance(node, _BRANCHES))
+
+
+def _is_trial(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and node.id == "trial"
+
+
+def _dimension(call: ast.Call, function: Any, where: str) -> tuple[str, dict[str, Any]]:
+    kind = getattr(call.func, "attr", "")
+    if kind not in _SUGGESTS:
+        raise ConfigError(f"{where}: {kind} is not known here; {_WAY}")
+    places = ("name", "choices") if kind == "suggest_categorical" else ("name", "low", "high")
+    known = _known(function)
+    try:
+        given = dict(zip(places, (_value(each, known) for each in call.args), strict=False))
+        given |= {str(each.arg): _value(each.value, known) for each in call.keywords}
+        name = given["name"]
+        if kind == "suggest_categorical":
+            return name, {"choices": list(given["choices"])}
+        is_whole, log = kind == "suggest_int", bool(given.get("log")) or kind == "suggest_loguniform"
+        ends = (given["low"], given["high"])
+        return name, range_of(where, *ends, is_whole=is_whole, log=log, step=given.get("step"), is_from_low=True)
+    except (LookupError, TypeError, ValueError) as error:
+        raise ConfigError(f"{where}: its arguments are no plain values, or constants of the module; {_WAY}") from error
+
+
+def _known(function: Any) -> Mapping[str, Any]:
+    """Return what names outside of the function stand for."""
+    held = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    return {**function.__globals__, **{name: cell.cell_contents for name, cell in held}} | dict.fromkeys(
+        function.__code__.co_varnames, ...
+    )
+
+
+def _value(node: ast.AST, known: Mapping[str, Any]) -> Any:
+    """Return a number, a text or a list of them; LookupError or ValueError for anything else."""
+    if isinstance(node, ast.Name):
+        value = known[node.id]
+    elif isinstance(node, ast.List | ast.Tuple):
+        return [_value(each, known) for each in node.elts]
+    else:
+        value = ast.literal_eval(node)
+    values = value if isinstance(value, list | tuple) else [value]
+    if not all(isinstance(each, str | int | float | None) for each in values):
+        raise ValueError(node)
+    return value

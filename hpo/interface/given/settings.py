@@ -62,17 +62,16 @@ def plain_space(space: Mapping[str, Any], config: Mapping[str, Any] | None) -> d
     Where `config` has a value for each dimension, that point is tried first.
     """
     branches, rules = parted(space)
-    written = {
-        name: rules[name] if name not in branches else write_out(branches[name], f"space.{name}") for name in space
-    }
+    written = {name: write_out(branches[name], f"space.{name}") if name in branches else rules[name] for name in space}
     for name in ("require", "first"):
         if name in branches and isinstance(written[name], list):
             # So that nobody takes them for rules or points.
             written[name] = {"values": written[name]}
     plain = as_meant(written)
-    if "first" not in rules and all(path_of(config or {}, ".".join(path)) for path, _ in leaves(branches)):
-        return with_first(plain, ["default"])
-    return plain if "first" not in rules else with_first(plain, rules["first"])
+    if "first" in rules:
+        return with_first(plain, rules["first"])
+    is_whole = all(path_of(config or {}, ".".join(path)) for path, _ in leaves(branches))
+    return with_first(plain, ["default"]) if is_whole else plain
 
 
 def search_tree(
