@@ -141,7 +141,7 @@ def _run(given: list[str]) -> int:
     module = f"{given[0]}_" if keyword.iskeyword(given[0]) else given[0]
     command = importlib.import_module(f"hpo.cli.commands.{module}")
     try:
-        return int(command.run([a for a in given[1:] if a != "--debug"]))
+        return int(command.run([a for a in given[1:] if a != "--debug"]) or 0)
     except HpoError as error:
         if debug:
             raise

@@ -12,8 +12,8 @@ _EXAMPLES = """\
   hpo attention german --text "ein Hund" --target "a dog" --output heads.png"""
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command; return its exit code."""
+def run(arguments: Sequence[str]) -> None:
+    """Run the command."""
     parser = make_parser("attention", __doc__, _EXAMPLES)
     add_model(parser)
     add_texts(parser, "a file of one line, which the model reads")
@@ -26,4 +26,3 @@ def run(arguments: Sequence[str]) -> int:
 
     maps = draw_attention(given.model, one_text_of(given), given.target, given.output)
     print(f"{sum(len(one['heads']) for one in maps)} heat maps: {given.output}")
-    return 0

@@ -26,8 +26,8 @@ _NEXT = {"slurm": "sbatch", "kubernetes": "kubectl apply -f", "local": "bash"}
 _ADDRESS = "dispatch.address"
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command; return its exit code."""
+def run(arguments: Sequence[str]) -> None:
+    """Run the command."""
     parser = make_parser("cluster", __doc__, _EXAMPLES)
     parser.add_argument("kind", choices=list(_SUFFIXES), help="slurm | kubernetes (a RayJob) | local (machines by ssh)")
     add_config(parser)
@@ -49,7 +49,7 @@ def run(arguments: Sequence[str]) -> int:
     text = write_job(given.kind, job, str(path))
     if given.output == "-":
         print(text, end="")
-        return 0
+        return
     if path.exists():
         raise ConfigError(f"--output: {path} exists; delete it, or give another name")
     path.write_text(text, encoding="utf-8")
@@ -57,7 +57,6 @@ def run(arguments: Sequence[str]) -> int:
     if missing := sorted(set(re.findall(rf"{FILL_IN}_[A-Z]+", text))):
         print(f"fill in {', '.join(missing)} there first")
     print(f"next:   {_NEXT[given.kind]} {path}")
-    return 0
 
 
 def _job(given: argparse.Namespace) -> "Job":

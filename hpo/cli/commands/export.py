@@ -9,8 +9,8 @@ _EXAMPLES = """\
   hpo export digits --optuna postgresql://user:password@host/optuna --name digits-2026"""
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command; return its exit code."""
+def run(arguments: Sequence[str]) -> None:
+    """Run the command."""
     parser = make_parser("export", __doc__, _EXAMPLES)
     add_study(parser)
     parser.add_argument("--optuna", required=True, metavar="URL", help="the storage, such as sqlite:///shared.db")
@@ -23,4 +23,3 @@ def run(arguments: Sequence[str]) -> int:
     name, copied, left_out = export_study(given.study, given.optuna, given.name)
     unfinished = f" ({left_out} unfinished left out)" if left_out else ""
     print(f"{copied} trials{unfinished}: study '{name}' in {hide_secrets(given.optuna, {})}")
-    return 0

@@ -12,8 +12,8 @@ _EXAMPLES = """\
   hpo search study.name=new study.imports=old"""
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command; return its exit code."""
+def run(arguments: Sequence[str]) -> None:
+    """Run the command."""
     parser = make_parser("import", __doc__, _EXAMPLES)
     parser.add_argument("name", metavar="NAME", help="the folder under runs/ that is made")
     source = parser.add_mutually_exclusive_group(required=True)
@@ -38,7 +38,6 @@ def run(arguments: Sequence[str]) -> int:
     if imported.left_out:
         print(f"left out, since they hold more than one value: {', '.join(imported.left_out)}")
     print(f"learn from them: hpo search study.imports={given.name} ...")
-    return 0
 
 
 def _new_names(given: str) -> dict[str, str]:

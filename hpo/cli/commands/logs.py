@@ -10,8 +10,8 @@ _EXAMPLES = """\
   hpo logs digits 3 --tail 50       the last 50 lines of each of its trainings"""
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command; return its exit code."""
+def run(arguments: Sequence[str]) -> None:
+    """Run the command."""
     parser = make_parser("logs", __doc__, _EXAMPLES)
     add_study(parser)
     parser.add_argument("trial", metavar="TRIAL", nargs="?", type=int, help="its number; left out: a line per training")
@@ -30,4 +30,3 @@ def run(arguments: Sequence[str]) -> int:
             continue
         print(f"== {short_path(path)}")
         print("\n".join(lines if given.tail is None else lines[-given.tail :]))
-    return 0

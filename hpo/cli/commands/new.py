@@ -8,8 +8,8 @@ _EXAMPLES = """  hpo new forest                                    forest.py and
   hpo search --config-dir my_conf study=forest      run it as it stands"""
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command; return its exit code."""
+def run(arguments: Sequence[str]) -> None:
+    """Run the command."""
     parser = make_parser("new", __doc__, _EXAMPLES)
     parser.add_argument("name", help="of the module and the study")
     name = parser.parse_args(arguments).name
@@ -18,4 +18,3 @@ def run(arguments: Sequence[str]) -> int:
 
     written = new(name)
     print(f"wrote {' and '.join(map(str, written))}\nnext:   hpo search --config-dir {FOLDER} study={name}")
-    return 0

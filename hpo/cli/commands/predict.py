@@ -24,8 +24,8 @@ _OPTIONS = {
 }
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command; return its exit code."""
+def run(arguments: Sequence[str]) -> None:
+    """Run the command."""
     parser = make_parser("predict", __doc__, _EXAMPLES)
     add_model(parser)
     add_texts(parser, "one input per line")
@@ -47,4 +47,3 @@ def run(arguments: Sequence[str]) -> int:
         print(text, end="")
     else:
         write_output(given.output, text)
-    return 0

@@ -14,8 +14,8 @@ _EXAMPLES = """\
   hpo report --schema               what report.json holds, as JSON Schema"""
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command; return its exit code."""
+def run(arguments: Sequence[str]) -> None:
+    """Run the command."""
     parser = make_parser("report", __doc__, _EXAMPLES)
     parser.add_argument("study", metavar="STUDY", nargs="?", help="its name under runs/, or its folder")
     parser.add_argument("said", metavar="report.KEY=TEXT", nargs="*", help="what only you know; kept with the study")
@@ -28,7 +28,7 @@ def run(arguments: Sequence[str]) -> int:
         from hpo.report.sections.report import report_schema
 
         print(json.dumps(report_schema(), indent=2))
-        return 0
+        return
     if given.study is None:
         parser.error("the following arguments are required: STUDY")
 
@@ -38,7 +38,6 @@ def run(arguments: Sequence[str]) -> int:
     asked = {"publish": given.publish, "checklist": given.checklist, "latex": given.latex}
     for path in write_reports(given.study, _said(given.said), **asked):
         print(short_path(path))
-    return 0
 
 
 def _said(texts: Sequence[str]) -> dict[str, str | None]:

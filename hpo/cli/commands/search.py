@@ -53,7 +53,6 @@ def run(arguments: Sequence[str]) -> int:
         return _show_config(tree, config, replay)
 
     # Imported after the configuration was read, so that a fault in it is reported at once.
-    from hpo.session.terminal import run_at_terminal
     from hpo.study.preparing.as_begun import as_begun
     from hpo.study.preparing.preparation import prepare_study
 
@@ -65,6 +64,9 @@ def run(arguments: Sequence[str]) -> int:
         study = prepare_study(as_begun(config))
     if given.dry_run:
         return _show_dry_run(study)
+
+    from hpo.session.terminal import run_at_terminal
+
     if replay and study.folder.exists:
         print(f"{study.folder} exists: only missing trials are trained; to train all of them again, delete it")
     for change in replay.files.changes if replay else ():

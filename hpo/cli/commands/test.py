@@ -11,8 +11,8 @@ _EXAMPLES = """\
   hpo test reviews data.path=there.csv      the data lie elsewhere now"""
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command; return its exit code."""
+def run(arguments: Sequence[str]) -> None:
+    """Run the command."""
     parser = make_parser("test", __doc__, _EXAMPLES)
     add_study(parser)
     add_data(parser)
@@ -39,4 +39,3 @@ def run(arguments: Sequence[str]) -> int:
         print(f"the default configuration, in the same opening: {metric} = {text(default['metrics'][metric])}")
     print(f"validation {metric} was {text(score)} (trial {result['trial']})")
     print(f"report: {short_path(report.paths[0])}")
-    return 0
