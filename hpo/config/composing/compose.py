@@ -2,14 +2,12 @@
 
 import os
 import re
-import signal
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from hydra import compose, initialize_config_dir
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.core_plugins.file_config_source import FileConfigSource
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, Quote, QuotedString
@@ -73,12 +71,8 @@ def compose_config(
 ) -> dict[str, Any]:
     """Return the resolved configuration as a plain tree; ConfigError names a faulty override and the nearest name.
 
-    Args:
-        name: the primary configuration, `search` or `train`, in the folder conf.
-        overrides: Hydra's `key=value`, `group=name`, `+key=value`, `~key`.
-        config_dir: a folder with the user's groups, besides those of `conf`.
-        config_file: a whole configuration to start from instead, such as a frozen one; only the groups of `search`
-            that do not affect trials are composed, if the overrides choose them.
+    `name`: the primary configuration, `search` or `train`; `config_dir`: a folder with the user's groups, besides
+    those of `conf`; `config_file`: a whole configuration to start from instead, such as a frozen one.
     """
     refuse_optimized_python()
     parsed = [_parse(_written_out(text)) for text in overrides]
@@ -88,8 +82,7 @@ def compose_config(
         _refuse_taken(override)
     if config_file:
         return _load(config_file, parsed, _CHOSEN_ANEW if name == "search" else {})
-    with interruption_later():
-        config = _compose(name, [*_function_alone(name, others), *others], config_dir)
+    config = _compose(name, [*_function_alone(name, others), *others], config_dir)
     for override in of_user:
         OmegaConf.update(config, override.key_or_group, _plain(override.value()), merge=False, force_add=True)
     tree = resolve(config)
@@ -99,24 +92,6 @@ def compose_config(
     if name == "search" and (references := own_references(references_of(OmegaConf.to_container(config)), tree)):
         tree["study"]["references"] = references
     return tree | ({"track": with_mlflows_own(tree["track"])} if isinstance(tree.get("track"), dict) else {})
-
-
-@contextmanager
-def interruption_later() -> Iterator[None]:
-    """Delay signals until the end of the block: OmegaConf reports an interruption as a fault of the configuration."""
-    came: list[int] = []
-    # Python takes signals in the main thread alone.
-    is_main = threading.current_thread() is threading.main_thread()
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if is_main else ()
-    deferred = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
-    before = {number: signal.signal(number, lambda which, _frame: came.append(which)) for number in deferred}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        if came:
-            signal.raise_signal(signal.Signals(came[0]))
 
 
 def _written_out(text: str) -> str:
@@ -165,56 +140,41 @@ def _parse(text: str) -> Override:
 
 
 def _compose(name: str, overrides: Sequence[Override], config_dir: str | None) -> DictConfig:
-    search_path = []
+    folders, search_path = [shipped_dir()], []
     if config_dir is not None:
-        if not Path(config_dir).is_dir():
+        folders.append(Path(config_dir))
+        if not folders[-1].is_dir():
             raise ConfigError(f"config_dir: there is no folder {config_dir}")
         Plugins.instance().register(_StrictFiles)
-        folder = QuotedString(f"strict://{Path(config_dir).absolute()}", Quote.single).with_quotes()
-        search_path = [f"hydra.searchpath=[{folder}]"]
+        quoted = QuotedString(f"strict://{folders[-1].absolute()}", Quote.single).with_quotes()
+        search_path = [f"hydra.searchpath=[{quoted}]"]
     OmegaConf.register_new_resolver("metric_name", _metric_name, replace=True)
     OmegaConf.register_new_resolver("direction_of", _direction_of, replace=True)
     defaults = read_yaml(shipped_dir() / f"{name}.yaml")["defaults"]
     groups = [group for entry in defaults if isinstance(entry, dict) for group in entry]
-    chosen = [o for o in overrides if o.key_or_group in groups and not o.is_add()]
-    rest = [o for o in overrides if o not in chosen]
-    for override in chosen:
-        _refuse_no_choice(override)
+
+    def is_choice(override: Override) -> bool:
+        key = override.key_or_group
+        is_group = key in groups or (override.is_add() and any((folder / key).is_dir() for folder in folders))
+        return is_group and not isinstance(override.value(), Mapping)
+
+    choices = [o for o in overrides if is_choice(o)]
+    for override in choices:
+        key, value = override.key_or_group, _plain(override.value())
+        if not override.is_delete() and not isinstance(value, str):
+            raise ConfigError(
+                f"{key}: must be the name of a configuration, given {value!r}; see `hpo search --cfg job`"
+            )
+    values = [o for o in overrides if o not in choices]
     with initialize_config_dir(str(shipped_dir()), version_base="1.3", job_name="hpo"):
-        fault = None
         try:
-            config = compose(name, overrides=[*search_path, *map(_text, overrides)])
-            if not _may_be_new(rest, config):
-                return config
-        except _FAULTS as error:
-            fault = error
-        try:
-            before = compose(name, overrides=[*search_path, *map(_text, chosen)])
+            config = compose(name, overrides=[*search_path, *map(_text, choices)])
+            # Before Hydra takes them: it accepts a key inside of a list, and one below a value.
+            _refuse_unknown(values, cast("dict[str, Any]", OmegaConf.to_container(config, resolve=False)))
+            ConfigLoaderImpl._apply_overrides_to_config(values, config)
         except _FAULTS as error:
             raise _explained(error) from error
-        _refuse_unknown(rest, cast("dict[str, Any]", OmegaConf.to_container(before, resolve=False)))
-        if fault is not None:
-            raise _explained(fault) from fault
-        return config
-
-
-def _may_be_new(overrides: Sequence[Override], config: DictConfig) -> bool:
-    """Return whether one of the keys that are set may not have been there before.
-
-    Hydra accepts a key inside of a list, and one below a value, which then is a mapping of such keys alone.
-    """
-    leaves = flatten(cast("dict[str, Any]", OmegaConf.to_container(config, resolve=False)))
-    keys = [o.key_or_group for o in overrides if not (o.is_delete() or o.is_add() or o.is_force_add())]
-    parents = {key.rpartition(".")[0] for key in keys if "." in key}
-    set_alone = any(all(any(within(leaf, key) for key in keys) for leaf in leaves if within(leaf, p)) for p in parents)
-    return set_alone or not all(any(within(leaf, key) for leaf in leaves) for key in keys)
-
-
-def _refuse_no_choice(override: Override) -> None:
-    value = _plain(override.value())
-    if not override.is_delete() and not isinstance(value, str | Mapping):
-        group = override.key_or_group
-        raise ConfigError(f"{group}: must be the name of a configuration, given {value!r}; see `hpo search --cfg job`")
+    return config
 
 
 def _refuse_taken(override: Override) -> None:
@@ -225,7 +185,12 @@ def _refuse_taken(override: Override) -> None:
 
 
 def _explained(error: BaseException) -> ConfigError:
-    """Return the user's error for one of Hydra."""
+    """Return the user's error for one of Hydra; where OmegaConf was interrupted, raise that."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, KeyboardInterrupt):
+            raise cause
+        cause = cause.__context__
     if isinstance(error, MissingConfigException):
         group, _, choice = str(error.missing_cfg_file).rpartition("/")
         options = sorted(error.options or [])
@@ -243,9 +208,9 @@ def _refuse_unknown(overrides: Sequence[Override], tree: Mapping[str, Any]) -> N
     leaves = flatten(tree)
     branches = {".".join(parts[:n]) for key in leaves if (parts := key.split(".")) for n in range(1, len(parts))}
     known = [*leaves, *branches]
-    for override in overrides:
-        key = override.key_or_group
-        if key not in known and not override.is_add() and not override.is_force_add():
+    added = [o.key_or_group for o in overrides if o.is_add() or o.is_force_add()]
+    for key in (o.key_or_group for o in overrides):
+        if key not in known and not any(within(key, one) for one in added):
             hint = nearest(key, known) or f"; see `hpo search --cfg job`, or add it with +{key}=..."
             raise ConfigError(f"{key}: there is no such key{hint}")
 
