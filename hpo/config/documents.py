@@ -1,16 +1,17 @@
 """Reads YAML and JSON of unknown origin: nothing in them is executed, and nothing exhausts the memory."""
 
 import json
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Mapping
 from pathlib import Path
 from sys import flags
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
 from hpo.errors import ConfigError, DocumentError
 
+# In C where available.
+_SAFE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MAX_DEPTH = 60  # the deepest shipped configuration has five levels
 _MAX_BYTES = 32 * 2**20
 # YAML's tags for plain values. Every other tag names a type of some program.
@@ -27,11 +28,8 @@ def refuse_optimized_python() -> None:
 
 
 def read_yaml(path: Path, where: str = "") -> dict[str, Any]:
-    """Return the mapping that a YAML file holds; errors name `where`, such as `--config`, before the path.
-
-    Raises:
-        DocumentError: it cannot be read, is not UTF-8, not YAML, names a key twice or a type, is nested too deeply,
-            has an alias, or does not hold a mapping.
+    """Return the mapping that a YAML file holds; DocumentError, which names `where`, such as `--config`, before the
+    path, where it cannot be read, names a key twice or a type, is nested too deeply, or has an alias.
     """
     place = f"{where}: {path}" if where else str(path)
     content = parse_yaml(_text(path, place), place)
@@ -45,8 +43,7 @@ def parse_yaml(text: str, place: str) -> Any:
     """Return what a YAML text holds, dates as text; raises DocumentError as `read_yaml` does, with line and column."""
     try:
         _refuse_what_explodes(text, place)
-        # A SafeLoader with more restrictions: it makes texts, numbers, lists and mappings only.
-        return yaml.load(text, Loader=_loader())
+        return yaml.load(text, Loader=_Loader)  # A SafeLoader with more restrictions.
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         at = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
@@ -58,7 +55,7 @@ def parse_yaml(text: str, place: str) -> Any:
 
 def yaml_text(tree: Mapping[str, Any]) -> str:
     """Return the YAML of a tree of plain values in the order of its keys; `parse_yaml` returns the same tree."""
-    return yaml.dump(tree, Dumper=_dumper(), sort_keys=False, allow_unicode=True)
+    return yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 
 
 def read_json(path: Path, where: str = "") -> dict[str, Any]:
@@ -105,7 +102,8 @@ def _text(path: Path, place: str) -> str:
 def _refuse_what_explodes(text: str, place: str) -> None:
     """Refuse deep nesting, aliases (which can multiply the content) and named types before anything is built."""
     depth = 0
-    for event in _events(text):
+    # The parser yields events without recursion, so that depth needs no stack.
+    for event in yaml.parse(text, Loader=_SAFE):
         at = f"{place}:{event.start_mark.line + 1}:{event.start_mark.column + 1}"
         if isinstance(event, yaml.AliasEvent):
             raise DocumentError(f"{at}: '*{event.anchor}' is an alias, which is not read; write out what it stands for")
@@ -120,52 +118,39 @@ def _refuse_what_explodes(text: str, place: str) -> None:
             raise DocumentError(f"{at}: is nested more than {_MAX_DEPTH} levels deep; write it flatter")
 
 
-def _events(text: str) -> Iterator[Any]:
-    # The parsers yield events without recursion, so that depth needs no stack.
-    yield from yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, _data: Any) -> bool:
+        # PyYAML writes an alias for an object that occurs twice.
+        return True
+
+    def represent_text(self, text: str) -> yaml.ScalarNode:
+        # PyYAML writes these characters unquoted, and reads them as line breaks.
+        style = '"' if any(sign in text for sign in "\x85\u2028\u2029") else None
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
-@cache
-def _dumper() -> type[yaml.SafeDumper]:
-    class Dumper(yaml.SafeDumper):
-        def ignore_aliases(self, _data: Any) -> bool:
-            # PyYAML writes an alias for an object that occurs twice.
-            return True
-
-        def represent_text(self, text: str) -> yaml.ScalarNode:
-            # PyYAML writes these characters unquoted, and reads them as line breaks.
-            style = '"' if any(sign in text for sign in "\x85\u2028\u2029") else None
-            return self.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-    Dumper.add_representer(str, Dumper.represent_text)
-    return Dumper
+_Dumper.add_representer(str, _Dumper.represent_text)
 
 
-@cache
-def _loader() -> Any:
-    """Return PyYAML's safe loader, in C where available, without dates and with unique keys."""
-    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+class _Loader(_SAFE):  # type: ignore[misc]  # One of two classes.
+    """PyYAML's safe loader without dates and with unique keys: it makes texts, numbers, lists and mappings only."""
 
-    class Loader(base):  # type: ignore[misc]  # One of two classes.
-        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-            if not isinstance(node, yaml.MappingNode):
-                raise yaml.constructor.ConstructorError(None, None, "expected a mapping", node.start_mark)
-            seen: set[str] = set()
-            for key, _ in node.value:
-                name = str(key.value) if isinstance(key, yaml.ScalarNode) else "[...]"
-                if key.tag != "tag:yaml.org,2002:str":
-                    fault = f"the key {name[:40]!r} is not text, put it in quotes"
-                    raise yaml.constructor.ConstructorError(None, None, fault, key.start_mark)
-                if name in seen:
-                    fault = f"the key {name[:40]!r} is listed twice"
-                    raise yaml.constructor.ConstructorError(None, None, fault, key.start_mark)
-                seen.add(name)
-            mapping: dict[Any, Any] = super().construct_mapping(node, deep=deep)
-            return mapping
-
-    dates = "tag:yaml.org,2002:timestamp"
-    Loader.yaml_implicit_resolvers = {
-        first: [(tag, pattern) for tag, pattern in resolvers if tag != dates]
-        for first, resolvers in base.yaml_implicit_resolvers.items()
+    yaml_implicit_resolvers: ClassVar = {
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+        for first, resolvers in _SAFE.yaml_implicit_resolvers.items()
     }
-    return Loader
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        if not isinstance(node, yaml.MappingNode):
+            raise yaml.constructor.ConstructorError(None, None, "expected a mapping", node.start_mark)
+        seen: set[str] = set()
+        for key, _ in node.value:
+            name = str(key.value) if isinstance(key, yaml.ScalarNode) else "[...]"
+            fault = "is listed twice" if name in seen else None
+            if key.tag != "tag:yaml.org,2002:str":
+                fault = "is not text, put it in quotes"
+            if fault is not None:
+                raise yaml.constructor.ConstructorError(None, None, f"the key {name[:40]!r} {fault}", key.start_mark)
+            seen.add(name)
+        mapping: dict[Any, Any] = super().construct_mapping(node, deep=deep)
+        return mapping

@@ -1,7 +1,7 @@
 """Dotted keys of nested mappings: `model.num_layers`; and where those of the trial's own tree stand."""
 
 import functools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from hpo.errors import ConfigError, nearest
@@ -42,9 +42,14 @@ def replaced(tree: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
 
 def copy_plain(value: Any) -> Any:
     """Return a list or mapping as a plain one, which whoever gets the tree may change."""
-    if isinstance(value, Mapping):
-        return {name: copy_plain(inner) for name, inner in value.items()}
-    return [copy_plain(inner) for inner in value] if isinstance(value, list) else value
+    return map_leaves(value, lambda leaf: leaf)
+
+
+def map_leaves(tree: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a plain tree of mappings and lists with what is neither changed."""
+    if isinstance(tree, Mapping):
+        return {name: map_leaves(inner, change) for name, inner in tree.items()}
+    return [map_leaves(inner, change) for inner in tree] if isinstance(tree, list) else change(tree)
 
 
 def at(flat: Mapping[str, Any], key: str, default: Any = None) -> Any:

@@ -2,18 +2,14 @@
 
 A configuration is frozen, reported, sent to MLflow and published, so it must not hold a value of the environment or a
 password. Such a value is *sealed* when the configuration is read: `${oc.env:NAME}`, the variable that holds it, takes
-its place in memory, in the record and in every file. It is *opened* where it is used: where the objective is called
-(`hpo.engine.training`) and where an address is connected to.
+its place in memory, in the record, in every file, and in error texts that quote it. It is *opened* where it is used:
+where the objective is called (`hpo.engine.training`) and where an address is connected to.
 
 - A value that the user writes as `${oc.env:NAME}` stays as written.
 - A value written out under a key that looks like a secret (`my.api_key=...`), or as a password in an address, gets a
   name of ours (`HPO_MY_API_KEY`), and only this process holds the value.
-- To resume, test or reproduce opens it again from the environment; an error names a missing variable. Whether the
-  value is the same as before is not checked: a hash of a password can be guessed at.
-- The sections that decide the study (`study`, `space`, `strategy`, `split`, `dispatch`) must be written down to be
-  repeated, so only their addresses may come from the environment.
-
-Error texts may quote a value; it is replaced by its name there too.
+- To resume, test or reproduce opens it again from the environment. Whether the value is the same as before is not
+  checked: a hash of a password can be guessed at.
 """
 
 import os
@@ -23,6 +19,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from hpo.config.documents import parse_yaml
+from hpo.config.keys import map_leaves
 from hpo.errors import ConfigError
 
 # Values of sealed names that this process knows.
@@ -149,16 +146,16 @@ def texts_of(tree: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
 
 def open_sealed(tree: Any, values: Secrets) -> Any:
     """Return the tree, or the text, with values in place of their names; names without a value stay."""
-    if isinstance(tree, Mapping):
-        return {name: open_sealed(inner, values) for name, inner in tree.items()}
-    if isinstance(tree, list):
-        return [open_sealed(inner, values) for inner in tree]
-    if not isinstance(tree, str) or "${oc." not in tree:
-        return tree
-    whole = _DECODED.fullmatch(tree)
-    if whole and whole[1] in values:
-        return parse_yaml(values[whole[1]], f"the environment variable {whole[1]}")
-    return _SEALED.sub(lambda match: values.get(match[1], match[0]), tree)
+
+    def opened(leaf: Any) -> Any:
+        if not isinstance(leaf, str) or "${oc." not in leaf:
+            return leaf
+        whole = _DECODED.fullmatch(leaf)
+        if whole and whole[1] in values:
+            return parse_yaml(values[whole[1]], f"the environment variable {whole[1]}")
+        return _SEALED.sub(lambda match: values.get(match[1], match[0]), leaf)
+
+    return map_leaves(tree, opened)
 
 
 def hide_secrets(text: str, values: Secrets) -> str:

@@ -137,19 +137,11 @@ class SplitSection(Section):
     race_level: float = Field(gt=0, lt=0.5)
 
     @model_validator(mode="after")
-    def _has_folds_to_save(self) -> Self:
+    def _leaves_something(self) -> Self:
         if self.race_after is not None and self.folds is not None and self.folds <= self.race_after:
-            raise conflict(
-                f"must leave folds to save, given {self.race_after} of {self.folds} folds; give more folds, or "
-                f"race_after=null",
-                *("split.race_after", "split.folds"),
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _leaves_training(self) -> Self:
-        if self.test_fraction + self.validation_fraction >= 1:
-            total = self.test_fraction + self.validation_fraction
+            given = f"given {self.race_after} of {self.folds} folds; give more folds, or race_after=null"
+            raise conflict(f"must leave folds to save, {given}", "split.race_after", "split.folds")
+        if (total := self.test_fraction + self.validation_fraction) >= 1:
             text = f"must add up to less than 1, given {total}; lower one of them"
             raise conflict(text, "split.test_fraction", "split.validation_fraction")
         return self
@@ -188,34 +180,27 @@ class DispatchSection(Section):
 
     @model_validator(mode="after")
     def _has_effect(self) -> Self:
+        gpus, is_one = self.gpus_per_worker or 0, self.processes_per_task == 1
+        must = f"must be 1 with dispatch={self.name},"
         if self.type.is_one_at_a_time and (self.workers or 1) > 1:
-            raise conflict(
-                f"must be 1 with dispatch={self.name}, which runs one task at a time, given {self.workers}; "
-                f"use dispatch=ray",
-                "dispatch.workers",
-            )
-        gpus = self.gpus_per_worker or 0
+            text = f"{must} which runs one task at a time, given {self.workers}; use dispatch=ray"
+            raise conflict(text, "dispatch.workers")
         if gpus > 1 and gpus != math.floor(gpus):
-            text = f"must be a whole number above 1, given {gpus}; use 0.5, 1 or 2"
-            raise conflict(text, "dispatch.gpus_per_worker")
-        if self.processes_per_task > 1 and not self.type.has_own_processes:
-            raise conflict(
-                f"must be 1 with dispatch={self.name}, where a task is one process, given {self.processes_per_task}; "
-                f"use dispatch=ray",
-                "dispatch.processes_per_task",
-            )
-        if self.processes_per_task == 1 and self.gpus_per_process is not None:
+            raise conflict(f"must be a whole number above 1, given {gpus}; use 0.5, 1 or 2", "dispatch.gpus_per_worker")
+        if not is_one and not self.type.has_own_processes:
+            text = f"{must} where a task is one process, given {self.processes_per_task}; use dispatch=ray"
+            raise conflict(text, "dispatch.processes_per_task")
+        if is_one and self.gpus_per_process is not None:
             text = "has an effect only with dispatch.processes_per_task; use dispatch.gpus_per_worker"
             raise conflict(text, "dispatch.gpus_per_process")
-        if self.processes_per_task > 1 and self.gpus_per_worker is not None:
+        if not is_one and self.gpus_per_worker is not None:
             text = "is of a task of one process; with dispatch.processes_per_task use dispatch.gpus_per_process"
             raise conflict(text, "dispatch.gpus_per_worker")
         if self.environment and self.address is None:
             raise conflict("has an effect only with dispatch.address; leave it out", "dispatch.environment")
-        for name in self.environment:
-            if name not in _OF_RUNTIME_ENVIRONMENTS:
-                allowed = ", ".join(_OF_RUNTIME_ENVIRONMENTS)
-                raise conflict(f"has no '{name}'; allowed are {allowed}", "dispatch.environment")
+        if unknown := [name for name in self.environment if name not in _OF_RUNTIME_ENVIRONMENTS]:
+            text = f"has no '{unknown[0]}'; allowed are {', '.join(_OF_RUNTIME_ENVIRONMENTS)}"
+            raise conflict(text, "dispatch.environment")
         return self
 
 

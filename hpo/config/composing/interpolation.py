@@ -4,12 +4,13 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import InterpolationResolutionError, MissingMandatoryValue, OmegaConfBaseException
 from omegaconf.resolvers import oc
 
+from hpo.config.keys import map_leaves
 from hpo.errors import ConfigError
 
 # `oc.select` with its key in quotes, other resolvers that are given a key, and a key that is made of another.
@@ -22,11 +23,8 @@ _MARKED = re.compile("\x02(decode \x02)?([A-Za-z_]\\w*)\x03(?(1)\x03)")
 
 
 def resolve(config: DictConfig) -> dict[str, Any]:
-    """Return the whole configuration as a plain tree.
-
-    Raises:
-        ConfigError: with the key: references form a cycle or refer to nothing; an environment variable is not set; a
-            value is missing.
+    """Return the whole configuration as a plain tree; ConfigError with the key where references form a cycle or refer
+    to nothing, an environment variable is not set, or a value is missing.
     """
     with _environment_by_name():
         try:
@@ -37,8 +35,7 @@ def resolve(config: DictConfig) -> dict[str, Any]:
             raise ConfigError(f"{error.full_key or 'config'}: {_reason(error)}") from error
         except (RecursionError, ValueError) as error:
             raise ConfigError(f"config: cannot be resolved: {type(error).__name__}; write values out") from error
-    assert isinstance(tree, dict)
-    return {str(key): _named(branch) for key, branch in tree.items()}
+    return cast("dict[str, Any]", map_leaves(tree, lambda leaf: _with_names(leaf) if isinstance(leaf, str) else leaf))
 
 
 def resolve_tree(tree: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,6 +87,15 @@ def move_reference(
     return _REFERENCE.sub(write, text)
 
 
+def _with_names(text: str) -> str:
+    """Return a text with `${oc.env:NAME}` in place of the placeholders."""
+
+    def name(marked: re.Match[str]) -> str:
+        return f"${{oc.decode:${{oc.env:{marked[2]}}}}}" if marked[1] else f"${{oc.env:{marked[2]}}}"
+
+    return _MARKED.sub(name, text)
+
+
 @contextmanager
 def _environment_by_name() -> Iterator[None]:
     """Let `oc.env` and `oc.decode` return names instead of values inside the block."""
@@ -118,19 +124,6 @@ def _environment_by_name() -> Iterator[None]:
         OmegaConf.register_new_resolver("oc.decode", oc.decode, replace=True)
 
 
-def _named(value: Any) -> Any:
-    """Return the tree with `${oc.env:NAME}` in place of the placeholders."""
-    if isinstance(value, Mapping):
-        return {str(key): _named(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_named(inner) for inner in value]
-    return _MARKED.sub(_written, value) if isinstance(value, str) else value
-
-
-def _written(marked: re.Match[str]) -> str:
-    return f"${{oc.decode:${{oc.env:{marked[2]}}}}}" if marked[1] else f"${{oc.env:{marked[2]}}}"
-
-
 def _target(reference: str, path: tuple[str, ...]) -> tuple[str, ...]:
     """Return the path of a reference; one leading dot means a sibling, two one level further up."""
     dots = len(reference) - len(reference.lstrip("."))
@@ -157,8 +150,7 @@ def _reason(error: OmegaConfBaseException) -> str:
     while isinstance(cause, InterpolationResolutionError) and cause.__cause__ is not None:
         cause = cause.__cause__
     lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
-    reason = (
-        re.sub(r"^\w+ raised while resolving interpolation: ", "", lines[0])[:300] if lines else "cannot be resolved"
-    )
+    first = next(iter(lines), "cannot be resolved")
+    reason = re.sub(r"^\w+ raised while resolving interpolation: ", "", first)[:300]
     hint = "allowed are ${key} of a key that is there, ${oc.env:NAME} and ${oc.env:NAME,default}"
     return reason if "environment variable" in reason else f"{reason}; {hint}"

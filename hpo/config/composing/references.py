@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from hpo.config.keys import OWN, SEARCH_SECTIONS, own_key, replaced, within
+from hpo.config.keys import OWN, SEARCH_SECTIONS, map_leaves, own_key, replaced, within
 from hpo.config.sealing import looks_secret, seal, texts_of
 from hpo.errors import ConfigError
 
@@ -184,8 +184,4 @@ def _meet(path: tuple[str, ...], other: tuple[str, ...]) -> bool:
 
 def _translate(tree: Any, signs: Mapping[int, int]) -> Any:
     """Return the tree with other signs in its texts."""
-    if isinstance(tree, Mapping):
-        return {name: _translate(inner, signs) for name, inner in tree.items()}
-    if isinstance(tree, list):
-        return [_translate(inner, signs) for inner in tree]
-    return tree.translate(signs) if isinstance(tree, str) else tree
+    return map_leaves(tree, lambda leaf: leaf.translate(signs) if isinstance(leaf, str) else leaf)
