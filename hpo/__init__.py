@@ -7,20 +7,25 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hpo.engine.objective.companions import objective
-    from hpo.engine.objective.examples import Examples
-    from hpo.engine.objective.plain_function import RunningTrial, TrainingStopped
-    from hpo.engine.space.written import choices, log
-    from hpo.errors import HpoError
-    from hpo.interface.comparison import compare_strategies, compare_studies
-    from hpo.interface.exchange import import_trials
-    from hpo.interface.replay import replay
-    from hpo.interface.reproduce import reproduce
-    from hpo.interface.search import compose, load, search
-    from hpo.interface.server import open_ui
-    from hpo.interface.starter import new
-    from hpo.interface.study import Study
-    from hpo.interface.train import train
+    from hpo.engine.objective.companions import objective as objective
+    from hpo.engine.objective.examples import Examples as Examples
+    from hpo.engine.objective.plain_function import RunningTrial as RunningTrial
+    from hpo.engine.objective.plain_function import TrainingStopped as TrainingStopped
+    from hpo.engine.space.written import choices as choices
+    from hpo.engine.space.written import log as log
+    from hpo.errors import HpoError as HpoError
+    from hpo.interface.comparison import compare_strategies as compare_strategies
+    from hpo.interface.comparison import compare_studies as compare_studies
+    from hpo.interface.exchange import import_trials as import_trials
+    from hpo.interface.replay import replay as replay
+    from hpo.interface.reproduce import reproduce as reproduce
+    from hpo.interface.search import compose as compose
+    from hpo.interface.search import load as load
+    from hpo.interface.search import search as search
+    from hpo.interface.server import open_ui as open_ui
+    from hpo.interface.starter import new as new
+    from hpo.interface.study import Study as Study
+    from hpo.interface.train import train as train
 
 __version__ = "0.2.0"
 
@@ -46,27 +51,7 @@ _PLACES = {
     "search": "hpo.interface.search",
     "train": "hpo.interface.train",
 }
-__all__ = [
-    "Examples",
-    "HpoError",
-    "RunningTrial",
-    "Study",
-    "TrainingStopped",
-    "choices",
-    "compare_strategies",
-    "compare_studies",
-    "compose",
-    "import_trials",
-    "load",
-    "log",
-    "new",
-    "objective",
-    "open_ui",
-    "replay",
-    "reproduce",
-    "search",
-    "train",
-]
+__all__ = list(_PLACES)
 
 
 def __getattr__(name: str) -> Any:

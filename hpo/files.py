@@ -12,13 +12,8 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Entry:
-    """One of them.
-
-    Attributes:
-        name: its path below the folder, with slashes.
-        path: where it lies.
-        kind: a link is one whatever it leads to, also to nothing.
-        target: of a link, where it leads, relative to where it lies; None where that is outside of the folder.
+    """One of them; of a link, `target` is where it leads, relative to where it lies; None where that is outside of the
+    folder.
     """
 
     name: str
@@ -68,13 +63,9 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 def copy_tree(
     source: Path, target: Path, left: Collection[str] = (), copy: Callable[[Path, Path], Any] = shutil.copy2
 ) -> None:
-    """Copy a folder, whole or not at all; its links within it lead to the copy, and those out of it stay as they are.
+    """Copy a folder, without what has one of the patterns in `left` directly below it; `copy` copies a file.
 
-    Args:
-        source: the folder.
-        target: its copy, which is not there yet.
-        left: patterns of names directly below it that are left out.
-        copy: copies a file.
+    Links within it lead to the copy, and those out of it stay as they are.
     """
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # Under another name first: a process that is killed leaves no part of a copy.

@@ -48,11 +48,9 @@ def _is_inside(name: Any, folder: Path | None) -> bool:
 
 @contextmanager
 def machine_faults(what: str, path: Path) -> Iterator[None]:
-    """Raise MachineError instead of an error inside, where the machine is at fault.
+    """Raise MachineError instead of an error inside, where the machine is at fault with this file or folder.
 
-    Args:
-        what: start of the line: `record: cannot be written`.
-        path: the file or folder concerned.
+    `what` is the start of the line: `record: cannot be written`.
     """
     try:
         yield

@@ -9,14 +9,9 @@ from hpo.errors import ConfigError, StudyError, first_line
 
 
 class Place:
-    """Files by name below a URL.
+    """Files by name below a URL; `what` is the key that holds it, for messages.
 
-    Args:
-        url: with its protocol.
-        what: the key that holds it, for messages.
-
-    Raises:
-        ConfigError: it is no URL, or its protocol is unknown or not installed.
+    ConfigError where it is no URL, or where its protocol is unknown or not installed.
     """
 
     def __init__(self, url: str, what: str) -> None:

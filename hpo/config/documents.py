@@ -103,6 +103,7 @@ def _refuse_what_explodes(text: str, place: str) -> None:
     """Refuse deep nesting, aliases (which can multiply the content) and named types before anything is built."""
     depth = 0
     # The parser yields events without recursion, so that depth needs no stack.
+    event: Any
     for event in yaml.parse(text, Loader=_SAFE):
         at = f"{place}:{event.start_mark.line + 1}:{event.start_mark.column + 1}"
         if isinstance(event, yaml.AliasEvent):

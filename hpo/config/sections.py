@@ -54,12 +54,9 @@ class Section(BaseModel):
 
 
 class ExtendedTrial(Section):
-    """A trial of another study that is trained further here, or anew.
+    """A trial of another study that is trained further here, from its state there where it `continues`, or anew.
 
-    Attributes:
-        number, score: its own there.
-        amount: how far it was trained there; None = to the end.
-        continues: whether the training goes on from its state there.
+    `amount`: how far it was trained there; None = to the end.
     """
 
     number: int
@@ -69,12 +66,9 @@ class ExtendedTrial(Section):
 
 
 class Extension(Section):
-    """What a study made by `hpo extend` goes on from. Its first trials are those listed, in this order.
+    """What a study made by `hpo extend` goes on from, by name or folder; its first trials are those listed, in order.
 
-    Attributes:
-        study: the other study's name under runs/, or its folder.
-        changes: the values there of the keys that are different here.
-        trials: what is trained.
+    `changes` has the values there of the keys that are different here.
     """
 
     study: str

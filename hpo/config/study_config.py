@@ -56,13 +56,8 @@ FREE_KEYS = (
 class StudyConfig(Section):
     """The whole configuration of a study.
 
-    Attributes:
-        study, split, dispatch, track, report: the sections of `hpo.config.sections`.
-        objective: dotted path `package.module:function` of the function that trains one task; `function(config)` or
-            `function(config, trial)` for a plain one.
-        space, strategy: read by `hpo.engine.space.reader` and `hpo.engine.strategies`.
-        objective_config: everything else: the objective's tree, into which a trial's point is written.
-        secrets: values that were written out in the source, by name; stored nowhere else (`hpo.config.sealing`).
+    `objective_config` is everything that is no section: the objective's tree, into which a trial's point is written.
+    `secrets` are values that were written out in the source, by name, stored nowhere else (`hpo.config.sealing`).
     """
 
     study: StudySection

@@ -92,12 +92,9 @@ def _keep(trainer: Trainer, best: ModelCheckpoint | None, folder: Path) -> None:
 
 
 class TrialCallback(Checkpoint):  # type: ignore[misc]  # its types are not read
-    """Report epochs to the search, and end where it says; `train` adds it, and it runs last of all callbacks.
+    """Report epochs to the search, and end where it says; `curve` has the metrics after each epoch so far.
 
     It is a Checkpoint so that at the end of an epoch it runs after those: their state is part of the state saved.
-
-    Attributes:
-        curve: the metrics after each epoch so far.
     """
 
     def __init__(self, trial: RunningTrial, folder: Path) -> None:
@@ -151,10 +148,7 @@ class TrialCallback(Checkpoint):  # type: ignore[misc]  # its types are not read
         self.report(more=not is_last)
 
     def _save(self, trainer: Trainer, folder: Path) -> None:
-        """Save the curve, then the state that it leads to, and remove the one before: each whole or not at all.
-
-        Of several processes all take part, and the first writes.
-        """
+        """Save the curve, then the state that it leads to, each whole or not at all; the first process writes."""
         aside = folder / "new"
         before = list(folder.glob("epoch-*.ckpt"))
         if trainer.is_global_zero:

@@ -30,19 +30,12 @@ class Round:
     points: Sequence[Point]
     is_substitute: bool = False
 
-    @property
-    def end(self) -> int:
-        """The number of the first trial that gets none of its points."""
-        return self.first + len(self.points)
-
 
 class Known:
     """What an Optuna study holds, as far as it was read: each part is read once, however long the study.
 
-    Attributes:
-        history: the finished trials.
-        upcoming: the next proposal, if it was made already, and the trial that gets its first point.
-        is_over: whether the strategy has nothing more to propose, whatever becomes of the running trials.
+    `upcoming` is the next proposal, if it was made already, and the trial that gets its first point; `is_over`: the
+    strategy has nothing more to propose, whatever becomes of the running trials.
     """
 
     def __init__(self) -> None:
@@ -80,7 +73,7 @@ class Known:
     def _add(self, made: Round) -> None:
         self._rounds[made.first] = made
         # Of two proposals that overlap the later one counts.
-        numbers = range(made.first, made.end)
+        numbers = range(made.first, made.first + len(made.points))
         self._round_of |= {n: made for n in numbers if n not in self._round_of or self._round_of[n].first < made.first}
         if self._last is None or self._last.first < made.first:
             self._last = made
@@ -88,7 +81,7 @@ class Known:
     @property
     def end(self) -> int:
         """The number of the first trial after all proposals."""
-        return 0 if self._last is None else self._last.end
+        return 0 if self._last is None else self._last.first + len(self._last.points)
 
     def opened(self, number: int) -> Trial | None:
         """Return a trial with the point that it was handed; None where it was handed none."""

@@ -48,12 +48,8 @@ def as_searcher(
 
 
 class StrategySearch(SearchAlgorithm):
-    """The searcher in Ray's own generator of trials, which answers whatever Tune asks.
-
-    The Tuner would also wrap a bare searcher, but then Ray refuses population based training with it.
-
-    Attributes:
-        searcher: a `ray.tune.search.Searcher`, to be wrapped in another way.
+    """The searcher in Ray's own generator of trials: Tune would wrap a bare one, but then refuses population based
+    training with it. `searcher` is a `ray.tune.search.Searcher`, to be wrapped in another way.
     """
 
     def __init__(self, searcher: "StrategySearcher", max_concurrent: int | None) -> None:
@@ -94,11 +90,8 @@ class StrategySearcher(Searcher):
     def set_search_properties(
         self, metric: str | None, mode: str | None, config: Mapping[str, Any], **_spec: Any
     ) -> bool:
-        """Take the Tuner's metric, mode and constants.
-
-        Raises:
-            ConfigError: metric or mode differ from those given here.
-            SpaceError: the `param_space` samples something itself.
+        """Take the Tuner's metric, mode and constants; ConfigError where metric or mode differ from those given here,
+        SpaceError where the `param_space` samples something itself.
         """
         self._metric, self._mode = self._metric or metric, self._mode or mode
         for name, here, there in (("metric", self.metric, metric), ("mode", self.mode, mode)):
@@ -133,14 +126,11 @@ class StrategySearcher(Searcher):
 
     def on_trial_complete(self, trial_id: str, result: Mapping[str, Any] | None = None, error: bool = False) -> None:
         """Take a trial's result."""
-        trial, score = self._running.pop(trial_id, None), self._reported.pop(trial_id, None)
-        if trial is None:
-            return
         if result:
-            score = flatten_dict(dict(result)).get(self.metric)
-        if error:
-            score = None
-        self._history = self._history.extended([self._finished(trial, score)])
+            self.on_trial_result(trial_id, result)
+        trial, score = self._running.pop(trial_id, None), self._reported.pop(trial_id, None)
+        if trial is not None:
+            self._history = self._history.extended([self._finished(trial, None if error else score)])
 
     def _finished(self, trial: Trial, score: Any) -> Trial:
         return with_score(trial, score, "maximize" if self.mode == "max" else "minimize")
