@@ -8,7 +8,6 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from hpo.errors import OUTPUT, MachineError, text_of
 
@@ -35,15 +34,15 @@ def machine_fault(error: BaseException, folder: Path | None = None) -> str | Non
     """
     for cause in _chain(error):
         if isinstance(cause, OSError):
-            if cause.errno in _FAULTS or (isinstance(cause, PermissionError) and _is_inside(cause.filename, folder)):
+            if cause.errno in _FAULTS or (
+                isinstance(cause, PermissionError)
+                and folder is not None
+                and Path(_text(cause.filename)).absolute().is_relative_to(folder.absolute())
+            ):
                 return _line(cause.errno or errno.EIO, cause.filename or folder)
         elif match := _IN_TEXTS.search(text_of(cause)):
             return _line(int(match[1]), folder)
     return None
-
-
-def _is_inside(name: Any, folder: Path | None) -> bool:
-    return folder is not None and Path(_text(name)).absolute().is_relative_to(folder.absolute())
 
 
 @contextmanager

@@ -71,13 +71,11 @@ def parse_json(text: str, place: str) -> Any:
     """Return what a JSON text holds; raises DocumentError as `read_json` does."""
     try:
         return json.loads(text)
-    except json.JSONDecodeError as error:
-        at = f":{error.lineno}:{error.colno}"
-        raise DocumentError(f"{place}{at}: is not JSON: {error.msg}; restore the file") from error
-    except ValueError as error:
-        raise DocumentError(f"{place}: is not JSON: {error}; restore the file") from error
-    except RecursionError as error:
-        raise DocumentError(f"{place}: is nested too deeply; restore the file") from error
+    except (ValueError, RecursionError) as error:
+        at, reason = "", str(error)
+        if isinstance(error, json.JSONDecodeError):
+            at, reason = f":{error.lineno}:{error.colno}", error.msg
+        raise DocumentError(f"{place}{at}: is not JSON: {reason}; restore the file") from error
 
 
 def _text(path: Path, place: str) -> str:
@@ -93,10 +91,9 @@ def _text(path: Path, place: str) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        column = error.start - (content.rfind(b"\n", 0, error.start) + 1) + 1
-        byte = f"0x{content[error.start]:02x}"
-        raise DocumentError(f"{place}:{line}:{column}: byte {byte} is not UTF-8; save the file as UTF-8") from error
+        before, byte = content[: error.start], f"0x{content[error.start]:02x}"
+        at = f"{before.count(10) + 1}:{len(before) - before.rfind(10)}"
+        raise DocumentError(f"{place}:{at}: byte {byte} is not UTF-8; save the file as UTF-8") from error
 
 
 def _refuse_what_explodes(text: str, place: str) -> None:

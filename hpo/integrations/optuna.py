@@ -3,7 +3,7 @@
 import copy
 import threading
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -141,14 +141,11 @@ class StrategySampler(BaseSampler):
         others_left = [point for point in upcoming if point_key(point) not in keys]
         # Nothing to wait for: so that `optimize` stops although others are running.
         known.is_over = bool(running) and not (upcoming if is_in_rounds else others_left)
-        substitute = others_left[:1] if is_in_rounds else []
-        points = substitute or self._drawn(known.history.tried(running), number)
+        points: Sequence[Point] = others_left[:1] if is_in_rounds else []
+        if not points:
+            rng = np.random.default_rng(number)
+            points = draw_untried(self._space, rng, known.history.tried(running), 1) or [self._space.draw(rng)]
         known.write(study, number, points, is_substitute=True)
-
-    def _drawn(self, tried: Collection[str], number: int) -> Sequence[Point]:
-        """Return one random point, untried if possible."""
-        rng = np.random.default_rng(number)
-        return draw_untried(self._space, rng, tried, 1) or [self._space.draw(rng)]
 
     def _is_over(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> bool:
         """Return whether nothing is left to propose after this trial, the last one running."""
@@ -188,9 +185,7 @@ def _listed(distribution: BaseDistribution) -> Sequence[Value]:
     """Return all values of a finite distribution; empty for others."""
     if isinstance(distribution, CategoricalDistribution):
         return list(distribution.choices)
-    if isinstance(distribution, IntDistribution):
-        return range(distribution.low, distribution.high + 1, distribution.step)
-    if isinstance(distribution, FloatDistribution) and distribution.step is not None:
+    if isinstance(distribution, IntDistribution | FloatDistribution) and distribution.step is not None:
         steps = round((distribution.high - distribution.low) / distribution.step)
         return [distribution.low + i * distribution.step for i in range(steps + 1)]
     return []

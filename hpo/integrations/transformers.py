@@ -211,11 +211,9 @@ def _last_checkpoint(folder: Path) -> tuple[str | None, TrainerState | None]:
 
 def _evaluations(state: TrainerState) -> list[tuple[int, dict[str, float]]]:
     """Return the step and the metrics of each evaluation so far."""
-    entries = [entry for entry in state.log_history if any(name.startswith(_PREFIX) for name in entry)]
-    return [
-        (
-            entry["step"],
-            {name.removeprefix(_PREFIX): value for name, value in entry.items() if name.startswith(_PREFIX)},
-        )
-        for entry in entries
-    ]
+    evaluations = []
+    for entry in state.log_history:
+        metrics = {name.removeprefix(_PREFIX): value for name, value in entry.items() if name.startswith(_PREFIX)}
+        if metrics:
+            evaluations.append((entry["step"], metrics))
+    return evaluations
