@@ -14,12 +14,9 @@ GATES = {"lstm": 4, "gru": 3}
 
 @dataclass(frozen=True)
 class Work:
-    """What one forward pass does.
-
-    Attributes:
-        products: multiplications for one token.
-        numbers: numbers that are written for one token, on which small networks spend most of their time.
-        blocks: parts of the network that run one after the other, and one for what comes before and after them.
+    """What one forward pass does for one token: multiplications, numbers that are written, on which small networks
+    spend most of their time, and parts (`blocks`) that run one after the other, with one for what comes before and
+    after.
     """
 
     products: float
@@ -28,20 +25,13 @@ class Work:
 
 
 def cost_of_unit(model: ModelConfig, training: TrainingConfig, lengths_differ: bool) -> float:
-    """Return the cost of training from one evaluation to the next, in multiplications.
-
-    Args:
-        model: the network.
-        training: with the numbers of `training.cost_...`.
-        lengths_differ: whether the sequences do, so that shorter ones are padded to the longest of their batch.
+    """Return the cost of training from one evaluation to the next, in multiplications; ValueError without the numbers
+    of `training.cost_...`. Where `lengths_differ`, shorter sequences are padded to the longest of their batch.
 
     Without `evaluate_every_steps` that is an epoch, whose number of examples the configuration does not say: it is the
     same for all trials of a study, so that it is left out, and the cost is that of one example. The backward pass
     (twice the forward pass) and evaluations are left out for the same reason. The longest of a shuffled batch is longer
     than the mean by sqrt(2 ln batch) standard deviations, as that of so many normal numbers is at most (Gumbel 1958).
-
-    Raises:
-        ValueError: the numbers of `training.cost_...` are missing.
     """
     length, number, step = training.cost_length, training.cost_number, training.cost_step
     if length is None or number is None or step is None:

@@ -116,14 +116,10 @@ class Config(Section, Generic[Model, Data]):
 
 
 def parse(config: dict[str, Any], *, source_required: bool = False) -> Config[Any, Any]:
-    """Return the configuration as frozen, checked values.
+    """Return a dict's `model`, `data` and `training` as frozen, checked values; other keys are ignored.
 
-    Args:
-        config: a plain dict with `model`, `data` and `training`; other keys are ignored.
-        source_required: whether data from files must say which files (false in a worker).
-
-    Raises:
-        pydantic.ValidationError: each error's `loc` is the full key; rules between keys carry `ctx["keys"]`.
+    `source_required`: whether data from files must say which files (false in a worker). Of each error of the
+    pydantic.ValidationError `loc` is the full key; rules between keys carry `ctx["keys"]`.
     """
     family = FAMILIES.get(_name(config, "model", "family") or "transformer", {})
     shape = family.get(_name(config, "model", "shape"), UnknownNetwork)

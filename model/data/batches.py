@@ -93,14 +93,9 @@ def batches_by_length(
 ) -> list[Tensor]:
     """Return batches that hold every position once, with sequences of similar length together for the least padding.
 
-    Args:
-        lengths: (examples,), tokens in each.
-        batch_size: maximum of examples in a batch.
-        batch_tokens: maximum of tokens in a batch, padding counted (but at least one example); None = no limit.
-        generator: with it, the batches of an epoch: see below; without, all examples by their lengths, shortest first.
-
-    Returns:
-        The same number of batches for any generator.
+    `lengths`: (examples,), tokens in each. `batch_tokens`: maximum of tokens in a batch, padding counted (but at least
+    one example); None = no limit. Without a generator all examples come by their lengths, shortest first; with one, the
+    same number of batches for any:
 
     Batches of sorted examples would be all short or all long, which costs accuracy. So the examples are cut into random
     pools of several batches, and each pool is sorted. Which lengths come together is the same in every epoch, so that

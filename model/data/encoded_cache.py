@@ -27,15 +27,10 @@ def cache_folder(data_dir: str, settings: dict[str, Any]) -> Path:
 def encode_once(
     folder: Path, kinds: dict[str, type], build: Callable[[], tuple[dict[str, Any], dict[str, Any]]]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what `build` returns, read from disk where it was built before.
+    """Return what `build` returns, a JSON-able dict and parts by name, read from the folder where it was built before.
 
-    Args:
-        folder: see `cache_folder`.
-        kinds: the name of each part and its dataclass, made of tensors, JSON-able values and such dataclasses.
-        build: returns a JSON-able dict, and the parts by name. Called at most once.
-
-    Returns:
-        The same; the parts' tensors are memory-mapped, and writing to them does not change a file.
+    `kinds` has the dataclass of each part, made of tensors, JSON-able values and such dataclasses. The parts' tensors
+    are memory-mapped, and writing to them does not change a file.
     """
     if not folder.exists():
         values, parts = build()

@@ -39,12 +39,7 @@ def greedy(
 ) -> Decoded:
     """Return the targets that take the most likely next token until END or `max_length` tokens, END counted.
 
-    Args:
-        network: in evaluation mode.
-        source: (batch, source time) token numbers.
-        source_real: (batch, source time), True = a token; None = no padding.
-        max_length: maximum of tokens in a target.
-        penalty: strength of the length penalty, for the scores only.
+    Arguments as of `beam_search`; the length penalty is for the scores only.
     """
     return _greedy(network, network.begin(source, source_real), source, max_length, penalty)
 

@@ -53,10 +53,7 @@ def sample(
 def draw_token(logits: Tensor, draw: Tensor, settings: Sampling) -> Tensor:
     """Return one token per row, (batch,), by inverting the cumulative probabilities; never a special token.
 
-    Args:
-        logits: (batch, vocabulary).
-        draw: (batch,), uniform in 0 .. 1.
-        settings: which tokens may be drawn, and how evenly.
+    `logits`: (batch, vocabulary); `draw`: (batch,), uniform in 0 .. 1.
     """
     logits = logits.index_fill(-1, torch.arange(len(SPECIAL), device=logits.device), -torch.inf)
     if settings.temperature == 0:

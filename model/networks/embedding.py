@@ -91,9 +91,6 @@ class TokenHead(nn.Module):
 
     Source: tied: Press, Wolf 2017, "Using the output embedding to improve language models"; scale: Yang et al. 2021,
     "Tensor programs V", where it is one of the multipliers to be tuned.
-
-    Attributes:
-        scale: what logits are multiplied by.
     """
 
     def __init__(self, config: Writing, width: int, vocabulary_size: int, tied_to: InputEmbedding | None) -> None:

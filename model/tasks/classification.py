@@ -48,11 +48,8 @@ class LabelledBatch:
 class Classification:
     """Classes and, for texts, the vocabulary.
 
-    Attributes:
-        classes: the labels' names, sorted; a label's number is its place.
-        vocabulary: for texts; None for rows of numbers.
-        features: numbers per row; None for texts.
-        max_length: longer texts are cut to this many tokens.
+    Labels' names are sorted; a label's number is its place. Rows of numbers have a number of `features` and no
+    vocabulary. Texts are cut to `max_length` tokens.
     """
 
     classes: tuple[str, ...]

@@ -47,13 +47,9 @@ class PairBatch:
 
 @dataclass(frozen=True)
 class SequenceToSequence:
-    """The tokens of both sides, and the settings of the search for a target.
+    """The tokens of both sides, which may share one vocabulary, and the settings of the search for a target.
 
-    Attributes:
-        max_length: longer sources and targets are cut to this many tokens, END not counted.
-        is_shared: whether both sides share one vocabulary.
-        beam_size: prefixes kept while decoding; 1 = greedy.
-        length_penalty: see `model.decoding.beam_search.length_penalty`.
+    Sources and targets are cut to `max_length` tokens, END not counted.
     """
 
     source_tokens: Tokens

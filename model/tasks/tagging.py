@@ -48,14 +48,9 @@ class TaggedBatch:
 class Tagging:
     """The tags, the words, and the words' endings.
 
-    A rare word's last letters and a capital at its beginning indicate its tag: both make up its ending.
-
-    Attributes:
-        tags: the tags' names, sorted; a tag's number is its place.
-        words: known words after the special ones, most frequent first.
-        endings: known endings after the special ones.
-        ending_length: letters of an ending; 0 = only whether the word begins with a capital.
-        max_length: longer sentences are split into pieces of this many words.
+    A rare word's last letters and a capital at its beginning indicate its tag: both make up its ending. With 0 letters
+    it is only whether the word begins with a capital. Tags are sorted, and known words most frequent first, after the
+    special ones; a number is a place. Longer sentences are split into pieces of `max_length` words.
     """
 
     tags: tuple[str, ...]

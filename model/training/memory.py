@@ -20,13 +20,7 @@ def is_out_of_memory(error: RuntimeError) -> bool:
 
 
 def out_of_memory(error: RuntimeError, config: TrainingConfig, device: torch.device) -> OutOfMemoryError:
-    """Return the error with its figures, and free what the failed update held, for the next training.
-
-    Args:
-        error: what torch raised.
-        config: of the training that failed.
-        device: where it failed.
-    """
+    """Return the error with its figures, and free what the failed update held, for the next training."""
     limit = "" if config.batch_tokens is None else f" and training.batch_tokens {config.batch_tokens}"
     lower = "training.batch_size" if config.batch_tokens is None else "training.batch_tokens"
     return _error(

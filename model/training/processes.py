@@ -23,15 +23,10 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Processes:
-    """How many there are, and which of them this is.
+    """How many there are, which of them this is (`rank`, 0 is the first), and the notice that this one must end.
 
     All have the same weights, optimizers and order of the data; the first alone evaluates and writes. The gradients of
     a batch are those of one process, up to the order of additions. Dropout draws other numbers in each process.
-
-    Attributes:
-        rank: 0 is the first.
-        size: 1 where a process trains alone.
-        notice: that this one must end.
     """
 
     rank: int = 0
@@ -43,9 +38,7 @@ class Processes:
     def joined(cls, device: torch.device, size: int) -> Iterator["Processes"]:
         """Join the others, as the variables of torch.distributed say, and leave them if the context ends well.
 
-        Args:
-            device: of this process.
-            size: how many train together. With 1 the variables are those of a job that the search runs in.
+        With a size of 1 the variables are those of a job that the search runs in.
         """
         notice = Notice()
         with notice.awaited():

@@ -57,14 +57,10 @@ class Progress:
 
 
 class Resumable:
-    """The saved states of one training, and the settings that they belong to.
+    """The saved states of one training, and the JSON-able settings that must be equal for a state to be continued.
 
-    The last two states are kept, each with hashes: where the last is damaged, the one before it is used.
-
-    Args:
-        folder: the folder of the states; it need not exist yet.
-        settings: what must be equal for a state to be continued; JSON-able.
-        defaults: by section of settings["config"], what a key is that a state lacks because it is older than the key.
+    The last two states are kept, each with hashes: where the last is damaged, the one before it is used. `defaults`
+    has, by section of settings["config"], what a key is that a state lacks because it is older than the key.
     """
 
     def __init__(self, folder: Path, settings: dict[str, Any], defaults: dict[str, dict[str, Any]]) -> None:
@@ -134,14 +130,10 @@ class Resumable:
         average: nn.Module | None,
         steps_per_epoch: int,
     ) -> tuple[Progress, list[str]]:
-        """Restore the last usable state.
+        """Restore the last usable state, and return its progress, a fresh one where there is none.
 
-        Returns:
-            The progress, a fresh one where there is no usable state, and one line per state that cannot be used: it is
-            damaged, or an earlier version wrote it, whose epochs had another number of steps.
-
-        Raises:
-            CheckpointError: the state belongs to other settings.
+        Besides, one line per state that cannot be used: it is damaged, or an earlier version wrote it, whose epochs had
+        another number of steps. CheckpointError where the state belongs to other settings.
         """
         damages = []
         for folder in (self.folder / LAST, self.folder / BEFORE):

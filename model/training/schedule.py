@@ -49,12 +49,8 @@ class ReplayedPlateaus:
 
     @classmethod
     def of(cls, curves: Sequence[Sequence[Mapping[str, float]]], gain: Gain, config: TrainingConfig) -> Self:
-        """Return what lowered the others.
-
-        Args:
-            curves: the learning curves of the others, each with `epoch`, `step` and metrics.
-            gain: by how much one point's metrics are better than another's.
-            config: with schedule=plateau.
+        """Return what lowered the others: their learning curves have `epoch`, `step` and metrics; `gain` says by how
+        much one point's metrics are better than another's.
         """
         return cls([_course(curve, gain, config) for curve in curves])
 

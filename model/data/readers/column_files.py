@@ -13,10 +13,7 @@ from model.errors import DataError
 def read_tagged_sentences(config: TaggingConfig) -> Examples:
     """Return the sentences; an example is `{"words": [...], "tags": [...]}`, with as many tags as words.
 
-    Lines that begin with # and have no tab are comments (CoNLL-U).
-
-    Raises:
-        DataError: a fault in the files, or only one tag.
+    Lines that begin with # and have no tab are comments (CoNLL-U). DataError for a fault in the files, or only one tag.
     """
     gathered = Gathered()
     if config.format == "hub":

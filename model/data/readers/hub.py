@@ -33,15 +33,8 @@ def read_splits(config: FilesConfig, columns: Columns, check: Check) -> Iterator
 
     A place is a folder that `save_to_disk` wrote, or a name on the hub; a suffix `:split` takes that split alone.
     `data.path` without a suffix takes every split that has the name of a part; if there is only one such split, the
-    search splits it.
-
-    Args:
-        config: where the parts are.
-        columns: which columns to read; a column inside another is `outer.inner`.
-        check: takes a value, its place and its column's name; returns the value to keep, or raises DataError.
-
-    Raises:
-        DataError: one line that says what is missing, or which row cannot be used.
+    search splits it. A column inside another is `outer.inner`. `check` takes a value, its place and its column's name,
+    and returns the value to keep; DataError says in one line what is missing, or which row cannot be used.
     """
     for part, place in given_places(config).items():
         key = f"data.{part}"

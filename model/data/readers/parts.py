@@ -26,12 +26,8 @@ def given_places(config: FilesConfig) -> dict[str, str]:
 class Gathered:
     """What was read so far; parts are added in the order in which examples are numbered.
 
-    Attributes:
-        files: the files of the examples.
-        items: the examples.
-        sizes: the part (or WHOLE) -> how many examples it has.
-        licence: the first one that a part named, or None.
-        notes: what a person should know of how they were read.
+    `sizes` has how many examples each part (or WHOLE) has; `licence` is the first one that a part named; `notes` say
+    what a person should know of how they were read.
     """
 
     files: list[File] = field(default_factory=list)

@@ -12,13 +12,10 @@ from model.errors import DataError
 
 
 def read_plain_text(config: LanguageModellingConfig) -> Examples:
-    """Return the lines in order; an example is `{"text": one line with its line break}`.
+    """Return the lines in order; an example is `{"text": one line with its line break}`. DataError for an empty part.
 
     One file (`data.path`) is cut in three: training first, then validation, then test. Each cut is at the first line
     break after its share of characters; lines are not mixed, because neighbouring lines are too closely related.
-
-    Raises:
-        DataError: a fault in the files, or a part that would be empty.
     """
     gathered = Gathered()
     for part, lines, file, licence in _texts(config):

@@ -21,12 +21,8 @@ ENDINGS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndj
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns to read, and their possible names.
-
-    Attributes:
-        wanted: the column's role (`text`, `label`) -> what the user gave: a name, a number from 0, or None; in the
-            order of the columns without a header.
-        known: the role -> the names that are tried when the user gave none.
+    """The columns to read: by role (`text`, `label`) what the user `wanted`, a name, a number from 0, or None, in the
+    order of the columns without a header; and the names (`known`) that are tried when the user gave none.
     """
 
     wanted: dict[str, str | int | None]
@@ -37,11 +33,8 @@ class Columns:
 class Table:
     """Rows of one source: each role's text (or, from the hub, list of texts).
 
-    Attributes:
-        licence: its licence, if it names one.
-        names: the first row, where that names the columns.
-        columns: where its roles are, as far as that is known.
-        note: what a person should know of how it was read.
+    `names` is the first row, where that names the columns; `columns`: where its roles are, as far as that is known;
+    `note`: what a person should know of how it was read.
     """
 
     file: File
@@ -82,19 +75,12 @@ def read_text(path: str, key: str) -> tuple[str, File]:
 def read_table(
     path: str, key: str, file_format: str, header: Header, columns: Columns, before: Table | None = None
 ) -> Table:
-    """Return the wanted columns of one file.
+    """Return the wanted columns of one file; DataError says in one line where a fault is.
 
-    Args:
-        path: the file.
-        key: the configuration key that named it, for messages.
-        file_format: auto (by the file's name), csv, tsv or jsonl.
-        header: true or yes, false or no, auto or None; auto finds a header where a wanted or known name is in the first
-            row, None also by the values below: see `column_of_a_header`.
-        columns: what to read.
-        before: the first part's table; with None, another part has a header where that has one, and the same one.
-
-    Raises:
-        DataError: a fault in the file; the message is one line that says where.
+    `key` named the file in the configuration; `file_format` is auto (by the file's name), csv, tsv or jsonl. `header`
+    is true or yes, false or no, auto or None; auto finds a header where a wanted or known name is in the first row,
+    None also by the values below: see `column_of_a_header`. With None, another part has a header where the first part's
+    table, `before`, has one, and the same one.
     """
     text, file = read_text(path, key)
     if file_format == "auto":

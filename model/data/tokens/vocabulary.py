@@ -46,15 +46,8 @@ class Vocabulary:
     ) -> "Vocabulary":
         """Return the vocabulary of the training part; equally frequent tokens are in code point order.
 
-        Args:
-            texts: the training part's texts.
-            unit: what a token is.
-            lowercase: whether letter case is ignored.
-            min_count: tokens seen less often are omitted.
-            max_size: at most this many tokens besides the special ones; None = no limit.
-
-        Raises:
-            DataError: no token is left.
+        Tokens seen less often than `min_count` are omitted; there are at most `max_size` besides the special ones, None
+        = no limit. DataError where none is left.
         """
         split, _ = UNITS[unit]
         counts = Counter(token for text in texts for token in split(text.lower() if lowercase else text))
