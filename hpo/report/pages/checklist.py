@@ -8,13 +8,13 @@ listed once.
 from collections.abc import Callable, Mapping
 
 from hpo.report.part import UnknownValueError, is_missing, missing, require
-from hpo.report.sections.baselines import score_text
 from hpo.report.sections.cost import versions_text
 from hpo.report.sections.data import SplitPart, folds_text, kind_text
 from hpo.report.sections.report import ReportJson
 from hpo.report.sections.search import end_text
 from hpo.report.sections.space import describe_range
 from hpo.report.sections.study import heading, reproduction_text
+from hpo.report.sections.winner import score_text
 from hpo.report.words import count_text, times_text
 from hpo.study.study import how_far
 

@@ -15,8 +15,6 @@ from hpo.report.words import join_names
 
 _TITLES = {"a_beats_b_interval": "P(A beats B)", "p_holm": "p (Holm)", "folds": "fold by fold"}
 READING = "B better by less than 0 means that A is better; [95 % intervals]."
-_PAIR_HEAD = ("budget", "A", "B", "B better by", "P(A beats B)", "p (Holm)", "verdict")
-_FOLD_HEAD = ("A", "B", "by how much B's winner is better, on each fold")
 
 
 def render_comparison_markdown(result: ComparisonJson) -> str:
@@ -124,7 +122,7 @@ def verdicts(result: ComparisonJson, pairs: Sequence[Pair]) -> Table:
         ]
         for pair in pairs
     ]
-    return Table(_PAIR_HEAD, rows)
+    return Table(("budget", "A", "B", "B better by", "P(A beats B)", "p (Holm)", "verdict"), rows)
 
 
 def winners(result: ComparisonJson) -> Table:
@@ -141,7 +139,8 @@ def winners(result: ComparisonJson) -> Table:
         for pair in result.get("folds", ())
     ]
     has_interval = any(pair["interval"] for pair in result.get("folds", ()))
-    return Table([*_FOLD_HEAD, "mean [95 %]" if has_interval else "mean"], rows)
+    mean = "mean [95 %]" if has_interval else "mean"
+    return Table(("A", "B", "by how much B's winner is better, on each fold", mean), rows)
 
 
 def standings(result: ComparisonJson) -> Table:

@@ -47,26 +47,22 @@ def templates() -> Environment:
     environment.globals |= {
         "blocks": blocks,
         "figure_content": figure_content,
-        "packed_plotly": lambda: base64.b64encode(_packed_plotly()).decode(),
+        "packed_plotly": lambda: base64.b64encode(_plotly_library()).decode(),
         "palette": PALETTE,
         # What a template's `call` holds; if it fails, what the macro `instead` makes of the reason.
         "part_or": lambda instead, caller: part(caller, instead),
-        "plotly_library": _plotly_library,
+        "plotly_library": lambda: gzip.decompress(_plotly_library()).decode(),
         "plotly_settings": _PLOTLY_SETTINGS,
         "text_runs": _MARKS.split,
     }
     return environment
 
 
-def _plotly_library() -> str:
-    """Return plotly.js with the traces of flat axes alone: a third of the library that comes with plotly.
+def _plotly_library() -> bytes:
+    """Return plotly.js with the traces of flat axes alone, packed: a third of the library that comes with plotly.
 
     It is that of `npm pack plotly.js-cartesian-dist-min` (MIT licence), of the major version that plotly draws for.
     """
-    return gzip.decompress(_packed_plotly()).decode()
-
-
-def _packed_plotly() -> bytes:
     return (files("hpo.report.pages") / "plotly-cartesian.min.js.gz").read_bytes()
 
 

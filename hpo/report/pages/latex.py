@@ -3,11 +3,10 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from hpo.report.part import is_missing, require
-from hpo.report.sections.baselines import score_text
 from hpo.report.sections.report import ReportJson
 from hpo.report.sections.space import describe_range
 from hpo.report.sections.study import heading
-from hpo.report.sections.winner import Winner
+from hpo.report.sections.winner import Winner, score_text
 from hpo.report.words import times_text, value_text
 
 _ESCAPED = {

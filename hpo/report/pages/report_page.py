@@ -15,13 +15,12 @@ from hpo.report.blocks import markdown_lines
 from hpo.report.figures import Drawing, Drawn
 from hpo.report.pages.html import render
 from hpo.report.part import is_missing, reason_missing
-from hpo.report.sections.baselines import score_text
 from hpo.report.sections.cautions import read_cautions
 from hpo.report.sections.fields import FieldStatus, value_at
 from hpo.report.sections.report import SECTIONS, ReportJson, read_section
 from hpo.report.sections.study import heading, read_extension, read_study
 from hpo.report.sections.tested import read_test
-from hpo.report.sections.winner import read_winner
+from hpo.report.sections.winner import read_winner, score_text
 
 _MOST_TRIALS = 500
 # What stands before the figures.

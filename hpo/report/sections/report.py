@@ -11,7 +11,6 @@ from pydantic import Field, TypeAdapter, with_config
 from hpo.engine.record.record import Record
 from hpo.report.blocks import Block, Paragraph
 from hpo.report.part import EXACT, Missing, missing, part, value_or_missing
-from hpo.report.sections.baselines import Baselines, describe_baselines, describe_comparison
 from hpo.report.sections.cautions import AtEnd, at_the_end, cautions, read_cautions
 from hpo.report.sections.cost import (
     Cost,
@@ -55,7 +54,17 @@ from hpo.report.sections.tested import (
     read_finalists,
     read_test,
 )
-from hpo.report.sections.winner import NO_WINNER, Short, Winner, describe_short, describe_winner, read_winner
+from hpo.report.sections.winner import (
+    NO_WINNER,
+    Baselines,
+    Short,
+    Winner,
+    describe_baselines,
+    describe_comparison,
+    describe_short,
+    describe_winner,
+    read_winner,
+)
 from hpo.report.subject import Subject
 from hpo.study.notes import Notes
 from hpo.study.study import Study

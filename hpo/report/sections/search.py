@@ -15,8 +15,8 @@ from hpo.engine.trials.trial import Trial
 from hpo.report.blocks import Block, Items, Paragraph, Table
 from hpo.report.part import EXACT, Count, Missing, Point, Positive, missing, require
 from hpo.report.sections import ReportJson
-from hpo.report.sections.baselines import score_text
 from hpo.report.sections.space import SpacePart, describe_space
+from hpo.report.sections.winner import score_text
 from hpo.report.words import code_rows, point_text
 from hpo.study.notes import Notes
 from hpo.study.study import Study, how_far

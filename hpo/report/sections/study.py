@@ -2,7 +2,7 @@
 
 import datetime
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired, cast
 
 from pydantic import Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
@@ -166,12 +166,9 @@ def _extension(study: Study, trials: Sequence[Trial]) -> ExtensionPart | None:
 def describe_budget(section: StudySection) -> Budget:
     """Return what limits the search, as it was fixed before it."""
     hours = "not limited" if section.minutes is None else f"{section.minutes / 60:.3g}"
-    budget: Budget = {"trials": section.trials, "repeats": section.repeats, "hours": hours}
-    if section.trial_minutes is not None:
-        budget["trial_minutes"] = section.trial_minutes
-    if section.stop_without_gain is not None:
-        budget["stop_without_gain"] = section.stop_without_gain
-    return budget
+    budget = {"trials": section.trials, "repeats": section.repeats, "hours": hours}
+    optional = {"trial_minutes": section.trial_minutes, "stop_without_gain": section.stop_without_gain}
+    return cast("Budget", budget | {key: value for key, value in optional.items() if value is not None})
 
 
 def _date(seconds: float) -> str:

@@ -12,8 +12,7 @@ from hpo.engine.trials.trial import Direction, loss_of
 from hpo.report.blocks import Block, Paragraph, Table
 from hpo.report.part import EXACT, OPEN, Missing, is_missing, missing, require
 from hpo.report.sections import ReportJson
-from hpo.report.sections.baselines import score_text
-from hpo.report.sections.winner import NO_WINNER, Winner
+from hpo.report.sections.winner import NO_WINNER, Winner, score_text
 from hpo.report.words import sentence, times_text
 from hpo.study.study import Study
 from hpo.study.winner.finalists import Finalist
@@ -125,9 +124,9 @@ def read_test(report: ReportJson) -> Iterator[Block]:
     if default is not None and not is_missing(default):
         beside = f" The default configuration, in the same opening: {text(default['default'])}."
     yield Paragraph(
-        f"Test {metric}: **{score}** on {test['size']:,} examples, trial {test['trial']}, opened {test['time']}. "
-        f"This test part has been opened {opened if often == 1 else f'**{opened}**, over all studies of these data'}."
-        f"{beside}"
+        f"Test {metric}: **{score}** on {test['size']:,} examples, trial {test['trial']}, opened {test['time']}. This "
+        f"test part has been opened {opened if often == 1 else f'**{opened}**, over all studies of these data'}."
+        + beside
     )
 
 

@@ -1,18 +1,23 @@
-"""The winner, its scores, and the best trials beside it: fields 14 and 15."""
+"""The winner, its scores, and what it and its strategy are compared with: fields 13 to 15 and 23."""
 
+import json
 import statistics
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, NotRequired
 
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
-from hpo.engine.trials.trial import Trial
+from hpo.config.keys import flatten
+from hpo.engine.space.first_points import default_point
+from hpo.engine.space.space import point_key
+from hpo.engine.trials.digits import score_format
+from hpo.engine.trials.trial import State, Trial, loss_of
+from hpo.errors import SpaceError
 from hpo.report.analysis.interval import interval
 from hpo.report.blocks import Block, Paragraph, Table
 from hpo.report.part import EXACT, Count, Missing, Point, Positive, is_missing, missing, require
 from hpo.report.sections import ReportJson
-from hpo.report.sections.baselines import against_default, score_text
 from hpo.report.subject import score_of
 from hpo.report.words import code_rows, sentence
 from hpo.study.files.folder import short_path
@@ -49,7 +54,26 @@ class Short(TypedDict):
     amount: NotRequired[Annotated[int, Field(description="how far it was trained, where amounts differ")]]
 
 
+class DefaultTrial(TypedDict):
+    """The default configuration's trial."""
+
+    number: int
+    score: float | None
+    state: State
+    amount: NotRequired[Annotated[int | None, Field(description="how far it was trained")]]
+    values: NotRequired[Annotated[dict[str, float], Field(description="score of each fold and seed")]]
+
+
+@with_config(EXACT)
+class Baselines(TypedDict):
+    """Field 13."""
+
+    default: DefaultTrial | Missing
+    random: dict[str, Any] | Missing
+
+
 NO_WINNER = "no trial is complete, so there is no winner"
+_UNFINISHED = {"failed": "failed", "stopped": "was stopped"}
 
 
 def describe_winner(study: Study, verdict: Verdict) -> Winner | Missing:
@@ -84,6 +108,57 @@ def describe_short(trial: Trial) -> Short:
     return short
 
 
+def describe_baselines(study: Study, trials: Sequence[Trial], comparison: dict[str, Any] | Missing) -> Baselines:
+    """Return the default configuration's trial, and random search at equal budget, if they exist."""
+    random: dict[str, Any] | Missing = {"this_study": True}
+    if study.config.strategy["name"] != "random":
+        standings = [] if is_missing(comparison) else comparison["standings"]
+        scores = [s for s in standings if s["label"] == "random" and s["unit"] == "trials"]
+        random = missing(f"no random search stands beside it: {comparison_command(study)}")
+        if scores:
+            random = {"this_study": False, "trials": scores[-1]["budget"], "mean_score": scores[-1]["mean_score"]}
+    return {"default": _default(study, trials), "random": random}
+
+
+def _default(study: Study, trials: Sequence[Trial]) -> DefaultTrial | Missing:
+    try:
+        point = default_point(study.space, flatten(study.config.objective_config))
+    except SpaceError as error:
+        return missing(f"the default configuration lies outside of the space: {str(error).partition(': ')[2]}")
+    those = [trial for trial in trials if trial.key == point_key(point)]
+    if not those:
+        return missing("the default configuration is not among the trials: write `first: [default]` into the space")
+    # With halving, the one that was trained furthest.
+    default = min(those, key=lambda trial: (-(trial.amount or 0), trial.number))
+    metric, layout = study.config.study.metric, study.layout
+    values = {layout.name(index): outcome.metrics.get(metric) for index, outcome in sorted(default.outcomes.items())}
+    return {
+        "number": default.number,
+        "score": default.score,
+        "state": default.state,
+        "amount": default.amount,
+        "values": {name: value for name, value in values.items() if value is not None},
+    }
+
+
+def describe_comparison(study: Study) -> dict[str, Any] | Missing:
+    """Return the pairs and standings of `runs/compare-<study>`, or why there are none."""
+    config = study.config.study
+    path = study.folder.path.parent / f"compare-{config.name}" / "comparison.json"
+    result = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"kind": None}
+    wanted = {"kind": "strategies", "metric": config.metric, "direction": config.direction}
+    if any(result.get(key) != value for key, value in wanted.items()):
+        return missing(f"one search does not tell which strategy is better; repeat it: {comparison_command(study)}")
+    return {key: result[key] for key in ("name", "repeats", "standings", "pairs", "method")}
+
+
+def comparison_command(study: Study) -> str:
+    """Return the command that repeats this search and random search at equal budget."""
+    name = study.config.strategy["name"]
+    others = "random" if name != "random" else "shifting_window"
+    return f"hpo compare --strategies {others},{name} --config {short_path(study.folder.config_path)}"
+
+
 def read_winner(report: ReportJson) -> Iterator[Block]:
     """Say which trial won, how good it is, and how it is trained."""
     winner, metric = report["winner"], report["metric"]["name"]
@@ -102,3 +177,40 @@ def read_winner(report: ReportJson) -> Iterator[Block]:
         f"Folds: {', '.join(map(text, winner['values'].values()))}.\n"
         f"Train it: `{training_command(report['study']['objective'], winner['config'])}`."
     )
+
+
+def against_default(summary: ReportJson) -> str:
+    """Return the difference in the units of the metric, with its interval over folds and seeds, as a sentence."""
+    winner, baselines = summary["winner"], summary["baselines"]
+    if is_missing(winner) or is_missing(baselines) or is_missing(baselines["default"]):
+        return "There is no default configuration to compare with: it was not tried, or does not lie in the space."
+    text = score_text(summary)
+    default, direction = baselines["default"], summary["metric"]["direction"]
+    score, number = default["score"], default["number"]
+    if number == winner["number"]:
+        return "It is the default configuration: nothing better was found."
+    if score is None or default["state"] in _UNFINISHED:
+        return f"The default configuration (trial {number}) {_UNFINISHED.get(default['state'], 'has not ended')}."
+    if default.get("amount") != winner["amount"]:
+        trained = f"was trained to {default.get('amount')} only (trial {number}), where it had {text(score)}"
+        return f"The default configuration {trained}: the two cannot be compared."
+    theirs = f"the default configuration, which has {text(score)} (trial {number})"
+    gain = loss_of(score - winner["score"], direction)
+    if gain == 0:
+        return f"As good as {theirs}."
+    before, now = default.get("values", {}), winner["values"]
+    pairs = [(before[name], now[name]) for name in before if name in now]
+    spread = interval([loss_of(one - other, direction) for one, other in pairs])
+    within = ""
+    if not is_missing(spread):
+        low, high = spread
+        chance = ", which may be chance" if low <= 0 <= high else ""
+        within = f" (95 % interval over {len(pairs)} folds and seeds: {text(low)} to {text(high)}{chance})"
+    return f"{'Better' if gain > 0 else 'Worse'} by {text(abs(gain))}{within} than {theirs}."
+
+
+def score_text(summary: ReportJson) -> Callable[[float], str]:
+    """Return what writes the scores of a report: with the digits that tell the best five and the default apart."""
+    default = require(summary["baselines"]).get("default")
+    others = [] if default is None or is_missing(default) else [default["score"]]
+    return score_format([*(trial["score"] for trial in summary["top"]), *others])

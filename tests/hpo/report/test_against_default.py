@@ -2,7 +2,7 @@
 
 import pytest
 
-from hpo.report.sections.baselines import against_default
+from hpo.report.sections.winner import against_default
 
 
 def said(now, before, direction="maximize", amounts=(None, None), state="complete", number=0):
