@@ -1,7 +1,8 @@
 """The plan of a comparison of strategies: what its searches share, its checks, and what is frozen of it."""
 
+import itertools
 import statistics
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -50,11 +51,10 @@ class ComparisonPlan:
         """The folder that all files are written to."""
         return short_path(self.study.folder.path)
 
-    def searches(self) -> Iterator[tuple[int, str]]:
-        """Yield repeat and label of every search, all strategies of a repeat before the next."""
-        for repeat in range(self.repeats):
-            for label in self.strategies:
-                yield repeat, label
+    @property
+    def searches(self) -> list[tuple[int, str]]:
+        """Repeat and label of every search, all strategies of a repeat before the next."""
+        return list(itertools.product(range(self.repeats), self.strategies))
 
     def study_of(self, repeat: int, label: str) -> Study:
         """Return the study that one search runs."""

@@ -4,14 +4,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from hpo.compare.statistics import mean_bands
-
-Unit = Literal["trials", "seconds"]
+from hpo.report.comparison import Unit
 
 _MOST_PLACES = 300  # of a curve: more cannot be seen in a figure
 
@@ -62,61 +60,33 @@ class FinishedSearch:
 
     def seconds_at(self, budget: float, unit: Unit) -> float:
         """Return the seconds spent within a budget."""
-        if unit == "seconds":
-            return min(budget, self.total_seconds)
-        return math.fsum(self.seconds[: int(budget)])
+        return min(budget, self.total_seconds) if unit == "seconds" else math.fsum(self.seconds[: int(budget)])
 
 
-@dataclass(frozen=True)
-class Curve:
-    """The mean best loss so far over the repeats, with the ends of its 95 % bootstrap band.
+def mean_curve(searches: Sequence[FinishedSearch], unit: Unit, sign: float, seed: int) -> dict[str, list[float]]:
+    """Return the mean best score so far of one strategy's repeats, from where every repeat has a complete trial.
 
-    Attributes:
-        places: numbers of trials, or seconds.
-        mean, low, high: losses; low and high are empty for a single search.
+    Over cost it ends where the first repeat ends: a mean over fewer would jump. `sign` turns losses into scores.
+
+    Returns:
+        The places, under the name of the unit, the `mean` there, and `low` and `high`, the ends of its 95 % bootstrap
+        band, which are empty for a single search.
     """
-
-    places: tuple[float, ...]
-    mean: tuple[float, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-
-    def to_dict(self, unit: Unit, sign: float) -> dict[str, Any]:
-        """Return it as JSON-able scores: `sign` is -1 where the study maximises."""
-        ends = (self.low, self.high) if sign > 0 else (self.high, self.low)
-        low, high = ([sign * loss for loss in end] for end in ends)
-        return {unit: list(self.places), "mean": [sign * loss for loss in self.mean], "low": low, "high": high}
-
-
-def mean_curve(searches: Sequence[FinishedSearch], unit: Unit, seed: int) -> Curve:
-    """Return the curve of one strategy's repeats, from where every repeat has a complete trial.
-
-    Over cost it ends where the first repeat ends: a mean over fewer repeats would jump.
-    """
-    places = _places(searches, unit)
-    values = np.array([[search.best_at(place, unit) for place in places] for search in searches])
-    is_known = np.isfinite(values).all(axis=0) if places else np.zeros(0, dtype=bool)
-    if not is_known.any():
-        return Curve((), (), (), ())
-    values = values[:, is_known]
-    known = tuple(place for place, is_there in zip(places, is_known, strict=True) if is_there)
-    mean = tuple(float(value) for value in values.mean(axis=0))
-    if len(searches) < 2:
-        return Curve(known, mean, (), ())
-    low, high = mean_bands(values, seed)
-    return Curve(known, mean, tuple(low.tolist()), tuple(high.tolist()))
+    places = np.array(_places(searches, unit))
+    losses = np.array([[search.best_at(place, unit) for place in places] for search in searches])
+    is_known = np.isfinite(losses).all(axis=0)
+    losses = losses[:, is_known]
+    ends = mean_bands(losses, seed) if losses.size and len(searches) > 1 else (np.zeros(0), np.zeros(0))
+    low, high = (sign * end for end in (ends if sign > 0 else reversed(ends)))
+    curves = {unit: places[is_known], "mean": sign * losses.mean(axis=0), "low": low, "high": high}
+    return {name: values.tolist() for name, values in curves.items()}
 
 
 def _places(searches: Sequence[FinishedSearch], unit: Unit) -> list[float]:
     if unit == "trials":
         last = max((len(search.losses) for search in searches), default=0)
         return sorted({round(place) for place in np.linspace(1, last, min(last, _MOST_PLACES))}) if last else []
-    first = [_first_cost(search) for search in searches]
+    # The cost up to the end of the first complete trial, of which one has none.
+    first = [min(search.cost[np.isfinite(search.best)], default=math.inf) for search in searches]
     start, end = max(first), min(search.total_seconds for search in searches)
-    return [float(place) for place in np.linspace(start, end, _MOST_PLACES)] if start < end else []
-
-
-def _first_cost(search: FinishedSearch) -> float:
-    """Return the cost up to the end of the first complete trial; infinite where there is none."""
-    complete = np.flatnonzero(np.isfinite(search.best))
-    return float(search.cost[complete[0]]) if len(complete) else math.inf
+    return np.linspace(start, end, _MOST_PLACES).tolist() if start < end else []

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from hpo.compare.curves import FinishedSearch, Unit, mean_curve
+from hpo.compare.curves import FinishedSearch, mean_curve
 from hpo.compare.statistics import (
     FLIPS,
     LEVEL,
@@ -20,9 +20,8 @@ from hpo.compare.statistics import (
     win_share,
 )
 from hpo.engine.trials.trial import Direction, loss_sign
-from hpo.report.comparison import ComparisonJson, Pair, Standing
+from hpo.report.comparison import ComparisonJson, Pair, Standing, Unit
 
-FORMAT = 1
 NOT_DISTINGUISHABLE = "not distinguishable at this budget"
 UNITS: tuple[Unit, ...] = ("trials", "seconds")
 
@@ -63,10 +62,6 @@ class Measure:
         """The factor that turns a loss into a score, and a score into a loss."""
         return loss_sign(self.direction)
 
-    def regret(self, loss: float) -> float | None:
-        """Return the distance of a loss to the optimum; None where that is not known."""
-        return None if self.optimum is None else loss - self.sign * self.optimum
-
 
 def compare_strategies(
     name: str,
@@ -94,13 +89,9 @@ def as_json(
     repeats: int = 1,
     pairs: Sequence[Pair] = (),
 ) -> ComparisonJson:
-    """Return what comparison.json holds of either kind of comparison.
-
-    Standings are mean score, regret and seconds of each strategy at each budget, with intervals; curves are the best
-    score so far of each, over trials and over cost.
-    """
+    """Return what comparison.json holds of either kind of comparison."""
     return {
-        "format": FORMAT,
+        "format": 1,
         "kind": kind,
         "name": name,
         "metric": measure.metric,
@@ -110,11 +101,11 @@ def as_json(
         "strategies": {label: dict(values) for label, values in settings.items()},
         "method": method,
         "notes": notes,
-        "standings": [_standing(label, found, measure, b) for b in budgets for label, found in searches.items()],
+        "standings": [_standing(label, those, measure, b) for b in budgets for label, those in searches.items()],
         "pairs": list(pairs),
         "curves": {
-            label: {unit: mean_curve(found, unit, _SEED).to_dict(unit, measure.sign) for unit in UNITS}
-            for label, found in searches.items()
+            label: {unit: mean_curve(those, unit, measure.sign, _SEED) for unit in UNITS}
+            for label, those in searches.items()
         },
     }
 
@@ -132,52 +123,43 @@ def compare_pairs(searches: Mapping[str, Sequence[FinishedSearch]], budget: Budg
 
 
 def _pair(a: str, b: str, searches: Mapping[str, Sequence[FinishedSearch]], budget: Budget) -> Pair:
+    """Return a pair whose p-value is not yet corrected; without one, the verdict stands."""
     of_a, of_b = ([search.best_at(*budget) for search in searches[label]] for label in (a, b))
+    is_complete = all(math.isfinite(loss) for loss in (*of_a, *of_b))
+    differences = [mine - its for mine, its in zip(of_a, of_b, strict=True)] if is_complete else []
     share = win_share(of_a, of_b)
-    pair: Pair = {
+    return {
         "budget": budget.amount,
         "unit": budget.unit,
         "a": a,
         "b": b,
         "pairs": len(of_a),
-        "mean_difference": None,
-        "interval": None,
+        "mean_difference": statistics.fmean(differences) if is_complete else None,
+        "interval": mean_interval(differences, _SEED),
         "a_beats_b": share,
         "a_beats_b_interval": win_interval(share, len(of_a)),
-        "p": None,
+        "p": sign_flip_p(differences, _SEED) if is_complete else None,
         "p_holm": None,
         "better": None,
         "verdict": "not comparable: searches without a complete trial within this budget",
     }
-    if all(math.isfinite(loss) for loss in (*of_a, *of_b)):
-        differences = [mine - its for mine, its in zip(of_a, of_b, strict=True)]
-        pair["mean_difference"] = statistics.fmean(differences)
-        pair["interval"] = mean_interval(differences, _SEED)
-        pair["p"] = sign_flip_p(differences, _SEED)
-    return pair
 
 
 def _standing(label: str, searches: Sequence[FinishedSearch], measure: Measure, budget: Budget) -> Standing:
     losses = [search.best_at(*budget) for search in searches]
-    standing: Standing = {
+    is_complete = all(math.isfinite(loss) for loss in losses)
+    mean, ends = (statistics.fmean(losses), mean_interval(losses, _SEED)) if is_complete else (None, None)
+    best = None if measure.optimum is None else measure.sign * measure.optimum
+    return {
         "budget": budget.amount,
         "unit": budget.unit,
         "label": label,
-        "mean_score": None,
-        "interval": None,
-        "mean_regret": None,
-        "regret_interval": None,
+        "mean_score": None if mean is None else measure.sign * mean,
+        "interval": None if ends is None else sorted(measure.sign * end for end in ends),
+        "mean_regret": None if mean is None or best is None else mean - best,
+        "regret_interval": None if ends is None or best is None else [end - best for end in ends],
         "mean_seconds": statistics.fmean(search.seconds_at(*budget) for search in searches),
     }
-    if all(math.isfinite(loss) for loss in losses):
-        mean, ends = statistics.fmean(losses), mean_interval(losses, _SEED)
-        standing["mean_score"] = measure.sign * mean
-        standing["mean_regret"] = measure.regret(mean)
-        if ends is not None:
-            standing["interval"] = sorted(measure.sign * end for end in ends)
-            regrets = [regret for end in ends if (regret := measure.regret(end)) is not None]
-            standing["regret_interval"] = regrets or None
-    return standing
 
 
 def _notes(searches: Mapping[str, Sequence[FinishedSearch]], measure: Measure, repeats: int) -> list[str]:
@@ -192,18 +174,18 @@ def _notes(searches: Mapping[str, Sequence[FinishedSearch]], measure: Measure, r
             f"A sign-flip test needs at least 6 repeats to reach p < 0.05{corrected}, given {repeats}. So the only "
             f"possible verdict is '{NOT_DISTINGUISHABLE}'."
         )
-    partial = [label for label, of_label in searches.items() if any(search.is_partial for search in of_label)]
+    partial = [label for label, those in searches.items() if any(search.is_partial for search in those)]
     if partial:
         notes.append(
             f"{', '.join(partial)}: trials are trained by different amounts, so equal numbers of trials are not equal "
             f"budgets; look at the verdicts at equal seconds."
         )
-    trials = [loss for of_label in searches.values() for search in of_label for loss in search.losses]
-    failed = sum(not math.isfinite(loss) for loss in trials)
+    losses = [loss for those in searches.values() for search in those for loss in search.losses]
+    failed = sum(not math.isfinite(loss) for loss in losses)
     if failed:
-        notes.append(f"{failed:,} of {len(trials):,} trials did not complete; each counts in the budget.")
+        notes.append(f"{failed:,} of {len(losses):,} trials did not complete; each counts in the budget.")
     if measure.optimum is None:
         notes.append("The optimum is not known, so there is no regret; give it with --optimum.")
-    elif any(loss < measure.sign * measure.optimum for loss in trials):
+    elif any(loss < measure.sign * measure.optimum for loss in losses):
         notes.append("A search reached a better score than the given optimum: regret below 0.")
     return notes

@@ -1,36 +1,24 @@
 """Runs the searches of a comparison at a terminal, and shows the result."""
 
-import itertools
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
 from hpo.compare.comparison import ComparisonPlan
 from hpo.compare.curves import FinishedSearch
-from hpo.compare.files import write_comparison
+from hpo.compare.output import show, write_comparison
 from hpo.compare.progress import ComparingProgress
 from hpo.compare.result import Budget, Measure, compare_strategies
 from hpo.compare.searches import Searches, run_search
-from hpo.compare.studies import read_studies
-from hpo.compare.studies_result import compare_studies
+from hpo.compare.studies import compare_studies, read_studies
 from hpo.config.study_config import study_name
 from hpo.engine.dispatch import Dispatcher, code_to_send, make_dispatcher
-from hpo.errors import ConfigError, StudyError, printable
-from hpo.report import blocks
-from hpo.report.comparison import ComparisonJson
-from hpo.report.pages.comparison import READING, answers, headline, standings, verdicts, winners
+from hpo.errors import ConfigError, StudyError
 from hpo.session.stopping import SessionDispatcher, Stopping
 from hpo.study.files.folder import RUNS, StudyFolder
 from hpo.study.opening import code_of
-
-_WIDTH_OF_A_FILE = 170
-_NARROW = 130
 
 
 def run_comparison(
@@ -45,20 +33,21 @@ def run_comparison(
     Raises:
         Stopped: by a signal; finished searches are saved.
     """
-    budgets = _budgets(at, comparison.study.config.study.trials)
+    study = comparison.study.config.study
+    budgets = _budgets(at, study.trials)
     with ExitStack() as stack:
         # A new one is created after its workers have started, so that a refusal leaves no trace.
-        is_new = not comparison.path.exists()
-        dispatcher = _started(comparison, stack) if is_new else None
+        dispatcher = None if comparison.path.exists() else _start_dispatcher(comparison, stack)
         stack.enter_context(comparison.study.folder.lock())
         comparison.open()
-        searches = Searches(comparison.path / "searches.csv", comparison.study.config.study.direction)
-        total, missing = len(list(comparison.searches())), [s for s in comparison.searches() if s not in searches]
+        searches = Searches(comparison.path / "searches.csv", study.direction)
+        total, missing = len(comparison.searches), [s for s in comparison.searches if s not in searches]
         if missing:
-            dispatcher = dispatcher or _started(comparison, stack)
+            dispatcher = dispatcher or _start_dispatcher(comparison, stack)
             stopping = Stopping()
-            stopping.begin(lambda: _last_words(comparison, searches, total), dispatcher.runs_here)
-            with stopping, ComparingProgress(comparison, total - len(missing)) as progress:
+            stopping.begin(lambda: _last_words(comparison, searches), dispatcher.runs_here)
+            progress = ComparingProgress(comparison.study, total, total - len(missing))
+            with stopping, progress.bars:
                 stoppable = SessionDispatcher(dispatcher, stopping)
                 coded = replace(comparison, study=replace(comparison.study, code=code_of(comparison.study)))
                 for repeat, label in missing:
@@ -70,7 +59,6 @@ def run_comparison(
         costs = _costs(at_seconds, by_label)
         # Equal cost comes first if numbers of trials do not measure it.
         ordered = [*costs, *budgets] if _has_partial(by_label) else [*budgets, *costs]
-        study = comparison.study.config.study
         measure = Measure(study.metric, study.direction, comparison.optimum() if optimum is None else optimum)
         result = compare_strategies(study.name, by_label, measure, ordered, comparison.strategies)
         paths = write_comparison(comparison.path, result)
@@ -102,43 +90,7 @@ def _budgets(at: Sequence[int], full: int) -> list[Budget]:
     return [Budget(amount, "trials") for amount in sorted({*at, full}, reverse=True)]
 
 
-def show(result: ComparisonJson, paths: Sequence[Path]) -> None:
-    """Print the tables, the notes and the paths of the files."""
-    console = Console(file=sys.stdout)
-    if not console.is_terminal:
-        console.width = _WIDTH_OF_A_FILE
-    console.print(f"\n{_printable(headline(result))}", highlight=False, markup=False)
-    for told in answers(result):
-        console.print(_printable(told), style="bold", highlight=False, markup=False, soft_wrap=True)
-    _print_by_budget(console, standings(result))
-    if result["pairs"]:
-        _print_by_budget(console, _fitted(console, verdicts(result, result["pairs"])))
-        console.print(READING, highlight=False, markup=False)
-    if result.get("folds"):
-        console.print()
-        folds = winners(result)
-        console.print(_table(folds.head, folds.rows))
-    for note in result["notes"]:
-        console.print(f"note: {_printable(note)}", highlight=False, markup=False, soft_wrap=True)
-    print(f"files: {', '.join(str(path) for path in paths)}")
-
-
-def _fitted(console: Console, cells: blocks.Table) -> blocks.Table:
-    """Return the table of pairs; on a narrow terminal with both labels in one cell, so that the verdict fits."""
-    if console.width >= _NARROW:
-        return cells
-    head, rows = [cells.head[0], "A\nB", *cells.head[3:]], cells.rows
-    return blocks.Table(head, [[row[0], f"{row[1]}\n{row[2]}", *row[3:]] for row in rows])
-
-
-def _print_by_budget(console: Console, cells: blocks.Table) -> None:
-    """Print one table per budget, which is the first column of the rows."""
-    for budget, of_budget in itertools.groupby(cells.rows, key=lambda row: row[0]):
-        console.print(f"\nafter {budget}", highlight=False, markup=False)
-        console.print(_table(cells.head[1:], [row[1:] for row in of_budget]))
-
-
-def _started(comparison: ComparisonPlan, stack: ExitStack) -> Dispatcher:
+def _start_dispatcher(comparison: ComparisonPlan, stack: ExitStack) -> Dispatcher:
     config = comparison.study.config
     code = code_to_send(config.dispatch, comparison.study.objective)
     if code is not None and code.files:
@@ -168,23 +120,6 @@ def _has_partial(by_label: Mapping[str, Sequence[FinishedSearch]]) -> bool:
     return any(search.is_partial for of_label in by_label.values() for search in of_label)
 
 
-def _printable(text: str) -> str:
-    """Return a text of several lines without other control characters; parts of it may come from a stranger."""
-    return "\n".join(map(printable, text.split("\n")))
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for place, name in enumerate(head):
-        # On a narrow terminal cells wrap between words and are never cut.
-        words = [word for cell in (name, *(row[place] for row in rows)) for word in cell.split()]
-        table.add_column(name, min_width=max(len(word) for word in words))
-    for row in rows:
-        # Labels and numbers in brackets are not markup.
-        table.add_row(*(_printable(cell).replace("[", r"\[") for cell in row))
-    return table
-
-
-def _last_words(comparison: ComparisonPlan, searches: Searches, total: int) -> str:
-    done = sum(search in searches for search in comparison.searches())
+def _last_words(comparison: ComparisonPlan, searches: Searches) -> str:
+    done, total = sum(search in searches for search in comparison.searches), len(comparison.searches)
     return f"\nstopped: {done} of {total} searches are saved in {comparison.path}\ncontinue with the same command\n"

@@ -42,7 +42,7 @@ class Searches:
     def of(self, comparison: ComparisonPlan) -> dict[str, list[FinishedSearch]]:
         """Return the finished searches of a comparison by label, in the order of repeats."""
         by_label: dict[str, list[FinishedSearch]] = {label: [] for label in comparison.strategies}
-        for repeat, label in comparison.searches():
+        for repeat, label in comparison.searches:
             if (repeat, label) in self._finished:
                 by_label[label].append(self._finished[repeat, label])
         return by_label
@@ -51,12 +51,11 @@ class Searches:
         """Write a finished search to the disk."""
         scores = [self._sign * loss if math.isfinite(loss) else None for loss in done.losses]
         best = self._sign * min(done.losses, default=math.inf)
-        row = [done.label, done.repeat, done.seed, best if math.isfinite(best) else None, done.is_partial]
-        lines = [_COLUMNS] if not self._path.exists() or not self._path.stat().st_size else []
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows([*lines, [*row, json.dumps(scores), json.dumps(done.seconds)]])
-        with self._path.open("ab") as file:
-            file.write(text.getvalue().encode())
+        best_score = best if math.isfinite(best) else None
+        lists = json.dumps(scores), json.dumps(done.seconds)
+        row = [done.label, done.repeat, done.seed, best_score, done.is_partial, *lists]
+        with self._path.open("a", newline="", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerows([row] if file.tell() else [_COLUMNS, row])
             file.flush()
             os.fsync(file.fileno())
         self._finished[done.repeat, done.label] = done

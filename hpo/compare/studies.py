@@ -1,17 +1,33 @@
-"""Studies that exist, as their folders hold them: the trials of each, its winner, and what it was scored on."""
+"""Studies that exist, one search each: what their folders hold, one sentence per pair, and their curves."""
 
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hpo.compare.curves import FinishedSearch
+from hpo.compare.result import Budget, Measure, as_json
 from hpo.config.study_config import StudyConfig
+from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.table import read_rows
 from hpo.engine.trials.trial import loss_of
 from hpo.errors import StudyError
+from hpo.report.analysis.interval import interval
+from hpo.report.comparison import ComparisonJson, FoldPair
+from hpo.report.part import is_missing
+from hpo.report.words import join_names
 from hpo.study.files.folder import StudyFolder, find_study, inner, short_path
 from hpo.study.reproduce.recorded import recorded_winner
+
+# All pairs of more would be more sentences than anybody reads.
+_MOST_FOR_ALL_PAIRS = 4
+_ONE_EACH = (
+    "One search each does not compare strategies: the next seed may reverse the order. To compare strategies, "
+    "repeat whole searches: hpo compare --strategies A,B --repeats 30."
+)
+_TOO_NARROW = "An interval over folds is too narrow: they share training examples, and the winners were chosen on them."
 
 
 @dataclass(frozen=True)
@@ -36,6 +52,11 @@ class FinishedStudy:
     data: Mapping[str, Any]
     budget: int
 
+    @property
+    def score(self) -> float:
+        """The winner's; of a study that has one."""
+        return statistics.fmean(self.folds.values())
+
 
 def read_studies(references: Sequence[str]) -> list[FinishedStudy]:
     """Return the studies with these names under runs/, or in these folders.
@@ -49,7 +70,7 @@ def read_studies(references: Sequence[str]) -> list[FinishedStudy]:
     studies = [_read(find_study(reference)) for reference in references]
     first = studies[0]
     for place, study in enumerate(studies):
-        if study.label in [other.label for other in studies[:place]]:
+        if any(study.label == other.label for other in studies[:place]):
             raise StudyError(f"STUDY: two studies are called '{study.label}'; give different ones")
         for key in ("metric", "direction"):
             ours, its = getattr(first.config.study, key), getattr(study.config.study, key)
@@ -59,6 +80,31 @@ def read_studies(references: Sequence[str]) -> list[FinishedStudy]:
                     f"{study.label}; their scores cannot be compared"
                 )
     return studies
+
+
+def compare_studies(
+    name: str, studies: Sequence[FinishedStudy], budgets: Sequence[Budget], optimum: float | None
+) -> ComparisonJson:
+    """Return the content of comparison.json for studies that exist."""
+    first = studies[0].config.study
+    measure = Measure(first.metric, first.direction, optimum)
+    groups = _comparable(studies)
+    apart = {study.label for group in groups[1:] for study in group}
+    # Scores on other data have no place among these.
+    searches = {study.label: [study.search] for study in studies if study.label not in apart}
+    are_all = len(studies) <= _MOST_FOR_ALL_PAIRS
+    pairs = [_pair(*pair, measure) for group in groups for pair in _pairs(group, measure, are_all)]
+    written = score_format(study.score for group in groups for study in group)
+    settings = {study.label: study.config.strategy for study in studies}
+    method = {"interval": "Student's, of the mean of the paired differences of the winners; each pair by itself"}
+    notes = [_TOO_NARROW] if any(pair["interval"] for pair in pairs) else []
+    notes += [_ONE_EACH, *_differences(studies)]
+    return {
+        **as_json("studies", name, searches, measure, budgets, settings, method, notes),
+        "winners": [{"label": s.label, "trial": s.winner, "folds": dict(s.folds)} for s in studies],
+        "folds": pairs,
+        "answers": [*(_sentence(pair, written) for pair in pairs), *_not_compared(studies, groups)],
+    }
 
 
 def _read(folder: StudyFolder) -> FinishedStudy:
@@ -87,15 +133,12 @@ def _read(folder: StudyFolder) -> FinishedStudy:
             f"{short_path(folder.trials_path)}: is not a trials.csv ({error}); write it again with `hpo report "
             f"{config.study.name}`"
         ) from error
-    winner = recorded_winner(rows, report, config.study.direction)
-    number, folds = (None, {}) if winner is None else (int(winner["number"]), _folds(winner))
+    winner = recorded_winner(rows, report, config.study.direction) or {}
+    folds = {name: float(value) for name, value in winner.items() if name.startswith("fold_") and value}
+    number = int(winner["number"]) if winner else None
     search = FinishedSearch(config.study.name, 0, config.study.seed, tuple(losses), tuple(seconds))
     budget = inner(report, "counts").get("configurations", len(rows))
     return FinishedStudy(config.study.name, config, search, number, folds, _data(report, config), budget)
-
-
-def _folds(row: Mapping[str, str]) -> dict[str, float]:
-    return {name: float(value) for name, value in row.items() if name.startswith("fold_") and value}
 
 
 def _data(report: Mapping[str, Any], config: StudyConfig) -> dict[str, Any]:
@@ -111,3 +154,70 @@ def _data(report: Mapping[str, Any], config: StudyConfig) -> dict[str, Any]:
         # A file that was moved holds the same data, one that was written anew does not.
         data = {**data, "path": [file["sha256"] for file in files]}
     return {"examples": data, "split": config.split.model_dump()}
+
+
+def _comparable(studies: Sequence[FinishedStudy]) -> list[list[FinishedStudy]]:
+    """Return the studies in groups whose winners were scored on the same folds of the same data."""
+    groups: list[list[FinishedStudy]] = []
+    for study in (study for study in studies if study.folds):
+        same = (g for g in groups if g[0].data == study.data and g[0].folds.keys() == study.folds.keys())
+        if (group := next(same, None)) is None:
+            groups.append(group := [])
+        group.append(study)
+    return groups
+
+
+def _pairs(
+    group: Sequence[FinishedStudy], measure: Measure, are_all: bool
+) -> Iterable[tuple[FinishedStudy, FinishedStudy]]:
+    """Return all pairs, or each study with the best."""
+    if are_all:
+        return itertools.combinations(group, 2)
+    best = min(group, key=lambda study: measure.sign * study.score)
+    return ((study, best) for study in group if study is not best)
+
+
+def _pair(one: FinishedStudy, other: FinishedStudy, measure: Measure) -> FoldPair:
+    by_fold = {fold: measure.sign * (score - other.folds[fold]) for fold, score in one.folds.items()}
+    ends = interval(list(by_fold.values()))
+    return {
+        "a": one.label,
+        "b": other.label,
+        "by_fold": by_fold,
+        "mean_difference": statistics.fmean(by_fold.values()),
+        "interval": None if is_missing(ends) else ends,
+    }
+
+
+def _sentence(pair: FoldPair, written: Callable[[float], str]) -> str:
+    """Return which of the two is better, and by how much in the metric's unit."""
+    gain, ends = pair["mean_difference"], pair["interval"]
+    better, other = (pair["b"], pair["a"]) if gain >= 0 else (pair["a"], pair["b"])
+    says = f"{better} is {written(abs(gain))} better than {other}" if gain else f"{better} is as good as {other}"
+    if ends is None:
+        return f"{says} (one score each, no interval)"
+    low, high = ends if gain >= 0 else (-ends[1], -ends[0])
+    over = "folds and seeds" if any("repeat" in name for name in pair["by_fold"]) else "folds"
+    chance = ": may be chance" if low <= 0 <= high and gain else ""
+    return f"{says} (95 % {written(low)} to {written(high)}, {len(pair['by_fold'])} {over}){chance}"
+
+
+def _not_compared(studies: Sequence[FinishedStudy], groups: Sequence[Sequence[FinishedStudy]]) -> Iterator[str]:
+    yield from (f"{study.label} has no complete trial: not compared" for study in studies if not study.folds)
+    for place, group in enumerate(groups[1:], start=1):
+        first, earlier = groups[0][0].data, [study.label for others in groups[:place] for study in others]
+        on = "folds" if first["examples"] == group[0].data["examples"] else "data"
+        who = join_names([study.label for study in group])
+        was = "was" if len(group) == 1 else "were"
+        yield f"{who} {was} scored on other {on} than {join_names(earlier)}: not compared"
+
+
+def _differences(studies: Sequence[FinishedStudy]) -> Iterator[str]:
+    """Yield what makes the comparison unequal."""
+    first = studies[0]
+    for study in studies[1:]:
+        both = f"{first.label} and {study.label}"
+        if first.config.objective != study.config.objective:
+            yield f"{both} have different objectives."
+        if first.budget != study.budget:
+            yield f"{both} have different budgets: {first.budget} and {study.budget} configurations."

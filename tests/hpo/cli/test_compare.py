@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hpo.cli.main import main
-from hpo.compare.run import show
+from hpo.compare.output import show
 from hpo.errors import StudyError
 from hpo.report.write import publish_comparison
 from tests.hpo.cli.commands import TABLE, TABLE_DATA, hpo, refused

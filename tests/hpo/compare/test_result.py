@@ -34,23 +34,23 @@ def test_the_best_so_far_at_every_budget():
 
 def test_a_curve_is_the_mean_of_best_so_far_within_its_band():
     searches = made_up("a", 5)
-    curve = mean_curve(searches, "trials", 0)
+    curve = mean_curve(searches, "trials", 1.0, 0)
     expected = np.mean([list(itertools.accumulate(search.losses, min)) for search in searches], axis=0)
-    assert curve.places == tuple(range(1, 21))
-    assert curve.mean == pytest.approx(expected)
-    assert all(low <= mean <= high for low, mean, high in zip(curve.low, curve.mean, curve.high, strict=True))
-    assert list(curve.mean) == sorted(curve.mean, reverse=True)
+    assert curve["trials"] == list(range(1, 21))
+    assert curve["mean"] == pytest.approx(expected)
+    assert all(low <= mean <= high for low, mean, high in zip(curve["low"], curve["mean"], curve["high"], strict=True))
+    assert curve["mean"] == sorted(curve["mean"], reverse=True)
 
 
 def test_a_curve_begins_where_every_repeat_has_a_result_and_ends_with_the_first_that_ends():
     late = FinishedSearch("a", 0, 0, (math.inf, math.inf, 1.0, 0.5), (1.0,) * 4)
     short = FinishedSearch("a", 1, 1, (2.0, 1.0, 1.0), (0.5, 0.5, 2.5))
-    assert mean_curve([late, short], "trials", 0).places == (3, 4)
-    cost = mean_curve([late, short], "seconds", 0).places
+    assert mean_curve([late, short], "trials", 1.0, 0)["trials"] == [3, 4]
+    cost = mean_curve([late, short], "seconds", 1.0, 0)["seconds"]
     assert (cost[0], cost[-1]) == (3.0, 3.5)
     never = FinishedSearch("a", 2, 2, (math.inf,), (1.0,))
-    assert mean_curve([late, never], "trials", 0).places == ()
-    assert mean_curve([late, never], "seconds", 0).places == ()
+    assert mean_curve([late, never], "trials", 1.0, 0)["trials"] == []
+    assert mean_curve([late, never], "seconds", 1.0, 0)["seconds"] == []
 
 
 def test_equal_strategies_are_not_distinguishable_however_often_repeated():

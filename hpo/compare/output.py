@@ -1,0 +1,117 @@
+"""What becomes of a comparison: its four files, and its tables at the terminal."""
+
+import csv
+import io
+import itertools
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from hpo.errors import printable
+from hpo.files import write_atomically
+from hpo.report import blocks
+from hpo.report.comparison import ComparisonJson
+from hpo.report.pages.comparison import (
+    READING,
+    answers,
+    headline,
+    render_comparison_markdown,
+    render_comparison_page,
+    standings,
+    verdicts,
+    winners,
+)
+
+_WIDTH_OF_A_FILE = 170
+_NARROW = 130
+_PAIR_COLUMNS = (
+    *("budget", "unit", "a", "b", "pairs", "mean_difference", "mean_difference_low", "mean_difference_high"),
+    *("a_beats_b", "a_beats_b_low", "a_beats_b_high", "p", "p_holm", "better", "verdict"),
+)
+_FOLD_COLUMNS = ("a", "b", "fold", "difference")
+
+
+def write_comparison(folder: Path, result: ComparisonJson) -> list[Path]:
+    """Write the four files into the folder and return their paths, the page first.
+
+    comparison.csv has one row per budget and pair of strategies, with the fields of `pairs` in comparison.json; for
+    studies, one row per pair and fold.
+    """
+    texts = {
+        "comparison.html": render_comparison_page(result),
+        "comparison.md": render_comparison_markdown(result),
+        "comparison.json": json.dumps(result, indent=2, allow_nan=False) + "\n",
+        "comparison.csv": _csv(result),
+    }
+    for name, text in texts.items():
+        write_atomically(folder / name, text)
+    return [folder / name for name in texts]
+
+
+def _csv(result: ComparisonJson) -> str:
+    text = io.StringIO()
+    columns = _PAIR_COLUMNS if result["kind"] == "strategies" else _FOLD_COLUMNS
+    writer = csv.DictWriter(text, columns, lineterminator="\n", extrasaction="ignore")
+    writer.writeheader()
+    for pair in result["pairs"]:
+        ends = {"mean_difference": pair["interval"] or ("", ""), "a_beats_b": pair["a_beats_b_interval"]}
+        lows = {f"{name}_low": low for name, (low, _) in ends.items()}
+        writer.writerow({**pair, **lows, **{f"{name}_high": high for name, (_, high) in ends.items()}})
+    for each in result.get("folds", ()):
+        sides = {"a": each["a"], "b": each["b"]}
+        writer.writerows({**sides, "fold": fold, "difference": value} for fold, value in each["by_fold"].items())
+    return text.getvalue()
+
+
+def show(result: ComparisonJson, paths: Sequence[Path]) -> None:
+    """Print the tables, the notes and the paths of the files."""
+    console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = _WIDTH_OF_A_FILE
+    console.print(f"\n{_printable(headline(result))}")
+    for answer in answers(result):
+        console.print(_printable(answer), style="bold", soft_wrap=True)
+    _print_by_budget(console, standings(result))
+    if result["pairs"]:
+        _print_by_budget(console, _fitted(console, verdicts(result, result["pairs"])))
+        console.print(READING)
+    if result.get("folds"):
+        console.print()
+        console.print(_table(winners(result)))
+    for note in result["notes"]:
+        console.print(f"note: {_printable(note)}", soft_wrap=True)
+    console.print(f"files: {', '.join(map(str, paths))}", soft_wrap=True)
+
+
+def _fitted(console: Console, cells: blocks.Table) -> blocks.Table:
+    """Return the table of pairs; on a narrow terminal with both labels in one cell, so that the verdict fits."""
+    if console.width >= _NARROW:
+        return cells
+    head, rows = [cells.head[0], "A\nB", *cells.head[3:]], cells.rows
+    return blocks.Table(head, [[row[0], f"{row[1]}\n{row[2]}", *row[3:]] for row in rows])
+
+
+def _print_by_budget(console: Console, cells: blocks.Table) -> None:
+    """Print one table per budget, which is the first column of the rows."""
+    for budget, of_budget in itertools.groupby(cells.rows, key=lambda row: row[0]):
+        console.print(f"\nafter {budget}")
+        console.print(_table(blocks.Table(cells.head[1:], [row[1:] for row in of_budget])))
+
+
+def _table(cells: blocks.Table) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for name, *column in zip(cells.head, *cells.rows, strict=True):
+        # On a narrow terminal cells wrap between words and are never cut.
+        table.add_column(name, min_width=max(len(word) for cell in (name, *column) for word in cell.split()))
+    for row in cells.rows:
+        table.add_row(*map(_printable, row))
+    return table
+
+
+def _printable(text: str) -> str:
+    """Return a text of several lines without other control characters; parts of it may come from a stranger."""
+    return "\n".join(map(printable, text.split("\n")))
