@@ -1,8 +1,9 @@
 """The stretches in which a search ran: an interrupted one pauses until it is resumed, with other processes."""
 
 import bisect
+import itertools
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hpo.engine.record.record import Stretch
@@ -33,8 +34,9 @@ class StretchRun:
 
     @property
     def seen(self) -> int:
-        """The number of workers that trained, at once."""
-        return _at_once(worker_spans(self.outcomes).values())
+        """The largest number of workers that trained at the same time."""
+        spans = worker_spans(self.outcomes).values()
+        return max(sum(begun <= start < end for begun, end in spans) or 1 for start, _ in spans)
 
 
 def stretch_runs(outcomes: Iterable[Outcome], stretches: Sequence[Stretch]) -> list[StretchRun]:
@@ -49,10 +51,9 @@ def stretch_runs(outcomes: Iterable[Outcome], stretches: Sequence[Stretch]) -> l
         last = max((end for end in ends if end <= stretch.start), default=-math.inf)
         # In the middle of the pause, since the clock of another machine may be behind.
         begins.append((last + stretch.start) / 2)
-    places = [bisect.bisect_right(begins, outcome.started) for outcome in ordered]
     workers = [None, *(stretch.workers for stretch in stretches)]
-    split = [[o for o, at in zip(ordered, places, strict=True) if at == place + 1] for place in range(len(workers))]
-    return [StretchRun(those, count) for those, count in zip(split, workers, strict=True) if those]
+    split = itertools.groupby(ordered, key=lambda outcome: bisect.bisect_right(begins, outcome.started))
+    return [StretchRun(list(those), workers[place - 1]) for place, those in split]
 
 
 def worker_spans(outcomes: Iterable[Outcome]) -> dict[int, tuple[float, float]]:
@@ -62,9 +63,3 @@ def worker_spans(outcomes: Iterable[Outcome]) -> dict[int, tuple[float, float]]:
         start, end = spans.get(outcome.worker, (outcome.started, 0.0))
         spans[outcome.worker] = min(start, outcome.started), max(end, outcome.started + outcome.seconds)
     return spans
-
-
-def _at_once(spans: Collection[tuple[float, float]]) -> int:
-    """Return the largest number of workers that were there at the same time."""
-    begun_before = ([other for other in spans if other[0] <= start < other[1]] for start, _ in spans)
-    return max((len(others) or 1 for others in begun_before), default=0)

@@ -9,7 +9,7 @@ from typing import Any
 
 from hpo.engine.space.dimensions import Dimension, Range
 from hpo.engine.trials.trial import Trial
-from hpo.report.analysis.importances import FEWEST, rank_of, too_few
+from hpo.report.analysis.importance import FEWEST, rank_of, too_few
 from hpo.report.figures.axes import axis_of, clip, values_of
 from hpo.report.figures.look import OTHER, Drawn, add_dots_and_star, best_and_even, colours_of, sampled, styled
 from hpo.report.part import Absent

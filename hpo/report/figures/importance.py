@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hpo.report.analysis.importances import best_share
+from hpo.report.analysis.importance import best_share
 from hpo.report.figures.look import GOOD, OTHER, Drawn, new_figure, styled
 from hpo.report.part import Absent
 from hpo.report.subject import Subject

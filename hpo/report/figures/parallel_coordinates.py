@@ -8,7 +8,7 @@ import numpy as np
 
 from hpo.engine.space.dimensions import Dimension, Range
 from hpo.engine.trials.trial import Trial
-from hpo.report.analysis.importances import rank_of
+from hpo.report.analysis.importance import rank_of
 from hpo.report.figures.axes import clip, short, texts, values_of
 from hpo.report.figures.look import GREY, WINNER, Drawn, best_and_even, colours_of, new_figure, sampled, shade, styled
 from hpo.report.part import Absent

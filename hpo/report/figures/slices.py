@@ -3,7 +3,7 @@
 import math
 
 from hpo.engine.space.dimensions import Range
-from hpo.report.analysis.importances import rank_of
+from hpo.report.analysis.importance import rank_of
 from hpo.report.figures.axes import axis_of, leave_out_far, texts, values_of
 from hpo.report.figures.look import OTHER, Drawn, add_dots_and_star, best_and_even, sampled, styled
 from hpo.report.part import Absent
