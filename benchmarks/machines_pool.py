@@ -12,7 +12,7 @@ from unittest.mock import patch
 import yaml
 
 from hpo.config.sections import DispatchSection
-from hpo.engine.dispatch.away.code import Code
+from hpo.engine.dispatch.code import Code
 from hpo.engine.dispatch.ray.pool import RayDispatcher
 from hpo.engine.store.packing import Content, ObjectStore
 from hpo.engine.training.payload import Payload, Task

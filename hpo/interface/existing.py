@@ -123,9 +123,10 @@ def write_reports(
             study = replace(study, config=study.config.with_report(said))
             study.folder.freeze(study.config)
     with read_results(study) as (record, verdict):
-        paths = list(write_report(study, record, verdict).paths)
-    paths += [write_checklist(study)] if checklist else []
-    paths += [write_latex(study)] if latex else []
+        written = write_report(study, record, verdict)
+    paths = [*written.paths]
+    paths += [write_checklist(study, written.summary)] if checklist else []
+    paths += [write_latex(study, written.summary)] if latex else []
     return [*paths, *(publish_study(study) if publish else ())]
 
 

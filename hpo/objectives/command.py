@@ -60,10 +60,7 @@ def code_files(config: Mapping[str, Any]) -> list[str]:
 
 
 def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return that the names in the command may be searched, and must be where the configuration has no value.
-
-    With `{args}` in it any key may be searched. The values in its file are tried first.
-    """
+    """Return that the names in the command may be searched, with `{args}` any; what its file has is tried first."""
     command = CommandLine(config)
     space, given = ({}, ()) if command.file is None else ({"first": "default"}, COPY)
     names = [name for name in command.names if not name.startswith("task.") and name not in given]
@@ -71,11 +68,7 @@ def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def describe_defaults(config: Mapping[str, Any], searched: Sequence[str]) -> dict[str, Any]:
-    """Return the values that the command's file has for what is searched, and those keys, whose values are wholes.
-
-    Raises:
-        ConfigError: neither the file nor the line has one of the keys, or a placeholder of the line stands for nothing.
-    """
+    """Return the values that the command's file has for what is searched, and those keys, whose values are wholes."""
     command = CommandLine(config)
     missing = {*command.names} - {*command.flat, *searched}
     if "args" in missing:
@@ -102,12 +95,7 @@ def describe_method(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[str, Any]]:
-    """Run the command; yield each line of its output that is a JSON object, and return the last value of each name.
-
-    Raises:
-        ConfigError: this trial has no value for a name in the command.
-        RuntimeError: the command cannot be found, ended with an error, or printed no such line.
-    """
+    """Run the command; yield each line of its output that is a JSON object, and return the last value of each name."""
     last: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+", errors="replace") as errors:
         command = CommandLine(task["config"])

@@ -82,14 +82,7 @@ def describe_cost(config: Mapping[str, Any]) -> float:
 def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[str, float]]:
     """Return the table's score for the task's point on its fold, and the `seconds` and `units` that it cost.
 
-    With an amount of training (`task["amount"]`), the score is the best on the learning curve up to there, and the
-    seconds count from `task["trained"]`.
-
-    Yields:
-        The points of the row's learning curve after those, where the table has curves, with the `seconds` up to there.
-
-    Raises:
-        LookupError: the cell is absent, and `data.absent` is fail.
+    With a learning curve, yield its points from `task["trained"]` up to the amount; the best of them is the score.
     """
     row, distance = _row(task["config"])
     if row is None:

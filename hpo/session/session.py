@@ -209,7 +209,7 @@ def _finish(study: Study, record: Record, dispatcher: Dispatcher) -> Verdict:
     """Train what follows the search; if that fails, the search is still reported."""
     try:
         train_to_the_end(study, record, dispatcher)
-        train_finalists(study, record, dispatcher)
+        train_finalists(read_verdict(study, record).finalists, record, dispatcher)
         verdict = read_verdict(study, record)
         return replace(verdict, model=make_final_model(study, record, dispatcher, verdict))
     except BaseException:

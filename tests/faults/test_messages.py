@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import optuna
 import pytest
 
-from hpo.engine.dispatch.away.freight import Freight
+from hpo.engine.dispatch.freight import Freight
 from hpo.engine.dispatch.ray.pool import RayDispatcher, _Run
 from hpo.engine.record import optuna_tables
 from hpo.engine.record.address import sqlite_url

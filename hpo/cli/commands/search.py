@@ -120,7 +120,7 @@ def _show_comparison(replay: "Replay", study: "Study") -> int:
 
 def _show_dry_run(study: "Study") -> int:
     """Print where the study lies, what it trains, and what of the user's code would travel; create nothing."""
-    from hpo.engine.dispatch.away.code import code_of
+    from hpo.engine.dispatch.code import code_of
     from hpo.session.mirroring import refuse_bad_urls
     from hpo.session.session import refuse_bad_surroundings
     from hpo.study.opening import refuse_to_open

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from hpo.config.sealing import Secrets, open_sealed, values_of
 from hpo.config.sections import DispatchSection
-from hpo.engine.dispatch.away.code import Code, code_of
+from hpo.engine.dispatch.code import Code, code_of
 from hpo.engine.dispatch.dispatcher import Dispatcher, Report, Setup
 from hpo.engine.objective.objective import Objective
 

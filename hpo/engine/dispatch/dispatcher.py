@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from hpo.config.sections import DispatchSection
-from hpo.engine.dispatch.away.code import Code
+from hpo.engine.dispatch.code import Code
 from hpo.engine.training.payload import Task
 from hpo.engine.training.worker import Message
 from hpo.engine.trials.trial import Outcome
@@ -88,26 +88,21 @@ class Dispatcher(Protocol):
     @property
     def slots(self) -> int:
         """How many tasks run at once."""
-        ...
 
     @property
     def gpus(self) -> Gpus:
         """The GPUs that it shares out among its workers; none where it does not choose."""
-        ...
 
     @property
     def now(self) -> float:
         """Seconds on the workers' clock, from any moment."""
-        ...
 
     @property
     def runs_here(self) -> bool:
         """Whether tasks run in this process, within `submit` and `wait`."""
-        ...
 
     def submit(self, task: Task) -> None:
         """Take a task; it starts as soon as a slot is free."""
-        ...
 
     def wait(self, timeout: float | None = None) -> Sequence[Report]:
         """Block until a worker reports; return all available reports in the order in which they were made.
@@ -115,7 +110,6 @@ class Dispatcher(Protocol):
         Returns an empty sequence if nothing was reported within `timeout` seconds or nothing runs; a dispatcher may
         also do so while it replaces a worker.
         """
-        ...
 
     def save_and_end(self, seconds: float) -> Sequence[Report]:
         """Let running trainings save their states and end, within these seconds, and start no other.
@@ -123,11 +117,9 @@ class Dispatcher(Protocol):
         Returns the outcomes of those that came to their own end meanwhile. The others, when they are submitted again,
         go on from where they were told, if their objective saves its state on SIGTERM.
         """
-        ...
 
     def close(self) -> None:
         """Stop the workers; running tasks are dropped."""
-        ...
 
 
 def outcomes(dispatcher: Dispatcher, tasks: Iterable[Task]) -> Iterator[tuple[Task, Outcome]]:

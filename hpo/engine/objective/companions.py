@@ -18,10 +18,7 @@ COMPANIONS = (
     *("check", "describe_data", "describe_method", "describe_search", "prepare_data", "run_test"),
     *("predict", "describe_prediction", "attention", "describe_cost", "describe_defaults"),
 )
-TAKE_CONFIG = (
-    *("check", "describe_data", "describe_method", "describe_search", "describe_cost", "prepare_data"),
-    *("describe_prediction", "describe_defaults"),
-)
+TAKE_CONFIG = tuple(name for name in COMPANIONS if name not in ("run_test", "predict", "attention"))
 # Parts of their answers that people see; the rest (labels, hashes, a space) is not searched for secrets.
 _SHOWN = ("name", "source", "licence", "files", "notes", "preprocessing", "vocabulary")
 _CONSTANTS = ("continues", "continues_with")
@@ -57,10 +54,7 @@ def objective(function: Callable[..., Any] | None = None, /, **companions: Any) 
 
 
 def guard(companion: Callable[..., Any], name: str, secrets: Secrets) -> Callable[..., Any]:
-    """Return the function as a callable for sealed configurations.
-
-    The function gets them opened; its answers and errors show no secret. Every error is an HpoError of one line.
-    """
+    """Return the function for sealed configurations: its answers show no secret, its errors are one HpoError each."""
 
     @functools.wraps(companion)
     def call(config: Mapping[str, Any], *arguments: Any) -> Any:

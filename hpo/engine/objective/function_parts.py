@@ -9,12 +9,13 @@ import inspect
 import io
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import CodeType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import Any
 
 from hpo.engine.objective.definitions import code_of, dumps, is_of_script, text_of_code, tree_of, wrapped
+from hpo.engine.objective.source_files import digest
 from hpo.package import PACKAGE
 
 _SCALARS = (bool, int, float, complex, str, bytes, type(None))
@@ -44,12 +45,12 @@ def parts_of(function: Callable[..., Any], name: str) -> tuple[Parts, Parts]:
 
 def digest_of(parts: Parts) -> str:
     """Return a hash of what the parts do and hold; comments and docstrings do not count."""
-    return _hash(_text(value) for _, value in parts)
+    return digest("\n".join(_text(value) for _, value in parts))
 
 
 def digest_with_names(parts: Parts) -> str:
     """Return a hash of the parts and their names, of which a class's source may say nothing."""
-    return _hash(f"{name} {_text(value)}" for name, value in parts)
+    return digest("\n".join(f"{name} {_text(value)}" for name, value in parts))
 
 
 def digest_of_compiled(parts: Parts) -> str:
@@ -60,11 +61,7 @@ def digest_of_compiled(parts: Parts) -> str:
         if isinstance(value, CodeType) or (inspect.isfunction(value) and _has_parts(value))
         if (code := code_of(value)) is not None and tree_of(value) is None
     ]
-    return _hash(map(text_of_code, codes))
-
-
-def _hash(texts: Iterable[str]) -> str:
-    return hashlib.sha256("\n".join(texts).encode(errors="replace")).hexdigest()[:16]
+    return digest("\n".join(map(text_of_code, codes)))
 
 
 def own_modules(parts: Parts) -> set[str]:

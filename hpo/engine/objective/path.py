@@ -54,9 +54,8 @@ class ObjectivePath:
 def origin_of(path: str, import_from: str | None, what: str = "objective") -> Origin:
     """Return where an objective or strategy comes from, without importing it; ConfigError where that is not allowed.
 
-    A configuration may come from a stranger, and any function of any library would be run: so only functions that are
-    meant as objectives are allowed, and classes that are meant as strategies. `import_from` is the working directory,
-    and `what` the key that names it, one of GROUPS.
+    A configuration may come from a stranger, and any function of any library would be run: so only what is meant as an
+    objective, or a strategy, is allowed. `what` is the key that names it, one of GROUPS.
     """
     given = ObjectivePath.of(path)
     module, function = given.module, given.function

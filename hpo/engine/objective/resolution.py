@@ -21,16 +21,10 @@ from hpo.errors import ConfigError, is_interruption, text_of
 def resolve(
     path: str, import_from: str | None = None, secrets: Secrets | None = None, kept: KeptFunction | None = None
 ) -> Objective:
-    """Return the objective of a path (see `ObjectivePath`) with its companions.
+    """Return the objective of a path (see `ObjectivePath`) with its companions; `kept` is a function given from Python.
 
-    Args:
-        path: as the configuration has it.
-        import_from: a folder to import from besides installed packages, such as the working directory.
-        secrets: opens configurations, besides the environment.
-        kept: the function, if it was given from Python.
-
-    Raises:
-        ConfigError: the module or the function does not exist, or is not allowed: see `origin_of`.
+    It is imported from `import_from`, such as the working directory, besides installed packages. `secrets` open
+    configurations, besides the environment. ConfigError where there is no such function, or as `origin_of` says.
     """
     values, given = secrets or {}, ObjectivePath.of(path)
     module = None
@@ -83,11 +77,7 @@ def resolve(
 def import_named(
     what: str, path: str, name: str, import_from: str | None, secrets: Secrets | None = None
 ) -> ModuleType:
-    """Import the module `name` of the path that a configuration gives at the key `what`.
-
-    Raises:
-        ConfigError: it cannot be imported, whatever that raises, or is not allowed: see `origin_of`.
-    """
+    """Import the module of the path that a configuration gives at the key `what`; ConfigError whatever that raises."""
     origin, secrets = origin_of(path, import_from, what), secrets or {}
     try:
         with Containment(secrets).enter():

@@ -1,7 +1,4 @@
-"""Train, validation and test parts and k folds, as index lists with sizes and fingerprints.
-
-A plan holds the folds without the test part. Only `hpo test` calls `open_test_part`.
-"""
+"""Train, validation and test parts and k folds, as index lists with sizes and fingerprints."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -54,31 +51,25 @@ def make_plan(examples: Examples, settings: SplitSection) -> Plan:
 
     Predefined parts are always used. Where the data has no test part, a seeded, stratified share of
     `test_fraction` is set aside first. Validation is then the predefined part, `folds` stratified folds over
-    the rest, or, for `folds: 1`, a random share of `validation_fraction`.
-
-    Raises:
-        DataError: there are too few examples.
+    the rest, or, for `folds: 1`, a random share of `validation_fraction`. DataError where examples are too few.
     """
     test = _test_indices(examples, settings)
     in_test = set(test)
     development = tuple(i for i in range(examples.size) if i not in in_test)
     validation = examples.part("validation")
     num_folds = settings.folds or (1 if validation else DEFAULT_FOLDS)
+    kind: Kind
     if num_folds > 1:
-        kind: Kind = "cross_validation"
-        folds = _folds(examples, development, num_folds, settings)
+        kind, folds = "cross_validation", _folds(examples, development, num_folds, settings)
     elif validation:
         kind, folds = "predefined", (Fold(tuple(sorted(set(development) - set(validation))), validation),)
     else:
-        kind = "random"
-        train, held_out = _held_out(examples, development, settings.validation_fraction, settings, seed_shift=1)
-        folds = (Fold(train, held_out),)
-    named = {"development": development} if kind == "cross_validation" else {}
-    if kind != "cross_validation":
-        named = {"train": folds[0].train, "validation": folds[0].validation}
+        parts = _held_out(examples, development, settings.validation_fraction, settings, seed_shift=1)
+        kind, folds = "random", (Fold(*parts),)
+    named = {"development": development} if num_folds > 1 else vars(folds[0]) | {}
     named |= {"test": test} if test else {}
-    parts = {name: _figures(examples, indices) for name, indices in named.items()}
-    return Plan(kind, development, folds, parts, _duplicates(examples, named))
+    figures = {name: _figures(examples, indices) for name, indices in named.items()}
+    return Plan(kind, development, folds, figures, _duplicates(examples, named))
 
 
 def open_test_part(examples: Examples, settings: SplitSection) -> Indices:
@@ -172,9 +163,8 @@ def _sorted_at(indices: Indices, positions: Any) -> Indices:
 
 
 def _figures(examples: Examples, indices: Indices) -> dict[str, Any]:
-    counts = None
-    if examples.labels is not None:
-        counts = dict(sorted(Counter(str(examples.labels[i]) for i in indices).items()))
+    labels = examples.labels
+    counts = None if labels is None else dict(sorted(Counter(str(labels[i]) for i in indices).items()))
     return {
         "size": len(indices),
         "fraction": len(indices) / examples.size,

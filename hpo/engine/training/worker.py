@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import os
+import sysconfig
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,14 +14,13 @@ from typing import Any
 from hpo.config.sealing import excerpt, make_writable, values_of
 from hpo.engine.objective.contained import Containment
 from hpo.engine.objective.source_files import code_watch, watch_steps
-from hpo.engine.training.failure import LONGEST_LINE, one_line
 from hpo.engine.training.payload import Payload
 from hpo.engine.training.steps import Units, steps_of
 from hpo.engine.trials import reported
 from hpo.engine.trials.trial import Direction, Outcome, loss_of
 from hpo.errors import MachineError, is_interruption, text_of
 from hpo.files import links_out
-from hpo.machine import machine_fault
+from hpo.machine import figures, held, machine_fault
 
 Message = dict[str, Any]
 
@@ -29,7 +29,12 @@ Message = dict[str, Any]
 _SECONDS_BETWEEN_LOOKS, _TIMES_A_LOOK = 1.0, 50.0
 # The last message of a task has one of these keys; `died` where it runs in a process of its own.
 LAST_MESSAGES = frozenset({"outcome", "machine_fault", "died"})
-_LONGEST_DETAILS = 20_000  # characters of a traceback that are kept
+_LONGEST_LINE, _LONGEST_DETAILS = 500, 20_000  # characters of an error, and of its traceback, that are kept
+_OURS = Path(__file__).parents[2]
+_OF_PYTHON = [sysconfig.get_path(kind) for kind in ("stdlib", "purelib", "platlib")]
+_SENT = "<dynamic-code>"  # the file of a function of a script or a cell, as cloudpickle 3.1.3 and later names it
+# Whoever reads the line looks for it in code of their own.
+_OF_OTHERS = ("<", *(f"{folder}/" for folder in (_OURS, _OURS.with_name("model"), *_OF_PYTHON)))
 
 
 def run_task(payload: Payload, import_from: str | None = None, must_score: bool = True) -> Iterator[Message]:
@@ -57,7 +62,7 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
 
     @functools.cache
     def shown(name: str) -> str:
-        return make_writable(name, LONGEST_LINE)
+        return make_writable(name, _LONGEST_LINE)
 
     while True:
         try:
@@ -105,7 +110,7 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
                 stopped = excerpt(stopped, values)
                 continue
         elif kind == "warning":
-            yield {"warning": excerpt(content, values, LONGEST_LINE)}
+            yield {"warning": excerpt(content, values, _LONGEST_LINE)}
         else:
             seconds = content.pop("seconds", None)
             metrics = {shown(name): number for name, number in content.items()}
@@ -188,3 +193,37 @@ def _study_folder(payload: Payload) -> Path | None:
         return Path(payload.data_dir).parent
     inner = payload.checkpoint_dir or payload.resume_dir
     return Path(inner).parent.parent if inner else None
+
+
+def one_line(error: BaseException, values: Mapping[str, str]) -> str:
+    """Return an error in one line: `ZeroDivisionError at bad.py:4: division by zero`, secrets hidden."""
+    text = _said_by_argparse(error) or text_of(error).strip()
+    if isinstance(error, MemoryError) and "were free" not in text:
+        # Usually its own text is empty; an objective may have given a better one.
+        text = f"{text or 'out of memory'}; {figures(held())}"
+    name = f"{type(error).__name__}{_place(error)}"
+    return excerpt(f"{name}: {text}" if text else name, values, _LONGEST_LINE)
+
+
+def _said_by_argparse(error: BaseException) -> str | None:
+    """Return what argparse printed before it ended the program, whose exception is the number 2."""
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__)) if isinstance(error, SystemExit) else ()
+    for frame in frames:
+        if frame.f_globals.get("__name__") == "argparse" and frame.f_code.co_name == "error":
+            return str(frame.f_locals["message"])
+    return None
+
+
+def _place(error: BaseException) -> str:
+    """Return ` at file:line` or ` at line 3 of train`, the last of the user's own code that the error passed."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename == _SENT or not frame.filename.startswith(_OF_OTHERS)
+    ]
+    if not frames:
+        return ""
+    last = frames[-1]
+    # A cell of a notebook is in a file whose name is a number.
+    unnamed = last.filename == _SENT or "ipykernel_" in last.filename
+    return f" at line {last.lineno} of {last.name}" if unnamed else f" at {Path(last.filename).name}:{last.lineno}"

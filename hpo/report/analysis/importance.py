@@ -48,7 +48,7 @@ def importances(space: Space, direction: Direction, trials: Sequence[Trial]) -> 
     from optuna.distributions import CategoricalDistribution
     from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
-    from hpo.engine.record.optuna_trials import distribution
+    from hpo.engine.record.rows import distribution
 
     kinds = {
         d.key: distribution(d) if isinstance(d, Range) else CategoricalDistribution(range(len(d.values)))

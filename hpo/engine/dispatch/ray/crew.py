@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from hpo.config.sections import DispatchSection
-from hpo.engine.dispatch.away.code import Code, describe, refuse_unlike, staged
+from hpo.engine.dispatch.code import Code, describe, refuse_unlike, staged
 from hpo.engine.dispatch.ray import worker as ray_worker
 from hpo.engine.dispatch.ray.cluster import RayCluster
 from hpo.engine.dispatch.ray.private import draining_nodes, reason

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from hpo.config.sections import DispatchSection
-from hpo.engine.dispatch.away.code import Code
-from hpo.engine.dispatch.away.freight import Freight, Shipment
+from hpo.engine.dispatch.code import Code
 from hpo.engine.dispatch.dispatcher import Gpus, Report, Setup, report_of, with_last_lines
+from hpo.engine.dispatch.freight import Freight, Shipment
 from hpo.engine.dispatch.process.group import describe_death
 from hpo.engine.dispatch.ray.crew import hire
 from hpo.engine.dispatch.ray.private import is_at_fault, reason

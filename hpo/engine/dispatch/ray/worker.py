@@ -72,7 +72,7 @@ class RayWorker:
         is_away = node != told.driver
         found = {"id": node, **look(told)} if is_away or told.artifacts is not None else None
         if found is not None:
-            from hpo.engine.dispatch.away.freight import Node
+            from hpo.engine.dispatch.freight import Node
             from hpo.engine.store.disk import DiskStore
             from hpo.engine.store.packing import ObjectStore
             from hpo.engine.store.url import UrlStore
@@ -138,7 +138,7 @@ def look(equipment: Equipment) -> dict[str, str]:
     node = {"node": f"{socket.gethostname()}"}
     equipment.folder()
     try:
-        from hpo.engine.dispatch.away.code import describe
+        from hpo.engine.dispatch.code import describe
     except ImportError as error:
         return node | {"error": str(error)}
     return node | describe(equipment.package)

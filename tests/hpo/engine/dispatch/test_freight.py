@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hpo.engine.dispatch.away.freight import Freight, Node
+from hpo.engine.dispatch.freight import Freight, Node
 from hpo.engine.store import packing
 from hpo.engine.store.disk import DiskStore
 from hpo.engine.store.packing import ObjectStore

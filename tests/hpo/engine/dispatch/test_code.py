@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hpo.engine.dispatch.away import code
-from hpo.engine.dispatch.away.code import Code, code_of, describe, refuse_unlike, staged
+from hpo.engine.dispatch import code
+from hpo.engine.dispatch.code import Code, code_of, describe, refuse_unlike, staged
 from hpo.engine.objective.resolution import resolve
 from hpo.errors import DispatchError
 

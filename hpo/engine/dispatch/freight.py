@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -60,17 +60,15 @@ class Freight:
         unpack(self._store.get(message["content"]), Path(getattr(payload, message["kind"])))
 
 
+@dataclass(frozen=True)
 class Node:
     """Runs tasks of a driver whose disk it does not see, or does not use for states and models: see `artifacts`."""
 
-    def __init__(
-        self, child: Child, disk: DiskStore, objects: ObjectStore, name: str, artifacts: UrlStore | None = None
-    ) -> None:
-        self._child = child
-        self._disk = disk
-        self._objects = objects
-        self._name = name
-        self._artifacts = artifacts
+    child: Child
+    disk: DiskStore
+    objects: ObjectStore
+    name: str
+    artifacts: UrlStore | None = None
 
     def run(
         self, payload: Payload, call: str, shipment: Shipment, variables: Mapping[str, str] | None = None
@@ -83,13 +81,13 @@ class Node:
         """
         is_first = (variables or {}).get("RANK", "0") == "0"
         try:
-            with self._disk.scratch() as scratch:
+            with self.disk.scratch() as scratch:
                 here = self._placed(payload, shipment, scratch)
                 snapshots = scratch / "snapshots" if here.resume_dir and is_first else None
-                for message in self._child.run(here, call, snapshots, variables):
+                for message in self.child.run(here, call, snapshots, variables):
                     yield from self._with_files(payload, here, call, message) if is_first else (message,)
         except (OSError, HpoError) as error:
-            yield {"call": call, "machine_fault": f"{error} (node {self._name})", "printed": ""}
+            yield {"call": call, "machine_fault": f"{error} (node {self.name})", "printed": ""}
 
     def _placed(self, payload: Payload, shipment: Shipment, scratch: Path) -> Payload:
         """Return the payload with the places that it has here."""
@@ -100,17 +98,17 @@ class Node:
             places["kept"] = str(self._of_all(shipment["kept"]) / Path(str(payload.kept)).name)
         if payload.resume_dir is not None:
             places["resume_dir"] = str(scratch / "state")
-            if self._artifacts is not None:
-                self._artifacts.get_folder(name_of(payload.resume_dir), scratch / "state")
+            if self.artifacts is not None:
+                self.artifacts.get_folder(name_of(payload.resume_dir), scratch / "state")
             elif "resume_dir" in shipment:
-                unpack(self._objects.get(shipment["resume_dir"]), scratch / "state")
+                unpack(self.objects.get(shipment["resume_dir"]), scratch / "state")
         if payload.checkpoint_dir is not None:
             places["checkpoint_dir"] = str(scratch / "model")
         return replace(payload, **places)
 
     def _of_all(self, content: Content) -> Path:
         """Return the folder that all workers of the search have here."""
-        return self._disk.get(content.digest, partial(self._objects.get, content))
+        return self.disk.get(content.digest, partial(self.objects.get, content))
 
     def _with_files(self, payload: Payload, here: Payload, call: str, message: Message) -> Iterator[Message]:
         """Yield a message after what it says is there; `here` is the payload with the places on this machine."""
@@ -125,7 +123,7 @@ class Node:
             if here.checkpoint_dir is not None and outcome.error is None:
                 yield from self._handed_over(payload, "checkpoint_dir", Path(here.checkpoint_dir), call)
         elif "machine_fault" in message:
-            message = {**message, "machine_fault": f"{message['machine_fault']} (node {self._name})"}
+            message = {**message, "machine_fault": f"{message['machine_fault']} (node {self.name})"}
         yield message
 
     def _handed_over(self, payload: Payload, kind: Kind, folder: Path, call: str) -> Iterator[Message]:
@@ -133,10 +131,10 @@ class Node:
         # A link out of it is refused at the next report: who died before goes on from the state before.
         if not folder.is_dir() or links_out(folder):
             return
-        if self._artifacts is not None:
-            self._artifacts.put_folder(name_of(getattr(payload, kind)), folder)
+        if self.artifacts is not None:
+            self.artifacts.put_folder(name_of(getattr(payload, kind)), folder)
             return
-        yield {"call": call, "kind": kind, "content": _put(self._objects, kind, folder)}
+        yield {"call": call, "kind": kind, "content": _put(self.objects, kind, folder)}
 
 
 def _put(store: ObjectStore, kind: Kind, place: Path) -> Content:

@@ -1,1 +1,0 @@
-"""Trainings on machines that do not see the driver's disk: what they need goes there, what they leave comes back."""
