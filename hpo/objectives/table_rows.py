@@ -8,7 +8,7 @@ import io
 import json
 import math
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -73,23 +73,18 @@ class Table:
         The distance is the mean over the hyperparameters of: the number of values between the two, relative to the
         range (numbers); 0 or 1 (texts).
         """
-        parts = self._parts(point)
+        # How far each row is in each hyperparameter, shape (rows, hyperparameters).
+        parts = np.ones(self._row_places.shape)
+        for column, (places, mine) in enumerate(zip(self._places, point, strict=True)):
+            if mine in places:
+                apart = np.abs(self._row_places[:, column] - places[mine])
+                parts[:, column] = apart > 0 if isinstance(mine, str) else apart / max(1, len(places) - 1)
         sums = parts.sum(axis=1)
         # Which of them is nearest to the last bit, and the distance itself, by a sum without rounding.
         near = np.flatnonzero(sums <= sums.min() + _ROUNDED)
         distances = [math.fsum(parts[row]) / parts.shape[1] for row in near]
         nearest = min(range(len(near)), key=distances.__getitem__)
         return list(self.rows.values())[near[nearest]], distances[nearest]
-
-    def _parts(self, point: Key) -> "np.ndarray[Any, np.dtype[np.float64]]":
-        """Return how far each row is from a point in each hyperparameter, shape (rows, hyperparameters)."""
-        parts = np.ones(self._row_places.shape)
-        for column, (places, mine) in enumerate(zip(self._places, point, strict=True)):
-            if mine not in places:
-                continue
-            apart = np.abs(self._row_places[:, column] - places[mine])
-            parts[:, column] = apart > 0 if isinstance(mine, str) else apart / max(1, len(places) - 1)
-        return parts
 
     @cached_property
     def _places(self) -> list[dict[Any, int]]:
@@ -131,7 +126,7 @@ def read_table(config: TableConfig) -> Table:
     if not chosen:
         raise ValueError("data.columns: the table has no column that could be a hyperparameter; name them")
     rows = _rows(records, chosen, scores, cost, path)
-    values = {name: _ordered([key[place] for key in rows]) for place, name in enumerate(chosen)}
+    values = {name: _ordered({key[place]: None for key in rows}) for place, name in enumerate(chosen)}
     missing = math.prod(len(v) for v in values.values()) - len(rows)
     if missing and absent == "refuse":
         raise ValueError(f"data.absent: {missing} combinations are missing; allow them (fail, nearest, exclude)")
@@ -257,6 +252,5 @@ def _rows(
     return rows
 
 
-def _ordered(values: Sequence[Any]) -> tuple[Any, ...]:
-    distinct = list(dict.fromkeys(values))
+def _ordered(distinct: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(distinct if any(isinstance(v, str) for v in distinct) else sorted(distinct))

@@ -71,10 +71,7 @@ class LocalDispatcher:
 
 
 class Echo:
-    """Keeps what Python code writes to standard output and standard error, which shows it all the same.
-
-    What programs and libraries in C write themselves is only shown.
-    """
+    """Keeps what Python code writes to standard output and standard error, which is shown all the same."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []

@@ -154,13 +154,7 @@ class SuggestingTrial(RunningTrial):
             raise ValueError(f"'{name}' is {value!r} in the space, and none of the suggested {list(choices)!r}")
         return value
 
-    def suggest_uniform(self, name: str, low: float, high: float) -> float:
-        """Return `suggest_float(name, low, high)`."""
-        return self.suggest_float(name, low, high)
-
-    def suggest_loguniform(self, name: str, low: float, high: float) -> float:
-        """Return `suggest_float(name, low, high, log=True)`."""
-        return self.suggest_float(name, low, high)
+    suggest_uniform = suggest_loguniform = suggest_float
 
     def should_prune(self) -> bool:
         """Return False: where a rule stops a training, `report` does not return."""

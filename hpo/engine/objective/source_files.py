@@ -4,9 +4,8 @@ import ast
 import functools
 import hashlib
 import sys
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 from hpo.errors import MachineError
 from hpo.package import ROOT
@@ -14,8 +13,6 @@ from hpo.package import ROOT
 _DIGITS = 16
 # Follows the name of a file that a training runs or reads, and does not import.
 RUN = " (run)"
-
-_T = TypeVar("_T")
 
 
 def files_with_imports(module: str) -> dict[str, Path]:
@@ -104,7 +101,7 @@ def digests_of(module: str) -> dict[str, str]:
 
 def digests_of_run(names: Iterable[str], folder: Path) -> dict[str, str]:
     """Return a hash of each of these files, by its path from the folder and `RUN`."""
-    return {f"{name}{RUN}": _digest_of_run(folder / name) for name in names}
+    return {f"{name}{RUN}": _digest_at(folder / name, _stamp(folder / name)) for name in names}
 
 
 def digest(text: str) -> str:
@@ -134,10 +131,6 @@ def _digest_of(source: bytes) -> str:
     return digest(hashlib.sha256(source).hexdigest() if tree is None else ast.unparse(without_docstrings(tree)))
 
 
-def _digest_of_run(path: Path) -> str:
-    return _digest_at(path, _stamp(path))
-
-
 # A program may be large, and is looked at before and after each training.
 @functools.lru_cache(maxsize=64)
 def _digest_at(path: Path, _stamp: tuple[int, int] | None) -> str:
@@ -165,7 +158,7 @@ class CodeWatch:
         for name, digest in self._run.items():
             script = Path(self._folder, name)
             # What is missing makes the training fail.
-            if _digest_of_run(script) != digest if script.is_file() else has_failed:
+            if _digest_at(script, _stamp(script)) != digest if script.is_file() else has_failed:
                 raise _changed(name, "; if trainings write it, start the study anew without that file")
         before, self._before = self._before, {}
         for module in [module for module in self._left if has_failed or module in sys.modules]:
@@ -203,14 +196,6 @@ def code_watch(files: Mapping[str, str] | None, folder: str) -> CodeWatch:
 @functools.lru_cache(maxsize=16)
 def _code_watch(files: tuple[tuple[str, str], ...], folder: str) -> CodeWatch:
     return CodeWatch(dict(files), folder)
-
-
-def watch_steps(steps: Generator[_T, None, None], own: CodeWatch) -> Generator[_T, None, None]:
-    """Yield the steps of a training; MachineError at its end where it has imported code that has changed."""
-    try:
-        yield from steps
-    finally:
-        own.refuse_changed(has_failed=isinstance(sys.exception(), Exception))
 
 
 def _module_of(name: str) -> str:

@@ -55,10 +55,6 @@ class Payload:
     # Values by name that open the config (see `sealing.py`); objectives see them only there.
     secrets: Mapping[str, str] = field(default_factory=dict)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-able dict of the fields."""
-        return dict(vars(self))
-
     def task(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """Return the objective's argument: what is for it, the configuration opened, and `epochs` for `amount`."""
         absent = _NOT_TOLD | {name for name in ("test", "curves") if getattr(self, name) is None}

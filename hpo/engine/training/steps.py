@@ -2,8 +2,9 @@
 
 import contextlib
 import inspect
+import sys
 from collections import deque
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Never
@@ -27,11 +28,6 @@ class Units:
     done: float = 0.0
     more: bool | None = None
 
-    @property
-    def goes_on(self) -> bool:
-        """Whether it has said that it goes on."""
-        return bool(self.more)
-
     def step(self, given: Any, more: Any) -> None:
         """Note a report after `given` units; None = one more than before. ValueError for less than one more."""
         units = self.done + 1 if given is None else reported.number(given)
@@ -44,7 +40,7 @@ class Units:
 
     def end(self, given: Any) -> None:
         """Note the end after `given` units; None = with the last report, or after one unit."""
-        least = max(self.done + self.goes_on, 1.0)
+        least = max(self.done + bool(self.more), 1.0)
         units = least if given is None else reported.number(given)
         if units is None or units < least:
             raise ValueError(f"'units' must count what was done in the end, {least:g} or more; given {given!r}")
@@ -55,15 +51,19 @@ def steps_of(
     payload: Payload, values: Mapping[str, str], import_from: str, units: Units, must_score: bool
 ) -> Generator[tuple[str, Any], None, None]:
     """Run the objective; yield `point` or `warning` and last `result`, with numbers or a text; count `units`."""
-    kept = KeptFunction.read(Path(payload.kept)) if payload.kept else None
+    watch = code_watch(payload.code, import_from)
     try:
-        objective = resolve(payload.objective, import_from, kept=kept)
-    except ConfigError as error:
-        # The driver has found it, so this machine lacks it, or what it imports: no trial is at fault.
-        raise MachineError(str(error)) from error
-    code_watch(payload.code, import_from).refuse_changed()
-    with contained_state(payload.seed):
-        yield from _trained(objective, payload, values, units, must_score)
+        kept = KeptFunction.read(Path(payload.kept)) if payload.kept else None
+        try:
+            objective = resolve(payload.objective, import_from, kept=kept)
+        except ConfigError as error:
+            # The driver has found it, so this machine lacks it, or what it imports: no trial is at fault.
+            raise MachineError(str(error)) from error
+        watch.refuse_changed()
+        with contained_state(payload.seed):
+            yield from _trained(objective, payload, values, units, must_score)
+    finally:
+        watch.refuse_changed(has_failed=isinstance(sys.exception(), Exception))
 
 
 def _trained(
@@ -71,7 +71,11 @@ def _trained(
 ) -> Generator[tuple[str, Any], None, None]:
     counts = objective.describe_cost is not None
     if payload.before is not None:
-        _train_before(payload, objective.run_fold, open_sealed(payload.before["config"], values))
+        # An objective that finds the state at hand returns at once.
+        earlier = replace(payload, amount=payload.before["amount"], checkpoint_dir=None)
+        before = await_result(objective.run_fold(earlier.task(open_sealed(payload.before["config"], values))))
+        if inspect.isgenerator(before):
+            deque(before, maxlen=0)
     run = objective.run_fold if payload.test is None else objective.run_test
     assert run is not None
     returned = await_result(run(payload.task(open_sealed(payload.config, values))))
@@ -100,14 +104,6 @@ def _trained(
     if "seconds" in numbers and reported.seconds(numbers["seconds"]) is None:
         yield "warning", f"the objective's 'seconds' cannot be a duration, it is {numbers['seconds']}: measured instead"
     yield "result", numbers
-
-
-def _train_before(payload: Payload, run_fold: Callable[[dict[str, Any]], Any], config: Mapping[str, Any]) -> None:
-    """Train what this task continues; an objective that finds the state at hand returns at once."""
-    assert payload.before is not None
-    before = await_result(run_fold(replace(payload, amount=payload.before["amount"], checkpoint_dir=None).task(config)))
-    if inspect.isgenerator(before):
-        deque(before, maxlen=0)
 
 
 def _points(

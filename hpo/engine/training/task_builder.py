@@ -160,8 +160,11 @@ class TaskBuilder:
         )
 
     def _without_sources(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the trial's tree without the source of the test part, and without any source when data is copied."""
         # Without data to divide, such keys are the objective's own.
-        return dict(config) if self.plan is None else without_sources(config, self.data_dir is not None)
+        hidden = () if self.plan is None else ("data.test",) if self.data_dir is None else DATA_SOURCES
+        present = flatten(config)
+        return replaced(config, {key: None for key in hidden if key in present})
 
     def state_names(self, trials: Iterable[Trial]) -> set[str]:
         """Return the names of the state folders of these trials' trainings."""
@@ -178,13 +181,6 @@ class TaskBuilder:
             return list(indices)
         place = {index: position for position, index in enumerate(self.plan.development)}
         return [place[index] for index in indices]
-
-
-def without_sources(config: Mapping[str, Any], is_copied: bool) -> dict[str, Any]:
-    """Return the trial's tree without the source of the test part, and without any source when the data is copied."""
-    present = flatten(config)
-    hidden = DATA_SOURCES if is_copied else ("data.test",)
-    return replaced(config, {key: None for key in hidden if key in present})
 
 
 def _state_name(trial: Trial, fold: int, repeat: int) -> str:

@@ -13,7 +13,6 @@ from typing import Any
 
 from hpo.config.sealing import excerpt, make_writable, values_of
 from hpo.engine.objective.contained import Containment
-from hpo.engine.objective.source_files import code_watch, watch_steps
 from hpo.engine.training.payload import Payload
 from hpo.engine.training.steps import Units, steps_of
 from hpo.engine.trials import reported
@@ -69,9 +68,7 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
             with place.enter():
                 if steps is None:
                     values = place.secrets = values_of(payload.config, values)
-                    folder = import_from or str(Path.cwd())
-                    steps = steps_of(payload, values, folder, units, must_score)
-                    steps = watch_steps(steps, code_watch(payload.code, folder))
+                    steps = steps_of(payload, values, import_from or str(Path.cwd()), units, must_score)
                 if stopped is not None:
                     steps.close()
                 step = next(steps, None)
@@ -103,7 +100,7 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
             curve.append(point)
             # At its last point a training keeps its own result.
             stopped = None if units.more is False else limits.stops(content)
-            yield {"point": point, "units": units.done, "goes_on": units.goes_on and stopped is None}
+            yield {"point": point, "units": units.done, "goes_on": bool(units.more) and stopped is None}
             if stopped is not None:
                 assert limits.best is not None
                 metrics, seconds = {shown(payload.metric): limits.best}, content.get("seconds")

@@ -129,7 +129,7 @@ def test_nothing_that_a_worker_gets_reaches_the_test_part(tmp_path, folds, is_co
     trial = Trial(0, 0, {"toy.layers": 3})
     tasks = [*builder.tasks_of(trial), builder.final_task(trial, 4)]
     for task in tasks:
-        text = json.dumps(task.payload.to_dict())
+        text = json.dumps(vars(task.payload))
         payload = json.loads(text)
         assert "planted-test" not in text
         assert "split" not in payload["config"]

@@ -106,7 +106,7 @@ class Child:
     ) -> Iterator[Message]:
         given = {
             "call": call,
-            "payload": payload.to_dict(),
+            "payload": vars(payload),
             "snapshots": snapshots and str(snapshots),
             "variables": variables,
             "arguments": self._arguments,

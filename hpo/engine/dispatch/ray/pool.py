@@ -141,7 +141,7 @@ class RayDispatcher:
             payload = run.task.payload
             run.shipment = self._freight.pack(payload) if self._crew.is_away(run.actor) else None
             call = run.actor.run.options(num_returns="streaming")
-            run.stream = call.remote(payload.to_dict(), run.call, run.shipment)
+            run.stream = call.remote(dict(vars(payload)), run.call, run.shipment)
             run.started = run.last_report = time.monotonic()
             self._runs[run.stream] = run
 
@@ -173,7 +173,12 @@ class RayDispatcher:
         if LAST_MESSAGES.isdisjoint(message):
             return [report_of(run.task, message)]
         if "died" in message and run.is_told:
-            return self._moved(run)
+            # It goes on elsewhere, and nothing of it is a fault.
+            self._give_up(run)
+            run.is_told = False
+            if not self._is_ending:
+                self._waiting.appendleft(run)
+            return []
         del self._runs[run.stream]
         self._crew.idle.append(run.actor)
         if "died" in message:
@@ -184,14 +189,6 @@ class RayDispatcher:
     def _tell_to_end(self, run: _Run) -> None:
         run.is_told = True
         run.actor.tell_to_end.remote()
-
-    def _moved(self, run: _Run) -> list[Report]:
-        """Queue a task that was told to end again; it goes on elsewhere, and nothing of it is a fault."""
-        self._give_up(run)
-        run.is_told = False
-        if not self._is_ending:
-            self._waiting.appendleft(run)
-        return []
 
     def _leave_draining_nodes(self) -> None:
         """Let trainings on nodes that will be taken away save their states, and start other workers elsewhere."""

@@ -38,23 +38,17 @@ def main(pipe: int, folder: str) -> int:
 
 
 def processes_of(folder: str) -> Iterator[psutil.Process]:
-    """Yield the running processes of the Ray in this folder, without the driver."""
+    """Yield the running processes that carry the folder's mark or have a file open there, without the driver."""
     for process in psutil.process_iter():
         try:
-            if process.pid != os.getppid() and process.status() != psutil.STATUS_ZOMBIE and _belongs(process, folder):
+            if process.pid == os.getppid() or process.status() == psutil.STATUS_ZOMBIE:
+                continue
+            # Ray's agents and workers overwrite the mark, for their titles take the place of their environment.
+            is_marked = process.environ().get(MARK) == folder
+            if is_marked or any(file.path.startswith(folder + os.sep) for file in process.open_files()):
                 yield process
         except (psutil.Error, OSError):
             continue  # The process belongs to another user or has ended.
-
-
-def _belongs(process: psutil.Process, folder: str) -> bool:
-    """Return whether the process carries the folder's mark or has a file open there.
-
-    Ray's agents and workers overwrite the mark, for their titles take the place of their environment.
-    """
-    if process.environ().get(MARK) == folder:
-        return True
-    return any(file.path.startswith(folder + os.sep) for file in process.open_files())
 
 
 if __name__ == "__main__":
