@@ -5,8 +5,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from hpo.config.sections import DispatchSection, StudySection
-from hpo.engine.course.rules import Counts, is_counted
+from hpo.config.sections import DispatchSection
+from hpo.engine.course.rules import is_counted
 from hpo.engine.dispatch import Code
 from hpo.engine.dispatch.dispatcher import Gpus
 from hpo.engine.observers.observer import Observer
@@ -37,15 +37,11 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
     """
 
     def __init__(
-        self,
-        study: StudySection,
-        counts: Counts,
-        history: History,
-        seconds_before: float = 0.0,
-        clock: Callable[[], float] = time.monotonic,
+        self, study: Study, history: History, seconds_before: float = 0.0, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._study, self._counts, self._clock, self._seconds_before = study, counts, clock, seconds_before
-        self.num_done = self._done_before = sum(is_counted(trial, counts) for trial in history)
+        self._study, self._counts = study.config.study, study.counts
+        self._clock, self._seconds_before = clock, seconds_before
+        self.num_done = self._done_before = sum(is_counted(trial, study.counts) for trial in history)
         self._best = history.best()
         self._scores = [trial.score for trial in history]
         self._started = clock()
@@ -98,7 +94,7 @@ class Display:
 
     def progress(self, study: Study, record: Record) -> Progress:
         """Return what shows the trials as they come."""
-        return Progress(study.config.study, study.counts, record.history())
+        return Progress(study, record.history())
 
     def conclude(self, study: Study, result: Result) -> None:
         """Show how it ended."""

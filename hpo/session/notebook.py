@@ -82,7 +82,7 @@ class NotebookProgress(Progress):
     """A bar, the best so far, and the last trials, in an output that was displayed."""
 
     def __init__(self, study: Study, workers: int, record: Record, output: Any) -> None:
-        super().__init__(study.config.study, study.counts, record.history(), seconds_spent(record))
+        super().__init__(study, record.history(), seconds_spent(record))
         self._workers, self._how_far, self._output = workers, study.how_far, output
         self._lines: deque[str] = deque(maxlen=_LAST_LINES)
         self._updated = self._started
@@ -103,7 +103,7 @@ class NotebookProgress(Progress):
             self._warnings.setdefault(report.warning, trial.number)
         elif report.point is not None:
             self._running[trial.number] = report.point
-        self._update_if_due()
+        self._update(_SECONDS_BETWEEN_UPDATES)
 
     def trial_finished(self, trial: Trial) -> None:
         """Count the trial and show its line."""
@@ -111,17 +111,14 @@ class NotebookProgress(Progress):
         mark = " *" if self._count(trial) else ""
         result = f"failed: {trial.error}" if trial.score is None else f"{self._score_text(trial.score)}{mark}"
         self._lines.append(f"trial {trial.number}  {result}  {short_text(trial.point)}  {trial.seconds:.1f} s")
-        self._update_if_due()
+        self._update(_SECONDS_BETWEEN_UPDATES)
 
-    def _update_if_due(self) -> None:
-        if time.monotonic() - self._updated > _SECONDS_BETWEEN_UPDATES:
-            self._update()
-
-    def _update(self) -> None:
+    def _update(self, seconds_between: float = 0.0) -> None:
         from IPython.display import HTML
 
-        self._updated = time.monotonic()
-        self._output.update(HTML(self._page()))
+        if time.monotonic() - self._updated >= seconds_between:
+            self._updated = time.monotonic()
+            self._output.update(HTML(self._page()))
 
     def _page(self) -> str:
         section, best = self._study, self._best

@@ -12,16 +12,15 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from hpo.config.sections import StudySection
-from hpo.engine.course.rules import Counts
 from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.space.dimensions import Dimension, Range
-from hpo.engine.space.space import Space, short_text, short_value
+from hpo.engine.space.space import short_text, short_value
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import TaskLayout, Trial
+from hpo.engine.trials.trial import Trial
 from hpo.errors import printable
 from hpo.session.display import Progress, peak_in_words
+from hpo.study.study import Study
 
 # Every trial gets a line at a readable pace; of thousands per second, as over tables, only some do.
 _LINES_AT_ONCE = 200
@@ -38,18 +37,11 @@ class TerminalProgress(Progress):
     """Shows running tasks with their epochs, the best so far, and the time left."""
 
     def __init__(
-        self,
-        study: StudySection,
-        layout: TaskLayout,
-        history: History,
-        seconds_before: float = 0.0,
-        space: Space | None = None,
-        counts: Counts = "trials",
-        clock: Callable[[], float] = time.monotonic,
+        self, study: Study, history: History, seconds_before: float = 0.0, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        super().__init__(study, counts, history, seconds_before, clock)
-        self._layout = layout
-        self._widths = {} if space is None else {each.key: _width(each) for each in space.dimensions}
+        super().__init__(study, history, seconds_before, clock)
+        self._layout = study.layout
+        self._widths = {each.key: _width(each) for each in study.space.dimensions}
         self._running: dict[tuple[int, int], Mapping[str, Any]] = {}
         self._last_line, self._num_printed = self._started, 0
         self._is_first_trial, self._has_begun, self._is_long = True, False, False

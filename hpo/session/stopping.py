@@ -136,7 +136,7 @@ class Stopping:
 
     def _watch(self) -> None:
         """Count the signals, and the seconds since the first one."""
-        first, since, is_said = None, 0.0, False
+        since, is_said = 0.0, False
         while not self._is_over.wait(0.05):
             if self._ignored():
                 # The main thread alone may set handlers.
@@ -145,15 +145,17 @@ class Stopping:
                 numbers = [number for number in os.read(self._read_end, 64) if number in _SIGNALS]
             except BlockingIOError:
                 numbers = []
-            if first is None and numbers:
-                first, since = numbers.pop(0), time.monotonic()
-                self._heard = first
-            if first is not None and not is_said and time.monotonic() - since > _SILENT_SECONDS:
+            if self._heard is None and numbers:
+                self._heard, since = numbers.pop(0), time.monotonic()
+            if self._heard is None:
+                continue
+            seconds = time.monotonic() - since
+            if not is_said and seconds > _SILENT_SECONDS:
                 is_said = True
-                _say(f"\n{signal.Signals(first).name}: stopping; a second signal stops at once\n")
-            if self._may_end and first is not None and (numbers or time.monotonic() - since > self._patience):
+                _say(f"\n{signal.Signals(self._heard).name}: stopping; a second signal stops at once\n")
+            if self._may_end and (numbers or seconds > self._patience):
                 _say(self.last_words())
-                os._exit(128 + first)
+                os._exit(128 + self._heard)
 
 
 def _say(text: str) -> None:

@@ -118,9 +118,7 @@ class Terminal(Display):
 
     def progress(self, study: Study, record: Record) -> TerminalProgress:
         """Return what shows the trials as they come."""
-        return TerminalProgress(
-            study.config.study, study.layout, record.history(), seconds_spent(record), study.space, study.counts
-        )
+        return TerminalProgress(study, record.history(), seconds_spent(record))
 
     def conclude(self, study: Study, result: Result) -> None:
         """Print the winner, and where the report is."""

@@ -2,18 +2,14 @@
 
 import shutil
 
-from hpo.config.study_config import config_from_dict
 from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.training.payload import Task
-from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Outcome, TaskLayout, Trial, finished
 from hpo.session import progress as shown
-from hpo.session.progress import TerminalProgress
 from tests.hpo.cli.commands import TABLE, TABLE_DATA
 from tests.hpo.cli.commands import hpo as command
-from tests.studies import toy_config
+from tests.hpo.cli.test_progress import shown as shown_of
 
-STUDY = config_from_dict(toy_config(trials=4)).study.model_copy(update={"metric": "accuracy"})
 TRIALS = [Trial(number, 0, {"lr": 0.1}) for number in range(2)]
 
 
@@ -28,7 +24,7 @@ class Clock:
 
 def watched(layout):
     clock = Clock()
-    progress = TerminalProgress(STUDY, layout, History(), clock=clock)
+    progress = shown_of(layout=layout, clock=clock)
 
     def begin(second, trial, index):
         clock.now = 100.0 + second

@@ -87,8 +87,7 @@ def _conclude(finding: "Finding", has_some_folds: bool) -> int:
 
 
 def _folds(text: str | None) -> list[int] | None:
-    if text is None:
-        return None
-    if not all(part.strip().isdigit() for part in text.split(",")):
+    parts = [] if text is None else text.split(",")
+    if not all(part.strip().isdigit() for part in parts):
         raise ConfigError(f"--folds: must be numbers of folds such as 0,1, given {text!r}")
-    return [int(part) for part in text.split(",")]
+    return [int(part) for part in parts] or None

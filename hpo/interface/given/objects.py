@@ -135,8 +135,8 @@ class Objects:
 
     def _stand_in(self, value: Any, key: str, where: str) -> Any:
         """Return the JSON of a value, which is its name where it has one."""
-        names = [text for text, known in self.choices.get(key, {}).items() if known is value]
-        return json.loads(names[0]) if names else to_json(value, f"{where}.{key}")[0]
+        name = next((text for text, known in self.choices.get(key, {}).items() if known is value), None)
+        return to_json(value, f"{where}.{key}")[0] if name is None else json.loads(name)
 
 
 def call_with(

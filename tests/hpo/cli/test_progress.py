@@ -2,6 +2,7 @@
 
 import io
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -18,13 +19,21 @@ from tests.studies import toy_config
 STUDY = config_from_dict(toy_config(trials=4)).study.model_copy(update={"metric": "accuracy"})
 
 
+def shown(section=STUDY, layout=None, space=None, history=None, **others):
+    """Return the progress of a study with this section, layout and space."""
+    space = space or SimpleNamespace(dimensions=())
+    config = SimpleNamespace(study=section)
+    study = SimpleNamespace(config=config, counts="trials", layout=layout or TaskLayout(), space=space)
+    return TerminalProgress(study, history or History(), **others)
+
+
 def done(number, value):
     outcome = Outcome({"accuracy": value}, seconds=1.5) if value else Outcome(error="no luck")
     return finished(Trial(number, 0, {"model.d_model": 32}), {0: outcome}, "accuracy", "maximize")
 
 
 def test_a_line_for_every_finished_trial(capsys):
-    with TerminalProgress(STUDY, TaskLayout(), History()) as progress:
+    with shown() as progress:
         for number, value in enumerate((0.5, 0.75, 0.6, None)):
             progress.trial_finished(done(number, value))
     lines = capsys.readouterr().out.splitlines()
@@ -38,7 +47,7 @@ def test_a_line_for_every_finished_trial(capsys):
 def test_columns_are_as_wide_as_the_values_of_the_space(capsys):
     space = space_from_dict({"lr": {"low": 1e-5, "high": 0.1, "log": True}, "width": [8, 256], "act": ["relu", "tanh"]})
     points = [{"lr": 0.01, "width": 8, "act": "relu"}, {"lr": 5.57e-5, "width": 256, "act": "tanh"}]
-    with TerminalProgress(STUDY, TaskLayout(), History(), space=space) as progress:
+    with shown(space=space) as progress:
         for number, point in enumerate(points):
             progress.trial_finished(replace(done(number, 0.5), point=point))
     first, second = capsys.readouterr().out.splitlines()
@@ -47,7 +56,7 @@ def test_columns_are_as_wide_as_the_values_of_the_space(capsys):
 
 
 def test_of_trials_that_are_trained_by_different_amounts_the_best_is_one_that_was_trained_furthest(capsys):
-    with TerminalProgress(STUDY, TaskLayout(), History()) as progress:
+    with shown() as progress:
         for number, (value, amount) in enumerate(((0.9, 1), (0.5, 3), (0.95, 1), (0.6, 3))):
             progress.trial_finished(replace(done(number, value), amount=amount))
     told, *lines = capsys.readouterr().out.splitlines()
@@ -57,7 +66,7 @@ def test_of_trials_that_are_trained_by_different_amounts_the_best_is_one_that_wa
 
 @pytest.mark.parametrize("width", [20, 120])
 def test_the_panel_shows_counts_best_and_running_trials(width):
-    progress = TerminalProgress(STUDY, TaskLayout(2), History([done(0, 0.75)]))
+    progress = shown(layout=TaskLayout(2), history=History([done(0, 0.75)]))
     task = Task(1, 1, {})
     point = {"epoch": 3, "epochs": 9, "accuracy": 0.6}
     progress.reported(Trial(1, 0, {"model.d_model": 32}), Report(task, point=point))
@@ -72,6 +81,6 @@ def test_the_panel_shows_counts_best_and_running_trials(width):
 
 def test_the_time_left_is_at_most_that_of_the_budget(capsys):
     study = STUDY.model_copy(update={"trials": 10**9, "minutes": 0.5})
-    with TerminalProgress(study, TaskLayout(), History(), seconds_before=10.0) as progress:
+    with shown(study, seconds_before=10.0) as progress:
         progress.trial_finished(done(0, 0.5))
     assert "(20 s left)" in capsys.readouterr().out
