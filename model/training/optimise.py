@@ -1,9 +1,10 @@
-"""Optimizers, and changes to gradients before a step."""
+"""Optimizers, changes to gradients before a step, and the running mean of the weights after it."""
 
 from collections.abc import Iterable
 
 import torch
 from torch import nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from model.config.training import TrainingConfig
 from model.networks.roles import matrices_of
@@ -75,3 +76,15 @@ def clip_gradients(network: nn.Module, max_norm: float) -> None:
     Source: Pascanu, Mikolov, Bengio 2013, "On the difficulty of training recurrent neural networks", section 3.2.
     """
     nn.utils.clip_grad_norm_(network.parameters(), max_norm, foreach=True)
+
+
+def average_of(network: nn.Module, config: TrainingConfig) -> AveragedModel | None:
+    """Return the running mean of the network's weights, where one is configured; its first is after the first step.
+
+    Source: Polyak, Juditsky 1992, "Acceleration of stochastic approximation by averaging"; with weights that decay:
+    Tarvainen, Valpola 2017, "Mean teachers are better role models", equation 2.
+    """
+    if config.ema is None:
+        return None
+    mean = get_ema_multi_avg_fn(config.ema)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    return AveragedModel(network, multi_avg_fn=mean)

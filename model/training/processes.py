@@ -1,10 +1,12 @@
-"""The processes that train one network together, each on its share of every batch."""
+"""The processes that train one network together, each on its share of every batch, and the notice that one must end."""
 
 import contextlib
 import datetime
 import gc
 import inspect
 import os
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Never, TypeVar
@@ -12,13 +14,40 @@ from typing import Any, Never, TypeVar
 import torch
 from torch import Tensor, distributed, nn
 
-from model.training.notice import Notice
-
 # While the first process evaluates, the others wait. Whoever started them ends them all when one has died.
 _PATIENCE = datetime.timedelta(days=2)
 # On a GPU, reading a number would make it wait after every step.
 STEPS_PER_LOOK = {"cpu": 1, "cuda": 16}
 _T = TypeVar("_T")
+
+
+class Notice:
+    """Whether SIGTERM has arrived, as clusters send it before they take a machine away.
+
+    A program that handles the signal itself is left alone.
+    """
+
+    def __init__(self) -> None:
+        self.has_come = False
+
+    @contextlib.contextmanager
+    def awaited(self) -> Iterator[None]:
+        """Take SIGTERM inside the context, instead of ending at once."""
+        is_ours = threading.current_thread() is threading.main_thread()
+        if not is_ours or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+            yield
+            return
+        signal.signal(signal.SIGTERM, lambda *_: setattr(self, "has_come", True))
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    def obey(self) -> Never:
+        """End this process as the signal would have."""
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGTERM)
+        raise SystemExit(128 + signal.SIGTERM)  # Where the signal is blocked.
 
 
 @dataclass(frozen=True)

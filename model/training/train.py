@@ -12,10 +12,9 @@ from model.config.training import TrainingConfig
 from model.data.batches import batches_by_length, shuffled_batches
 from model.errors import Diverged
 from model.tasks.task import Encoded, Task
-from model.training.average import average_of
 from model.training.memory import is_out_of_memory, out_of_evaluation_memory
 from model.training.numerics import autocast, numerics
-from model.training.optimise import build_optimizers
+from model.training.optimise import average_of, build_optimizers
 from model.training.processes import Processes, own_gpu
 from model.training.progress import Best, Progress, Resumable
 from model.training.randomness import Randomness

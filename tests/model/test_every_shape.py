@@ -12,8 +12,7 @@ from model.networks.roles import matrices_of
 from model.networks.transformer.attention import MultiHeadAttention
 from model.tasks.choose import TASKS
 from model.tasks.cross_entropy import NO_TARGET, summed_cross_entropy
-from model.training.average import average_of
-from model.training.optimise import build_optimizers
+from model.training.optimise import average_of, build_optimizers
 from model.training.update import Update
 from tests.model.conftest import small
 
