@@ -37,13 +37,8 @@ class _Running:
     @property
     def next_time(self) -> float:
         """When its next event is, or the earliest time at which that can be."""
-        return self.start + self._next_units * self.unit
-
-    @property
-    def _next_units(self) -> float:
-        if self.reported:
-            return self.reported[0]
-        return self.reached + 1 if self.total is None else self.total
+        least = self.reached + 1 if self.total is None else self.total
+        return self.start + (self.reported[0] if self.reported else least) * self.unit
 
     @property
     def is_known(self) -> bool:

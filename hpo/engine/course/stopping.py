@@ -46,24 +46,20 @@ class Race:
         own = self._first_losses(trial)
         if not own or not rival:
             return not own
-        return _is_worse([mine - its for mine, its in zip(own, rival, strict=True)], self._level)
+        differences = [mine - its for mine, its in zip(own, rival, strict=True)]
+        if min(differences) <= 0:
+            return False
+        if math.isclose(min(differences), max(differences)):
+            return True
+        from scipy import stats  # Half a second to load: only where a race is run.
+
+        return bool(stats.ttest_1samp(differences, 0.0, alternative="greater").pvalue < self._level)
 
     def _first_losses(self, trial: Trial) -> Losses:
         outcomes = [trial.outcomes[index] for index in range(self.tasks) if index in trial.outcomes]
         if len(outcomes) < self.tasks or any(outcome.error for outcome in outcomes):
             return ()
         return tuple(loss_of(outcome.metrics[self._metric], self._direction) for outcome in outcomes)
-
-
-def _is_worse(differences: Sequence[float], level: float) -> bool:
-    """Return whether the differences are all above 0, and above it in the mean by a one-sided t-test."""
-    if min(differences) <= 0:
-        return False
-    if math.isclose(min(differences), max(differences)):
-        return True
-    from scipy import stats  # Half a second to load: only where a race is run.
-
-    return bool(stats.ttest_1samp(differences, 0.0, alternative="greater").pvalue < level)
 
 
 @dataclass(frozen=True)

@@ -48,8 +48,7 @@ def read_point(where: str, entry: Any, space: Space, fixed: Mapping[str, Value])
     if not isinstance(entry, Mapping):
         raise SpaceError(f"{where}: must be a point such as {{training.lr: 0.001}}, or 'default', given {entry!r}")
     flat = flatten(entry)
-    values = {key: at(flat, key, _MISSING) for key in space.keys}
-    values = {key: value for key, value in values.items() if value is not _MISSING}
+    values = {key: said for key in space.keys if (said := at(flat, key, _MISSING)) is not _MISSING}
     for key in flat:
         if not any(key == whole or key.startswith(f"{whole}.") for whole in values):
             raise SpaceError(

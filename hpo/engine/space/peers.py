@@ -86,10 +86,9 @@ def _of_mapping(given: Mapping[Any, Any], where: str) -> dict[str, Any] | None:
         _refuse(where, "W&B's probabilities")
     if not (isinstance(given.get("distribution"), str) or is_range or (is_value and len(given) == 1)):
         return None
-    ends = (given.get("min"), given.get("max"))
-    usual = "constant" if is_value else "categorical" if "values" in given else "uniform"
-    if usual == "uniform" and all(isinstance(end, int) for end in ends):
-        usual = "int_uniform"
+    is_whole = all(isinstance(given.get(end), int) for end in ("min", "max"))
+    uniform = "int_uniform" if is_whole else "uniform"
+    usual = "constant" if is_value else "categorical" if "values" in given else uniform
     return _of_sweep(str(given.get("distribution", usual)), given, where)
 
 
@@ -129,8 +128,8 @@ def _choices(values: Any, where: str) -> dict[str, Any]:
         raise SpaceError(f"{where}: must have a list of values, given {values!r}")
     if any(isinstance(value, Mapping) and "_name" in value for value in values):
         _refuse(where, "a choice with a space of its own", 'a choice of names, and the rest with "when"')
-    is_number = [hasattr(value, "item") and not getattr(value, "shape", ()) for value in values]
-    return {"choices": [value.item() if is_one else value for value, is_one in zip(values, is_number, strict=True)]}
+    # NumPy's numbers as Python's own.
+    return {"choices": [v.item() if hasattr(v, "item") and not getattr(v, "shape", ()) else v for v in values]}
 
 
 def range_of(
@@ -139,10 +138,8 @@ def range_of(
     """Return a range; `is_from_low`: steps are counted from its lower end, elsewhere from 0."""
     kind: Callable[[Any], float] = int if is_whole else float
     ends = {"low": kind(low), "high": kind(high)}
-    if is_whole and step in (None, 1):
-        return ends | {"integer": True} | ({"log": True} if log else {})
-    if step is None:
-        return ends | ({"log": True} if log else {})
+    if step is None or (is_whole and step == 1):
+        return ends | ({"integer": True} if is_whole else {}) | ({"log": True} if log else {})
     if log:
         _refuse(where, "a step on a logarithmic scale")
     if not is_from_low and any(abs(end / step - round(end / step)) > 1e-6 for end in ends.values()):

@@ -24,9 +24,8 @@ class Log:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as conf/space has it."""
-        kept = {} if self.points is None else {"points": self.points}
-        if isinstance(self.low, int) and isinstance(self.high, int) and self.points is None:
-            kept["integer"] = True
+        is_whole = isinstance(self.low, int) and isinstance(self.high, int)
+        kept = {"points": self.points} if self.points is not None else {"integer": True} if is_whole else {}
         return {"low": self.low, "high": self.high, "log": True, **kept}
 
 
