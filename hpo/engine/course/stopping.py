@@ -17,15 +17,14 @@ _LEAST = 5
 class Race:
     """Racing of folds: a trial that is clearly behind after its first `tasks`, 2 or more, does not get the others.
 
-    They are compared with the same tasks of a rival: the trial of lowest mean loss on them among the complete trials
-    that were known when it was proposed, and were trained as far. So the decision is the same for any number of
-    workers, in any order, and under any budget. The trial is behind when its losses on the shared tasks are all worse
-    than the rival's, and a one-sided paired t-test of significance `level` says that their mean is worse. The losses
-    are paired because some folds are harder than others.
+    The rival is the trial of lowest mean loss on these tasks among the complete ones that were known when it was
+    proposed, and were trained as far: so workers, their order and the budget have no influence. The trial is behind
+    when its losses on them are all worse, and so is their mean by a one-sided t-test of significance `level`, paired
+    because some folds are harder than others.
 
-    Source: F-Race, Birattari et al. 2002, "A Racing Algorithm for Configuring Metaheuristics"; with the t-test in
-    place of Friedman's, as in irace (Lopez-Ibanez et al. 2016, section 3.2). We differ: one decision, after the
-    first tasks, against one rival.
+    Source: F-Race, Birattari et al. 2002, "A Racing Algorithm for Configuring Metaheuristics"; with the t-test in place
+    of Friedman's, as in irace (Lopez-Ibanez et al. 2016, section 3.2). We differ: one decision, after the first tasks,
+    against one rival.
     """
 
     def __init__(self, tasks: int, level: float, metric: str, direction: Direction) -> None:
@@ -66,10 +65,9 @@ class Race:
 class StopRule:
     """The median rule: stops a training whose best score is worse than the median of others' best at that place.
 
-    The others are the same fold of the complete trials that were known when the trial was proposed. So the decision
-    depends on those and on the training's own curve: it is the same for any number of workers, in any order, under any
-    budget, and the worker itself can make it. A training that ended earlier counts with the best that it reached.
-    Every training gets `after` points of its learning curve, 1 or more.
+    The others are the same fold of the complete trials that were known when the trial was proposed; one that ended
+    earlier counts with the best that it reached. So workers, their order and the budget have no influence, and the
+    worker itself can decide. Every training gets `after` points of its learning curve, 1 or more.
 
     Source: the median stopping rule of Golovin et al. 2017, "Google Vizier", section 3.2.1. We differ: the best score
     instead of the running average, as Optuna's MedianPruner does.

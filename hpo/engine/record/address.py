@@ -35,10 +35,7 @@ def sqlite_url(path: Path) -> str:
 
 
 def refuse_unusable(url: str, values: Mapping[str, str] = {}) -> None:
-    """Raise StudyError for a `study.storage` that SQLAlchemy cannot use, or with no file where one can be.
-
-    Nothing is opened and nobody is asked. `values` are those of secrets in it, which the message hides.
-    """
+    """Raise StudyError for a `study.storage` that SQLAlchemy cannot use, or without a file; hide secret `values`."""
     told = hide_secrets(url, values)
     try:
         parsed = make_url(url)

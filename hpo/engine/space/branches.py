@@ -42,10 +42,7 @@ def leaves(tree: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tupl
 
 
 def parted(tree: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the branches of a space with dimensions, and its `require` and `first` where those are none.
-
-    A dimension `first` may hold the points to try first under the same name: see `with_first`.
-    """
+    """Return the branches of a space with dimensions, and its `require` and `first`, where those are not dimensions."""
     keys = {".".join(path) for path, _ in leaves({k: v for k, v in tree.items() if k not in _RESERVED})}
     rules = {name: tree[name] for name, says in _SAYS.items() if name in tree and says(tree[name], keys)}
     branches = {name: branch for name, branch in tree.items() if name not in rules}

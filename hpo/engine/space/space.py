@@ -98,10 +98,7 @@ class Space:
         return self.complete({}, rng)
 
     def complete(self, values: Point, rng: np.random.Generator) -> Point:
-        """Return a whole point: keep the given active values, draw the missing active ones.
-
-        Where the given values cannot fulfil the rules, the point breaks them: check with `contains`.
-        """
+        """Return a point of the given active values, and draws of the others; it breaks the rules where none can."""
         for _ in range(1 if self._is_sparse else _PATIENCE):
             point = self._combined(values, rng)
             if self.keeps_rules(point) or len(point) == sum(key in values for key in point):

@@ -17,10 +17,7 @@ from hpo.engine.trials.trial import Proposal, Trial
 
 
 class HalvingSettings(Settings):
-    """Settings of successive halving and of Hyperband, r, R and eta of the paper; conf/strategy says what each is.
-
-    With `counts: configurations` the best are trained to `max_amount` at the end (`hpo.study.winner.full_training`).
-    """
+    """Settings of halving and Hyperband: r, R and eta of the paper, and what the budget counts; see conf/strategy."""
 
     min_amount: int = Field(ge=1, le=MOST)
     max_amount: int = Field(ge=1, le=MOST)
@@ -187,7 +184,7 @@ class SuccessiveHalving:
         return [Proposal(point, self.settings.amounts(halvings)[0]) for point in points]
 
     def _place(self, history: History) -> tuple[int | None, int]:
-        """Return the halvings of the last bracket (None before the first), and the next rung; read from the end."""
+        """Return the halvings of the last bracket (None before the first), and the next rung, reading from the end."""
         rung = 0
         last_round = None
         for place in range(len(history) - 1, -1, -1):

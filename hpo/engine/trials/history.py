@@ -11,11 +11,10 @@ from hpo.engine.trials.trial import Trial
 
 
 class History(Sequence[Trial]):
-    """Trials that have ended, failures included, in the order in which they became known.
+    """Trials that have ended, failures included, in the order in which they became known. Immutable.
 
-    Knows the points tried (`point in history`) and the best trials. Immutable. `extended` costs only what is added,
-    since consecutive histories share one log; so the cost of a proposal does not grow with the study. A strategy that
-    reads only what was added (`since`) reads all of a history that was made anew.
+    Histories that grew from one (`extended`) share a log, so that the cost of a proposal does not grow with the study;
+    `since` returns what was added.
     """
 
     def __init__(self, trials: Iterable[Trial] = ()) -> None:
