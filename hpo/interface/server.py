@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 
-from hpo.engine.objective.modules import python
+from hpo.engine.objective.path import python
 from hpo.errors import TrackError
 
 

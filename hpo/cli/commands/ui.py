@@ -16,7 +16,7 @@ from hpo.cli.arguments import make_parser
 from hpo.cli.servers import asking_for_a_password, load_dashboard, refuse_bad_password, serve, serve_application
 from hpo.config.sealing import hide_secrets
 from hpo.config.shipped import MLFLOWS_OWN
-from hpo.engine.objective.modules import python
+from hpo.engine.objective.path import python
 from hpo.errors import TrackError
 
 if TYPE_CHECKING:

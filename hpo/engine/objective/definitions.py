@@ -42,10 +42,7 @@ def code_of(value: Any) -> CodeType | None:
 
 
 def _own(tree: ast.Module, code: CodeType, lines: int, columns: int) -> ast.Module:
-    """Return a lambda's part of its line; all, as ever, where no lambda stands beside it, or Python keeps no columns.
-
-    The tree begins after `lines` lines, and is less indented by `columns` bytes.
-    """
+    """Return a lambda's part of a tree that begins after so many lines and is less indented; all where it is alone."""
     spans = [
         ((line - lines, column - columns), (last - lines, end - columns))
         for line, last, column, end in code.co_positions()

@@ -1,7 +1,10 @@
-"""The path of an objective or a strategy: how it is called, and where its module may come from."""
+"""The path of an objective or a strategy, where its module may come from, and what Python imports from there."""
 
+import contextlib
 import importlib.metadata
+import os
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.machinery import PathFinder
@@ -11,7 +14,6 @@ from types import ModuleType
 from typing import Literal, Self, get_args
 
 from hpo.engine.objective.kept_function import MODULE
-from hpo.engine.objective.modules import is_root
 from hpo.errors import ConfigError
 from hpo.package import ROOT
 
@@ -119,3 +121,49 @@ def _file_in(folder: str | None, module: str) -> str | None:
 
 def _is_within(module: str, package: str) -> bool:
     return module == package or module.startswith(f"{package}.")
+
+
+def is_root(folder: str) -> bool:
+    """Return whether a folder is ROOT, under whatever name."""
+    return os.path.realpath(folder) == os.path.realpath(ROOT)
+
+
+def path_without(folder: str) -> list[str]:
+    """Return `sys.path` without a folder, in which a user may have a `model.py` or `hpo.py`; but never without ROOT."""
+    in_the_way = None if is_root(folder) else os.path.realpath(folder)
+    kept = []
+    for entry in sys.path:
+        try:
+            place = os.path.realpath(entry)
+        except FileNotFoundError:
+            # A relative entry, and the working directory was deleted.
+            continue
+        if place != in_the_way:
+            kept.append(entry or place)
+    return kept
+
+
+@contextlib.contextmanager
+def out_of_the_way(folder: str) -> Iterator[None]:
+    """Import without this folder inside; what is imported inside may still add to the path."""
+    before, without = sys.path[:], path_without(folder)
+    sys.path[:] = without
+    try:
+        yield
+    finally:
+        sys.path[:] = before + [entry for entry in sys.path if entry not in without and entry not in before]
+
+
+def put_first(folder: str) -> None:
+    """Let what a user wrote be found before all else."""
+    sys.path[:] = [folder, *(entry for entry in sys.path if entry != folder)]
+
+
+def python(module: str, *arguments: str) -> list[str]:
+    """Return the command that runs a module without the working directory on its path; what it starts has it again."""
+    return [sys.executable, "-P", "-m", module, *arguments]
+
+
+def path_variable(folder: str) -> dict[str, str]:
+    """Return the variable by which another Python finds what this one can import, without this folder."""
+    return {"PYTHONPATH": os.pathsep.join(path_without(folder))}

@@ -11,9 +11,8 @@ from hpo.config.sealing import Secrets, excerpt
 from hpo.engine.objective.companions import COMPANIONS, LONGEST_REASON, TAKE_CONFIG, guard
 from hpo.engine.objective.contained import Containment
 from hpo.engine.objective.kept_function import KeptFunction
-from hpo.engine.objective.modules import out_of_the_way, put_first
 from hpo.engine.objective.objective import Objective
-from hpo.engine.objective.path import ObjectivePath, Origin, origin_of, refuse_another
+from hpo.engine.objective.path import ObjectivePath, Origin, origin_of, out_of_the_way, put_first, refuse_another
 from hpo.engine.objective.plain_function import as_run_fold
 from hpo.errors import ConfigError, is_interruption, text_of
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from hpo.config.sealing import excerpt
 from hpo.engine.dispatch.process.memory_guard import TASK_PROCESS, MemoryGuard
-from hpo.engine.objective.modules import path_variable, python
+from hpo.engine.objective.path import path_variable, python
 from hpo.engine.training.payload import Payload
 from hpo.engine.training.worker import LAST_MESSAGES, Message
 from hpo.engine.trials.trial import Outcome
@@ -32,9 +32,8 @@ _MOST_PRINTED = 1 << 18  # bytes that are kept of what a task prints; the last
 class Child:
     """Runs tasks one after another in a separate process, so that libraries and data are loaded once.
 
-    A segmentation fault or a kill by the kernel's out-of-memory handling ends this process, not the worker, which
-    starts another. The whole process group ends with it, so that nothing that a task left running blocks the study.
-    With `is_fresh` each task has a process of its own.
+    A segmentation fault or the kernel's want of memory ends this process with its group, not the worker, which starts
+    another; with `is_fresh` each task has one of its own.
     """
 
     def __init__(self, import_from: str | None, is_fresh: bool = False, arguments: Sequence[str] | None = None) -> None:
@@ -166,10 +165,7 @@ class Child:
         return line
 
     def _has_message(self) -> bool:
-        """Wait for data or the end of the pipe; return False if the process is dead and nothing is left to read.
-
-        An open pipe does not prove that the process lives: what it started may hold the pipe open.
-        """
+        """Wait for data or the end of the pipe, which others may hold open; False if the process died without any."""
         poll = select.poll()
         poll.register(self._messages, select.POLLIN)
         if self._pidfd is not None:

@@ -20,10 +20,7 @@ _SECONDS_BETWEEN = 60.0
 
 
 def main(tasks_fd: int, messages_fd: int, life_fd: int, import_from: str | None = None) -> int:
-    """Run every task from one pipe, a line each as `Child` writes it, and send the messages of `run_task` by another.
-
-    The other end of `life_fd` closes when this process shall end.
-    """
+    """Run every task from one pipe, send its messages by another, and end when the third closes; see `Child`."""
     # Ctrl-C is for the driver, and an objective's own KeyboardInterrupt is a failure like others. Not SIG_IGN, which
     # programs that the objective starts would inherit.
     signal.signal(signal.SIGINT, lambda *_: None)

@@ -16,7 +16,7 @@ from hpo.engine.dispatch.ray import worker as ray_worker
 from hpo.engine.dispatch.ray.cluster import RayCluster
 from hpo.engine.dispatch.ray.private import draining_nodes, reason
 from hpo.engine.dispatch.ray.shares import Shares, refuse_too_many, shares_on
-from hpo.engine.objective.modules import is_root
+from hpo.engine.objective.path import is_root
 from hpo.errors import DispatchError
 
 # Beside its task a worker is told to end it, or to kill it.

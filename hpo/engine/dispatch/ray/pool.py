@@ -47,9 +47,8 @@ class RayDispatcher:
     """A slot is an actor with `cpus_per_worker` and `gpus_per_worker` (fractions too).
 
     A task whose process died runs again, at most `retries` times; then the outcome is a failure. A worker that is
-    lost, alone or with its node, is replaced, and its task runs on another; where a node will be taken away, trainings
-    save their states first. With `timeout_seconds`, a worker that reports nothing for that long is killed and replaced.
-    Workers on other nodes than the driver's get their files from it, and give it theirs.
+    lost, or silent for `timeout_seconds`, is replaced; where a node will be taken away, trainings save their states
+    first. Workers on other nodes than the driver's get their files from it, and give it theirs.
     """
 
     runs_here = False

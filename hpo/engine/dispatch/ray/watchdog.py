@@ -1,8 +1,7 @@
 """Ends the Ray that a driver started, even if the driver is killed. Runs as a separate script; imports nothing of hpo.
 
 A killed driver cannot stop what it started: Ray's servers notice its end late, its agents after minutes, and a training
-in C code or stopped by a signal never. This process reads from a pipe whose other end the driver holds; when that end
-closes, the driver has ended or is done, and all remaining processes of its Ray are killed.
+in C code never. When the other end of a pipe closes, which the driver holds, what remains of its Ray is killed.
 """
 
 import contextlib
