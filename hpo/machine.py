@@ -57,20 +57,16 @@ def machine_faults(what: str, path: Path) -> Iterator[None]:
         # The machine's faults come as errors of many libraries; other errors pass unchanged.
         if isinstance(error, MachineError):
             raise
-        fault = machine_fault(error, path) or _database_fault(error, path)
+        fault = machine_fault(error, path)
+        for cause in _chain(error):
+            # The lowest byte is the kind; the others are details.
+            if isinstance(cause, sqlite3.Error) and getattr(cause, "sqlite_errorcode", 0) & 0xFF in _IN_SQLITE:
+                fault = fault or f"{cause}: {path}, {_free(path)}"
         if fault is None and isinstance(error, PermissionError):
             fault = _line(error.errno or errno.EACCES, error.filename or path)
         if fault is None:
             raise
         raise MachineError(f"{what}: {fault}") from error
-
-
-def _database_fault(error: BaseException, path: Path) -> str | None:
-    for cause in _chain(error):
-        # The lowest byte is the kind; the others are details.
-        if isinstance(cause, sqlite3.Error) and getattr(cause, "sqlite_errorcode", 0) & 0xFF in _IN_SQLITE:
-            return f"{cause}: {path}, {_free(path)}"
-    return None
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
@@ -113,12 +109,12 @@ def free_and_total() -> tuple[int, int]:
     import psutil  # 30 ms to load, and rarely needed.
 
     machine = psutil.virtual_memory()
-    limit = _number(_CGROUP / "memory.max")
-    used = _number(_CGROUP / "memory.current")
-    if limit is None or used is None or limit >= machine.total:
+    limit, used = _of_container("memory.max").strip(), _of_container("memory.current").strip()
+    if not (limit.isdigit() and used.isdigit()) or int(limit) >= machine.total:
         return machine.available, machine.total
     # Cached files are released when memory is needed.
-    return min(machine.available, limit - used + _cached_files()), limit
+    cached = re.search(r"^inactive_file (\d+)", _of_container("memory.stat"), re.MULTILINE)
+    return min(machine.available, int(limit) - int(used) + (int(cached[1]) if cached else 0)), int(limit)
 
 
 def held() -> int:
@@ -134,17 +130,8 @@ def figures(held_bytes: int) -> str:
     return f"it held {held_bytes / GIB:.1f} GiB, {free / GIB:.1f} of {total / GIB:.1f} GiB were free"
 
 
-def _number(path: Path) -> int | None:
+def _of_container(name: str) -> str:
     try:
-        text = path.read_text().strip()
+        return (_CGROUP / name).read_text()
     except OSError:
-        return None
-    return int(text) if text.isdigit() else None
-
-
-def _cached_files() -> int:
-    try:
-        lines = (_CGROUP / "memory.stat").read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) for line in lines if line.startswith("inactive_file ")), 0)
+        return ""

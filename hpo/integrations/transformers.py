@@ -175,19 +175,14 @@ def objective_of(trainer: Trainer) -> Callable[..., Any]:
         values = SearchedValues(config)
         init = functools.partial(model_init, values) if takes_trial else model_init
         again = make_again(kind, args, init, parts, own)
-        _refuse_unread(values, given)
+        for key in values.data:
+            if key not in described and key not in values.read and (meant := nearest(key, described)):
+                kind_of_args = type(given).__name__
+                raise ConfigError(f"{key}: is no argument of {kind_of_args} and model_init does not read it{meant}")
         return train(again, trial)
 
     train_again.default_config = default_config  # type: ignore[attr-defined]  # `hpo.search` looks for it
     return train_again
-
-
-def _refuse_unread(values: SearchedValues, args: TrainingArguments) -> None:
-    """Raise ConfigError for a key that model_init did not read, and that is nearly an argument's name."""
-    described = args.to_dict()
-    for key in values.data:
-        if key not in described and key not in values.read and (meant := nearest(key, described)):
-            raise ConfigError(f"{key}: is no argument of {type(args).__name__} and model_init does not read it{meant}")
 
 
 def _reload(model: Any, checkpoint: str) -> None:

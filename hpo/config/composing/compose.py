@@ -78,8 +78,9 @@ def compose_config(
     parsed = [_parse(_written_out(text)) for text in overrides]
     of_user = [o for o in parsed if o.key_or_group.startswith(_USERS_OWN) and not o.is_delete()]
     others = [o for o in parsed if o not in of_user]
-    for override in others:
-        _refuse_taken(override)
+    for key in (o.key_or_group for o in others if o.is_add() and "." not in o.key_or_group):
+        if (typed := typed_key(key)) != key:
+            raise ConfigError(f"{key}: is a group of the configuration; your own key of this name is +{typed}=...")
     if config_file:
         return _load(config_file, parsed, _CHOSEN_ANEW if name == "search" else {})
     config = _compose(name, [*_function_alone(name, others), *others], config_dir)
@@ -149,7 +150,11 @@ def _compose(name: str, overrides: Sequence[Override], config_dir: str | None) -
         quoted = QuotedString(f"strict://{folders[-1].absolute()}", Quote.single).with_quotes()
         search_path = [f"hydra.searchpath=[{quoted}]"]
     OmegaConf.register_new_resolver("metric_name", _metric_name, replace=True)
-    OmegaConf.register_new_resolver("direction_of", _direction_of, replace=True)
+    OmegaConf.register_new_resolver(
+        "direction_of",
+        lambda metric: "minimize" if _LOWER_IS_BETTER.search(str(metric)) else "maximize",
+        replace=True,
+    )
     defaults = read_yaml(shipped_dir() / f"{name}.yaml")["defaults"]
     groups = [group for entry in defaults if isinstance(entry, dict) for group in entry]
 
@@ -175,13 +180,6 @@ def _compose(name: str, overrides: Sequence[Override], config_dir: str | None) -
         except _FAULTS as error:
             raise _explained(error) from error
     return config
-
-
-def _refuse_taken(override: Override) -> None:
-    """Refuse a new key with the name of a group, whatever its value."""
-    key = override.key_or_group
-    if override.is_add() and "." not in key and typed_key(key) != key:
-        raise ConfigError(f"{key}: is a group of the configuration; your own key of this name is +{typed_key(key)}=...")
 
 
 def _explained(error: BaseException) -> ConfigError:
@@ -261,11 +259,6 @@ def _metric_name(given: Any) -> str:
     names = [str(name) for name in given or ()] if isinstance(given, Sequence | None) else [str(given)]
     names = [given] if isinstance(given, str) else names
     return os.path.commonprefix(names).rstrip("0123456789*?_-.[ ") or "score"  # noqa: RUF071 -- names of columns, not paths
-
-
-def _direction_of(metric: Any) -> str:
-    """Return which way is better in a metric that is not said to be either."""
-    return "minimize" if _LOWER_IS_BETTER.search(str(metric)) else "maximize"
 
 
 def _text(override: Override) -> str:

@@ -1,6 +1,7 @@
 """References to what is searched (`lr: ${base}`): kept as texts, and resolved in each trial with its point."""
 
 from collections.abc import Collection, Mapping
+from operator import eq
 from typing import Any
 
 from hpo.config.keys import OWN, SEARCH_SECTIONS, map_leaves, own_key, replaced, within
@@ -114,7 +115,10 @@ def references_to(references: Mapping[str, str], searched: Collection[str]) -> d
 
     reached = [tuple(key.split(".")) for key in searched]
     left = {key: targets(text, tuple(key.split("."))) for key, text in references.items()}
-    while found := [key for key, paths in left.items() if any(_meet(path, one) for path in paths for one in reached)]:
+    # Two paths meet where one of them is the other, or below it: `map` ends with the shorter.
+    while found := [
+        key for key, paths in left.items() if any(all(map(eq, path, one)) for path in paths for one in reached)
+    ]:
         reached += [tuple(key.split(".")) for key in found]
         left = {key: paths for key, paths in left.items() if key not in found}
     return {key: text for key, text in references.items() if key not in left}
@@ -174,12 +178,6 @@ def refuse_secrets(references: Mapping[str, str]) -> None:
                 f"{key}: is or holds a secret, and refers to what is searched, given {text!r}; separate the two, or "
                 f"take the secret from the environment: ${{oc.env:NAME}}"
             )
-
-
-def _meet(path: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Return whether one of two paths is the other, or below it."""
-    shorter = min(len(path), len(other))
-    return path[:shorter] == other[:shorter]
 
 
 def _translate(tree: Any, signs: Mapping[int, int]) -> Any:
