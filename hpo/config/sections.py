@@ -3,12 +3,11 @@
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
-
-from hpo.config.dispatchers import DISPATCHERS, DispatcherName, DispatcherType
 
 
 def _safe_name(name: str) -> str:
@@ -140,6 +139,32 @@ class SplitSection(Section):
             raise conflict(text, "split.test_fraction", "split.validation_fraction")
         return self
 
+
+DispatcherName = Literal["local", "ray", "simulated"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DispatcherType:
+    """A dispatcher, whose class is imported only where it is used.
+
+    Attributes:
+        path: `package.module:Class`.
+        is_one_at_a_time: whether it runs one task at a time, whatever `dispatch.workers` says.
+        has_own_processes: whether its tasks' processes may be on other machines and have shares of GPUs.
+        has_own_time: whether its seconds are none that pass.
+    """
+
+    path: str
+    is_one_at_a_time: bool = False
+    has_own_processes: bool = False
+    has_own_time: bool = False
+
+
+DISPATCHERS: Mapping[DispatcherName, DispatcherType] = {
+    "local": DispatcherType(path="hpo.engine.dispatch.local:LocalDispatcher", is_one_at_a_time=True),
+    "ray": DispatcherType(path="hpo.engine.dispatch.ray.pool:RayDispatcher", has_own_processes=True),
+    "simulated": DispatcherType(path="hpo.engine.dispatch.simulated:SimulatedDispatcher", has_own_time=True),
+}
 
 # What of Ray's runtime environments a study may set; the code is sent by itself.
 _OF_RUNTIME_ENVIRONMENTS = ("pip", "uv", "conda", "env_vars")

@@ -5,7 +5,7 @@ from typing import get_args
 
 import pytest
 
-from hpo.config import dispatchers
+from hpo.config import sections
 from hpo.engine.dispatch.dispatcher import Setup
 from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.engine.dispatch.ray.pool import RayDispatcher
@@ -50,8 +50,8 @@ def run(dispatcher, tasks):
 
 def test_each_dispatcher_of_the_table_is_here_under_its_name():
     paths = {name: f"{kind.__module__}:{kind.__name__}" for name, kind in DISPATCHERS.items()}
-    assert paths == {name: known.path for name, known in dispatchers.DISPATCHERS.items()}
-    assert set(DISPATCHERS) == set(get_args(dispatchers.DispatcherName))
+    assert paths == {name: known.path for name, known in sections.DISPATCHERS.items()}
+    assert set(DISPATCHERS) == set(get_args(sections.DispatcherName))
 
 
 @pytest.mark.quick("local", "simulated")

@@ -1,4 +1,4 @@
-"""How a dispatcher is made from a configuration; their names stand in `hpo.config.dispatchers`."""
+"""How a dispatcher is made from a configuration; their names stand in `hpo.config.sections`."""
 
 import importlib
 from pathlib import Path

@@ -82,7 +82,7 @@ def with_last_lines(outcome: Outcome, printed: str | None) -> Outcome:
 class Dispatcher(Protocol):
     """Runs tasks. A failure is an outcome, never an exception.
 
-    A class that `hpo.config.dispatchers` names has `of(setup)` besides, which returns one with its workers started.
+    A class that `hpo.config.sections` names has `of(setup)` besides, which returns one with its workers started.
     """
 
     @property
