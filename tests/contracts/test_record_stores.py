@@ -112,8 +112,6 @@ def described(record: Record) -> list[str]:
     ]
 
 
-@pytest.mark.quick("restored")
-@pytest.mark.slow
 def test_what_is_read_back_is_what_was_written(store, tmp_path):
     record = filled(store.make(tmp_path))
     before = described(record)
@@ -122,6 +120,8 @@ def test_what_is_read_back_is_what_was_written(store, tmp_path):
     assert described(store.again(record, tmp_path)) == before
 
 
+@pytest.mark.quick("restored")
+@pytest.mark.slow
 def test_a_fresh_process_reads_it_too(store, tmp_path):
     if not store.is_shared:
         return

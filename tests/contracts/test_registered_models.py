@@ -79,6 +79,7 @@ def test_the_champion_is_the_winner_and_stands_on_the_study_s_page(reviews, in_f
     assert client.get_logged_model(output.model_id).status == "READY"
 
 
+@pytest.mark.slow
 def test_a_registered_model_holds_no_code_and_no_pickle(reviews, in_folder, tmp_path):
     folder = mlflow.artifacts.download_artifacts("models:/reviews@champion", dst_path=str(tmp_path / "model"))
     names = sorted(p.name for p in (tmp_path / "model").rglob("*") if p.is_file())

@@ -228,7 +228,7 @@ def test_code_of_an_own_trainer_or_beside_it_is_refused_by_file(own_trainer, cap
     assert len(rows(Path("runs/toy/trials.csv"))) == ALL
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_search_stops_whose_code_changes_while_it_runs_and_goes_on_once_that_is_undone():
     """The worker that replaces another would import it; nothing of the budget is spent by other code."""
     Path("mine.py").write_text(SLOWLY)
@@ -248,6 +248,7 @@ def test_a_search_stops_whose_code_changes_while_it_runs_and_goes_on_once_that_i
     assert (finished("search", *study, "dispatch=local"), len(after)) == (after, 5)
 
 
+@pytest.mark.slow
 def test_words_about_an_own_trainer_are_no_change(own_trainer, capsys):
     edit("beside.py", "BEST = 3", '"""What is best."""\n\nBEST = 3  # by experience')
     edit("trainer.py", "def run_fold(task):", 'def run_fold(task):\n    """Train."""')

@@ -149,6 +149,7 @@ def test_an_older_copy_with_an_older_backup_is_noticed_and_goes_on(undisturbed, 
     assert "so is its backup; what is missing is trained again" in caplog.text
 
 
+@pytest.mark.slow
 def test_a_damaged_record_with_an_older_backup_loses_nothing(undisturbed, tmp_path):
     folder = tmp_path / "study"
     run_toy(folder, config(3))

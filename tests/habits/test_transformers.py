@@ -82,7 +82,8 @@ class Watching(TrainerCallback):
         SEEN.append({"layers": len(model.layers) - 1, "args": copy.copy(args), "begun": self.num_begun})
 
 
-@pytest.mark.slow
+@pytest.mark.slow("plain_net")
+@pytest.mark.nightly
 @pytest.mark.parametrize("model_init", [plain_net, optunas_net, net_of_params])
 def test_model_init_gets_a_trial_as_from_the_trainers_own_backends(tmp_path, model_init):
     trainer = new_trainer(tmp_path, model_init, callbacks=[Watching()])
@@ -92,6 +93,7 @@ def test_model_init_gets_a_trial_as_from_the_trainers_own_backends(tmp_path, mod
     assert trainer.args.learning_rate == 5e-5
 
 
+@pytest.mark.slow
 def test_the_search_reaches_model_init_and_arguments(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     space = {"layers": [1, 2, 3], "learning_rate": hpo.log(1e-4, 1e-2)}

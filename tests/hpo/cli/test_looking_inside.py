@@ -52,6 +52,7 @@ def test_the_winner_answers_each_line_of_a_file(capsys, tmp_path):
     assert labels.read_text() == "no\nyes\n"
 
 
+@pytest.mark.slow
 def test_standard_input_a_checkpoint_folder_and_what_hpo_train_leaves_do_as_well(capsys, monkeypatch):
     assert hpo(capsys, "train", "--config", "runs/reviews/best.yaml")[0] == 0
     (trained,) = {path.parent for path in Path("runs").glob("*/checkpoint")}

@@ -114,7 +114,7 @@ def toy(tmp_path_factory):
     return study
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_study_s_page_is_found(capsys, toy, served):
     code, out, _ = hpo(capsys, "ui", "--study", str(toy.folder.path), "--no-browser")
     assert code == 0
@@ -126,6 +126,7 @@ def test_a_study_s_page_is_found(capsys, toy, served):
     assert served.environment["MLFLOW_BACKEND_STORE_URI"] == toy.config.track.uri
 
 
+@pytest.mark.slow
 def test_a_study_that_is_not_in_the_store_is_told_how_to_get_there(capsys, toy, tmp_path):
     (tmp_path / "other").mkdir()
     other = new_store(tmp_path / "other")
@@ -134,7 +135,6 @@ def test_a_study_that_is_not_in_the_store_is_told_how_to_get_there(capsys, toy, 
     assert f"track.uri={other}" in message
 
 
-@pytest.mark.slow
 def test_a_server_shows_its_own_pages(capsys, served):
     """Nothing is started where the runs are behind a server already."""
     code, out, _ = hpo(capsys, "ui", "--uri", "http://127.0.0.1:9", "--no-browser")
@@ -143,6 +143,7 @@ def test_a_server_shows_its_own_pages(capsys, served):
     assert served.command is None
 
 
+@pytest.mark.slow
 def test_without_optuna_dashboard_there_is_a_line_that_says_what_to_install(capsys, toy, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna_dashboard", None)
     message = refused(capsys, "ui", "--study", str(toy.folder.path), "--optuna", is_silent=True)

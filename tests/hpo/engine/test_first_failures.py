@@ -8,11 +8,11 @@ import hpo
 from tests.hpo.interface.searched import found
 
 
-@pytest.mark.slow
 def states(name):
     return hpo.load(name).trials["state"].tolist()
 
 
+@pytest.mark.slow
 def test_it_stops_with_the_error_keeps_the_budget_and_goes_on_once_that_is_mended():
     def train(config):
         if not Path("mended").exists():

@@ -26,7 +26,6 @@ def folds_config(race_after=None):
     return tree | {"split": tree["split"] | {"folds": 5, "race_after": race_after}}
 
 
-@pytest.mark.slow
 def test_repeats_train_each_fold_with_other_seeds_and_the_score_is_their_mean(tmp_path):
     seen = run_toy(tmp_path / "a", with_study(toy_config(trials=4), repeats=3))
     assert [name for name in seen[0] if name.startswith("fold")] == [f"fold_0_repeat_{r}" for r in range(3)]
@@ -39,6 +38,7 @@ def test_repeats_train_each_fold_with_other_seeds_and_the_score_is_their_mean(tm
     assert [row["fold_0"] for row in single] == [row["fold_0_repeat_0"] for row in seen]
 
 
+@pytest.mark.slow
 def test_a_race_saves_folds_of_trials_that_are_clearly_behind_and_keeps_the_winner(tmp_path):
     whole = run_toy(tmp_path / "whole", folds_config())
     raced = run_toy(tmp_path / "raced", folds_config(race_after=2))

@@ -69,7 +69,6 @@ def test_the_best_are_trained_anew_with_the_same_points_and_seeds_and_set_beside
     assert run_toy(tmp_path / "again", longer) == rows
 
 
-@pytest.mark.slow
 @pytest.fixture
 def halved(tmp_path):
     """A study whose best trials have kept their states."""
@@ -78,6 +77,7 @@ def halved(tmp_path):
     return config
 
 
+@pytest.mark.slow
 def test_a_training_goes_on_from_its_state_and_the_result_is_the_same_where_that_is_gone(tmp_path, halved):
     longer = extended(tmp_path / "old", halved, toy={"epochs": 4})
     assert [t["continues"] for t in longer["study"]["extends"]["trials"]] == [True, True]

@@ -56,13 +56,13 @@ def test_what_decides_who_wins_counts_and_what_is_made_of_the_winner_does_not(to
     assert search_files(toolkit) == {*files, winner / "noise.py"}
 
 
-@pytest.mark.slow
 def test_what_carries_tasks_and_keeps_outcomes_is_no_part_of_the_search(toolkit):
     rooms = {path.relative_to(toolkit / "engine").parts[0] for path in search_files(toolkit) if "engine" in path.parts}
     assert rooms == {*ROOMS, "loop.py", "observers", "strategies"}
     assert [path.name for path in search_files(toolkit) if "strategies" in path.parts] == ["first.py"]
 
 
+@pytest.mark.slow
 def test_files_of_the_toolkit_that_move_change_no_hash(toolkit):
     """All at once: of the search all but the beginnings, of a strategy all but its own file."""
     strategies, winner = toolkit / "engine" / "strategies", toolkit / "study" / "winner"

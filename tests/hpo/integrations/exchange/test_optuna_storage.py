@@ -89,6 +89,7 @@ def test_bad_exports_are_one_line(capsys, toy):
         assert "secret" not in err
 
 
+@pytest.mark.slow
 def test_an_exported_study_comes_back(capsys, toy):
     hpo(capsys, "export", "toy", "--optuna", TARGET)
     code, out, _ = hpo(capsys, "import", "back", "--optuna", TARGET)
