@@ -1,7 +1,7 @@
 """Each trial as a line over its hyperparameters."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,15 +19,14 @@ _MOST, _MOST_AXES = 150, 10
 _ROOM = 120  # characters that fit under the figure
 _GAP = 0.12 / 0.88  # of an axis's numbers: how far below them the trials lie that have none
 
-_Ticks = Sequence[tuple[float, str]]
+_Mark = tuple[float, str]  # a height from 0 to 1, and what lies there
 
 
 class _Axis(NamedTuple):
-    """By number of a trial its height, from 0 to 1, and its value in words; and the ticks."""
+    """The marks of the trials by their numbers, and the ticks."""
 
-    heights: Mapping[int, float]
-    says: Mapping[int, str]
-    ticks: _Ticks
+    marks: Mapping[int, _Mark]
+    ticks: Sequence[_Mark]
 
 
 def draw_parallel_coordinates(subject: Subject) -> Drawn | Absent:
@@ -37,19 +36,23 @@ def draw_parallel_coordinates(subject: Subject) -> Drawn | Absent:
     drawn = best_and_even(subject.scored, _MOST)
     keys = sorted([key for key in subject.keys if any(key in trial.point for trial in drawn)][:_MOST_AXES])
     scores, clipped = clip({trial.number: score_of(trial) for trial in drawn})
-    score_axis = _numbers(drawn, scores, is_log=False)
-    axes = {subject.metric: score_axis} | {key: _axis(subject.space[key], drawn) for key in keys}
+    by_score = _number_axis(drawn, scores, is_log=False)
+    axes = {subject.metric: by_score} | {key: _axis(subject.space[key], drawn) for key in keys}
     figure = new_figure()
     # Good ones on top, and the winner on all of them.
     for trial in sorted(drawn, key=lambda t: (subject.is_winner(t), -t.loss, -t.number)):
-        number, height = trial.number, score_axis.heights[trial.number]
+        height, _ = by_score.marks[trial.number]
         colour = shade(height if subject.direction == "maximize" else 1 - height)
         line = {"color": WINNER, "width": 3} if subject.is_winner(trial) else {"color": colour, "width": 1.2}
-        says = [escape_markup(f"{name}: {axis.says[number]}") for name, axis in axes.items()]
-        x, y = list(range(len(axes))), [axis.heights[number] for axis in axes.values()]
-        look = {"mode": "lines", "line": line, "meta": number, "hovertemplate": "%{customdata}<extra></extra>"}
-        figure.add_scatter(x=x, y=y, customdata=says, **look)
-    _add_scale(figure, subject, list(scores.values()))
+        heights, texts = zip(*(axis.marks[trial.number] for axis in axes.values()), strict=True)
+        says = [escape_markup(f"{name}: {text}") for name, text in zip(axes, texts, strict=True)]
+        look = {"mode": "lines", "line": line, "meta": trial.number, "hovertemplate": "%{customdata}<extra></extra>"}
+        figure.add_scatter(x=list(range(len(axes))), y=heights, customdata=says, **look)
+    low, high = min(scores.values()), max(scores.values())
+    half = 0.0 if low < high else 0.5
+    ends = {"color": [low, high], "cmin": low - half, "cmax": high + half, "showscale": True}
+    # Nothing but its scale of colours is seen.
+    figure.add_scatter(x=[None, None], y=[None, None], mode="markers", marker={**ends, **colours_of(subject)})
     _label(figure, axes)
     styled(figure, 460, margin={"t": 30, "r": 30, "b": 40, "l": 60}, hovermode="closest", showlegend=False)
     return Drawn(
@@ -67,50 +70,42 @@ def _axis(dimension: Dimension, trials: Sequence[Trial]) -> _Axis:
     """Return the axis of a hyperparameter: of a range its numbers, else the ranks of the values that are there."""
     values = values_of(dimension, trials)
     if isinstance(dimension, Range):
-        return _numbers(trials, values, dimension.log)
+        return _number_axis(trials, values, dimension.log)
     ranks = {number: rank_of(dimension, value) for number, value in values.items()}
     there = sorted(set(ranks.values()))
     names = [texts(dimension)[rank] for rank in there]
     if len(values) < len(trials):
         names = ["None (value)" if name == "None" else name for name in names]
     places = {number: there.index(rank) for number, rank in ranks.items()}
-    return _scaled(trials, places, {n: names[place] for n, place in places.items()}, list(enumerate(names)), 1.0)
+    return _scaled(trials, places, range(len(names)), lambda place: names[int(place)], 1.0)
 
 
-def _numbers(trials: Sequence[Trial], values: Mapping[int, Any], is_log: bool) -> _Axis:
+def _number_axis(trials: Sequence[Trial], values: Mapping[int, Any], is_log: bool) -> _Axis:
     """Return an axis of numbers, or of their logarithms with ticks at the powers of ten and both ends."""
     places = {number: math.log10(value) if is_log else value for number, value in values.items()}
     low, high = min(places.values()), max(places.values())
-    marks = {low, *range(math.ceil(low), math.floor(high) + 1), high} if is_log else {*np.linspace(low, high, 5)}
-    ticks = [(mark, f"{10**mark if is_log else mark:.3g}") for mark in sorted(marks)]
-    return _scaled(trials, places, {n: f"{v:.3g}" for n, v in values.items()}, ticks, _GAP * (high - low) or 1.0)
+    ticks = {low, *range(math.ceil(low), math.floor(high) + 1), high} if is_log else np.linspace(low, high, 5).tolist()
+    gap = _GAP * (high - low) or 1.0
+    return _scaled(trials, places, sorted(set(ticks)), lambda place: f"{10**place if is_log else place:.3g}", gap)
 
 
 def _scaled(
-    trials: Sequence[Trial], places: Mapping[int, float], says: Mapping[int, str], ticks: _Ticks, gap: float
+    trials: Sequence[Trial],
+    places: Mapping[int, float],
+    ticks: Iterable[float],
+    text: Callable[[float], str],
+    gap: float,
 ) -> _Axis:
     """Return an axis from the lowest place, or `gap` below it where trials have none, to the highest."""
-    low, high = min(places.values()), max(places.values())
-    if len(places) < len(trials):
-        low -= gap
-        ticks = [(low, "None"), *ticks]
+    is_missing = len(places) < len(trials)
+    low, high = min(places.values()) - gap * is_missing, max(places.values())
 
-    def height(place: float) -> float:
-        return (place - low) / (high - low) if high > low else 0.5
+    def mark(place: float) -> _Mark:
+        return (place - low) / (high - low) if high > low else 0.5, text(place)
 
-    heights = {trial.number: height(places.get(trial.number, low)) for trial in trials}
-    return _Axis(
-        heights, {n: says.get(n, "None") for n in heights}, [(float(height(place)), text) for place, text in ticks]
-    )
-
-
-def _add_scale(figure: Any, subject: Subject, scores: Sequence[float]) -> None:
-    """Add the scale of colours, beside an empty trace."""
-    low, high = min(scores), max(scores)
-    half = 0.0 if low < high else 0.5
-    ends = {"color": [low, high], "cmin": low - half, "cmax": high + half}
-    marker = {**ends, "showscale": True, **colours_of(subject)}
-    figure.add_scatter(x=[None, None], y=[None, None], mode="markers", marker=marker, hoverinfo="skip")
+    none = (0.0, "None")
+    marks = {trial.number: mark(places[trial.number]) if trial.number in places else none for trial in trials}
+    return _Axis(marks, [*([none] if is_missing else []), *map(mark, ticks)])
 
 
 def _label(figure: Any, axes: Mapping[str, _Axis]) -> None:
