@@ -1,5 +1,6 @@
 """The plan of a comparison of strategies: what its searches share, its checks, and what is frozen of it."""
 
+import contextlib
 import itertools
 import statistics
 from collections.abc import Generator, Mapping
@@ -11,7 +12,7 @@ from pydantic import ValidationError
 
 from hpo.config.documents import read_yaml, yaml_text
 from hpo.config.keys import differences, flatten, replaced
-from hpo.config.study_config import FREE_KEYS, StudyConfig, config_from_dict, explain
+from hpo.config.study_config import FREE_KEYS, config_from_dict, explain
 from hpo.engine.space.space import Space
 from hpo.engine.strategies import Strategy, make_strategy
 from hpo.engine.trials.trial import Trial, loss_of
@@ -72,14 +73,10 @@ class ComparisonPlan:
         scores: list[float] = []
         for point in space.points():
             payloads = [task.payload for task in builder.tasks_of(Trial(0, 0, point))]
-            try:
+            with contextlib.suppress(LookupError):  # A missing cell is a failed trial.
                 results = [_result(study.objective.run_fold(payload.task(payload.config))) for payload in payloads]
-            except LookupError:
-                continue  # A missing cell is a failed trial.
-            scores.append(statistics.fmean(result[metric] for result in results))
-        if not scores:
-            return None
-        return min(scores, key=lambda score: loss_of(score, study.config.study.direction))
+                scores.append(statistics.fmean(result[metric] for result in results))
+        return min(scores, key=lambda score: loss_of(score, study.config.study.direction), default=None)
 
     def open(self) -> None:
         """Freeze the configuration, or raise StudyError where the folder holds a study or another comparison."""
@@ -88,7 +85,10 @@ class ComparisonPlan:
             raise StudyError(f"name: {self.path} holds a study; choose another name for the comparison")
         frozen_path = self.path / "comparison.yaml"
         if frozen_path.exists():
-            self._refuse_changes(_read_frozen(frozen_path))
+            frozen = read_yaml(frozen_path)
+            if frozen.get("format") != _FORMAT or not isinstance(frozen.get("repeats"), int):
+                raise StudyError(f"{frozen_path}: is not a comparison of format {_FORMAT}; choose another name")
+            self._refuse_changes(frozen)
         elif (self.path / "searches.csv").exists():
             raise StudyError(f"{frozen_path}: is missing, but searches.csv exists; choose another name")
         else:
@@ -137,24 +137,24 @@ def _result(training: Generator[Any, None, Mapping[str, float]]) -> dict[str, fl
 def prepare_comparison(
     tree: Mapping[str, Any], strategies: Mapping[str, Mapping[str, Any]], repeats: int, name: str | None = None
 ) -> ComparisonPlan:
-    """Check everything that can be checked without creating anything, and return the comparison.
+    """Check everything that can be checked without creating anything, and return the comparison; HpoError for a fault.
 
     `tree` is the composed configuration of a study, whose strategy is not used; `strategies` has settings by label.
     `name` is that of the folder under runs/; None = `compare-` and the study's name.
-
-    Raises:
-        HpoError: the first fault, in one line.
     """
     if len(strategies) < 2:
-        given = ", ".join(strategies) or "none"
-        raise ConfigError(f"strategies: must be two or more, given {given}; such as grid,random,evolutionary")
+        labels = ", ".join(strategies) or "none"
+        raise ConfigError(f"strategies: must be two or more, given {labels}; such as grid,random,evolutionary")
     if repeats < 1:
         raise ConfigError(f"repeats: must be 1 or more, given {repeats}")
     config = config_from_dict({**tree, "strategy": _ANY})
-    _refuse_what_has_no_effect(config)
+    given = flatten(config.to_dict())
+    for key, neutral in _NO_EFFECT.items():
+        if given[key] != neutral:
+            allowed = "null" if neutral is None else neutral
+            raise ConfigError(f"{key}: has no effect in a comparison, given {given[key]!r}; set it to {allowed}")
     refuse_missing_lanes(config)
-    own_name = name or f"compare-{config.study.name}"
-    named = config_from_dict(replaced(config.to_dict(), {"study.name": own_name}))
+    named = config_from_dict(replaced(config.to_dict(), {"study.name": name or f"compare-{config.study.name}"}))
     study = prepare_study(named.model_copy(update={"secrets": config.secrets}))
     for label, settings in strategies.items():
         _strategy(label, settings, study.space, config.study.seed)
@@ -170,23 +170,8 @@ def _strategy(label: str, settings: Mapping[str, Any], space: Space, seed: int) 
         raise ConfigError(f"strategy {label}: {error}") from error
 
 
-def _refuse_what_has_no_effect(config: StudyConfig) -> None:
-    given = flatten(config.to_dict())
-    for key, neutral in _NO_EFFECT.items():
-        if given[key] != neutral:
-            allowed = "null" if neutral is None else neutral
-            raise ConfigError(f"{key}: has no effect in a comparison, given {given[key]!r}; set it to {allowed}")
-
-
 def _fingerprints(study: Study) -> dict[str, str]:
     """Return fingerprints that change with the data: of the split's parts, or of the objective's files."""
     if study.plan is not None:
         return {part: str(figures["fingerprint"]) for part, figures in study.plan.parts.items()}
     return {file.path: file.sha256 for file in study.own.files}
-
-
-def _read_frozen(path: Path) -> Mapping[str, Any]:
-    frozen = read_yaml(path)
-    if frozen.get("format") != _FORMAT or not isinstance(frozen.get("repeats"), int):
-        raise StudyError(f"{path}: is not a comparison of format {_FORMAT}; choose another name")
-    return frozen

@@ -13,11 +13,7 @@ from hpo.study.study import Study
 
 
 class ComparingProgress(Observer):
-    """Counts `total` searches, of which `num_done` are finished, and the trials of the running one.
-
-    Attributes:
-        bars: shown while they are entered.
-    """
+    """Counts `total` searches, of which `num_done` are finished, and the trials of the running one, in its `bars`."""
 
     def __init__(self, study: Study, total: int, num_done: int) -> None:
         self._study, self._total, self._num_done = study.config.study, total, num_done

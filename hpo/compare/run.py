@@ -28,10 +28,7 @@ def run_comparison(
 
     They are compared at the full budget, at these numbers of trials, and seconds of training; at the length of the
     shortest search, too, where `shortest` is among those or trials are trained by different amounts. An optimum of None
-    is looked up if possible.
-
-    Raises:
-        Stopped: by a signal; finished searches are saved.
+    is looked up if possible. A signal raises Stopped; finished searches are saved.
     """
     study = comparison.study.config.study
     budgets = _budgets(at, study.trials)
