@@ -66,11 +66,8 @@ class FinishedSearch:
 def mean_curve(searches: Sequence[FinishedSearch], unit: Unit, sign: float, seed: int) -> dict[str, list[float]]:
     """Return the mean best score so far of one strategy's repeats, from where every repeat has a complete trial.
 
-    Over cost it ends where the first repeat ends: a mean over fewer would jump. `sign` turns losses into scores.
-
-    Returns:
-        The places, under the name of the unit, the `mean` there, and `low` and `high`, the ends of its 95 % bootstrap
-        band, which are empty for a single search.
+    Over cost it ends where the first repeat ends: a mean over fewer would jump. `sign` turns losses into scores. Under
+    the name of the unit stand the places; `low` and `high`, a 95 % bootstrap band, are empty for a single search.
     """
     places = np.array(_places(searches, unit))
     losses = np.array([[search.best_at(place, unit) for place in places] for search in searches])

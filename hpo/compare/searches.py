@@ -6,6 +6,7 @@ import json
 import math
 import os
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,28 +25,22 @@ _COLUMNS = ["strategy", "repeat", "seed", "best", "is_partial", "scores", "secon
 class Searches:
     """The file `searches.csv`: one row per finished search, in the order of finishing.
 
-    Columns: strategy (its label), repeat, seed, best (score; empty where no trial completed), is_partial (whether
-    trials were trained by different amounts), and two JSON lists with one item per trial: scores (null where it did
-    not complete) and seconds. A half-written last line of a killed driver is cut off, and its search is run again.
+    `best` is a score, `scores` and `seconds` are JSON lists with one item per trial; no score where none completed. A
+    half-written last line of a killed driver is cut off, and its search is run again.
     """
 
     def __init__(self, path: Path, direction: Direction) -> None:
         self._path = path
         self._sign = loss_sign(direction)
-        self._finished: dict[tuple[int, str], FinishedSearch] = {}
-        if path.exists():
-            self._read()
+        self._finished = {(done.repeat, done.label): done for done in (self._read() if path.exists() else ())}
 
     def __contains__(self, search_of: tuple[int, str]) -> bool:
         return search_of in self._finished
 
     def of(self, comparison: ComparisonPlan) -> dict[str, list[FinishedSearch]]:
-        """Return the finished searches of a comparison by label, in the order of repeats."""
-        by_label: dict[str, list[FinishedSearch]] = {label: [] for label in comparison.strategies}
-        for repeat, label in comparison.searches:
-            if (repeat, label) in self._finished:
-                by_label[label].append(self._finished[repeat, label])
-        return by_label
+        """Return the searches of a comparison, all of them finished, by label and in the order of repeats."""
+        repeats = range(comparison.repeats)
+        return {label: [self._finished[repeat, label] for repeat in repeats] for label in comparison.strategies}
 
     def append(self, done: FinishedSearch) -> None:
         """Write a finished search to the disk."""
@@ -60,7 +55,7 @@ class Searches:
             os.fsync(file.fileno())
         self._finished[done.repeat, done.label] = done
 
-    def _read(self) -> None:
+    def _read(self) -> Iterator[FinishedSearch]:
         written = self._path.read_bytes()
         whole = written[: written.rfind(b"\n") + 1]
         if len(whole) < len(written):
@@ -71,7 +66,7 @@ class Searches:
         for line, row in enumerate(reader, start=2):
             try:
                 scores = json.loads(row["scores"])
-                finished = FinishedSearch(
+                yield FinishedSearch(
                     row["strategy"],
                     int(row["repeat"]),
                     int(row["seed"]),
@@ -83,7 +78,6 @@ class Searches:
                 raise StudyError(
                     f"{self._path}:{line}: cannot be read as a finished search; remove the line to run it again"
                 ) from error
-            self._finished[finished.repeat, finished.label] = finished
 
 
 def run_search(

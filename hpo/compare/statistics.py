@@ -1,5 +1,6 @@
 """Statistics of repeated searches with paired seeds: intervals, the probability to win, a permutation test."""
 
+import itertools
 import math
 import statistics
 import warnings
@@ -18,7 +19,7 @@ _EXACT_PAIRS = 16  # up to 65,536 sign patterns are all tested
 
 
 def mean_interval(values: Sequence[float], seed: int) -> Interval | None:
-    """Return the 95 % bootstrap interval of the mean; None for a single value.
+    """Return the 95 % bootstrap interval of the mean; None for fewer than two values.
 
     Source: bias-corrected and accelerated bootstrap, Efron 1987, "Better Bootstrap Confidence Intervals", in
     `scipy.stats.bootstrap`.
@@ -56,16 +57,14 @@ def mean_bands(values: npt.NDArray[np.float64], seed: int) -> tuple[npt.NDArray[
 
 def win_share(a: Sequence[float], b: Sequence[float]) -> float:
     """Return the share of pairs in which the loss in `a` is below that in `b`; a tie is half a win."""
-    wins = [1.0 if mine < its else 0.5 if mine == its else 0.0 for mine, its in zip(a, b, strict=True)]
-    return math.fsum(wins) / len(wins)
+    return statistics.fmean((mine < its) + 0.5 * (mine == its) for mine, its in zip(a, b, strict=True))
 
 
 def win_interval(share: float, pairs: int) -> Interval:
     """Return the 95 % interval of the probability that A beats B, given its share of wins.
 
     Source: the probability is that of Bouthillier et al. 2021 (arXiv 2103.03098), section 4; the interval is the score
-    interval of Wilson 1927. We do not use the bootstrap of the former, which gives [1, 1] for six wins of six. With
-    ties the interval is too wide rather than too narrow, since half wins vary less than whole ones.
+    interval of Wilson 1927, since the bootstrap of the former gives [1, 1] for six wins of six. Ties make it too wide.
     """
     z = statistics.NormalDist().inv_cdf(1 - LEVEL / 2)
     centre = (share + z**2 / (2 * pairs)) / (1 + z**2 / pairs)
@@ -111,8 +110,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def fewest_repeats(comparisons: int) -> int:
-    """Return how many pairs a sign-flip test needs to reach p < 0.05 after Holm's correction.
-
-    The smallest p-value of n pairs is 2 / 2^n: six pairs for one comparison, nine for ten.
-    """
-    return next(n for n in range(1, 100) if comparisons * 2 / 2**n < LEVEL)
+    """Return how many pairs a sign-flip test needs to reach p < 0.05 after Holm's correction, such as 6 for one."""
+    # The smallest p-value of n pairs is 2 / 2^n.
+    return next(n for n in itertools.count(1) if comparisons * 2 / 2**n < LEVEL)

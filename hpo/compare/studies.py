@@ -59,11 +59,7 @@ class FinishedStudy:
 
 
 def read_studies(references: Sequence[str]) -> list[FinishedStudy]:
-    """Return the studies with these names under runs/, or in these folders.
-
-    Raises:
-        StudyError: one is missing or has no trials.csv, two have one name, or their metrics cannot be compared.
-    """
+    """Return the studies with these names under runs/, or in these folders; StudyError if they cannot be compared."""
     if len(references) < 2:
         given = ", ".join(references) or "none"
         raise StudyError(f"studies: must be two or more, given {given}; or give --strategies to compare strategies")

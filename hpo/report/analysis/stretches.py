@@ -12,12 +12,7 @@ from hpo.engine.trials.trial import Outcome
 
 @dataclass(frozen=True)
 class StretchRun:
-    """What ran in one stretch.
-
-    Attributes:
-        outcomes: at least one, in the order of their starts.
-        workers: how many workers there were; None where the record does not say.
-    """
+    """What ran in one stretch, in the order of the starts, and with how many workers, if the record says so."""
 
     outcomes: Sequence[Outcome]
     workers: int | None

@@ -22,18 +22,11 @@ __all__ = ["FIGURES", "Drawing", "Drawn", "draw_figures"]
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure with its place in the report.
-
-    Attributes:
-        name: its name in the page's addresses; never changes.
-        section: the part of the page where it stands.
-        title: the title above it; empty where that of the section is enough.
-        content: the figure, or why there is none.
-    """
+    """A figure, or why there is none, in a section of the report; its `name` is in the page's addresses."""
 
     name: str
     section: str
-    title: str
+    title: str  # empty where that of the section is enough
     content: Drawn | Absent
 
 
@@ -50,9 +43,7 @@ _FIGURES: tuple[tuple[str, str, str, Callable[[Subject], Drawn | Absent]], ...] 
     ("planned-timeline", "Timeline", "The same on the study's clock", draw_planned_timeline),
 )
 
-
 FIGURES = tuple(name for name, *_ in _FIGURES)
-"""The names of all figures."""
 
 
 def draw_figures(subject: Subject, names: Collection[str] = FIGURES) -> tuple[Drawing, ...]:

@@ -24,14 +24,10 @@ _MOST_MARKS = 50
 
 
 def axis_of(dimension: Dimension, room: int, values: Sequence[float] = (), has_names: bool = False) -> dict[str, Any]:
-    """Return title and ticks of an axis, as plotly takes them.
+    """Return title and ticks of an axis, on which `room` characters fit, as plotly takes them.
 
-    Args:
-        dimension: the dimension: numbers of a range are shown unchanged, others as ranks or names.
-        room: how many characters fit on the axis.
-        values: the values of a range that are drawn; none = its ends.
-        has_names: whether to show a finite dimension by the texts of its values, as categories. Plotly reads a number
-            as the name of a category first, and only then as a rank.
+    A range is drawn by its numbers: `values`, or else its ends. A finite dimension is drawn by ranks, or by the texts of
+    its values as categories: plotly reads a number as the name of a category first, and only then as a rank.
     """
     title = {"title_text": escape_markup(short(dimension.key, _LONGEST_NAME)), "tickangle": 0}
     if not isinstance(dimension, Range):
@@ -138,12 +134,7 @@ def time_unit(seconds: float) -> tuple[float, str]:
 
 @dataclass(frozen=True)
 class TimeAxis:
-    """The seconds since the first task of a search began, without the pauses in which it did not run.
-
-    Attributes:
-        start: in seconds since the epoch.
-        pauses: start and end of each, in the same seconds, in order.
-    """
+    """The seconds since the first task of a search began, without pauses; both are in seconds since the epoch."""
 
     start: float
     pauses: tuple[tuple[float, float], ...]

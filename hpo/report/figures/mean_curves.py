@@ -18,12 +18,7 @@ _AXES = {"trials": "trials", "seconds": "seconds of training, all workers togeth
 
 
 def draw_mean_curves(result: ComparisonJson, unit: str) -> Any:
-    """Return the curves of each strategy or study, with their bands; None without data in that unit.
-
-    Args:
-        result: the content of comparison.json.
-        unit: `trials` or `seconds`.
-    """
+    """Return the curves of each strategy or study over `trials` or `seconds`, with bands; None without such data."""
     from plotly import graph_objects
 
     figure = graph_objects.Figure()
@@ -37,29 +32,19 @@ def draw_mean_curves(result: ComparisonJson, unit: str) -> Any:
         if low:
             edge = {"width": 0, "shape": "hv"}
             add_band(figure, curve[unit], low, high, fillcolor=pale(colour), line=edge, legendgroup=label)
-        figure.add_scatter(
-            x=curve[unit],
-            y=mean,
-            mode="lines",
-            line={"color": colour, "dash": dash, "width": 2.5, "shape": "hv"},
-            name=escape_markup(label),
-            legendgroup=label,
-        )
+        line = {"color": colour, "dash": dash, "width": 2.5, "shape": "hv"}
+        name = escape_markup(label)
+        figure.add_scatter(x=curve[unit], y=mean, mode="lines", line=line, name=name, legendgroup=label)
     if not figure.data:
         return None
-    metric, has_regret = escape_markup(result["metric"]), result["optimum"] is not None
-    return styled(
-        figure,
-        460,
-        margin={"t": 20, "r": 20, "b": 60, "l": 80},
-        hovermode="x unified",
-        font={"size": 14},
-        legend=LEGEND,
-        xaxis={"title": {"text": _AXES[unit]}, "rangemode": "tozero"},
-        yaxis=_log_axis(figure, metric)
-        if has_regret
-        else {"title": {"text": f"best {metric}"}, "range": _range(figure)},
-    )
+    metric = escape_markup(result["metric"])
+    across = {"title": {"text": _AXES[unit]}, "rangemode": "tozero"}
+    if result["optimum"] is None:
+        upwards = {"title": {"text": f"best {metric}"}, "range": _range(figure)}
+    else:
+        upwards = _log_axis(figure, metric)
+    look = {"margin": {"t": 20, "r": 20, "b": 60, "l": 80}, "hovermode": "x unified", "font": {"size": 14}}
+    return styled(figure, 460, xaxis=across, yaxis=upwards, legend=LEGEND, **look)
 
 
 def _log_axis(figure: Any, metric: str) -> dict[str, Any]:
