@@ -13,10 +13,7 @@ __all__ = ["Code", "Dispatcher", "Report", "code_to_send", "make_dispatcher"]
 
 
 def make_dispatcher(
-    settings: DispatchSection,
-    secrets: Secrets | None = None,
-    code: Code | None = None,
-    artifacts: str | None = None,
+    settings: DispatchSection, secrets: Secrets | None = None, code: Code | None = None, artifacts: str | None = None
 ) -> Dispatcher:
     """Return the dispatcher that `settings.name` names, its workers started; DispatchError where they cannot be.
 

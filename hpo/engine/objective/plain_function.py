@@ -98,7 +98,10 @@ class RunningTrial:
             raise RuntimeError("report() must be called in the thread in which the function was called") from error
 
     def run(self, call: Callable[[], Any]) -> Generator[Mapping[str, Any], None, Any]:
-        """Yield what `call`, in a coroutine of this thread, reports, and return its result; closed, it is stopped."""
+        """Yield what `call` reports, and return what it returns; closed, it is stopped at its last report.
+
+        The function runs in a coroutine of this thread, so that its libraries find the thread they expect.
+        """
         training = greenlet(call)
         training.gr_context = contextvars.copy_context()
         try:

@@ -139,17 +139,13 @@ def _folds(examples: Examples, development: Indices, k: int, settings: SplitSect
     groups = None if examples.groups is None else [examples.groups[i] for i in development]
     if groups is not None and len(set(groups)) < k:
         raise DataError(f"split.folds: must be at most the number of groups, {len(set(groups))}, given {k}")
-    splitter = _splitter(k, settings.seed, labels is not None, groups is not None)
-    pairs = splitter.split(np.zeros(len(development)), labels, groups)
-    return tuple(Fold(_sorted_at(development, train), _sorted_at(development, val)) for train, val in pairs)
-
-
-def _splitter(k: int, seed: int, stratified: bool, grouped: bool) -> Any:
     from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 
     kinds = {(False, False): KFold, (True, False): StratifiedKFold, (False, True): GroupKFold}
-    kind = kinds.get((stratified, grouped), StratifiedGroupKFold)
-    return kind(n_splits=k, shuffle=True, random_state=seed)
+    kind = kinds.get((labels is not None, groups is not None), StratifiedGroupKFold)
+    splitter = kind(n_splits=k, shuffle=True, random_state=settings.seed)
+    pairs = splitter.split(np.zeros(len(development)), labels, groups)
+    return tuple(Fold(_sorted_at(development, train), _sorted_at(development, val)) for train, val in pairs)
 
 
 def _strata(examples: Examples, indices: Indices, settings: SplitSection) -> list[Any] | None:

@@ -46,10 +46,7 @@ class Group:
         self._cause: Message | None = None
 
     def run(
-        self,
-        call: str,
-        variables: Sequence[Mapping[str, str]],
-        begin: Callable[[Mapping[str, str]], Iterator[Message]],
+        self, call: str, variables: Sequence[Mapping[str, str]], begin: Callable[[Mapping[str, str]], Iterator[Message]]
     ) -> Iterator[Message]:
         """Yield the messages of the first process, and one that tells how all have ended; `variables` are by rank."""
         for rank in range(1, len(variables)):
