@@ -26,14 +26,11 @@ class File:
 
 @dataclass(frozen=True)
 class Examples:
-    """Everything that was read: examples numbered train first, then validation, then test.
+    """Everything that was read: JSON-able examples, on whose keys the reader and the task agree, numbered train first,
+    then validation, then test.
 
-    Attributes:
-        items: one JSON-able dict per example; the reader and the task agree on its keys.
-        labels: one label per example for stratified splits, or None where examples have none.
-        version: of the data, where there is one.
-        parts: number of examples in each predefined part, in the order train, validation, test; None without.
-        notes: lines for people about how they were read.
+    `labels` are for stratified splits, None where there are none; `parts` has the number of examples in each predefined
+    part, in that order, None without; `notes` are lines for people about how they were read.
     """
 
     source: str

@@ -16,11 +16,7 @@ def write_hashes(folder: Path) -> None:
 
 
 def refuse_changed(folder: Path) -> None:
-    """Refuse a folder whose files are not those that were written.
-
-    Raises:
-        CheckpointError: a file is missing or changed, or there are no hashes.
-    """
+    """Raise CheckpointError where a file of the folder is missing or changed, or there are no hashes."""
     try:
         hashes = json.loads((folder / HASHES).read_text(encoding="utf-8"))
         for name, expected in hashes.items():

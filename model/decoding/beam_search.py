@@ -81,8 +81,7 @@ def beam_search(
 
     Args:
         network: in evaluation mode.
-        source: (batch, source time) token numbers.
-        source_real: (batch, source time), True = a token; None = no padding.
+        source, source_real: (batch, source time), token numbers, and True for a token; None = no padding.
         max_length: maximum of tokens in a target, END counted.
         beam_size: prefixes kept per source; 1 = greedy.
         penalty: strength of the length penalty; 0 prefers short targets, 1 is about the mean per token.

@@ -38,12 +38,8 @@ class Best:
 class Progress:
     """Everything that changes from step to step, except weights, optimizers and random numbers.
 
-    Attributes:
-        step: updates made.
-        without_gain: evaluations since the last gain, for early stopping.
-        train_loss: mean over the predictions between the last two evaluations.
-        loss_sum, loss_count: of those since the last evaluation, where the training was stopped between two.
-        curve: the points of all evaluations so far.
+    `without_gain` counts evaluations since the last gain, for early stopping; `train_loss` is the mean over the
+    predictions between the last two evaluations; `loss_sum` and `loss_count` are of those since the last one.
     """
 
     step: int = 0

@@ -9,16 +9,12 @@ from torch import Tensor
 
 
 class Randomness:
-    """Torch's random state of one training, active only inside `use`.
+    """Torch's random state of one training, from its seed, active only inside `use`; no other device's state is
+    touched.
 
-    Dropout and weight initialisation draw from torch's global generators. Swapping their state in and out around
-    each block of work keeps trainings that share a process, even alternately, independent of each other.
-
-    Args:
-        seed: to start from.
-        device: where the training computes; no other device's state is touched.
-        rank: of this process among those that train together. The states of all but the first are not saved: their
-            numbers begin anew with every step.
+    Dropout and weight initialisation draw from torch's global generators. Swapping their state in and out around each
+    block of work keeps trainings that share a process, even alternately, independent of each other. Of processes that
+    train together the states of all but the first are not saved: their numbers begin anew with every step.
     """
 
     def __init__(self, seed: int, device: torch.device, rank: int = 0) -> None:

@@ -56,15 +56,10 @@ def train(
 ) -> Generator[Point, None, Progress]:
     """Train `network` in place; evaluate after each epoch, or every `evaluate_every_steps`.
 
+    At the end it has the last weights, or with `ema` their running mean; without a validation part there is no
+    evaluation, and the returned progress has no `best`. Of equal evaluations the first is the best.
+
     Args:
-        task: loss, metrics and batches.
-        network: on `device`, with fresh weights; at the end with the last ones, or with `ema` their running mean.
-        config: the training's settings.
-        data: the training part.
-        validation: the validation part; None = no evaluation, and the last weights count.
-        goal: what makes an evaluation the best; of equal ones the first counts.
-        randomness: of this training alone.
-        device: where to compute.
         processes: that train this network together, each in a call of its own. When they must end, the state is saved
             after the step.
         stop_after: epochs to stop after although the schedule covers `config.epochs`; None = all.
@@ -75,9 +70,6 @@ def train(
     Yields:
         One learning-curve point per evaluation, with `more`, whether the training goes on; and {"warning": text} for
         each damaged state.
-
-    Returns:
-        The progress at the end; without validation its `best` is None.
 
     Raises:
         Diverged: the loss is NaN or infinite.

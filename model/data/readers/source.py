@@ -22,9 +22,5 @@ READERS: dict[str, Callable[[Any], Examples]] = {
 
 
 def read_examples(config: DataConfig) -> Examples:
-    """Return all examples of the configured data.
-
-    Raises:
-        DataError: something in the user's files cannot be used; the message is one line that says where.
-    """
+    """Return all examples of the configured data; DataError says in one line where a fault in the user's files is."""
     return READERS[config.name](config)

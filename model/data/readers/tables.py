@@ -10,10 +10,8 @@ from model.data.readers.text_files import Columns, Table, as_text, read_table
 
 
 def read_tables(config: TextClassificationConfig | TranslationConfig, columns: Columns) -> Iterator[tuple[str, Table]]:
-    """Yield each part (or WHOLE) and its rows, in the order in which examples are numbered.
-
-    Raises:
-        DataError: a fault in the data; the message is one line that says where.
+    """Yield each part (or WHOLE) and its rows, in the order in which examples are numbered; DataError for a fault in
+    them.
     """
     if config.format == "hub":
         yield from read_splits(config, columns, as_text)
