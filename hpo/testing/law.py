@@ -1,12 +1,14 @@
 """The law: the same trials for any number of workers, in any order of finishing, and after any crash."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from hpo.engine.course.rules import Order, Rules
+from hpo.engine.course.rules import Rules
 from hpo.engine.course.stopping import StopRule
 from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.space.space import Point
@@ -39,7 +41,7 @@ def check_law(
 
     `make` returns a new strategy each time; `lanes` are those of the virtual clock.
     """
-    course = _rules(make, lanes, "clock", stop_rule=stop_rule)
+    course = _rules(make, lanes=lanes, order="clock", stop_rule=stop_rule)
     expected = facts(run(world, course, _TRIALS))
     assert len({row[:4] for row in expected}) == len(expected), "a trial was made twice"
     slots, budget = disturbed.slots, disturbed.budget
@@ -54,11 +56,12 @@ def check_free_order(
     make: Callable[[], Strategy], world: World, disturbed: Disturbance, stop_rule: StopRule | None = None
 ) -> None:
     """Check that in free order the knowledge on record gives the same trials again; arguments as above."""
-    free, slots = _rules(make, 1, "free", stop_rule=stop_rule), disturbed.slots
+    rules, slots = partial(_rules, make, lanes=1, order="free", stop_rule=stop_rule), disturbed.slots
+    free = rules()
     first = run(world, free, _TRIALS, slots, disturbed.orders[0], dies_after=disturbed.dies_after)
     first = run(world, free, _TRIALS, slots, disturbed.orders[0], first)
     script = [trial.learned for trial in first.trials()]
-    again = run(world, _rules(make, 1, "free", script, stop_rule), _TRIALS, slots + 1, disturbed.orders[1])
+    again = run(world, rules(script=script), _TRIALS, slots + 1, disturbed.orders[1])
     assert facts(again) == facts(first), "in free order, other trials come from the same knowledge"
 
 
@@ -69,7 +72,7 @@ def check_given(
 
     Arguments as above; two points are given, before or after the crash.
     """
-    course, slots = _rules(make, lanes, "clock", stop_rule=stop_rule), disturbed.slots
+    course, slots = _rules(make, lanes=lanes, order="clock", stop_rule=stop_rule), disturbed.slots
     rng = np.random.default_rng(world.seed + 1)
     looks: list[list[Point]] = [[] for _ in range(20)]
     for point in draw_untried(make().space, rng, (), 2):
@@ -110,19 +113,5 @@ def draw_cases(number: int) -> list[tuple[World, Disturbance, int]]:
     return cases
 
 
-def _rules(
-    make: Callable[[], Strategy],
-    lanes: int,
-    order: Order,
-    script: Sequence[Sequence[int]] = (),
-    stop_rule: StopRule | None = None,
-) -> RulesOf:
-    return lambda tasks_of, cost_of: Rules(
-        strategy=make(),
-        tasks_of=tasks_of,
-        cost_of=cost_of,
-        lanes=lanes,
-        order=order,
-        script=script,
-        stop_rule=stop_rule,
-    )
+def _rules(make: Callable[[], Strategy], **settings: Any) -> RulesOf:
+    return lambda tasks_of, cost_of: Rules(strategy=make(), tasks_of=tasks_of, cost_of=cost_of, **settings)
