@@ -4,25 +4,22 @@ In a text, `this` is code and **this** is strong, as in Markdown.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Paragraph:
+class Paragraph(NamedTuple):
     """One or more sentences."""
 
     text: str
 
 
-@dataclass(frozen=True)
-class Items:
+class Items(NamedTuple):
     """A list of texts."""
 
     texts: Sequence[str]
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """A table of texts."""
 
     head: Sequence[str]

@@ -33,7 +33,7 @@ class Subject:
             the same numbers; None = the trials.
         workers: the configured number; None = as many as fit.
         gpus: those of each worker.
-        lanes: trainings planned to be under way at once; None where nothing waited for the clock.
+        lanes: trainings planned to be under way at once; None where the strategy never waits for one.
         order: None before there was a clock.
         clock: begin and end of each task on the study's clock.
     """

@@ -117,7 +117,7 @@ def verdicts(result: ComparisonJson, pairs: Sequence[Pair]) -> Table:
             pair["b"],
             _number(pair["mean_difference"], pair["interval"], _signed(written)),
             _number(pair["a_beats_b"], pair["a_beats_b_interval"], "{:.2f}".format),
-            "–" if pair["p_holm"] is None else _p(pair["p_holm"]),
+            "–" if (p := pair["p_holm"]) is None else "<0.001" if p < 0.001 else f"{p:.3f}",
             pair["verdict"],
         ]
         for pair in pairs
@@ -180,7 +180,3 @@ def _number(value: float | None, interval: Sequence[float] | None, written: Call
 
 def _signed(written: Callable[[float], str]) -> Callable[[float], str]:
     return lambda value: f"{'+' if value > 0 else ''}{written(value)}"
-
-
-def _p(value: float) -> str:
-    return "<0.001" if value < 0.001 else f"{value:.3f}"

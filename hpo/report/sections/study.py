@@ -146,7 +146,6 @@ def _extension(study: Study, trials: Sequence[Trial]) -> ExtensionPart | None:
     section = study.config.study
     if section.extends is None:
         return None
-    pairs = zip(trials, section.extends.trials, strict=False)
     extended: list[ExtendedPart] = [
         {
             "number": trial.number,
@@ -156,7 +155,7 @@ def _extension(study: Study, trials: Sequence[Trial]) -> ExtensionPart | None:
             "gain": None if trial.score is None else loss_of(before.score - trial.score, section.direction),
             "continued": before.continues,
         }
-        for trial, before in pairs
+        for trial, before in zip(trials, section.extends.trials, strict=False)
     ]
     now = flatten(study.config.objective_config)
     changes = {key: [value, now.get(key)] for key, value in section.extends.changes.items()}
