@@ -26,8 +26,8 @@ _MOST_MARKS = 50
 def axis_of(dimension: Dimension, room: int, values: Sequence[float] = (), has_names: bool = False) -> dict[str, Any]:
     """Return title and ticks of an axis, on which `room` characters fit, as plotly takes them.
 
-    A range is drawn by its numbers: `values`, or else its ends. A finite dimension is drawn by ranks, or by the texts of
-    its values as categories: plotly reads a number as the name of a category first, and only then as a rank.
+    A range is drawn by its numbers, `values`, or else its ends; a finite dimension by ranks, or by the texts of its
+    values as categories: plotly reads a number as the name of a category first, and only then as a rank.
     """
     title = {"title_text": escape_markup(short(dimension.key, _LONGEST_NAME)), "tickangle": 0}
     if not isinstance(dimension, Range):
@@ -82,11 +82,6 @@ def log_ticks(values: Sequence[float], most: int = 8) -> dict[str, Any]:
     factors = (1,) if high - low > 2.5 else (1, 2, 5)
     ticks = [float(f"{factor}e{decade}") for decade in decades[::every] for factor in factors]
     return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}
-
-
-def whole_ticks(most: float) -> int | None:
-    """Return the distance of ticks on an axis of whole numbers; None if plotly's own ticks have no fractions."""
-    return 1 if most < 10 else None
 
 
 def leave_out_far(figure: Any, values: Sequence[float], always: Sequence[float] = ()) -> str:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from hpo.engine.trials.trial import Trial
-from hpo.report.figures.axes import TimeAxis, leave_out_far, time_unit, whole_ticks
+from hpo.report.figures.axes import TimeAxis, leave_out_far, time_unit
 from hpo.report.figures.look import (
     GOOD,
     LEGEND,
@@ -44,7 +44,8 @@ def draw_best_so_far(subject: Subject) -> Drawn | Absent:
         if places:
             _draw_panel(figure, subject, [p for p in places if p[1].number in visible], places, column)
             figure.update_xaxes(title_text=title, rangemode="tozero", row=1, col=column)
-    figure.update_xaxes(dtick=whole_ticks(len(subject.trials)), col=1)
+    # Else plotly's own ticks would have fractions.
+    figure.update_xaxes(dtick=1 if len(subject.trials) < 10 else None, col=1)
     paused = axis.mark_pauses(figure, unit, row=1, col=2) if by_end else ""
     best = min(subject.scored, key=lambda t: t.loss)
     always = [score_of(trial) for trial in (best, subject.ranked[0])]

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hpo.engine.trials.trial import Outcome, Trial
-from hpo.report.figures.axes import leave_out_far, whole_ticks
+from hpo.report.figures.axes import leave_out_far
 from hpo.report.figures.look import (
     FAILED,
     OTHER,
@@ -63,7 +63,8 @@ def draw_learning_curves(subject: Subject) -> Drawn | Absent:
     if not figure.data:
         return Absent("no two trainings of a trial have an evaluation at the same place")
     styled(figure, showlegend=False)
-    figure.update_xaxes(title_text=axis, dtick=whole_ticks(max(x for trace in figure.data for x in trace.x)))
+    last = max(x for trace in figure.data for x in trace.x)
+    figure.update_xaxes(title_text=axis, dtick=1 if last < 10 else None)  # plotly's own would have fractions
     figure.update_yaxes(title_text=escape_markup(metric))
     far = leave_out_far(figure, [y for trace in figure.data for y in trace.y])
     caption = f"{metric} on the way, mean over folds and seeds; the winner in orange{folds}."
