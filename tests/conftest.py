@@ -75,8 +75,9 @@ def own_directory(tmp_path, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def without_figures(request, monkeypatch):
-    """Leave report.html empty, whose figures take half a second a report, where no test looks at them."""
-    if not {"model", "report", "browser", "test_screens.py"} & {*request.path.parts}:
+    """Leave report.html empty in quick tests of other rooms: its figures take a third of the time of a small search."""
+    is_quick = not any(request.node.get_closest_marker(tier) for tier in ("slow", "nightly"))
+    if is_quick and not {"model", "report", "browser", "test_screens.py"} & {*request.path.parts}:
         monkeypatch.setattr("hpo.report.write.draw_figures", lambda *_: ())
         monkeypatch.setattr("hpo.report.write.render_report_page", lambda *_: "")
 

@@ -42,18 +42,28 @@ class Drawn:
 
 
 def new_figure(num_columns: int = 1, titles: Sequence[str] = ()) -> Any:
-    """Return an empty figure of panels in a row."""
+    """Return an empty figure of panels in a row, without plotly's look: see `white_look`."""
+    from plotly.graph_objects import Figure
     from plotly.subplots import make_subplots
 
+    plain = Figure(layout={"template": "none"})
+    subplot_titles = list(titles) or None
     return make_subplots(
-        1, num_columns, shared_yaxes=True, horizontal_spacing=0.06, subplot_titles=list(titles) or None
+        1, num_columns, shared_yaxes=True, horizontal_spacing=0.06, subplot_titles=subplot_titles, figure=plain
     )
+
+
+def white_look() -> dict[str, Any]:
+    """Return plotly's white look, which a page has once: in each of its figures it would cost a third of their time."""
+    from plotly.io import templates
+
+    look: dict[str, Any] = templates["plotly_white"].to_plotly_json()
+    return look
 
 
 def styled(figure: Any, height: int = 420, **layout: Any) -> Any:
     """Return the figure with the common look."""
     figure.update_layout(
-        template="plotly_white",
         title=None,
         width=None,
         height=height,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from hpo.report.figures.look import PALETTE, figure_content
+from hpo.report.figures.look import PALETTE, figure_content, white_look
 from hpo.report.part import part, reason_missing
 from hpo.report.words import HASH, is_list, plain_text
 
@@ -54,6 +54,7 @@ def templates() -> Environment:
         "plotly_library": lambda: gzip.decompress(_plotly_library()).decode(),
         "plotly_settings": _PLOTLY_SETTINGS,
         "text_runs": _MARKS.split,
+        "white_look": white_look,
     }
     return environment
 

@@ -28,6 +28,10 @@ Part = Mapping[str, Any]
 class NotebookFigure(Figure):  # type: ignore[misc]  # plotly has no types
     """A plotly figure that an exported notebook shows, too; plotly's own is empty there, or wants a Chrome."""
 
+    def __init__(self, figure: Figure) -> None:
+        super().__init__(figure)
+        self.update_layout(template="plotly_white")
+
     def _repr_mimebundle_(self, *_: Any, **__: Any) -> dict[str, Any]:
         """Return it in plotly's type, as a page of its own, and as a picture if it is of lines, dots and bars."""
         png = draw_png(self)

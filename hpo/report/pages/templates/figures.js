@@ -4,14 +4,14 @@ const ink = name => getComputedStyle(document.documentElement).getPropertyValue(
 const draw = place => {
   const {data, layout} = JSON.parse(document.getElementById(place.id + "-data").textContent);
   // The page's own colours, light or dark.
-  Object.assign(layout, {paper_bgcolor: ink("--paper"), plot_bgcolor: ink("--paper")});
+  Object.assign(layout, {template: look, paper_bgcolor: ink("--paper"), plot_bgcolor: ink("--paper")});
   for (const note of layout.annotations ?? []) if (note.bgcolor) note.bgcolor = ink("--paper");
   // A finger scrolls the page.
   if (matchMedia("(pointer: coarse)").matches) layout.dragmode = false;
   layout.font.color = ink("--ink");
   layout.modebar = {bgcolor: "transparent", color: ink("--soft"), activecolor: ink("--link")};
   const lines = {gridcolor: ink("--line"), linecolor: ink("--line"), zerolinecolor: ink("--line")};
-  for (const axis of ["xaxis", "yaxis"]) Object.assign(layout.template.layout[axis], lines);
+  for (const axis of ["xaxis", "yaxis"]) Object.assign(look.layout[axis], lines);
   Plotly.newPlot(place, data, layout, settings);
   // What is clicked names its trial; its row is shown.
   place.on("plotly_click", ({points: [point]}) => {
