@@ -34,7 +34,7 @@ from simulated_workers import Enough, Times, Workers
 
 from hpo.engine.course.rules import Rules
 from hpo.engine.course.stopping import StopRule
-from hpo.engine.dispatch.dispatcher import Report
+from hpo.engine.dispatch.dispatcher import TaskReport
 from hpo.engine.loop import search
 from hpo.engine.record.record import memory_record
 from hpo.engine.space.space import Point, Space, point_key
@@ -71,7 +71,7 @@ class CurveWorkers(Workers):
         super().__init__(workers, times.seconds, lambda _point: None, until)
         self._curves = curves
         self._count = itertools.count()
-        self._due: list[tuple[float, int, Report]] = []
+        self._due: list[tuple[float, int, TaskReport]] = []
         self._ends: dict[int, float] = {}
 
     def tasks_of(self, trial: Trial) -> list[Task]:
@@ -93,7 +93,7 @@ class CurveWorkers(Workers):
             # At its last point a training keeps its own result.
             stopped = limits.stops(point) if reached < end else None
             goes_on = reached < end and stopped is None
-            self._push(at, Report(task, point=point, units=units, goes_on=goes_on))
+            self._push(at, TaskReport(task, point=point, units=units, goes_on=goes_on))
             if stopped:
                 break
         self._ends[task.trial] = at
@@ -101,10 +101,10 @@ class CurveWorkers(Workers):
         points = [{"loss": loss} for loss in curve[start:reached]]
         units = max(1, reached - start)
         self._push(
-            at, Report(task, outcome=Outcome({"loss": min(curve[:reached])}, points, units=units, stopped=stopped))
+            at, TaskReport(task, outcome=Outcome({"loss": min(curve[:reached])}, points, units=units, stopped=stopped))
         )
 
-    def wait(self, timeout: float | None = None) -> Sequence[Report]:  # noqa: ARG002 -- the protocol's
+    def wait(self, timeout: float | None = None) -> Sequence[TaskReport]:  # noqa: ARG002 -- the protocol's
         """Move the time to the next report, and return it; raise Enough where that is after the end."""
         self.now, _, report = heapq.heappop(self._due)
         if self.now > self._until:
@@ -119,7 +119,7 @@ class CurveWorkers(Workers):
         self._due = [entry for entry in self._due if entry[2].task.trial != number]
         heapq.heapify(self._due)
 
-    def _push(self, at: float, report: Report) -> None:
+    def _push(self, at: float, report: TaskReport) -> None:
         heapq.heappush(self._due, (at, next(self._count), report))
 
 

@@ -33,7 +33,7 @@ from hpo.engine.record.record import memory_record
 from hpo.engine.strategies import make_strategy
 from hpo.engine.trials.trial import Trial
 from hpo.study.preparing.preparation import prepare_study
-from hpo.study.study import Study
+from hpo.study.study import PreparedStudy
 
 CURVES = DATA / "nmt_hpo_curves.jsonl.gz"
 PAIRS = ("ru-en", "ja-en", "en-ja", "zh-en")
@@ -51,7 +51,7 @@ def curves(pair: str) -> list[list[float]]:
         return [line["ppl_curve"] for line in map(json.loads, file) if line["task"] == pair]
 
 
-def study_of(pair: str) -> Study:
+def study_of(pair: str) -> PreparedStudy:
     """Return a study over the configurations of a pair that have a curve."""
     overrides = [
         f"data.path={DATA / 'nmt_hpo.csv'}",
@@ -66,7 +66,7 @@ def study_of(pair: str) -> Study:
     return prepare_study(config_from_dict(compose_config("search", ["data=table", "strategy=random", *overrides])))
 
 
-def run(study: Study, settings: dict[str, Any], seed: int, num_trials: int) -> Sequence[Trial]:
+def run(study: PreparedStudy, settings: dict[str, Any], seed: int, num_trials: int) -> Sequence[Trial]:
     """Return the trials of one search; their `seconds` are checkpoints."""
     rules = replace(study.rules(), strategy=make_strategy(settings, study.space, seed))
     record = memory_record(study.config.study.metric, "minimize", study.layout)
@@ -85,7 +85,7 @@ def halving_settings(name: str, longest: int) -> dict[str, Any]:
     }
 
 
-def num_trials(study: Study, settings: dict[str, Any]) -> int:
+def num_trials(study: PreparedStudy, settings: dict[str, Any]) -> int:
     """Return how many trials one bracket (Hyperband: one turn of all brackets) has."""
     strategy: Any = make_strategy(settings, study.space, 0)
     halvings = [strategy.settings.num_halvings]

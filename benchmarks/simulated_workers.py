@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hpo.engine.course.rules import Order, Rules
-from hpo.engine.dispatch.dispatcher import Gpus, Report
+from hpo.engine.dispatch.dispatcher import Gpus, TaskReport
 from hpo.engine.loop import search
 from hpo.engine.record.record import Record, memory_record
 from hpo.engine.space.space import Point
@@ -99,7 +99,7 @@ class Workers:
         self.busy += min(self.now + seconds, self._until) - self.now
         heapq.heappush(self._running, (self.now + seconds, task.trial, task, seconds))
 
-    def wait(self, timeout: float | None = None) -> Sequence[Report]:  # noqa: ARG002 -- the protocol's
+    def wait(self, timeout: float | None = None) -> Sequence[TaskReport]:  # noqa: ARG002 -- the protocol's
         """Return the outcome of the task that ends next; raise Enough where that is after the end."""
         ended, _, task, seconds = heapq.heappop(self._running)
         if ended > self._until or (self.finished and self.finished[-1][1] <= self._optimum):
@@ -107,9 +107,9 @@ class Workers:
         self.now = ended
         loss = self._loss_of(self.trials[task.trial].point)
         if loss is None:
-            return [Report(task, outcome=Outcome(error="cannot be trained", seconds=seconds))]
+            return [TaskReport(task, outcome=Outcome(error="cannot be trained", seconds=seconds))]
         self.finished.append((ended, loss))
-        return [Report(task, outcome=Outcome({"loss": loss}, seconds=seconds))]
+        return [TaskReport(task, outcome=Outcome({"loss": loss}, seconds=seconds))]
 
     def close(self) -> None:
         """Nothing runs."""

@@ -117,7 +117,7 @@ def free_and_total() -> tuple[int, int]:
     return min(machine.available, int(limit) - int(used) + (int(cached[1]) if cached else 0)), int(limit)
 
 
-def held() -> int:
+def resident_bytes() -> int:
     """Return the resident bytes of this process."""
     import psutil
 
@@ -125,7 +125,7 @@ def held() -> int:
 
 
 def figures(held_bytes: int) -> str:
-    """Return what a process held, and what was free, as text."""
+    """Return what a process resident_bytes, and what was free, as text."""
     free, total = free_and_total()
     return f"it held {held_bytes / GIB:.1f} GiB, {free / GIB:.1f} of {total / GIB:.1f} GiB were free"
 

@@ -22,7 +22,7 @@ from hpo.study.basis.environment import describe_environment
 from hpo.study.files.folder import short_path
 from hpo.study.preparing.preparation import prepare_study, refuse_missing_lanes
 from hpo.study.preparing.strategies import strategy_type
-from hpo.study.study import Study
+from hpo.study.study import PreparedStudy
 
 _FORMAT = 1
 # Scores of this objective can be looked up, so the optimum can be computed.
@@ -43,7 +43,7 @@ class ComparisonPlan:
         repeats: searches per strategy; repeat r has the seed `study.seed` + r for all strategies.
     """
 
-    study: Study
+    study: PreparedStudy
     strategies: Mapping[str, Mapping[str, Any]]
     repeats: int
 
@@ -57,7 +57,7 @@ class ComparisonPlan:
         """Repeat and label of every search, all strategies of a repeat before the next."""
         return list(itertools.product(range(self.repeats), self.strategies))
 
-    def study_of(self, repeat: int, label: str) -> Study:
+    def study_of(self, repeat: int, label: str) -> PreparedStudy:
         """Return the study that one search runs."""
         config = self.study.config
         seed, settings = config.study.seed + repeat, dict(self.strategies[label])
@@ -170,7 +170,7 @@ def _strategy(label: str, settings: Mapping[str, Any], space: Space, seed: int) 
         raise ConfigError(f"strategy {label}: {error}") from error
 
 
-def _fingerprints(study: Study) -> dict[str, str]:
+def _fingerprints(study: PreparedStudy) -> dict[str, str]:
     """Return fingerprints that change with the data: of the split's parts, or of the objective's files."""
     if study.plan is not None:
         return {part: str(figures["fingerprint"]) for part, figures in study.plan.parts.items()}

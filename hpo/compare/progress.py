@@ -9,13 +9,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from hpo.compare.curves import FinishedSearch
 from hpo.engine.observers.observer import Observer
 from hpo.engine.trials.trial import Trial, loss_sign
-from hpo.study.study import Study
+from hpo.study.study import PreparedStudy
 
 
 class ComparingProgress(Observer):
     """Counts `total` searches, of which `num_done` are finished, and the trials of the running one, in its `bars`."""
 
-    def __init__(self, study: Study, total: int, num_done: int) -> None:
+    def __init__(self, study: PreparedStudy, total: int, num_done: int) -> None:
         self._study, self._total, self._num_done = study.config.study, total, num_done
         self._console = Console(file=sys.stdout)
         columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()

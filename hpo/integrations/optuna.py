@@ -129,7 +129,7 @@ class StrategySampler(BaseSampler):
         others = [t for t in study.get_trials(deepcopy=False) if t.number != number]
         known.take([t for t in others if t.state.is_finished()], self._space, direction_of(study))
         numbers = [t.number for t in others if not t.state.is_finished()]
-        running = [trial for n in numbers if (trial := known.opened(n)) is not None]
+        running = [trial for n in numbers if (trial := known.trial_of(n)) is not None]
         is_in_rounds = self._strategy.learns == "by_round"
         pending = [t for t in running if not (is_in_rounds and known.is_substitute(t.number))]
         keys = {trial.key for trial in running}

@@ -83,7 +83,7 @@ class Known:
         """The number of the first trial after all proposals."""
         return 0 if self._last is None else self._last.first + len(self._last.points)
 
-    def opened(self, number: int) -> Trial | None:
+    def trial_of(self, number: int) -> Trial | None:
         """Return a trial with the point that it was handed; None where it was handed none."""
         its = self._round_of.get(number)
         return None if its is None else Trial(number, its.number, its.points[number - its.first])
@@ -100,7 +100,7 @@ class Known:
 
     def _trial(self, frozen: FrozenTrial, space: Space) -> Trial | None:
         """Return a trial with the point that the objective got, or would have got if it failed early."""
-        opened = self.opened(frozen.number)
+        opened = self.trial_of(frozen.number)
         handed = {} if opened is None else opened.point
         given = point_of(frozen, space.dimensions)
         candidates = (given, {**handed, **given}, handed)

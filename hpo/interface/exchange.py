@@ -20,7 +20,7 @@ from hpo.study.basis.described import Described
 from hpo.study.files.folder import find_study, short_path
 from hpo.study.opening import read_study, stored_record
 from hpo.study.preparing.preparation import described_before, known_study
-from hpo.study.study import Study
+from hpo.study.study import PreparedStudy
 from hpo.study.winner.full_training import further_trainings, join_trainings
 from hpo.study.winner.verdict import read_verdict
 from hpo.track import make_tracker
@@ -35,7 +35,7 @@ _OPTIONS = {"optuna": ("study",), "ray": ("metric", "direction"), "csv": ("metri
 class Sent(NamedTuple):
     """What was sent of a study, and whether MLflow took all of it."""
 
-    study: Study
+    study: PreparedStudy
     record: Record
     report: WrittenReport
     is_all: bool

@@ -24,7 +24,7 @@ from hpo.study.ledger import openings
 from hpo.study.notes import Notes
 from hpo.study.opening import freeze, read_study
 from hpo.study.preparing.preparation import at_places, known_study, load_study, prepare_study
-from hpo.study.study import Study
+from hpo.study.study import PreparedStudy
 from hpo.study.winner.scoring import open_test
 from hpo.study.winner.verdict import Verdict, read_verdict
 
@@ -45,7 +45,7 @@ def changed_config(folder: StudyFolder, changes: Changes, data: Mapping[str, str
     return config_from_dict(compose_config("search", changes, config_file=str(folder.config_path)))
 
 
-def prepare_to_resume(folder: StudyFolder, config: StudyConfig, name: str | None, allow_changes: bool) -> Study:
+def prepare_to_resume(folder: StudyFolder, config: StudyConfig, name: str | None, allow_changes: bool) -> PreparedStudy:
     """Return the study as it goes on with this configuration, or where a name is given its copy of this name."""
     if name is not None:
         # Here, since most studies are not copied, and SQLAlchemy takes a second.
@@ -57,7 +57,7 @@ def prepare_to_resume(folder: StudyFolder, config: StudyConfig, name: str | None
 
 def prepare_to_extend(
     folder: StudyFolder, changes: Changes, best: int, trials: Sequence[int], data: Mapping[str, str] | None = None
-) -> Study:
+) -> PreparedStudy:
     """Return the study of a study's best trials, or of these, that trains them with what is changed."""
     frozen = folder.config()
     if isinstance(changes, Mapping):
@@ -101,7 +101,7 @@ def _addresses(config: StudyConfig) -> dict[str, str | None]:
 
 
 @contextmanager
-def read_results(study: Study) -> Iterator[tuple[Record, Verdict]]:
+def read_results(study: PreparedStudy) -> Iterator[tuple[Record, Verdict]]:
     """Yield the record of a study, which is closed afterwards, and its verdict."""
     record = read_study(study)
     try:
@@ -132,7 +132,7 @@ def write_reports(
 
 def score_on_test(
     name: str, again: bool, with_default: bool, elsewhere: Mapping[str, str] | None = None
-) -> tuple[Study, Mapping[str, Any], WrittenReport]:
+) -> tuple[PreparedStudy, Mapping[str, Any], WrittenReport]:
     """Open the test part of a study with its winner; return the study, what was found, and the report that has it.
 
     Where the data lie now (`elsewhere`, by key) is kept with the study.

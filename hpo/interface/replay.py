@@ -15,7 +15,7 @@ from hpo.study.files.folder import find_study, inner, short_path
 from hpo.study.preparing.preparation import prepare_study, refuse_past_search
 from hpo.study.reproduce.recorded import read_files
 from hpo.study.reproduce.replay import Replay, compare_trials, refuse_two_parts
-from hpo.study.study import Study
+from hpo.study.study import PreparedStudy
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,7 +102,7 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> Replay:
     return Replay(files, tree, rows[:trials])
 
 
-def prepare_replay(asked: Replay) -> Study:
+def prepare_replay(asked: Replay) -> PreparedStudy:
     """Return the study that runs the search of another again."""
     config = config_from_dict(asked.tree)
     return asked.study_of(prepare_study(config, asked.files.folder.kept_function(config)))

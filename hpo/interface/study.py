@@ -31,7 +31,7 @@ from hpo.session.notebook import run_shown
 from hpo.study.files.folder import StudyFolder, short_path
 from hpo.study.notes import Notes
 from hpo.study.preparing.preparation import known_study
-from hpo.study.study import Study as Prepared
+from hpo.study.study import PreparedStudy
 from hpo.study.winner.final_model import best_config
 from hpo.study.winner.verdict import Verdict
 
@@ -269,7 +269,7 @@ class Study:
         return self._folder.config().to_dict()
 
     @contextmanager
-    def _read(self) -> Iterator[tuple[Prepared, Record, Verdict]]:
+    def _read(self) -> Iterator[tuple[PreparedStudy, Record, Verdict]]:
         study = known_study(str(self.folder))
         with read_results(study) as (record, verdict):
             yield study, record, verdict
@@ -315,7 +315,7 @@ class Study:
         )
 
 
-def _winner(study: Prepared, verdict: Verdict) -> Trial:
+def _winner(study: PreparedStudy, verdict: Verdict) -> Trial:
     """Return the winner; StudyError where no trial is complete."""
     if verdict.winner is None or verdict.winner.score is None:
         errors = [trial.error for trial in verdict.history if trial.error]
@@ -324,7 +324,7 @@ def _winner(study: Prepared, verdict: Verdict) -> Trial:
     return verdict.winner
 
 
-def run(study: Prepared, progress: bool) -> Study:
+def run(study: PreparedStudy, progress: bool) -> Study:
     """Run a prepared study to its budget, and return it as Python users see it; KeyboardInterrupt after a signal."""
     run_shown(study, progress)
     return Study(study.folder)

@@ -18,7 +18,7 @@ from hpo.report.analysis.importance import Contribution, importances, shapley_va
 from hpo.report.part import Absent
 from hpo.report.words import count_text
 from hpo.study.notes import Notes
-from hpo.study.study import Study
+from hpo.study.study import PreparedStudy
 from hpo.study.winner.verdict import Verdict
 
 
@@ -55,7 +55,7 @@ class Subject:
     stretches: Sequence[Stretch] = ()
 
     @classmethod
-    def of(cls, study: Study, record: Record, verdict: Verdict) -> Self:
+    def of(cls, study: PreparedStudy, record: Record, verdict: Verdict) -> Self:
         """Return what the report of a study is made from."""
         section, dispatch = study.config.study, study.config.dispatch
         order, waits, share = section.order if study.has_clock else None, study.waits, Notes(record).gpu_share
@@ -141,7 +141,7 @@ class Subject:
         return self.winner is not None and trial.number == self.winner.number
 
 
-def _default_of(study: Study) -> Point | None:
+def _default_of(study: PreparedStudy) -> Point | None:
     """Return the default configuration's point; None where it does not lie in the space."""
     try:
         return default_point(study.space, flatten(study.config.objective_config))

@@ -20,7 +20,7 @@ from hpo.report.subject import Subject
 from hpo.study.files.folder import OPENINGS, StudyFolder, refuse_link
 from hpo.study.files.imports import write_imports
 from hpo.study.notes import FinalModel, Notes
-from hpo.study.study import Study
+from hpo.study.study import PreparedStudy
 from hpo.study.winner.final_model import best_config
 from hpo.study.winner.verdict import Verdict
 
@@ -47,7 +47,7 @@ class WrittenReport:
     metrics: Mapping[str, float]
 
 
-def write_report(study: Study, record: Record, verdict: Verdict, has_page: bool = True) -> WrittenReport:
+def write_report(study: PreparedStudy, record: Record, verdict: Verdict, has_page: bool = True) -> WrittenReport:
     """Write trials.csv, report.json, report.md, report.html and, where there is a winner, best.yaml into its folder.
 
     Without `has_page` report.html is not written, which takes seconds, and an older one, now outdated, is removed.
@@ -83,21 +83,21 @@ def write_report(study: Study, record: Record, verdict: Verdict, has_page: bool 
     return WrittenReport(tuple(paths), summary, metrics)
 
 
-def write_checklist(study: Study, report: ReportJson) -> Path:
+def write_checklist(study: PreparedStudy, report: ReportJson) -> Path:
     """Write checklist.md, and return its path."""
     path = study.folder.path / "checklist.md"
     write_atomically(path, render_checklist(report))
     return path
 
 
-def write_latex(study: Study, report: ReportJson) -> Path:
+def write_latex(study: PreparedStudy, report: ReportJson) -> Path:
     """Write tables.tex, and return its path."""
     path = study.folder.path / "tables.tex"
     write_atomically(path, render_latex(report))
     return path
 
 
-def _hashes(study: Study, model: FinalModel | None) -> dict[str, str]:
+def _hashes(study: PreparedStudy, model: FinalModel | None) -> dict[str, str]:
     """Return the SHA-256 of the files beside the report, by the path within the study's folder.
 
     From them a reproduction detects a changed file. Not included are the report itself and files that a publication
@@ -110,7 +110,7 @@ def _hashes(study: Study, model: FinalModel | None) -> dict[str, str]:
     return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in there.items()}
 
 
-def publish(study: Study) -> list[Path]:
+def publish(study: PreparedStudy) -> list[Path]:
     """Copy the study's files into `studies/<name>/`, over an older publication, and return their paths.
 
     Raises:

@@ -17,7 +17,7 @@ from hpo.engine.trials.trial import Trial
 from hpo.machine import GIB
 from hpo.report.write import WrittenReport
 from hpo.study.basis.environment import gpu_driver
-from hpo.study.study import Study
+from hpo.study.study import PreparedStudy
 from hpo.study.winner.verdict import Verdict
 
 
@@ -37,7 +37,11 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
     """
 
     def __init__(
-        self, study: Study, history: History, seconds_before: float = 0.0, clock: Callable[[], float] = time.monotonic
+        self,
+        study: PreparedStudy,
+        history: History,
+        seconds_before: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._study, self._counts = study.config.study, study.counts
         self._clock, self._seconds_before = clock, seconds_before
@@ -80,7 +84,7 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
 class Display:
     """Shows one search, from its start to its end; as it is, nothing."""
 
-    def announce(self, study: Study) -> None:
+    def announce(self, study: PreparedStudy) -> None:
         """Show what is searched."""
 
     def tell_code(self, code: Code) -> None:
@@ -89,14 +93,14 @@ class Display:
     def tell_start(self, dispatch: DispatchSection) -> None:
         """Show that workers are being started."""
 
-    def tell_workers(self, study: Study, workers: int, gpus: Gpus) -> None:
+    def tell_workers(self, study: PreparedStudy, workers: int, gpus: Gpus) -> None:
         """Show what the workers have of the GPUs, and how many trainings are planned to be under way at once."""
 
-    def progress(self, study: Study, record: Record) -> Progress:
+    def progress(self, study: PreparedStudy, record: Record) -> Progress:
         """Return what shows the trials as they come."""
         return Progress(study, record.history())
 
-    def conclude(self, study: Study, result: Result) -> None:
+    def conclude(self, study: PreparedStudy, result: Result) -> None:
         """Show how it ended."""
 
 

@@ -6,7 +6,7 @@ import threading
 import time
 
 from hpo.config.study_config import StudyConfig
-from hpo.engine.dispatch.dispatcher import Report
+from hpo.engine.dispatch.dispatcher import TaskReport
 from hpo.engine.observers.observer import Observer
 from hpo.engine.store.url import UrlStore, refuse_used
 from hpo.engine.trials.trial import Trial
@@ -31,7 +31,7 @@ class Mirroring(Observer):
         self._last = time.monotonic()
         self._has_warned = False
 
-    def reported(self, trial: Trial, report: Report) -> None:  # noqa: ARG002 -- the same call as its siblings
+    def reported(self, trial: Trial, report: TaskReport) -> None:  # noqa: ARG002 -- the same call as its siblings
         """Begin a copy, where it is time and the one before has ended."""
         is_busy = self._thread is not None and self._thread.is_alive()
         if report.outcome is not None and not is_busy and time.monotonic() - self._last >= _SECONDS_BETWEEN:

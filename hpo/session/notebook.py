@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from hpo.engine.dispatch import Code
-from hpo.engine.dispatch.dispatcher import Gpus, Report
+from hpo.engine.dispatch.dispatcher import Gpus, TaskReport
 from hpo.engine.loop import seconds_spent
 from hpo.engine.record.record import Record
 from hpo.engine.space.space import short_text
@@ -20,14 +20,14 @@ from hpo.session.program import interrupted_in_one_line
 from hpo.session.session import run_to_the_end
 from hpo.session.terminal import Terminal
 from hpo.study.files.folder import short_path
-from hpo.study.study import Study
+from hpo.study.study import PreparedStudy
 
 _SECONDS_BETWEEN_UPDATES = 0.5
 _LAST_LINES = 8
 
 
 @interrupted_in_one_line()
-def run_shown(study: Study, progress: bool) -> None:
+def run_shown(study: PreparedStudy, progress: bool) -> None:
     """Run a prepared study to its budget; after a signal a KeyboardInterrupt says what is saved."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     is_notebook = getattr(shell, "kernel", None) is not None
@@ -42,7 +42,7 @@ class Notebook(Display):
         self._workers = 0
         self._output: Any = None
 
-    def announce(self, study: Study) -> None:
+    def announce(self, study: PreparedStudy) -> None:
         """Show what is searched, while the workers start."""
         from IPython.display import HTML, display
 
@@ -59,17 +59,17 @@ class Notebook(Display):
         """Say what of the user's code goes to other machines."""
         print(code.in_words())
 
-    def tell_workers(self, study: Study, workers: int, gpus: Gpus) -> None:
+    def tell_workers(self, study: PreparedStudy, workers: int, gpus: Gpus) -> None:
         """Say what they have of the GPUs, where there are some; how many there are is for the progress."""
         if (says := gpus_in_words(gpus, study.config.dispatch)) is not None:
             print(says)
         self._workers = workers
 
-    def progress(self, study: Study, record: Record) -> "NotebookProgress":
+    def progress(self, study: PreparedStudy, record: Record) -> "NotebookProgress":
         """Return what shows the trials as they come."""
         return NotebookProgress(study, self._workers, record, self._output)
 
-    def conclude(self, study: Study, result: Result) -> None:
+    def conclude(self, study: PreparedStudy, result: Result) -> None:
         """Print where the report is; the winner is shown by the study itself."""
         if result.verdict.winner is None:
             print(failures_in_words(result))
@@ -81,7 +81,7 @@ class Notebook(Display):
 class NotebookProgress(Progress):
     """A bar, the best so far, and the last trials, in an output that was displayed."""
 
-    def __init__(self, study: Study, workers: int, record: Record, output: Any) -> None:
+    def __init__(self, study: PreparedStudy, workers: int, record: Record, output: Any) -> None:
         super().__init__(study, record.history(), seconds_spent(record))
         self._workers, self._how_far, self._output = workers, study.how_far, output
         self._lines: deque[str] = deque(maxlen=_LAST_LINES)
@@ -97,7 +97,7 @@ class NotebookProgress(Progress):
     def __exit__(self, *_: object) -> None:
         self._update()
 
-    def reported(self, trial: Trial, report: Report) -> None:
+    def reported(self, trial: Trial, report: TaskReport) -> None:
         """Show a warning, once; the latest point of a training otherwise."""
         if report.warning is not None:
             self._warnings.setdefault(report.warning, trial.number)

@@ -12,7 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from hpo.engine.dispatch.dispatcher import Report
+from hpo.engine.dispatch.dispatcher import TaskReport
 from hpo.engine.space.dimensions import Dimension, Range
 from hpo.engine.space.space import short_text, short_value
 from hpo.engine.training.payload import Task
@@ -20,7 +20,7 @@ from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 from hpo.errors import printable
 from hpo.session.display import Progress, peak_in_words
-from hpo.study.study import Study
+from hpo.study.study import PreparedStudy
 
 # Every trial gets a line at a readable pace; of thousands per second, as over tables, only some do.
 _LINES_AT_ONCE = 200
@@ -37,7 +37,11 @@ class TerminalProgress(Progress):
     """Shows running tasks with their epochs, the best so far, and the time left."""
 
     def __init__(
-        self, study: Study, history: History, seconds_before: float = 0.0, clock: Callable[[], float] = time.monotonic
+        self,
+        study: PreparedStudy,
+        history: History,
+        seconds_before: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(study, history, seconds_before, clock)
         self._layout = study.layout
@@ -68,7 +72,7 @@ class TerminalProgress(Progress):
         self._has_begun = True
         self._tell_of_first(f"{self._name(task.trial, task.index)} begins", is_due=self._is_long or is_very_first)
 
-    def reported(self, trial: Trial, report: Report) -> None:
+    def reported(self, trial: Trial, report: TaskReport) -> None:
         """Keep the latest point of every running task."""
         task = (trial.number, report.task.index)
         if report.gpu_memory is not None:

@@ -27,7 +27,7 @@ from hpo.session.stopping import SessionDispatcher, Stopping
 from hpo.study.notes import Notes
 from hpo.study.opening import code_of, open_study, queued_points
 from hpo.study.preparing.preparation import refuse_missing_lanes
-from hpo.study.study import Study
+from hpo.study.study import PreparedStudy
 from hpo.study.winner.final_model import make_final_model
 from hpo.study.winner.finalists import train_finalists
 from hpo.study.winner.full_training import state_names, train_to_the_end, trials_to_finish
@@ -41,7 +41,7 @@ _PATIENCE_SECONDS = 60.0
 _HURRY_SECONDS = 8.0
 
 
-def run_to_the_end(study: Study, display: Display) -> Result:
+def run_to_the_end(study: PreparedStudy, display: Display) -> Result:
     """Run a study, a new one or one to be continued, to its budget, and return how it ended.
 
     Raises:
@@ -85,7 +85,7 @@ def refuse_bad_surroundings(config: StudyConfig) -> None:
         refuse_unclear_address(open_sealed(address, values_of(address, config.secrets, "dispatch.address")))
 
 
-def _run(study: Study, display: Display, stopping: Stopping) -> Result:
+def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Result:
     # Before the workers start: they compare with it what they import.
     study, config = replace(study, code=code_of(study)), study.config
     with ExitStack() as stack:
@@ -123,12 +123,12 @@ def _run(study: Study, display: Display, stopping: Stopping) -> Result:
             return run_study(study, record, SessionDispatcher(dispatcher, stopping, study), tracker, observers)
 
 
-def _open(study: Study, stack: ExitStack) -> Record:
+def _open(study: PreparedStudy, stack: ExitStack) -> Record:
     stack.enter_context(study.folder.lock())
     return open_study(study)
 
 
-def _dispatcher(study: Study, display: Display) -> Dispatcher:
+def _dispatcher(study: PreparedStudy, display: Display) -> Dispatcher:
     config = study.config
     code = code_to_send(config.dispatch, study.objective)
     if code is not None and code.files:
@@ -137,14 +137,14 @@ def _dispatcher(study: Study, display: Display) -> Dispatcher:
     return make_dispatcher(config.dispatch, config.secrets, code, config.artifacts)
 
 
-def _has_work(study: Study, record: Record) -> bool:
+def _has_work(study: PreparedStudy, record: Record) -> bool:
     if not study.is_over(record):
         return True
     verdict = read_verdict(study, record)
     return not verdict.are_finalists_trained or lacks_model(study, verdict)
 
 
-def _last_words(study: Study, num_done: int) -> str:
+def _last_words(study: PreparedStudy, num_done: int) -> str:
     return (
         f"\nstopped: {num_done} of {study.config.study.trials} {study.counts} are saved in {study.folder}\n"
         f"continue with: hpo resume {study.reference}\n"
@@ -152,7 +152,7 @@ def _last_words(study: Study, num_done: int) -> str:
 
 
 def run_study(
-    study: Study,
+    study: PreparedStudy,
     record: Record,
     dispatcher: Dispatcher,
     tracker: MlflowTracker | None,
@@ -195,7 +195,7 @@ def run_study(
     return Result(verdict, report, is_tracked)
 
 
-def _continued_later(study: Study, history: History) -> list[Trial]:
+def _continued_later(study: PreparedStudy, history: History) -> list[Trial]:
     """Return the trials whose states are kept: those that may be trained further."""
     stopped = [trial for trial in history if trial.state == "stopped"]
     by_amount = [trial for trial in history if trial.amount is not None]
@@ -205,7 +205,7 @@ def _continued_later(study: Study, history: History) -> list[Trial]:
     return stopped + [trial for trial in by_amount if trial.round >= history[-1].round - 1]
 
 
-def _finish(study: Study, record: Record, dispatcher: Dispatcher) -> Verdict:
+def _finish(study: PreparedStudy, record: Record, dispatcher: Dispatcher) -> Verdict:
     """Train what follows the search; if that fails, the search is still reported."""
     try:
         train_to_the_end(study, record, dispatcher)

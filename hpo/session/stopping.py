@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Self
 
-from hpo.engine.dispatch.dispatcher import Dispatcher, Report
+from hpo.engine.dispatch.dispatcher import Dispatcher, TaskReport
 from hpo.engine.training.payload import Task
 from hpo.engine.training.task_builder import FINAL_FOLD
 from hpo.errors import Interruption
 from hpo.files import write_atomically
 from hpo.session.program import is_ours
-from hpo.study.study import Study
+from hpo.study.study import PreparedStudy
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Nobody uses it, and where nobody takes it, it does nothing.
@@ -174,7 +174,7 @@ class SessionDispatcher:
     What tasks print is kept in the folder of the study `logged`.
     """
 
-    def __init__(self, dispatcher: Dispatcher, stopping: Stopping, logged: Study | None = None) -> None:
+    def __init__(self, dispatcher: Dispatcher, stopping: Stopping, logged: PreparedStudy | None = None) -> None:
         self._dispatcher, self._stopping, self._logged = dispatcher, stopping, logged
         self._has_ended = False
         self.runs_here, self.slots, self.gpus = dispatcher.runs_here, dispatcher.slots, dispatcher.gpus
@@ -193,7 +193,7 @@ class SessionDispatcher:
         elif self._stopping.number is None:
             self._dispatcher.submit(task)
 
-    def wait(self, timeout: float | None = None) -> Sequence[Report]:
+    def wait(self, timeout: float | None = None) -> Sequence[TaskReport]:
         """Return what the dispatcher returns; after a signal the outcomes that have arrived, and then raise Stopped."""
         if self.runs_here:
             # A task that is interrupted here has reported nothing yet.
@@ -211,7 +211,7 @@ class SessionDispatcher:
             self._stopping.check()
         return outcomes
 
-    def save_and_end(self, seconds: float) -> Sequence[Report]:
+    def save_and_end(self, seconds: float) -> Sequence[TaskReport]:
         """Return what the dispatcher returns."""
         return self._keep_logs(self._dispatcher.save_and_end(seconds))
 
@@ -219,7 +219,7 @@ class SessionDispatcher:
         """Close the dispatcher."""
         self._dispatcher.close()
 
-    def _keep_logs(self, reports: Sequence[Report]) -> Sequence[Report]:
+    def _keep_logs(self, reports: Sequence[TaskReport]) -> Sequence[TaskReport]:
         for report in reports:
             if report.printed and self._logged is not None:
                 task, folder = report.task, self._logged.folder

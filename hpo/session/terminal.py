@@ -24,7 +24,7 @@ from hpo.session.display import Display, Result, failures_in_words, gpus_in_word
 from hpo.session.progress import TerminalProgress
 from hpo.session.session import run_to_the_end
 from hpo.study.files.folder import short_path
-from hpo.study.study import Study
+from hpo.study.study import PreparedStudy
 from hpo.study.winner.full_training import expected_at_end
 
 # Idle share of the workers' time from which a hint is printed.
@@ -33,7 +33,7 @@ _MUCH_IDLE = 0.4
 _LANES_PER_WORKER = 1.5
 
 
-def run_at_terminal(study: Study) -> int:
+def run_at_terminal(study: PreparedStudy) -> int:
     """Run a prepared study to its budget, and return the exit code: 0 done, 1 every trial failed."""
     return 0 if run_to_the_end(study, Terminal()).verdict.winner else 1
 
@@ -44,7 +44,7 @@ class Terminal(Display):
     def __init__(self, next_step: bool = True) -> None:
         self._next_step = next_step
 
-    def announce(self, study: Study) -> None:
+    def announce(self, study: PreparedStudy) -> None:
         """Print what is searched."""
         config = study.config
         for note in study.own.notes:
@@ -86,7 +86,7 @@ class Terminal(Display):
         else:
             _say("starting Ray on this machine ...")
 
-    def tell_workers(self, study: Study, workers: int, gpus: Gpus) -> None:
+    def tell_workers(self, study: PreparedStudy, workers: int, gpus: Gpus) -> None:
         """Print what they have of the GPUs, the lanes, and what to set where workers would be idle."""
         if (says := gpus_in_words(gpus, study.config.dispatch)) is not None:
             _say(says)
@@ -116,11 +116,11 @@ class Terminal(Display):
             says += f" (study.lanes={suits} would keep them busier, in a study of its own)"
         _say(says)
 
-    def progress(self, study: Study, record: Record) -> TerminalProgress:
+    def progress(self, study: PreparedStudy, record: Record) -> TerminalProgress:
         """Return what shows the trials as they come."""
         return TerminalProgress(study, record.history(), seconds_spent(record))
 
-    def conclude(self, study: Study, result: Result) -> None:
+    def conclude(self, study: PreparedStudy, result: Result) -> None:
         """Print the winner, and where the report is."""
         name, metric = study.reference, study.config.study.metric
         history, winner = result.verdict.history, result.verdict.winner
@@ -155,7 +155,7 @@ def _say(text: str) -> None:
     print(printable(text), flush=True)
 
 
-def _next_steps(study: Study, winner: Trial | None) -> Iterator[str]:
+def _next_steps(study: PreparedStudy, winner: Trial | None) -> Iterator[str]:
     is_opened = study.folder.test_path.exists()
     if winner is not None and study.plan is not None and "test" in study.plan.parts and not is_opened:
         yield f"hpo test {study.reference}      (opens the test part, once)"
@@ -167,7 +167,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _tell_time(study: Study, cost: Mapping[str, Any]) -> None:
+def _tell_time(study: PreparedStudy, cost: Mapping[str, Any]) -> None:
     """Print how long simulated workers took, and how much of the time workers were idle."""
     dispatch = study.config.dispatch
     if cost.get("wall_seconds") is None:

@@ -15,7 +15,7 @@ from hpo.files import copy_tree
 from hpo.study.files.folder import RUNS, StudyFolder
 from hpo.study.notes import Notes
 from hpo.study.preparing.preparation import load_study
-from hpo.study.study import Study
+from hpo.study.study import PreparedStudy
 
 # Not copied: locks, what is known of mirrors, the guard's files, a database's companions, and reports (the old name).
 _LEFT = (
@@ -24,7 +24,7 @@ _LEFT = (
 )
 
 
-def continue_as(folder: StudyFolder, name: str, config: StudyConfig, allow_changes: bool) -> Study:
+def continue_as(folder: StudyFolder, name: str, config: StudyConfig, allow_changes: bool) -> PreparedStudy:
     """Copy a study under another name, prepared to go on as `load_study` does; a refused one leaves no copy."""
     load_study(str(folder), config, allow_changes)
     copied = copy_study(folder, study_name(name, "name of the copy"))

@@ -13,7 +13,7 @@ from hpo.engine.trials.trial import Trial
 from hpo.errors import ConfigError, StudyError
 from hpo.files import copy_tree
 from hpo.study.files.folder import find_study, short_path
-from hpo.study.study import Study, training_command
+from hpo.study.study import PreparedStudy, training_command
 
 # Besides `FREE_KEYS` and the objective's own.
 _ALLOWED = ("study.name", "study.lanes", "study.order", "study.trial_minutes")
@@ -21,7 +21,7 @@ _ALLOWED = ("study.name", "study.lanes", "study.order", "study.trial_minutes")
 _NONE = {"imports": None, "minutes": None, "stop_without_gain": None, "stop_rule": "none"}
 
 
-def extension_of(study: Study, trials: Sequence[Trial], given: StudyConfig) -> StudyConfig:
+def extension_of(study: PreparedStudy, trials: Sequence[Trial], given: StudyConfig) -> StudyConfig:
     """Return the configuration of the study that trains these trials with other settings, or stopped ones to their end.
 
     It has their points, folds and seeds, and goes on from their states where the objective can (`CONTINUES_WITH`).
@@ -61,7 +61,7 @@ def extension_of(study: Study, trials: Sequence[Trial], given: StudyConfig) -> S
     )
 
 
-def choose_trials(study: Study, history: History, best: int, numbers: Sequence[int]) -> list[Trial]:
+def choose_trials(study: PreparedStudy, history: History, best: int, numbers: Sequence[int]) -> list[Trial]:
     """Return the trials with these numbers, or else the best, each point once; StudyError for one without a score."""
     if best < 1:
         raise StudyError(f"best: must be 1 or more, given {best}")
@@ -78,7 +78,7 @@ def choose_trials(study: Study, history: History, best: int, numbers: Sequence[i
     return list(furthest.values())[: len(numbers) or best]
 
 
-def copy_states(study: Study) -> None:
+def copy_states(study: PreparedStudy) -> None:
     """Copy the states that the study's trials go on from; one that is missing is made again by its training."""
     extends = study.config.study.extends
     if extends is None or not any(trial.continues for trial in extends.trials):
@@ -96,7 +96,7 @@ def copy_states(study: Study) -> None:
                 copy_tree(there / name, study.folder.states_dir / name)
 
 
-def _extended(study: Study, trial: Trial, can_continue: bool, changes: Mapping[str, Any]) -> ExtendedTrial:
+def _extended(study: PreparedStudy, trial: Trial, can_continue: bool, changes: Mapping[str, Any]) -> ExtendedTrial:
     assert trial.score is not None
     states = [study.folder.states_dir / name for name in study.task_builder().state_names([trial])]
     if trial.state == "stopped":
@@ -107,7 +107,7 @@ def _extended(study: Study, trial: Trial, can_continue: bool, changes: Mapping[s
     return ExtendedTrial(number=trial.number, score=trial.score, amount=trial.amount, continues=has_states)
 
 
-def _is_trained(study: Study, trial: Trial) -> bool:
+def _is_trained(study: PreparedStudy, trial: Trial) -> bool:
     """Return whether a trial was trained to its end, which may lie beyond the amounts of the search."""
     epochs = flatten(study.config.objective_config).get("training.epochs")
     is_beyond = isinstance(epochs, int) and study.full_amount is not None and epochs > study.full_amount

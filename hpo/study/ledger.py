@@ -11,7 +11,7 @@ from hpo.errors import StudyError
 from hpo.files import write_atomically
 from hpo.study.files.folder import OPENINGS, StudyFolder, find_study, short_path
 from hpo.study.files.imports import table_path
-from hpo.study.study import Study
+from hpo.study.study import PreparedStudy
 
 Opening = Mapping[str, Any]
 _NAMES = ("time", "study", "study_id", "trial", "fingerprint")
@@ -44,7 +44,7 @@ def write_opening(folder: StudyFolder, opening: Opening) -> None:
             ledger.write(json.dumps(opening) + "\n")
 
 
-def openings_to_take(study: Study) -> list[Opening]:
+def openings_to_take(study: PreparedStudy) -> list[Opening]:
     """Return the openings by those that a new study replays, extends or learns from: it may have their test part."""
     return _merged(*(ledger for folder in _sources(study) for ledger in _own(folder)))
 
@@ -55,7 +55,7 @@ def begin_ledger(folder: StudyFolder, taken: Iterable[Opening]) -> None:
         write_atomically(folder.openings_path, lines)
 
 
-def _sources(study: Study) -> Iterator[StudyFolder]:
+def _sources(study: PreparedStudy) -> Iterator[StudyFolder]:
     section = study.config.study
     if study.replays is not None:
         yield study.replays

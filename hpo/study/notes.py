@@ -64,9 +64,9 @@ class Notes:
     def __init__(self, record: Record | Rows) -> None:
         self._record = record
 
-    def noted(self, key: str) -> Any:
+    def read_note(self, key: str) -> Any:
         """Return a JSON-able value of the study; None where it is not there."""
-        return self._record.noted(key)
+        return self._record.read_note(key)
 
     def note(self, key: str, value: Any) -> None:
         """Write one."""
@@ -82,7 +82,7 @@ class Notes:
 
     def finalist_outcome(self, task: Task) -> Outcome | None:
         """Return the outcome of a finalist's further training; None while it is missing."""
-        noted = self._record.noted(_finalist(task))
+        noted = self._record.read_note(_finalist(task))
         return None if noted is None else Outcome.from_dict(noted)
 
     def write_finalist_outcome(self, task: Task, outcome: Outcome) -> None:

@@ -29,7 +29,7 @@ from hpo.study.ledger import begin_ledger, openings_to_take
 from hpo.study.notes import Notes
 from hpo.study.preparing.preparation import refuse_missing_lanes, refuse_past_search
 from hpo.study.preparing.strategies import strategy_type
-from hpo.study.study import Study
+from hpo.study.study import PreparedStudy
 
 if TYPE_CHECKING:
     from hpo.engine.record.storage import Stored
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-def open_study(study: Study) -> Record:
+def open_study(study: PreparedStudy) -> Record:
     """Create the study's files, or continue the existing study, and return the record; HpoError where it must not."""
     frozen = _refuse_unready(study)
     remember(study.config, study.objective.kept)
@@ -47,13 +47,13 @@ def open_study(study: Study) -> Record:
     return record
 
 
-def freeze(study: Study) -> None:
+def freeze(study: PreparedStudy) -> None:
     """Write what a study is read from besides its record: its configuration, and what its objective says of it."""
     study.described.write(study.folder.described_path)
     study.folder.freeze(study.config)
 
 
-def read_study(study: Study) -> Record:
+def read_study(study: PreparedStudy) -> Record:
     """Return the record of an existing study; StudyError where it is damaged, or the data that were read differ."""
     from hpo.engine.record.storage import read_record
 
@@ -80,7 +80,7 @@ def read_study(study: Study) -> Record:
     return record
 
 
-def refuse_to_open(study: Study) -> tuple[int, str | None]:
+def refuse_to_open(study: PreparedStudy) -> tuple[int, str | None]:
     """Raise what `open_study` would, and create nothing; return its number of trials and its id, None if it is new."""
     frozen = _refuse_unready(study)
     if frozen is None:
@@ -96,7 +96,7 @@ def refuse_to_open(study: Study) -> tuple[int, str | None]:
         record.close()
 
 
-def _refuse_unready(study: Study) -> StudyConfig | None:
+def _refuse_unready(study: PreparedStudy) -> StudyConfig | None:
     """Raise HpoError for a search that cannot run now; return its frozen configuration, None for a new one."""
     # Otherwise a missing value would be noticed only when the first task is built.
     values_of(study.config.objective_config, study.config.secrets)
@@ -106,7 +106,7 @@ def _refuse_unready(study: Study) -> StudyConfig | None:
     return refuse_past_search(study.folder)
 
 
-def _create(study: Study) -> Record:
+def _create(study: PreparedStudy) -> Record:
     # What may fail comes before the record, and the record before the configuration, which marks an existing study.
     basis, environment, taken = _basis(study), describe_environment(study.config.secrets), openings_to_take(study)
     study.folder.make()
@@ -128,7 +128,7 @@ def _create(study: Study) -> Record:
     return record
 
 
-def _continue(study: Study, frozen: StudyConfig) -> Record:
+def _continue(study: PreparedStudy, frozen: StudyConfig) -> Record:
     """Return the record of an existing study, on its original or an allowed basis."""
     if not study.allow_changes:
         refuse_other_config(frozen, study.config, study.reference)
@@ -159,7 +159,7 @@ def _continue(study: Study, frozen: StudyConfig) -> Record:
     return record
 
 
-def queued_points(study: Study, record: Record) -> list[Point]:
+def queued_points(study: PreparedStudy, record: Record) -> list[Point]:
     """Return the new points that other programs have queued, as by Optuna's `enqueue_trial`; what is none is told."""
     points: dict[str, Point] = {}
     known = {trial.key: f"trial {trial.number}" for trial in record.trials()}
@@ -183,7 +183,7 @@ def queued_points(study: Study, record: Record) -> list[Point]:
     return list(points.values())
 
 
-def _copy_data(study: Study, notes: Notes) -> None:
+def _copy_data(study: PreparedStudy, notes: Notes) -> None:
     """Write the workers' copy of the development examples, where it is missing or was changed."""
     data_dir, known = study.folder.data_dir, notes.data_hashes
     if study.plan is None:
@@ -203,21 +203,21 @@ def _hashes(data_dir: Path) -> dict[str, str]:
     return {path.name: digest_of(path) for path in sorted(data_dir.iterdir()) if path.is_file()}
 
 
-def code_of(study: Study) -> CodeHashes:
+def code_of(study: PreparedStudy) -> CodeHashes:
     """Return the code that a study depends on, as it is now."""
     _, strategy = strategy_type(study.config.strategy["name"])
     return describe_code(study.objective, strategy, study.config.objective_config)
 
 
-def _basis(study: Study) -> Basis:
+def _basis(study: PreparedStudy) -> Basis:
     return Basis(study.config.to_dict(), _data(study), study.code or code_of(study))
 
 
-def _stored(study: Study) -> "Stored":
+def _stored(study: PreparedStudy) -> "Stored":
     return stored_record(study.config, study.folder, study.space, study.layout)
 
 
-def _data(study: Study) -> dict[str, Any] | None:
+def _data(study: PreparedStudy) -> dict[str, Any] | None:
     """Return what `Basis` has of the data."""
     if study.plan and study.examples:
         files = {str(file.get("path")): {"fingerprint": file.get("sha256")} for file in study.examples.files}
@@ -226,7 +226,7 @@ def _data(study: Study) -> dict[str, Any] | None:
     return {"parts": files} if files else None
 
 
-def _refuse_other_basis(study: Study, frozen: StudyConfig, record: Record) -> tuple[Basis, Basis]:
+def _refuse_other_basis(study: PreparedStudy, frozen: StudyConfig, record: Record) -> tuple[Basis, Basis]:
     """Return what the study rested on and rests on now; StudyError where they differ, or the budget is used up."""
     there, asked = study.num_counted(record.trials()), study.config.study.trials
     if asked < there:

@@ -29,7 +29,7 @@ from hpo.study.notes import Notes
 
 
 @dataclass(frozen=True)
-class Study:
+class PreparedStudy:
     """Everything a search needs, checked.
 
     Attributes:

@@ -10,7 +10,7 @@ import numpy as np
 
 from hpo.engine.course.rules import Rules
 from hpo.engine.course.stopping import StopRule
-from hpo.engine.dispatch.dispatcher import Report
+from hpo.engine.dispatch.dispatcher import TaskReport
 from hpo.engine.space.space import Point
 from hpo.engine.strategies import Strategy
 from hpo.engine.strategies.drawing.draws import draw_untried
@@ -95,7 +95,7 @@ def check_given(
 class _Ticking(AnyOrder):
     """A dispatcher with a clock: a second passes with each message, so that what a hand gives is looked for."""
 
-    def wait(self, timeout: float | None = None) -> list[Report]:
+    def wait(self, timeout: float | None = None) -> list[TaskReport]:
         """Return messages, a second later."""
         self.now += 1.0
         return super().wait(timeout)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hpo.engine.course.rules import Rules
-from hpo.engine.dispatch.dispatcher import Gpus, Report
+from hpo.engine.dispatch.dispatcher import Gpus, TaskReport
 from hpo.engine.loop import search
 from hpo.engine.record.record import Record, memory_record
 from hpo.engine.space.space import Point
@@ -61,7 +61,7 @@ class World:
             return Outcome(curve=curve, units=max(reports, default=0) + 1, error="failed")
         return Outcome({"score": round(rng.random(), 1)}, curve, units=total)
 
-    def messages(self, trial: Trial, task: Task) -> Iterator[Report]:
+    def messages(self, trial: Trial, task: Task) -> Iterator[TaskReport]:
         """Yield everything that a worker says of the task, in order."""
         outcome = self.outcome(trial, task.index)
         limits = Limits(task.payload.limits or (), "score", "minimize")
@@ -69,12 +69,12 @@ class World:
             units = point["units"]
             stopped = limits.stops(point)
             goes_on = self.tells_more and units < outcome.units and not stopped
-            yield Report(task, point=point, units=units, goes_on=goes_on)
+            yield TaskReport(task, point=point, units=units, goes_on=goes_on)
             if stopped:
                 assert limits.best is not None
                 outcome = Outcome({"score": limits.best}, outcome.curve[:place], units=units, stopped=stopped)
                 break
-        yield Report(task, outcome=outcome)
+        yield TaskReport(task, outcome=outcome)
 
 
 class AnyOrder:
@@ -91,8 +91,8 @@ class AnyOrder:
         self.slots = slots
         self._world = world
         self._rng = random.Random(seed)
-        self._running: dict[tuple[int, int], deque[Report]] = {}
-        self._said: list[Report] = []
+        self._running: dict[tuple[int, int], deque[TaskReport]] = {}
+        self._said: list[TaskReport] = []
         self._left = dies_after
         self.trials: dict[int, Trial] = {}
         self.trained: list[tuple[int, int]] = []
@@ -104,7 +104,7 @@ class AnyOrder:
         trial = self.trials[task.trial]
         self._running[task.trial, task.index] = deque(self._world.messages(trial, task))
 
-    def wait(self, timeout: float | None = None) -> list[Report]:  # noqa: ARG002 -- the same call as its siblings
+    def wait(self, timeout: float | None = None) -> list[TaskReport]:  # noqa: ARG002 -- the same call as its siblings
         """Return one new message and up to two old ones; raises Killed after the last."""
         if self._left == 0:
             raise Killed
@@ -116,7 +116,7 @@ class AnyOrder:
         self._said.append(report)
         return [report, *self._rng.sample(self._said, min(2, len(self._said)))]
 
-    def save_and_end(self, seconds: float) -> list[Report]:  # noqa: ARG002 -- the same call as its siblings
+    def save_and_end(self, seconds: float) -> list[TaskReport]:  # noqa: ARG002 -- the same call as its siblings
         """Return nothing."""
         return []
 

@@ -9,7 +9,7 @@ from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 from hpo.report.blocks import markdown_table
 from hpo.report.words import count_text
-from hpo.study.study import Study
+from hpo.study.study import PreparedStudy
 from hpo.track.mlflow.pages import RUN_ID, TABLE, trial_page
 
 # A tracker keeps some thousand characters; with these bounds a note has less than 5,000 (tested).
@@ -19,7 +19,7 @@ _CELL = 24
 _POINT = 600
 
 
-def study_note(study: Study, history: History, winner: Trial | None, is_running: bool) -> str:
+def study_note(study: PreparedStudy, history: History, winner: Trial | None, is_running: bool) -> str:
     """Return the note as Markdown, the most important first: trackers show only the first lines unfolded.
 
     Addresses are placeholders, which the tracker fills in. `history` holds the finished trials so far.
@@ -29,7 +29,7 @@ def study_note(study: Study, history: History, winner: Trial | None, is_running:
     return "\n".join(line for part in parts for line in [*part, ""]).rstrip() + "\n"
 
 
-def _winner_lines(study: Study, history: History, winner: Trial | None) -> Iterator[str]:
+def _winner_lines(study: PreparedStudy, history: History, winner: Trial | None) -> Iterator[str]:
     if winner is None:
         yield "**No winner:** every trial failed so far." if len(history) else "**No trial is finished yet.**"
         return
@@ -47,7 +47,7 @@ def _winner_lines(study: Study, history: History, winner: Trial | None) -> Itera
         yield f"Test {_plain(metric)}: **{text(test['metrics'][metric])}** (trial {test['trial']})."
 
 
-def _what(study: Study, history: History, is_running: bool) -> Iterator[str]:
+def _what(study: PreparedStudy, history: History, is_running: bool) -> Iterator[str]:
     config = study.config.study
     states = {state: sum(trial.state == state for trial in history) for state in ("failed", "stopped")}
     others = [f"{count} {state}" for state, count in states.items() if count]
@@ -61,19 +61,19 @@ def _what(study: Study, history: History, is_running: bool) -> Iterator[str]:
     )
 
 
-def _trainings(study: Study) -> str:
+def _trainings(study: PreparedStudy) -> str:
     folds = f"{study.num_folds} folds" if study.num_folds > 1 else "one hold-out"
     return folds + (f" times {study.layout.repeats} seeds" if study.layout.repeats > 1 else "")
 
 
-def _data(study: Study) -> str:
+def _data(study: PreparedStudy) -> str:
     if study.described.split is None:
         return f"The objective `{study.config.objective}` brings its own data."
     parts = [f"{name} {part['size']:,}" for name, part in study.described.parts.items()]
     return f"Data: {_plain(study.described.name or 'unnamed')} ({', '.join(parts)})."
 
 
-def _best(study: Study, history: History) -> Iterator[str]:
+def _best(study: PreparedStudy, history: History) -> Iterator[str]:
     best = history.leaders(_TOP)
     if not best:
         return
@@ -96,7 +96,7 @@ def _best_row(trial: Trial, keys: Iterable[str], text: Callable[[float], str]) -
     return [f"[{trial.number}]({trial_page(trial.number)})", *map(_spaced, numbers)]
 
 
-def _again(study: Study) -> Iterator[str]:
+def _again(study: PreparedStudy) -> Iterator[str]:
     # MLflow has no space below a table.
     yield from ("&nbsp;", "", "To reproduce the winner, from MLflow alone or where the study is:", "")
     yield from ("```", f"hpo reproduce runs:/{RUN_ID}", f"hpo reproduce {study.reference}", "```")

@@ -12,11 +12,11 @@ from hpo.engine.record.record import Record
 from hpo.engine.space.space import short_text
 from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.trial import Trial
-from hpo.report.sections.course import improvements
+from hpo.report.sections.curves import improvements
 from hpo.report.subject import score_of
 from hpo.report.write import WrittenReport
 from hpo.study.notes import FinalModel, Notes
-from hpo.study.study import Study
+from hpo.study.study import PreparedStudy
 from hpo.study.winner.verdict import Verdict
 from hpo.track import MlflowTracker, messages
 from hpo.track.note import study_note
@@ -27,7 +27,7 @@ _NEEDED = ("hpo-transformer", "torch", "numpy", "scikit-learn")
 _CLOSE: messages.TrackerMessage = {"do": "close_study", "metrics": {}, "artifacts": [], "best": [], "error": None}
 
 
-def open_in_tracker(study: Study, record: Record, tracker: MlflowTracker) -> None:
+def open_in_tracker(study: PreparedStudy, record: Record, tracker: MlflowTracker) -> None:
     """Open the parent run, always the same one for a study's id, and send every trial that is in the record."""
     config, history = study.config, record.history()
     tracker.send({
@@ -51,7 +51,7 @@ def open_in_tracker(study: Study, record: Record, tracker: MlflowTracker) -> Non
 
 
 def close_in_tracker(
-    study: Study, record: Record, tracker: MlflowTracker, verdict: Verdict, report: WrittenReport
+    study: PreparedStudy, record: Record, tracker: MlflowTracker, verdict: Verdict, report: WrittenReport
 ) -> None:
     """Send the results once nothing is trained any more: the winner's model, the report, and the study's status."""
     history, winner = verdict.history, verdict.winner
@@ -80,7 +80,7 @@ def close_in_tracker(
     })  # fmt: skip
 
 
-def interrupt_in_tracker(study: Study, record: Record, tracker: MlflowTracker) -> None:
+def interrupt_in_tracker(study: PreparedStudy, record: Record, tracker: MlflowTracker) -> None:
     """Send what stopped the study, while its exception is handled: killed by a signal, or failed with an error."""
     error, history = sys.exception(), record.history()
     note = study_note(study, history, history.best(), is_running=False)
@@ -91,7 +91,7 @@ def interrupt_in_tracker(study: Study, record: Record, tracker: MlflowTracker) -
     tracker.send({**_CLOSE, "time": time.time(), "note": note, **ending})
 
 
-def _tags(study: Study) -> dict[str, str]:
+def _tags(study: PreparedStudy) -> dict[str, str]:
     config = study.config
     tags = {"hpo.strategy": config.strategy["name"], "hpo.seed": str(config.study.seed), "hpo.study": config.study.name}
     tags |= {"hpo.objective": config.objective, "hpo.metric": config.study.metric}
@@ -99,7 +99,7 @@ def _tags(study: Study) -> dict[str, str]:
     return tags | ({"mlflow.source.git.commit": commit} if isinstance(commit, str) else {})
 
 
-def _params(study: Study) -> dict[str, Any]:
+def _params(study: PreparedStudy) -> dict[str, Any]:
     # Addresses may hold passwords.
     hidden_keys = ("study.storage", "track.uri")
     flat = flatten(study.config.to_dict())
@@ -110,7 +110,7 @@ def _params(study: Study) -> dict[str, Any]:
     return params
 
 
-def _datasets(study: Study) -> list[dict[str, Any]]:
+def _datasets(study: PreparedStudy) -> list[dict[str, Any]]:
     """Return one MLflow dataset per part: its size, share, label counts and fingerprint."""
     described = study.described
     return [
@@ -125,7 +125,7 @@ def _datasets(study: Study) -> list[dict[str, Any]]:
     ]
 
 
-def _why_no_model(study: Study, verdict: Verdict) -> str | None:
+def _why_no_model(study: PreparedStudy, verdict: Verdict) -> str | None:
     module, is_given = study.config.objective.partition(":")[0], study.objective.kept is not None
     reasons = (
         (verdict.winner is None, "no trial is complete"),
@@ -137,7 +137,7 @@ def _why_no_model(study: Study, verdict: Verdict) -> str | None:
     return next((reason for is_so, reason in reasons if is_so), None)
 
 
-def _model(study: Study, record: Record, winner: Trial, final: FinalModel) -> dict[str, Any]:
+def _model(study: PreparedStudy, record: Record, winner: Trial, final: FinalModel) -> dict[str, Any]:
     """Return what is registered: the model's trial, its folder on this machine, and what its use needs."""
     describe = study.objective.describe_prediction
     config = study.as_of(Notes(record).allowed_changes, winner).config.trial_config(winner.point)

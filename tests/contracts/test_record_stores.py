@@ -147,7 +147,7 @@ def test_a_note_is_read_as_it_was_written_last(store, tmp_path):
     for seconds in (1.0, 2.0):
         record.ended = Ended(None, seconds)
         assert record.ended.seconds == seconds
-    assert record.noted("never written") is None
+    assert record.read_note("never written") is None
     again = store.again(record, tmp_path)
     assert again.ended == Ended(None, 2.0)
 

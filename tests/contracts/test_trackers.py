@@ -8,7 +8,7 @@ from mlflow import MlflowClient
 
 from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.engine.trials.trial import TaskLayout, Trial
-from hpo.report.sections.course import improvements
+from hpo.report.sections.curves import improvements
 from hpo.track.messages import close_trial, mlflow_name, run_name
 from tests.hpo.report.made_up import trial as made_up_trial
 from tests.studies import REPOSITORY, shipped

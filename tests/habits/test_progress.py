@@ -2,7 +2,7 @@
 
 import shutil
 
-from hpo.engine.dispatch.dispatcher import Report
+from hpo.engine.dispatch.dispatcher import TaskReport
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.trial import Outcome, TaskLayout, Trial, finished
 from hpo.session import progress as shown
@@ -33,7 +33,7 @@ def watched(layout):
     def report(second, trial, index, epoch):
         clock.now = 100.0 + second
         point = {"epoch": epoch, "epochs": 9, "accuracy": epoch / 10}
-        progress.reported(TRIALS[trial], Report(Task(trial, index, {}), point=point))
+        progress.reported(TRIALS[trial], TaskReport(Task(trial, index, {}), point=point))
 
     def end(second, trial):
         clock.now = 100.0 + second

@@ -11,7 +11,7 @@ from hpo.errors import ConfigError, printable
 if TYPE_CHECKING:
     from hpo.config.study_config import StudyConfig
     from hpo.study.reproduce.replay import Replay
-    from hpo.study.study import Study
+    from hpo.study.study import PreparedStudy
 
 _EXAMPLES = """\
   hpo search                                        the default study: a Transformer on handwritten digits
@@ -100,7 +100,7 @@ def _replay(given: argparse.Namespace) -> "Replay":
     return replay_of(given.replay, given.overrides, given.trust)
 
 
-def _show_comparison(replay: "Replay", study: "Study") -> int:
+def _show_comparison(replay: "Replay", study: "PreparedStudy") -> int:
     """Print which trials differ; return 1 if any does, else 0."""
     from hpo.study.files.folder import short_path
     from hpo.study.reproduce.replay import compare_trials
@@ -118,7 +118,7 @@ def _show_comparison(replay: "Replay", study: "Study") -> int:
     return 0
 
 
-def _show_dry_run(study: "Study") -> int:
+def _show_dry_run(study: "PreparedStudy") -> int:
     """Print where the study lies, what it trains, and what of the user's code would travel; create nothing."""
     from hpo.engine.dispatch.code import code_of
     from hpo.session.mirroring import refuse_bad_urls

@@ -8,7 +8,7 @@ from hpo.engine.course.clock import Arrival, Clock, Event, Key
 from hpo.engine.course.proposer import Proposer
 from hpo.engine.course.rules import Rules
 from hpo.engine.course.stopping import Losses, Medians, Race
-from hpo.engine.dispatch.dispatcher import Report
+from hpo.engine.dispatch.dispatcher import TaskReport
 from hpo.engine.observers.observer import Observer
 from hpo.engine.record.record import EndedBy, Record
 from hpo.engine.space.space import Point
@@ -97,7 +97,7 @@ class Course:
                 self._tasks[key.trial][index] = replace(task, payload=replace(task.payload, limits=limits))
         return self._tasks[key.trial].pop(key.task)
 
-    def take(self, report: Report) -> None:
+    def take(self, report: TaskReport) -> None:
         """Write an outcome, tell the clock, then notify the observers."""
         key, outcome = Key(report.task.trial, report.task.index), report.settled()
         trial = self._trials[key.trial]

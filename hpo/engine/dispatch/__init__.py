@@ -6,10 +6,10 @@ from pathlib import Path
 from hpo.config.sealing import Secrets, open_sealed, values_of
 from hpo.config.sections import DispatchSection
 from hpo.engine.dispatch.code import Code, code_of
-from hpo.engine.dispatch.dispatcher import Dispatcher, Report, Setup
+from hpo.engine.dispatch.dispatcher import Dispatcher, Setup, TaskReport
 from hpo.engine.objective.objective import Objective
 
-__all__ = ["Code", "Dispatcher", "Report", "code_to_send", "make_dispatcher"]
+__all__ = ["Code", "Dispatcher", "TaskReport", "code_to_send", "make_dispatcher"]
 
 
 def make_dispatcher(

@@ -14,7 +14,7 @@ from hpo.errors import MachineError
 
 # Of what a task printed, that go into the details of its failure.
 _LAST_LINES, _LAST_CHARACTERS = 20, 2_000
-# What a message and a `Report` call alike.
+# What a message and a `TaskReport` call alike.
 _REPORTED = {"point", "warning", "outcome", "machine_fault", "units", "goes_on", "printed", "gpu_memory"}
 
 
@@ -38,7 +38,7 @@ class Gpus:
 
 
 @dataclass(frozen=True)
-class Report:
+class TaskReport:
     """One message from a worker: a point of a task's learning curve, a warning, or how the task ended."""
 
     task: Task
@@ -61,14 +61,14 @@ class Report:
         return self.outcome
 
 
-def report_of(task: Task, message: Message) -> Report:
+def report_of(task: Task, message: Message) -> TaskReport:
     """Return a message of `hpo.engine.training.worker.run_task` as a report."""
     given = {name: message[name] for name in _REPORTED & message.keys()}
     if "outcome" in given:
         given["outcome"] = with_last_lines(given["outcome"], message.get("printed"))
     if "gpu_memory" in given:
         given["gpu_memory"] = tuple(given["gpu_memory"])
-    return Report(task, **given)
+    return TaskReport(task, **given)
 
 
 def with_last_lines(outcome: Outcome, printed: str | None) -> Outcome:
@@ -104,14 +104,14 @@ class Dispatcher(Protocol):
     def submit(self, task: Task) -> None:
         """Take a task; it starts as soon as a slot is free."""
 
-    def wait(self, timeout: float | None = None) -> Sequence[Report]:
+    def wait(self, timeout: float | None = None) -> Sequence[TaskReport]:
         """Block until a worker reports; return all available reports in the order in which they were made.
 
         Returns an empty sequence if nothing was reported within `timeout` seconds or nothing runs; a dispatcher may
         also do so while it replaces a worker.
         """
 
-    def save_and_end(self, seconds: float) -> Sequence[Report]:
+    def save_and_end(self, seconds: float) -> Sequence[TaskReport]:
         """Let running trainings save their states and end, within these seconds, and start no other.
 
         Returns the outcomes of those that came to their own end meanwhile. The others, when they are submitted again,

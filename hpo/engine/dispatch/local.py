@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Self, TextIO
 
 from hpo.config.sealing import excerpt
-from hpo.engine.dispatch.dispatcher import Gpus, Report, Setup, report_of
+from hpo.engine.dispatch.dispatcher import Gpus, Setup, TaskReport, report_of
 from hpo.engine.dispatch.process.group import run_here
 from hpo.engine.training.payload import Task
 from hpo.engine.training.worker import LAST_MESSAGES, Message
@@ -43,7 +43,7 @@ class LocalDispatcher:
         """Put the task at the end of the queue."""
         self._waiting.append(task)
 
-    def wait(self, timeout: float | None = None) -> Sequence[Report]:  # noqa: ARG002 -- the same call as its siblings
+    def wait(self, timeout: float | None = None) -> Sequence[TaskReport]:  # noqa: ARG002 -- the same call as its siblings
         """Return the next report of the oldest task; blocks while it trains."""
         if self._running is None:
             if not self._waiting:
@@ -60,7 +60,7 @@ class LocalDispatcher:
                 message = {**message, "printed": excerpt(printed, task.payload.known_secrets(), has_lines=True)}
         return (report_of(task, message),)
 
-    def save_and_end(self, seconds: float) -> Sequence[Report]:  # noqa: ARG002 -- the same call as its siblings
+    def save_and_end(self, seconds: float) -> Sequence[TaskReport]:  # noqa: ARG002 -- the same call as its siblings
         """Return nothing: between two calls no task runs here."""
         return ()
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Self
 
-from hpo.engine.dispatch.dispatcher import Gpus, Report, Setup, report_of
+from hpo.engine.dispatch.dispatcher import Gpus, Setup, TaskReport, report_of
 from hpo.engine.dispatch.process.group import run_here
 from hpo.engine.training.payload import Task
 
@@ -29,7 +29,7 @@ class SimulatedDispatcher:
         self._waiting: deque[Task] = deque()
         self._free = [(0.0, worker) for worker in range(1, workers + 1)]
         # The count keeps reports that are due at the same time in their order.
-        self._due: list[tuple[float, int, int, Report]] = []
+        self._due: list[tuple[float, int, int, TaskReport]] = []
         self._count = itertools.count()
         self.now = 0.0
 
@@ -43,7 +43,7 @@ class SimulatedDispatcher:
         self._waiting.append(task)
         self._start_waiting()
 
-    def wait(self, timeout: float | None = None) -> Sequence[Report]:  # noqa: ARG002 -- the same call as its siblings
+    def wait(self, timeout: float | None = None) -> Sequence[TaskReport]:  # noqa: ARG002 -- the same call as its siblings
         """Move the time to the next report, and return it."""
         if not self._due:
             return ()
@@ -53,7 +53,7 @@ class SimulatedDispatcher:
             self._start_waiting()
         return (report,)
 
-    def save_and_end(self, seconds: float) -> Sequence[Report]:  # noqa: ARG002 -- the same call as its siblings
+    def save_and_end(self, seconds: float) -> Sequence[TaskReport]:  # noqa: ARG002 -- the same call as its siblings
         """Return nothing: between two calls no task runs here."""
         return ()
 
@@ -69,7 +69,7 @@ class SimulatedDispatcher:
             reports = [report_of(task, message) for message in run_here(task.payload, self._import_from)]
             seconds = 0.0
             if (outcome := reports[-1].outcome) is not None:
-                reports[-1] = Report(task, outcome=replace(outcome, started=self.now, worker=worker))
+                reports[-1] = TaskReport(task, outcome=replace(outcome, started=self.now, worker=worker))
                 seconds = outcome.seconds
             for place, report in enumerate(reports, start=1):
                 due = self.now + seconds * place / len(reports)

@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from hpo.engine.dispatch.dispatcher import Report
+from hpo.engine.dispatch.dispatcher import TaskReport
 from hpo.engine.observers.observer import Observer
 from hpo.engine.store.url import UrlStore, name_of
 from hpo.engine.training.task_builder import checkpoint_name
@@ -17,7 +17,7 @@ class StateKeeper(Observer):
     def __init__(self, artifacts: UrlStore | None = None) -> None:
         self._artifacts = artifacts
 
-    def reported(self, trial: Trial, report: Report) -> None:
+    def reported(self, trial: Trial, report: TaskReport) -> None:
         """Delete the state of a task that has an outcome, unless it was stopped before its end."""
         state, outcome = report.task.payload.resume_dir, report.outcome
         if outcome is not None and outcome.stopped is None and trial.amount is None and state is not None:

@@ -1,6 +1,6 @@
 """The observer of a search, such as a display, tracker or keeper; and the one that watches for failures at first."""
 
-from hpo.engine.dispatch.dispatcher import Report
+from hpo.engine.dispatch.dispatcher import TaskReport
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError
@@ -17,7 +17,7 @@ class Observer:
     def task_begun(self, task: Task) -> None:
         """React to a task that a worker is given."""
 
-    def reported(self, trial: Trial, report: Report) -> None:
+    def reported(self, trial: Trial, report: TaskReport) -> None:
         """React to a worker's report: a point of a learning curve, or an outcome."""
 
     def trial_finished(self, trial: Trial) -> None:

@@ -50,9 +50,9 @@ class Guard:
         self._file = os.open(mark_path(path), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
         self._next_backup = time.monotonic() + _SECONDS_BETWEEN
         self._has_warned = False
-        self.written(0)
+        self.count_rows(0)
 
-    def written(self, rows: int, study_id: str | None = None) -> None:
+    def count_rows(self, rows: int, study_id: str | None = None) -> None:
         """Count new rows, and keep the study's id when it is first known."""
         self._mark = Mark(study_id or self._mark.study_id, self._mark.rows + rows)
         self._written += rows

@@ -40,7 +40,7 @@ class Note(Generic[T]):
         self._write = write
 
     def __get__(self, holder: Any, owner: Any) -> T:
-        return self._read(holder.noted(self.key))
+        return self._read(holder.read_note(self.key))
 
     def __set__(self, holder: Any, value: T) -> None:
         holder.note(self.key, self._write(value))
@@ -98,7 +98,7 @@ class Rows:
         """Write a JSON-able value of the study."""
         self._noted[key] = value
 
-    def noted(self, key: str) -> Any:
+    def read_note(self, key: str) -> Any:
         """Return a value of the study; None where it is not there."""
         return self._noted.get(key)
 
@@ -195,9 +195,9 @@ class Record:
         """Store a JSON-able value with the study, such as the outcome of the final training."""
         self._rows.note(key, value)
 
-    def noted(self, key: str) -> Any:
+    def read_note(self, key: str) -> Any:
         """Return what was stored under the key; None when nothing was."""
-        return self._rows.noted(key)
+        return self._rows.read_note(key)
 
     def write_given(self, given: Iterable[Given]) -> None:
         """Add points that a hand gave, before they have an effect."""

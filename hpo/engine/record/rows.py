@@ -132,7 +132,7 @@ class OptunaRows(Rows):
             self._storage.set_study_user_attr(self._study_id, key, value)
         self._notes[key] = value
 
-    def noted(self, key: str) -> Any:
+    def read_note(self, key: str) -> Any:
         """Return a user attribute of the study, as it was read first or written here; None where it is not there."""
         return self._notes.get(key)
 
@@ -178,7 +178,7 @@ class OptunaRows(Rows):
         ):
             yield
         if self.guard is not None:
-            self.guard.written(rows, study_id)
+            self.guard.count_rows(rows, study_id)
 
 
 def distribution(dimension: Dimension) -> BaseDistribution:

@@ -101,7 +101,7 @@ class OptunaModel:
             # Every remaining point is proposed.
             return draw_untried(self.space, rng, tried, self.round_size)
         sampler_seed = int(rng.integers(2**31))
-        points = self._proposals.asked(known, pending, tried, self.round_size, sampler_seed)
+        points = self._proposals.propose(known, pending, tried, self.round_size, sampler_seed)
         tried = {*tried, *(point_key(point) for point in points)}
         return [*points, *draw_untried(self.space, rng, tried, self.round_size - len(points))]
 

@@ -44,7 +44,7 @@ class Proposals:
         self._by_key: dict[str, Trial] = {}
         self._has_failures = has_failures
 
-    def asked(
+    def propose(
         self, known: History, pending: Sequence[Trial], tried: Collection[str], count: int, seed: int
     ) -> list[Point]:
         """Return up to `count` points whose keys are not in `tried`; fewer after too many unusable proposals."""

@@ -19,7 +19,7 @@ from hpo.engine.trials import reported
 from hpo.engine.trials.trial import Direction, Outcome, loss_of
 from hpo.errors import MachineError, is_interruption, text_of
 from hpo.files import links_out
-from hpo.machine import figures, held, machine_fault
+from hpo.machine import figures, machine_fault, resident_bytes
 
 Message = dict[str, Any]
 
@@ -197,7 +197,7 @@ def one_line(error: BaseException, values: Mapping[str, str]) -> str:
     text = _said_by_argparse(error) or text_of(error).strip()
     if isinstance(error, MemoryError) and "were free" not in text:
         # Usually its own text is empty; an objective may have given a better one.
-        text = f"{text or 'out of memory'}; {figures(held())}"
+        text = f"{text or 'out of memory'}; {figures(resident_bytes())}"
     name = f"{type(error).__name__}{_place(error)}"
     return excerpt(f"{name}: {text}" if text else name, values, _LONGEST_LINE)
 

@@ -17,7 +17,7 @@ from hpo.report.figures.look import (
     styled,
 )
 from hpo.report.part import Absent
-from hpo.report.sections.course import improvements
+from hpo.report.sections.curves import improvements
 from hpo.report.subject import Subject, score_of
 from hpo.report.words import count_text, escape_markup
 

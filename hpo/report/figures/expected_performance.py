@@ -3,7 +3,7 @@
 from hpo.report.figures.axes import leave_out_far, log_ticks
 from hpo.report.figures.look import GOOD, LEGEND, OTHER, Drawn, add_band, new_figure, pale, styled
 from hpo.report.part import Absent, is_missing
-from hpo.report.sections.course import describe_expected
+from hpo.report.sections.curves import describe_expected
 from hpo.report.subject import Subject, score_of
 from hpo.report.words import escape_markup
 

@@ -10,7 +10,7 @@ from hpo.report.blocks import Block, Paragraph, Table
 from hpo.report.part import EXACT, Missing, Text, is_missing, missing, require
 from hpo.report.sections import ReportJson
 from hpo.report.words import count_text
-from hpo.study.study import Study
+from hpo.study.study import PreparedStudy
 
 
 class SplitPart(TypedDict):
@@ -65,7 +65,7 @@ _OWN = "the objective brings its own data (its module has no describe_data)"
 _UNKNOWN = "the data are not where they were, and a study of before version 0.2.0 does not keep what the objective says"
 
 
-def describe_data(study: Study) -> DataPart:
+def describe_data(study: PreparedStudy) -> DataPart:
     """Return where the data comes from, and how it was divided."""
     given, name, said = study.config.report, study.reference, study.described
     absent = missing(_OWN if study.objective.describe_data is None else _UNKNOWN)
@@ -86,7 +86,7 @@ def describe_data(study: Study) -> DataPart:
     }
 
 
-def describe_method(study: Study) -> MethodPart:
+def describe_method(study: PreparedStudy) -> MethodPart:
     """Return the objective's description of a training."""
     described = study.described.method
     if described is None:
@@ -101,7 +101,7 @@ def no_method(reason: str) -> MethodPart:
     return cast("MethodPart", dict.fromkeys(MethodPart.__annotations__, missing(reason)) | {"metrics": {}})
 
 
-def describe_metric(study: Study, method: MethodPart) -> MetricPart:
+def describe_metric(study: PreparedStudy, method: MethodPart) -> MetricPart:
     """Return the metric, its definition, its direction, and the mean that makes a score."""
     config = study.config.study
     definition = method["metrics"].get(config.metric)

@@ -20,7 +20,7 @@ from hpo.report.sections.cost import (
     read_cost,
     read_environment,
 )
-from hpo.report.sections.course import (
+from hpo.report.sections.curves import (
     BestSoFar,
     Curves,
     ExpectedPart,
@@ -67,7 +67,7 @@ from hpo.report.sections.winner import (
 )
 from hpo.report.subject import Subject
 from hpo.study.notes import Notes
-from hpo.study.study import Study
+from hpo.study.study import PreparedStudy
 from hpo.study.winner.verdict import Verdict
 
 # Increases with every change of report.json that affects a reader.
@@ -114,7 +114,9 @@ def report_schema() -> dict[str, Any]:
     return TypeAdapter(ReportJson).json_schema()
 
 
-def summarise(study: Study, record: Record, verdict: Verdict, subject: Subject, files: dict[str, str]) -> ReportJson:
+def summarise(
+    study: PreparedStudy, record: Record, verdict: Verdict, subject: Subject, files: dict[str, str]
+) -> ReportJson:
     """Return the JSON-able report of a study, which depends on its record only and not on the date.
 
     What cannot be computed is marked as missing, with the reason. `files` has the SHA-256 of the study's other files.

@@ -19,7 +19,7 @@ from hpo.report.sections.space import SpacePart, describe_space
 from hpo.report.sections.winner import score_text
 from hpo.report.words import code_rows, point_text
 from hpo.study.notes import Notes
-from hpo.study.study import Study, how_far
+from hpo.study.study import PreparedStudy, how_far
 from hpo.study.winner.verdict import Verdict
 
 
@@ -93,7 +93,7 @@ def no_search(reason: str) -> SearchPart:
     return cast("SearchPart", dict.fromkeys(SearchPart.__annotations__, missing(reason)))
 
 
-def describe_search(study: Study, record: Record, verdict: Verdict) -> SearchPart:
+def describe_search(study: PreparedStudy, record: Record, verdict: Verdict) -> SearchPart:
     """Return space, strategy, counts, the rule that names the winner, and sizes of the models."""
     config, trials = study.config, verdict.trials
     searched = study.space.keys
@@ -112,7 +112,7 @@ def describe_search(study: Study, record: Record, verdict: Verdict) -> SearchPar
     return cast("SearchPart", part)
 
 
-def _counts(study: Study, record: Record, verdict: Verdict) -> Counts:
+def _counts(study: PreparedStudy, record: Record, verdict: Verdict) -> Counts:
     trials, size = verdict.trials, study.layout.size
     states = Counter(trial.state for trial in trials)
     # Without the fold, so that equal reasons are counted together.

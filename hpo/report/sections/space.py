@@ -15,7 +15,7 @@ from hpo.report.part import Absent, Missing, Point, missing, require
 from hpo.report.sections import ReportJson
 from hpo.report.subject import Subject
 from hpo.report.words import point_text, value_text
-from hpo.study.study import Study
+from hpo.study.study import PreparedStudy
 
 
 class SpacePart(TypedDict):
@@ -48,7 +48,7 @@ class Importance(TypedDict):
 _MISSING = object()
 
 
-def describe_space(study: Study) -> SpacePart:
+def describe_space(study: PreparedStudy) -> SpacePart:
     """Return every dimension, the number of points, the rules, and the points that are tried first."""
     space = study.space
     return {

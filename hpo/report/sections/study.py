@@ -19,7 +19,7 @@ from hpo.report.sections import ReportJson
 from hpo.report.words import count_text
 from hpo.study.files.folder import short_path
 from hpo.study.notes import Notes
-from hpo.study.study import Study
+from hpo.study.study import PreparedStudy
 
 
 @with_config(EXACT)
@@ -98,7 +98,7 @@ class StudyPart(TypedDict):
     extends: NotRequired[Annotated[ExtensionPart, Field(description="the study that `hpo extend` made this one from")]]
 
 
-def describe_study(study: Study, notes: Notes, trials: Sequence[Trial]) -> StudyPart:
+def describe_study(study: PreparedStudy, notes: Notes, trials: Sequence[Trial]) -> StudyPart:
     """Return name, question, dates, seed, objective, budget and the command that runs it again."""
     config = study.config
     started = min((trial.started for trial in trials if trial.started is not None), default=None)
@@ -130,7 +130,7 @@ def describe_study(study: Study, notes: Notes, trials: Sequence[Trial]) -> Study
     return described
 
 
-def _reproduction(study: Study) -> ReproductionPart | None:
+def _reproduction(study: PreparedStudy) -> ReproductionPart | None:
     """Return what the last `hpo reproduce` noted in the folder; StudyError where that is something else."""
     path = study.folder.reproduction_path
     if not path.exists():
@@ -141,7 +141,7 @@ def _reproduction(study: Study) -> ReproductionPart | None:
         raise StudyError(f"{short_path(path)}: is not what `hpo reproduce` wrote; remove it") from error
 
 
-def _extension(study: Study, trials: Sequence[Trial]) -> ExtensionPart | None:
+def _extension(study: PreparedStudy, trials: Sequence[Trial]) -> ExtensionPart | None:
     """Return the trials that went on from another study's, with both scores; None where the study extends none."""
     section = study.config.study
     if section.extends is None:

@@ -14,7 +14,7 @@ from hpo.report.part import EXACT, OPEN, Missing, is_missing, missing, require
 from hpo.report.sections import ReportJson
 from hpo.report.sections.winner import NO_WINNER, Winner, score_text
 from hpo.report.words import sentence, times_text
-from hpo.study.study import Study
+from hpo.study.study import PreparedStudy
 from hpo.study.winner.finalists import Finalist
 
 
@@ -58,7 +58,7 @@ class FinalistPart(TypedDict):
     error: str | None
 
 
-def describe_test(study: Study) -> TestPart | Missing:
+def describe_test(study: PreparedStudy) -> TestPart | Missing:
     """Return what `hpo test` recorded, or why there is nothing."""
     result = study.folder.test_result()
     if result is not None:
@@ -68,7 +68,7 @@ def describe_test(study: Study) -> TestPart | Missing:
     return missing(f"the test part has not been opened: hpo test {study.reference}")
 
 
-def describe_overtuning(study: Study, winner: Winner | Missing, test: TestPart | Missing) -> Overtuning:
+def describe_overtuning(study: PreparedStudy, winner: Winner | Missing, test: TestPart | Missing) -> Overtuning:
     """Return the winner against the default on the test part, and the gap from validation to test.
 
     Source: Schneider et al. 2025, "Overtuning in Hyperparameter Optimization" (arXiv 2506.19540).

@@ -21,7 +21,7 @@ from hpo.report.sections import ReportJson
 from hpo.report.subject import score_of
 from hpo.report.words import code_rows, sentence
 from hpo.study.files.folder import short_path
-from hpo.study.study import Study, how_far, training_command
+from hpo.study.study import PreparedStudy, how_far, training_command
 from hpo.study.winner.verdict import Verdict
 
 
@@ -76,7 +76,7 @@ NO_WINNER = "no trial is complete, so there is no winner"
 _UNFINISHED = {"failed": "failed", "stopped": "was stopped"}
 
 
-def describe_winner(study: Study, verdict: Verdict) -> Winner | Missing:
+def describe_winner(study: PreparedStudy, verdict: Verdict) -> Winner | Missing:
     """Return the winner's point, its score on each task, and the paths of its configuration and model."""
     winner = verdict.winner
     if winner is None:
@@ -108,7 +108,9 @@ def describe_short(trial: Trial) -> Short:
     return short
 
 
-def describe_baselines(study: Study, trials: Sequence[Trial], comparison: dict[str, Any] | Missing) -> Baselines:
+def describe_baselines(
+    study: PreparedStudy, trials: Sequence[Trial], comparison: dict[str, Any] | Missing
+) -> Baselines:
     """Return the default configuration's trial, and random search at equal budget, if they exist."""
     random: dict[str, Any] | Missing = {"this_study": True}
     if study.config.strategy["name"] != "random":
@@ -120,7 +122,7 @@ def describe_baselines(study: Study, trials: Sequence[Trial], comparison: dict[s
     return {"default": _default(study, trials), "random": random}
 
 
-def _default(study: Study, trials: Sequence[Trial]) -> DefaultTrial | Missing:
+def _default(study: PreparedStudy, trials: Sequence[Trial]) -> DefaultTrial | Missing:
     try:
         point = default_point(study.space, flatten(study.config.objective_config))
     except SpaceError as error:
@@ -141,7 +143,7 @@ def _default(study: Study, trials: Sequence[Trial]) -> DefaultTrial | Missing:
     }
 
 
-def describe_comparison(study: Study) -> dict[str, Any] | Missing:
+def describe_comparison(study: PreparedStudy) -> dict[str, Any] | Missing:
     """Return the pairs and standings of `runs/compare-<study>`, or why there are none."""
     config = study.config.study
     path = study.folder.path.parent / f"compare-{config.name}" / "comparison.json"
@@ -152,7 +154,7 @@ def describe_comparison(study: Study) -> dict[str, Any] | Missing:
     return {key: result[key] for key in ("name", "repeats", "standings", "pairs", "method")}
 
 
-def comparison_command(study: Study) -> str:
+def comparison_command(study: PreparedStudy) -> str:
     """Return the command that repeats this search and random search at equal budget."""
     name = study.config.strategy["name"]
     others = "random" if name != "random" else "shifting_window"

@@ -13,12 +13,12 @@ from hpo.engine.space.dimensions import Dimension, Range, Value
 from hpo.engine.space.space import short_value
 from hpo.engine.strategies import BY_AMOUNT
 from hpo.errors import ConfigError, SpaceError, nearest
-from hpo.study.study import Study
+from hpo.study.study import PreparedStudy
 
 _GOES_ON = "stop at trial.amount and continue from trial.resume_dir"
 
 
-def refuse_bad_parts(study: Study) -> None:
+def refuse_bad_parts(study: PreparedStudy) -> None:
     """Raise HpoError for what can be refused without the study's data."""
     _refuse_wrong_call(study)
     _refuse_bad_space(study)
@@ -27,7 +27,7 @@ def refuse_bad_parts(study: Study) -> None:
     refuse_unknown_metric(study.config.study.metric, study.described.method or {}, study.objective)
 
 
-def refuse_bad_data(study: Study) -> None:
+def refuse_bad_data(study: PreparedStudy) -> None:
     """Raise HpoError for what can be refused once the study's data are divided."""
     _refuse_other_examples(study)
     after, folds, section = study.config.split.race_after, study.num_folds, study.config.study
@@ -43,7 +43,7 @@ def refuse_bad_data(study: Study) -> None:
         )
 
 
-def _refuse_bad_space(study: Study) -> None:
+def _refuse_bad_space(study: PreparedStudy) -> None:
     """Refuse dimensions that neither the configuration nor the objective has, and values that the objective refuses."""
     config, space, own = study.config, study.space, study.own
     flat = flatten(config.objective_config)
@@ -65,7 +65,7 @@ def _refuse_bad_space(study: Study) -> None:
             _refuse_bad_value(study, dimension, value)
 
 
-def _refuse_wrong_call(study: Study) -> None:
+def _refuse_wrong_call(study: PreparedStudy) -> None:
     """Refuse a function that wants more than a task, where the path does not say what it is called with."""
     path = study.config.objective
     if ObjectivePath.of(path).form != "task":
@@ -83,7 +83,7 @@ def _refuse_wrong_call(study: Study) -> None:
         )
 
 
-def _refuse_missing_keys(study: Study) -> None:
+def _refuse_missing_keys(study: PreparedStudy) -> None:
     """Refuse a study in which a key that the objective needs has no value."""
     flat = flatten(study.config.objective_config)
     given = {*flat, *study.space.keys}
@@ -95,7 +95,7 @@ def _refuse_missing_keys(study: Study) -> None:
             )
 
 
-def _refuse_other_examples(study: Study) -> None:
+def _refuse_other_examples(study: PreparedStudy) -> None:
     """Refuse dimensions that change the examples: they are read and divided once per study."""
     examples = study.examples
     for dimension in study.space.dimensions:
@@ -114,7 +114,7 @@ def _values_to_check(dimension: Dimension) -> Iterator[Value]:
     yield from (dimension.low, dimension.high) if isinstance(dimension, Range) else dimension.values
 
 
-def _refuse_bad_value(study: Study, dimension: Dimension, value: Value) -> None:
+def _refuse_bad_value(study: PreparedStudy, dimension: Dimension, value: Value) -> None:
     try:
         study.objective.refuse_bad_config(study.config.trial_config({dimension.key: value}))
     except ConfigError as error:
@@ -139,7 +139,7 @@ def refuse_unknown_metric(metric: str, method: Mapping[str, Any], objective: Obj
         )
 
 
-def _refuse_bad_amounts(study: Study) -> None:
+def _refuse_bad_amounts(study: PreparedStudy) -> None:
     """Refuse a strategy that continues trainings where the objective cannot, or sees nothing that it continues by."""
     name, needed, path = study.config.strategy["name"], study.own.amounts_need, ObjectivePath.of(study.config.objective)
     if study.objective.continues and path.form == "config":

@@ -30,12 +30,12 @@ from hpo.study.notes import Notes
 from hpo.study.preparing.as_begun import ranges_as_begun
 from hpo.study.preparing.checks import refuse_bad_data, refuse_bad_parts
 from hpo.study.preparing.strategies import make_strategy
-from hpo.study.study import Study
+from hpo.study.study import PreparedStudy
 
 _FOLD = re.compile(r"fold_(\d+)")
 
 
-def prepare_study(config: StudyConfig, kept: KeptFunction | None = None, is_said: bool = True) -> Study:
+def prepare_study(config: StudyConfig, kept: KeptFunction | None = None, is_said: bool = True) -> PreparedStudy:
     """Check everything that can be checked without creating anything, and return the study; HpoError for a fault.
 
     `kept` is its objective, if that was given from Python; `is_said`: whether what goes on as before is told.
@@ -51,14 +51,14 @@ def refuse_bad_search(config: StudyConfig, kept: KeptFunction | None = None) -> 
     return study.config
 
 
-def _without_data(config: StudyConfig, kept: KeptFunction | None, is_said: bool) -> Study:
+def _without_data(config: StudyConfig, kept: KeptFunction | None, is_said: bool) -> PreparedStudy:
     folder = StudyFolder(RUNS / config.study.name)
     return _check(config, folder, folder.config() if folder.exists else None, kept, is_said)
 
 
 def _check(
     config: StudyConfig, folder: StudyFolder, frozen: StudyConfig | None, kept: KeptFunction | None, is_said: bool
-) -> Study:
+) -> PreparedStudy:
     """Return the study, checked without its data; `frozen` is the configuration in its folder, None for a new one."""
     objective = resolve(config.objective, str(Path.cwd()), config.secrets, kept)
     objective.refuse_bad_config(config.objective_config)
@@ -68,12 +68,12 @@ def _check(
     space = space_from_dict(config.space, flatten(config.objective_config), own.points)
     config = _with_references(config, space)
     described = Described.of(objective.method(config.objective_config), None, None, own)
-    study = Study(config, folder, objective, space, strategy_of(config, space), described, own)
+    study = PreparedStudy(config, folder, objective, space, strategy_of(config, space), described, own)
     refuse_bad_parts(study)
     return study
 
 
-def _with_data(study: Study) -> Study:
+def _with_data(study: PreparedStudy) -> PreparedStudy:
     """Return a study with its data, checked with them."""
     config, own = study.config, study.own
     examples = study.objective.examples(config.objective_config)
@@ -148,7 +148,7 @@ def refuse_past_search(folder: StudyFolder) -> StudyConfig:
     )
 
 
-def _imports(study: Study) -> tuple[Trial, ...]:
+def _imports(study: PreparedStudy) -> tuple[Trial, ...]:
     """Return the trials to import into a new study; an existing one has them in its record."""
     section = study.config.study
     if section.imports is None or study.folder.exists:
@@ -161,7 +161,7 @@ def load_study(
     config: StudyConfig | None = None,
     allow_changes: bool = False,
     elsewhere: Mapping[str, str] | None = None,
-) -> Study:
+) -> PreparedStudy:
     """Return an existing study, by its name under runs/ or its folder, and read its data; see also `known_study`.
 
     `config` is its frozen configuration with another budget or workers, or more where that may differ; whoever opens
@@ -182,7 +182,7 @@ def load_study(
     return replace(study, allow_changes=allow_changes)
 
 
-def known_study(name: str, config: StudyConfig | None = None) -> Study:
+def known_study(name: str, config: StudyConfig | None = None) -> PreparedStudy:
     """Return an existing study as its folder knows it: it can be read and reported, but neither trained nor tested."""
     folder = find_study(name)
     frozen = folder.config() if config is None else refuse_past_search(folder)
@@ -198,7 +198,7 @@ def known_study(name: str, config: StudyConfig | None = None) -> Study:
     config = config or frozen
     objective = resolve(config.objective, str(Path.cwd()), config.secrets, function_of(folder, config, name))
     space = space_from_dict(config.space, flatten(config.objective_config), described.points)
-    return Study(config, folder, objective, space, strategy_of(config, space), described)
+    return PreparedStudy(config, folder, objective, space, strategy_of(config, space), described)
 
 
 def described_before(folder: StudyFolder, config: StudyConfig) -> Described:

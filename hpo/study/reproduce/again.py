@@ -16,7 +16,7 @@ from hpo.errors import StudyError
 from hpo.study.basis.changes import AllowedChange
 from hpo.study.files.folder import StudyFolder
 from hpo.study.reproduce.recorded import Recorded, amount_of
-from hpo.study.study import Study
+from hpo.study.study import PreparedStudy
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def reproduce(
     return repetitions
 
 
-def _tasks(study: Study, row: Row, folds: Sequence[int] | None, allowed: Sequence[AllowedChange]) -> list[Task]:
+def _tasks(study: PreparedStudy, row: Row, folds: Sequence[int] | None, allowed: Sequence[AllowedChange]) -> list[Task]:
     point = point_of(row, study.space)
     if point is None:
         raise StudyError(f"trials.csv: trial {row['number']} is not in the study's space; the file was changed")
@@ -72,7 +72,7 @@ def _tasks(study: Study, row: Row, folds: Sequence[int] | None, allowed: Sequenc
     return [task for task in tasks if folds is None or study.layout.fold(task.index) in folds]
 
 
-def _repeat(study: Study, row: Row, task: Task, dispatcher: LocalDispatcher) -> Repetition:
+def _repeat(study: PreparedStudy, row: Row, task: Task, dispatcher: LocalDispatcher) -> Repetition:
     name = study.layout.name(task.index)
     try:
         before = number(float(row[name]))

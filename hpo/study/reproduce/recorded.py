@@ -18,7 +18,7 @@ from hpo.study.basis.source_code import is_same
 from hpo.study.files.folder import StudyFolder, inner, short_path
 from hpo.study.opening import code_of
 from hpo.study.preparing.preparation import prepare_study
-from hpo.study.study import Study
+from hpo.study.study import PreparedStudy
 
 # Must be equal for bit-identical scores.
 _DECISIVE = ("python", "platform", "processor", "packages")
@@ -64,7 +64,7 @@ class Recorded:
     """
 
     files: StudyFiles
-    study: Study
+    study: PreparedStudy
     rows: Sequence[Row]
     winner: Row | None
     is_same_study: bool
@@ -142,7 +142,7 @@ def recorded_winner(rows: Iterable[Row], report: Mapping[str, Any], direction: D
     return ranks[min(ranks)] if ranks else None
 
 
-def _changed_data(report: Mapping[str, Any], study: Study) -> Iterator[str]:
+def _changed_data(report: Mapping[str, Any], study: PreparedStudy) -> Iterator[str]:
     """Yield a line per part of the data that is not as in a report; without a split, per file, which may have moved."""
     before, parts = inner(report, "data", "split", "parts"), study.plan.parts if study.plan else {}
     for part in {**before, **parts} if before else ():
@@ -161,7 +161,7 @@ def _changed_data(report: Mapping[str, Any], study: Study) -> Iterator[str]:
             yield f"data: {name} was {str(was.get('sha256'))[:12]}, is {str(file.get('sha256'))[:12]}"
 
 
-def _changed_code(report: Mapping[str, Any], study: Study) -> Iterator[str]:
+def _changed_code(report: Mapping[str, Any], study: PreparedStudy) -> Iterator[str]:
     """Yield one line per piece of the code, and per library, that is not as in a report."""
     # A piece that only one side has is not compared: versions of the toolkit name them in other ways.
     now, compared = code_of(study), {"python", *inner(report, "environment", "packages")}

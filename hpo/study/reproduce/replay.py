@@ -14,7 +14,7 @@ from hpo.engine.trials.table import TIMES, Row, read_rows
 from hpo.errors import StudyError
 from hpo.study.files.folder import StudyFolder, inner
 from hpo.study.reproduce.recorded import StudyFiles
-from hpo.study.study import Study
+from hpo.study.study import PreparedStudy
 
 # Besides scores, what differs where a trial was trained further.
 _OF_AMOUNTS = ("amount", "cost")
@@ -28,7 +28,7 @@ class Replay:
     tree: Mapping[str, Any]
     rows: Sequence[Row]
 
-    def study_of(self, prepared: Study) -> Study:
+    def study_of(self, prepared: PreparedStudy) -> PreparedStudy:
         """Return a prepared study of the configuration with what else decides its trials, and where it comes from."""
         given = read_given(self.files.report.get("given", ()), prepared.space)
         # In free order, what each trial learned decides what is proposed.

@@ -12,11 +12,13 @@ from hpo.engine.training.task_builder import checkpoint_name
 from hpo.engine.trials.trial import Trial, training_seed
 from hpo.errors import StudyError
 from hpo.study.notes import FinalModel, Notes
-from hpo.study.study import Study
+from hpo.study.study import PreparedStudy
 from hpo.study.winner.verdict import Verdict, lacks_model
 
 
-def make_final_model(study: Study, record: Record, dispatcher: Dispatcher, verdict: Verdict) -> FinalModel | None:
+def make_final_model(
+    study: PreparedStudy, record: Record, dispatcher: Dispatcher, verdict: Verdict
+) -> FinalModel | None:
     """Return the winner's model, trained if necessary; None where the objective keeps no models.
 
     That of a hold-out is trained again, with its seed, where it was not kept. With folds, the winning configuration is
@@ -46,7 +48,7 @@ def make_final_model(study: Study, record: Record, dispatcher: Dispatcher, verdi
     return model
 
 
-def best_config(study: Study, winner: Trial) -> dict[str, object]:
+def best_config(study: PreparedStudy, winner: Trial) -> dict[str, object]:
     """Return the winner's configuration for `hpo train`, which trains it like the winner's first fold."""
     config, frozen = study.config, study.config.to_dict()["study"]
     tree = config.trial_config(winner.point)

@@ -13,7 +13,7 @@ from hpo.engine.training.payload import Task
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial, finished
 from hpo.study.notes import Notes
-from hpo.study.study import Study
+from hpo.study.study import PreparedStudy
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Finalist:
     missing: Sequence[Task]
 
 
-def read_finalists(study: Study, record: Record, history: History) -> list[Finalist]:
+def read_finalists(study: PreparedStudy, record: Record, history: History) -> list[Finalist]:
     """Return the finalists, the best of the search first, all trained as far; `history` has all of their training."""
     config = study.config.study
     finalists, notes = [], Notes(record)

@@ -20,7 +20,7 @@ from hpo.engine.training.payload import Task
 from hpo.engine.trials.trial import Outcome, Trial, finished
 from hpo.files import copy_tree
 from hpo.study.notes import Notes
-from hpo.study.study import Study
+from hpo.study.study import PreparedStudy
 
 _log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 _SUFFIX = "_full"
 
 
-def expected_at_end(study: Study) -> str | None:
+def expected_at_end(study: PreparedStudy) -> str | None:
     """Return a line on how many configurations are expected to be trained to the end; None where all are."""
     strategy = study.strategy.strategy if isinstance(study.strategy, FirstPoints) else study.strategy
     if study.counts == "trials" or not isinstance(strategy, Asha | SuccessiveHalving):
@@ -41,7 +41,7 @@ def expected_at_end(study: Study) -> str | None:
     )
 
 
-def trials_to_finish(study: Study, record: Record, with_next: bool = False) -> list[Trial]:
+def trials_to_finish(study: PreparedStudy, record: Record, with_next: bool = False) -> list[Trial]:
     """Return the trials of the search that are trained to their end after it, the best first.
 
     They are those of the `eta` best points (`study.finalists`, if that is more), each by its furthest trial; in the
@@ -61,7 +61,7 @@ def trials_to_finish(study: Study, record: Record, with_next: bool = False) -> l
     return [trial for trial in (sound if with_next else sound[: _count(study)]) if (trial.amount or full) < full]
 
 
-def are_trained_to_the_end(study: Study, record: Record) -> bool:
+def are_trained_to_the_end(study: PreparedStudy, record: Record) -> bool:
     """Return whether nothing is missing of the trainings that follow the search."""
     known = Notes(record).full_outcomes
     return all(len(known[trial.number]) == study.layout.size for trial in trials_to_finish(study, record))
@@ -88,7 +88,7 @@ def join_trainings(trials: Sequence[Trial], further: Iterable[Trial]) -> list[Tr
     return [_joined(trial, continued[trial.number]) if trial.number in continued else trial for trial in trials]
 
 
-def train_to_the_end(study: Study, record: Record, dispatcher: Dispatcher) -> None:
+def train_to_the_end(study: PreparedStudy, record: Record, dispatcher: Dispatcher) -> None:
     """Train what is missing; each outcome is recorded before the next is waited for."""
     while missing := _missing(study, record):
         record.begin_stretch(dispatcher.slots)
@@ -98,18 +98,18 @@ def train_to_the_end(study: Study, record: Record, dispatcher: Dispatcher) -> No
                 _log.warning("trial %d: its training to the end failed: %s", task.trial, outcome.error)
 
 
-def state_names(study: Study, trials: Iterable[Trial]) -> set[str]:
+def state_names(study: PreparedStudy, trials: Iterable[Trial]) -> set[str]:
     """Return the names of the states that these trials' further trainings begin with, and of their own."""
     names = study.task_builder().state_names(trials)
     return names | {f"{name}{_SUFFIX}" for name in names}
 
 
-def _count(study: Study) -> int:
+def _count(study: PreparedStudy) -> int:
     count: int = max(study.config.strategy["eta"], study.config.study.finalists)
     return count
 
 
-def _missing(study: Study, record: Record) -> list[Task]:
+def _missing(study: PreparedStudy, record: Record) -> list[Task]:
     """Return the tasks that are not trained, each from where the search left it, or else from the start."""
     known, missing = Notes(record).full_outcomes, []
     for trial in trials_to_finish(study, record):
@@ -126,7 +126,7 @@ def _missing(study: Study, record: Record) -> list[Task]:
     return missing
 
 
-def _has_state(study: Study, before: Path, own: Path) -> bool:
+def _has_state(study: PreparedStudy, before: Path, own: Path) -> bool:
     """Let a training have the state of the search as its own; return whether it has one."""
     if study.artifacts is None:
         if before.is_dir() and not own.exists():

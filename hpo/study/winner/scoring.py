@@ -20,14 +20,16 @@ from hpo.engine.trials.trial import Outcome, Trial
 from hpo.errors import MachineError, StudyError
 from hpo.study.ledger import all_openings, write_opening
 from hpo.study.notes import Notes
-from hpo.study.study import Study
+from hpo.study.study import PreparedStudy
 from hpo.study.winner.verdict import Verdict, lacks_model
 
 # The configuration without any point of the space.
 _DEFAULT = Trial(number=-1, round=-1, point={})
 
 
-def open_test(study: Study, record: Record, verdict: Verdict, again: bool, with_default: bool = True) -> dict[str, Any]:
+def open_test(
+    study: PreparedStudy, record: Record, verdict: Verdict, again: bool, with_default: bool = True
+) -> dict[str, Any]:
     """Score the winner, and the default configuration, on the test part; return the content of test.json.
 
     StudyError where the search is not finished, nothing can be scored, or the part was opened before and not `again`.
@@ -73,7 +75,7 @@ def open_test(study: Study, record: Record, verdict: Verdict, again: bool, with_
     return result
 
 
-def _winner(study: Study, record: Record, verdict: Verdict) -> Trial:
+def _winner(study: PreparedStudy, record: Record, verdict: Verdict) -> Trial:
     """Return the winner; raise StudyError where the search, finalists or final model are not finished."""
     first = f"run `hpo resume {study.reference}` first"
     for is_so, why in (
@@ -89,7 +91,7 @@ def _winner(study: Study, record: Record, verdict: Verdict) -> Trial:
 
 
 @contextmanager
-def _default_model(study: Study) -> Iterator[tuple[str | None, str | None]]:
+def _default_model(study: PreparedStudy) -> Iterator[tuple[str | None, str | None]]:
     """Train the default configuration in this process; yield the folder of its model, and the error of its training.
 
     With a hold-out it is stopped early on that, as every trial was; with folds it is trained on all of them together
@@ -109,7 +111,9 @@ def _default_model(study: Study) -> Iterator[tuple[str | None, str | None]]:
         yield None if outcome.error else task.payload.checkpoint_dir, outcome.error
 
 
-def _score_default(study: Study, checkpoint_dir: str | None, error: str | None, test: list[int]) -> dict[str, Any]:
+def _score_default(
+    study: PreparedStudy, checkpoint_dir: str | None, error: str | None, test: list[int]
+) -> dict[str, Any]:
     """Return the metrics of the default configuration, or its error, which must not spoil the opening."""
     if error:
         return {"error": error}
@@ -119,7 +123,7 @@ def _score_default(study: Study, checkpoint_dir: str | None, error: str | None, 
         return {"error": str(fault)}
 
 
-def _score(study: Study, trial: Trial, checkpoint_dir: str | None, test: list[int]) -> Mapping[str, float]:
+def _score(study: PreparedStudy, trial: Trial, checkpoint_dir: str | None, test: list[int]) -> Mapping[str, float]:
     """Return the metrics of a trained model, or of one trained now where the objective keeps none."""
     task = study.task_builder().test_task(trial, test, checkpoint_dir)
     outcome = outcome_of(run_here(task.payload))

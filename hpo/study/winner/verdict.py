@@ -10,7 +10,7 @@ from hpo.engine.record.record import Record
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 from hpo.study.notes import FinalModel, Notes
-from hpo.study.study import Study
+from hpo.study.study import PreparedStudy
 from hpo.study.winner.finalists import Finalist, read_finalists
 from hpo.study.winner.full_training import are_trained_to_the_end, further_trainings, join_trainings
 
@@ -47,7 +47,7 @@ class Verdict:
         return tuple(trial for trial in self.trials if trial.number in numbers)
 
 
-def read_verdict(study: Study, record: Record) -> Verdict:
+def read_verdict(study: PreparedStudy, record: Record) -> Verdict:
     """Return the result of the search in the current record."""
     searched, further = tuple(record.trials()), tuple(further_trainings(study.config, record))
     trials = tuple(join_trainings(searched, further))
@@ -66,7 +66,7 @@ def read_verdict(study: Study, record: Record) -> Verdict:
     )
 
 
-def lacks_model(study: Study, verdict: Verdict) -> bool:
+def lacks_model(study: PreparedStudy, verdict: Verdict) -> bool:
     """Return whether the winner's model must still be trained."""
     has_parts = study.keeps_models and study.described.split is not None
     return has_parts and verdict.winner is not None and verdict.model is None
@@ -87,7 +87,7 @@ def _winner(section: StudySection, history: History, finalists: tuple[Finalist, 
     return cheapest(f.trial for f in complete if f is first or f.again.number in good)
 
 
-def _model(study: Study, record: Record, winner: Trial | None) -> FinalModel | None:
+def _model(study: PreparedStudy, record: Record, winner: Trial | None) -> FinalModel | None:
     """Return the winner's recorded model, if it is unchanged in the study's folder."""
     noted = Notes(record).final_model
     if winner is None or noted is None or noted.trial != winner.number or not study.keeps_models:

@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 from hpo.config.study_config import StudyConfig
-from hpo.engine.dispatch.dispatcher import Report
+from hpo.engine.dispatch.dispatcher import TaskReport
 from hpo.engine.objective.path import path_variable, python
 from hpo.engine.observers.observer import Observer
 from hpo.engine.trials.trial import TaskLayout, Trial
@@ -54,7 +54,7 @@ class MlflowTracker(Observer):
         """Open the trial's child run."""
         self.send(messages.open_trial(trial))
 
-    def reported(self, trial: Trial, report: Report) -> None:
+    def reported(self, trial: Trial, report: TaskReport) -> None:
         """Send a point of a learning curve."""
         if report.point is not None:
             self.send(messages.curve_point(trial, self._layout.name(report.task.index), report.point))

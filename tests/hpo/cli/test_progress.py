@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from hpo.config.study_config import config_from_dict
-from hpo.engine.dispatch.dispatcher import Report
+from hpo.engine.dispatch.dispatcher import TaskReport
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.history import History
@@ -69,7 +69,7 @@ def test_the_panel_shows_counts_best_and_running_trials(width):
     progress = shown(layout=TaskLayout(2), history=History([done(0, 0.75)]))
     task = Task(1, 1, {})
     point = {"epoch": 3, "epochs": 9, "accuracy": 0.6}
-    progress.reported(Trial(1, 0, {"model.d_model": 32}), Report(task, point=point))
+    progress.reported(Trial(1, 0, {"model.d_model": 32}), TaskReport(task, point=point))
     screen = io.StringIO()
     Console(file=screen, width=width).print(progress._panel())
     text = " ".join(screen.getvalue().split())

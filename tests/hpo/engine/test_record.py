@@ -119,7 +119,7 @@ def test_two_studies_in_one_storage_do_not_mistake_each_others_marks(tmp_path, f
         record.note("id", name)
         record.close()
     record = continue_record(stored(url))
-    assert record.noted("id") == "one"
+    assert record.read_note("id") == "one"
     record.close()
     assert [path.name for path in tmp_path.iterdir()] == [file]
 
@@ -131,7 +131,7 @@ def test_a_study_that_was_never_made_whole_gives_its_name_back_and_no_other_does
     record.note(FIRST, [])
     record.close()
     record = create_record(stored(url))
-    assert record.noted(FIRST) is None
+    assert record.read_note(FIRST) is None
     record.note(FIRST, [])
     record.note(LAST, "its own")
     record.close()

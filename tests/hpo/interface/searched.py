@@ -17,7 +17,7 @@ def note(value):
         file.write(json.dumps(value) + "\n")
 
 
-def noted():
+def read_note():
     return [json.loads(line) for line in Path("noted").read_text().splitlines()]
 
 

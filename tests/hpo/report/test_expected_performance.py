@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpo.report.sections.course import _unbiased, describe_expected, expected_performance
+from hpo.report.sections.curves import _unbiased, describe_expected, expected_performance
 
 SCORES = [0.3, 0.9, 0.1, 0.7, 0.5, 0.55, 0.2, 0.8]
 

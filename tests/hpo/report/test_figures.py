@@ -21,7 +21,7 @@ from hpo.report.figures.look import WINNER, best_and_even
 from hpo.report.figures.parallel_coordinates import draw_parallel_coordinates
 from hpo.report.figures.slices import draw_slices
 from hpo.report.part import Absent
-from hpo.report.sections.course import describe_expected
+from hpo.report.sections.curves import describe_expected
 from hpo.report.subject import Subject
 from hpo.study.opening import read_study
 from hpo.study.winner.verdict import read_verdict

@@ -11,7 +11,7 @@ import fsspec
 import pytest
 
 from hpo.config.study_config import config_from_dict
-from hpo.engine.dispatch.dispatcher import Report
+from hpo.engine.dispatch.dispatcher import TaskReport
 from hpo.engine.trials.trial import Outcome
 from hpo.errors import ConfigError, HpoError, StudyError
 from hpo.place import Place
@@ -367,7 +367,7 @@ def test_an_unreachable_mirror_is_told_once_and_the_next_copy_brings_all(tmp_pat
     copying = Mirroring(mirror_of(folder, f"file://{tmp_path}/mirror"))
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
-            copying.reported(None, Report(None, outcome=Outcome({"score": 1.0})))
+            copying.reported(None, TaskReport(None, outcome=Outcome({"score": 1.0})))
             copying._thread.join()
     assert len(caplog.messages) == 1
     assert "the search goes on, and the next copy will bring all" in caplog.messages[0]

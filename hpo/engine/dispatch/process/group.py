@@ -137,12 +137,12 @@ def run_here(payload: Payload, import_from: str | None = None) -> Iterator[Messa
 
 def _rank_of(child: Child, payload: Payload) -> Rank:
     def run(call: str, variables: Mapping[str, str]) -> Message:
-        return last(child.run(payload, call, variables=variables))
+        return last_message(child.run(payload, call, variables=variables))
 
     return Rank(run, child.tell_to_end, child.kill)
 
 
-def last(messages: Iterator[Message]) -> Message:
+def last_message(messages: Iterator[Message]) -> Message:
     """Return the last message of a task."""
     for message in messages:
         if not LAST_MESSAGES.isdisjoint(message):

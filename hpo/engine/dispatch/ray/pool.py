@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from hpo.config.sections import DispatchSection
 from hpo.engine.dispatch.code import Code
-from hpo.engine.dispatch.dispatcher import Gpus, Report, Setup, report_of, with_last_lines
+from hpo.engine.dispatch.dispatcher import Gpus, Setup, TaskReport, report_of, with_last_lines
 from hpo.engine.dispatch.freight import Freight, Shipment
 from hpo.engine.dispatch.process.group import describe_death
 from hpo.engine.dispatch.ray.crew import hire
@@ -92,12 +92,12 @@ class RayDispatcher:
         self._waiting.append(_Run(task))
         self._start_waiting()
 
-    def wait(self, timeout: float | None = None) -> Sequence[Report]:
+    def wait(self, timeout: float | None = None) -> Sequence[TaskReport]:
         """Return all reports, and restart the tasks of lost workers; DispatchError where no worker can be started."""
         if not self._runs and not self._waiting:
             return ()
         self._leave_draining_nodes()
-        reports: list[Report] = []
+        reports: list[TaskReport] = []
         for ready in self._ready(timeout):
             if ready in self._crew.starting:
                 self._crew.take_on(ready)
@@ -108,13 +108,13 @@ class RayDispatcher:
         self._refuse_to_wait_for_ever()
         return reports
 
-    def save_and_end(self, seconds: float) -> Sequence[Report]:
+    def save_and_end(self, seconds: float) -> Sequence[TaskReport]:
         """Tell all trainings to end, and wait until they have."""
         self._is_ending = True
         self._waiting.clear()
         for run in self._runs.values():
             self._tell_to_end(run)
-        reports: list[Report] = []
+        reports: list[TaskReport] = []
         deadline = time.monotonic() + seconds
         # The signal may have ended Ray, too.
         while self._runs and self._cluster.is_alive and (left := deadline - time.monotonic()) > 0:
@@ -153,7 +153,7 @@ class RayDispatcher:
         more = self._ray.wait(others, num_returns=len(others), timeout=0)[0] if others else ()
         return [*first, *more]
 
-    def _read(self, run: _Run) -> list[Report]:
+    def _read(self, run: _Run) -> list[TaskReport]:
         """Return the stream's next message as a report; empty if its worker died and the task runs again."""
         message = None
         try:
@@ -199,7 +199,7 @@ class RayDispatcher:
                 if run.actor == worker and not run.is_told:
                     self._tell_to_end(run)
 
-    def _lost(self, run: _Run, why: str, is_at_fault: bool) -> list[Report]:
+    def _lost(self, run: _Run, why: str, is_at_fault: bool) -> list[TaskReport]:
         """Replace the worker; the task is not at fault if its node was lost or cannot be reached."""
         self._give_up(run)
         if is_at_fault:
@@ -210,7 +210,7 @@ class RayDispatcher:
             return []
         return [self._failure(run, f"lost with its worker's node {run.losses} times ({why})")]
 
-    def _died(self, run: _Run, reason: str, memory: str | None = None, printed: str | None = None) -> list[Report]:
+    def _died(self, run: _Run, reason: str, memory: str | None = None, printed: str | None = None) -> list[TaskReport]:
         """Queue the task again; after its last try return a failure."""
         run.deaths += 1
         tries = self._settings.retries + 1
@@ -220,7 +220,7 @@ class RayDispatcher:
         error = f"{reason}, attempt {run.deaths} of {tries}{f'; {memory}' if memory else ''}"
         return [self._failure(run, error, printed)]
 
-    def _end_silent_runs(self) -> list[Report]:
+    def _end_silent_runs(self) -> list[TaskReport]:
         limit = self._settings.timeout_seconds
         if limit is None:
             return []
@@ -237,9 +237,9 @@ class RayDispatcher:
         else:
             self._crew.replace(run.actor)
 
-    def _failure(self, run: _Run, error: str, printed: str | None = None) -> Report:
+    def _failure(self, run: _Run, error: str, printed: str | None = None) -> TaskReport:
         outcome = Outcome(seconds=time.monotonic() - run.started, error=error, attempt=run.attempt)
-        return Report(run.task, outcome=with_last_lines(outcome, printed), is_lost=True, printed=printed)
+        return TaskReport(run.task, outcome=with_last_lines(outcome, printed), is_lost=True, printed=printed)
 
     def _refuse_to_wait_for_ever(self) -> None:
         if self._runs or self._crew.idle or not self._waiting:

@@ -100,9 +100,9 @@ class RayWorker:
         self, payload: Mapping[str, Any], shipment: Any, call: str, variables: Mapping[str, str]
     ) -> dict[str, Any]:
         """Run a task that another worker leads; return its last message."""
-        from hpo.engine.dispatch.process.group import last
+        from hpo.engine.dispatch.process.group import last_message
 
-        ending = last(self._trained(payload, call, shipment, variables))
+        ending = last_message(self._trained(payload, call, shipment, variables))
         if "outcome" in ending and ending["outcome"].error is not None:
             self._child.renew()
         return ending

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hpo.engine.course.clock import Clock, Event, Key
 from hpo.engine.course.course import Course
 from hpo.engine.course.rules import Rules
-from hpo.engine.dispatch.dispatcher import Report
+from hpo.engine.dispatch.dispatcher import TaskReport
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.strategies import make_strategy
 from hpo.engine.training.payload import Task
@@ -197,8 +197,8 @@ def test_a_second_attempt_that_reports_less_does_not_turn_the_clock_back():
     (key,) = course.advance()
     task = course.task(key)
     for units in (1.0, 2.0, 3.0):
-        course.take(Report(task, point={}, units=units, goes_on=True))
-    course.take(Report(task, outcome=Outcome({"score": 1.0}, units=2.0)))
+        course.take(TaskReport(task, point={}, units=units, goes_on=True))
+    course.take(TaskReport(task, outcome=Outcome({"score": 1.0}, units=2.0)))
     assert list(course.advance()) == []
     assert record.trials()[0].outcomes[0].units == course.events[-1].units == 3.0
 

@@ -17,7 +17,7 @@ from hpo.report.part import EXACT, Missing, is_missing, missing, require
 from hpo.report.sections import ReportJson
 from hpo.report.sections.winner import NO_WINNER
 from hpo.report.subject import score_of
-from hpo.study.study import Study
+from hpo.study.study import PreparedStudy
 from hpo.study.winner.verdict import Verdict
 
 
@@ -87,7 +87,7 @@ def improvements(trials: Iterable[Trial]) -> list[Trial]:
     return improved
 
 
-def describe_curves(study: Study, winner: Trial | None) -> Curves | Missing:
+def describe_curves(study: PreparedStudy, winner: Trial | None) -> Curves | Missing:
     """Return the winner's learning curve of each task; all others are in the record and in report.html."""
     if winner is None:
         return missing(NO_WINNER)
