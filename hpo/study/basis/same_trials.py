@@ -9,20 +9,22 @@ from collections.abc import Collection, Mapping
 # By the hash of a piece of `CodeHashes` (see there) as it is today, those of before.
 SAME_TRIALS: Mapping[str, Collection[str]] = {
     # hpo/objectives: the nearest row of a table is found faster; a command's line and files are named as code; flags,
-    # all values and a file of its own for a program, which refuses a key that it has no place for.
-    "9c66277deff13dd3": ("a4558f76cffdd1b9", "e9d7c6b06747a73d", "63709bca1be63a67"),
-    "5d207e2f0f8aa1d7": ("15001abc7d9cd2f7", "a029f5226c098928", "2add9c75ba755596"),
+    # all values and a file of its own for a program, which refuses a key that it has no place for; a command is read
+    # once, as is a table.
+    "ddf2fda1a836e7dc": ("a4558f76cffdd1b9", "e9d7c6b06747a73d", "63709bca1be63a67", "9c66277deff13dd3"),
+    "5420290dd971d77c": ("15001abc7d9cd2f7", "a029f5226c098928", "2add9c75ba755596", "5d207e2f0f8aa1d7"),
     # model: how many train together is said by the task, not by the environment; a CSV's header in its own words.
     "fc47d36deded77cf": ("be41f3eec7f1dd3c", "fdbb02159fad05f9"),
     "0db34c279f21196c": ("f0ac7737c25c64df", "be3c33078ce581df"),
     # asha and the kinds of halving: a setting of what the budget counts, which studies of before lack.
     "9e943cf5c56b250e": ("6d04aab34ce85502",),
     "daf546696d42f02b": ("b1a8b011358f86bd",),
-    # tpe, gp and cma_es: imports inside of an `if` do not count.
-    "9bd360b69e1e9aae": ("2f1204033ae9f19f",),
-    "e2402250e4c3ac77": ("a7aed0ee818dd6bf",),
+    # tpe, gp and cma_es: imports inside of an `if` do not count; what a sampler sees of a trial is said once.
+    "078d48fd06681c5b": ("2f1204033ae9f19f", "9bd360b69e1e9aae"),
+    "567ed8dd4116f551": ("a7aed0ee818dd6bf", "e2402250e4c3ac77"),
     # The search: lists and mappings as choices, steps, references to what is searched, groups of metrics; tasks that
-    # begin are shown; what it shares is filled by name, and the steps of an objective have a file of their own.
-    "3d2d34ffa881d8f3": ("95e6677628324af4", "06df9561454a7aaa", "bf34b7862dea4aa0"),
-    "099deecf9dc274e4": ("3682d64edc8d9787", "0090cc4036e20dc7", "f8d6c19fbf96a509"),
+    # begin are shown; what it shares is filled by name, and the steps of an objective have a file of their own; fewer
+    # files, in rooms of other names.
+    "b468118699ce9cb5": ("95e6677628324af4", "06df9561454a7aaa", "bf34b7862dea4aa0", "3d2d34ffa881d8f3"),
+    "b8787348258f389b": ("3682d64edc8d9787", "0090cc4036e20dc7", "f8d6c19fbf96a509", "099deecf9dc274e4"),
 }
