@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from hpo.engine.observers.observer import Observer
+from hpo.engine.observers import Observer
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from hpo.compare.comparison import ComparisonPlan
 from hpo.compare.curves import FinishedSearch
 from hpo.engine.dispatch.dispatcher import Dispatcher
 from hpo.engine.loop import search
-from hpo.engine.observers.observer import Observer
+from hpo.engine.observers import Observer
 from hpo.engine.record.record import memory_record
 from hpo.engine.trials.trial import Direction, loss_sign
 from hpo.errors import StudyError

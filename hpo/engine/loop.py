@@ -8,7 +8,7 @@ from hpo.engine.course.clock import Key
 from hpo.engine.course.course import Course
 from hpo.engine.course.rules import Rules
 from hpo.engine.dispatch.dispatcher import Dispatcher
-from hpo.engine.observers.observer import FirstFailures, Observer
+from hpo.engine.observers import FirstFailures, Observer
 from hpo.engine.record.record import Ended, Record
 from hpo.engine.space.space import Point
 from hpo.engine.trials.history import History

@@ -9,7 +9,7 @@ from hpo.config.sections import DispatchSection
 from hpo.engine.course.rules import is_counted
 from hpo.engine.dispatch import Code
 from hpo.engine.dispatch.dispatcher import Gpus
-from hpo.engine.observers.observer import Observer
+from hpo.engine.observers import Observer
 from hpo.engine.record.record import Record
 from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.history import History

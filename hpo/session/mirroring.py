@@ -7,7 +7,7 @@ import time
 
 from hpo.config.study_config import StudyConfig
 from hpo.engine.dispatch.dispatcher import TaskReport
-from hpo.engine.observers.observer import Observer
+from hpo.engine.observers import Observer
 from hpo.engine.store.url import UrlStore, refuse_used
 from hpo.engine.trials.trial import Trial
 from hpo.errors import HpoError, StudyError

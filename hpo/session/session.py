@@ -11,9 +11,9 @@ from hpo.engine.dispatch import Dispatcher, code_to_send, make_dispatcher
 from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.engine.dispatch.ray.address import refuse_unclear_address
 from hpo.engine.dispatch.ray.shares import refuse_too_many
+from hpo.engine.keepers import CheckpointKeeper, StateKeeper
 from hpo.engine.loop import search
-from hpo.engine.observers.keepers import CheckpointKeeper, StateKeeper
-from hpo.engine.observers.observer import Observer
+from hpo.engine.observers import Observer
 from hpo.engine.record.record import Record
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial

@@ -9,7 +9,7 @@ from hpo.engine.course.proposer import Proposer
 from hpo.engine.course.rules import Rules
 from hpo.engine.course.stopping import Losses, Medians, Race
 from hpo.engine.dispatch.dispatcher import TaskReport
-from hpo.engine.observers.observer import Observer
+from hpo.engine.observers import Observer
 from hpo.engine.record.record import EndedBy, Record
 from hpo.engine.space.space import Point
 from hpo.engine.training.payload import Task

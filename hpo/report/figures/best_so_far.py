@@ -1,23 +1,25 @@
-"""The best score so far, against the number of trials and against time."""
+"""The best score so far, against the number of trials and against time, and what a random search would have found."""
 
 from typing import Any
 
 from hpo.engine.trials.trial import Trial
-from hpo.report.figures.axes import TimeAxis, leave_out_far, time_unit
+from hpo.report.figures.axes import TimeAxis, leave_out_far, log_ticks, time_unit
 from hpo.report.figures.look import (
     GOOD,
     LEGEND,
     OTHER,
     STAR,
     Drawn,
+    add_band,
     add_trials,
     best_and_even,
     new_figure,
+    pale,
     sampled,
     styled,
 )
-from hpo.report.part import Absent
-from hpo.report.sections.curves import improvements
+from hpo.report.part import Absent, is_missing
+from hpo.report.sections.curves import describe_expected, improvements
 from hpo.report.subject import Subject, score_of
 from hpo.report.words import count_text, escape_markup
 
@@ -78,3 +80,37 @@ def _draw_panel(figure: Any, subject: Subject, dots: _Places, places: _Places, c
 
 def _in_time(place: tuple[float, Trial]) -> tuple[float, int]:
     return place[0], place[1].number
+
+
+_LOOK = {
+    "unbiased": ("unbiased (Tang et al. 2020)", GOOD, "solid"),
+    "biased": ("biased (Dodge et al. 2019)", OTHER, "dash"),
+}
+
+
+def draw_expected_performance(subject: Subject) -> Drawn | Absent:
+    """Draw the expected best score of both estimators against the budget, and its spread as a band."""
+    scores = [score_of(trial) for trial in subject.scored]
+    curves = describe_expected(subject.strategy, scores, subject.direction)
+    if is_missing(curves):
+        return Absent(curves["missing"])
+    figure = new_figure()
+    for curve in (curves["unbiased"], curves["biased"]):
+        name = curve["estimator"]
+        title, colour, dash = _LOOK[name]
+        budgets, means, spreads = curve["budgets"], curve["means"], curve["spreads"]
+        low, high = ([m + sign * spread for m, spread in zip(means, spreads, strict=True)] for sign in (-1, 1))
+        add_band(figure, budgets, low, high, fillcolor=pale(colour, 0.12), line={"width": 0}, legendgroup=name)
+        line = {"color": colour, "dash": dash, "width": 2.5}
+        mode = "lines+markers" if len(budgets) < 3 else "lines"
+        figure.add_scatter(x=budgets, y=means, mode=mode, line=line, name=title, legendgroup=name)
+    styled(figure, hovermode="x unified", legend=LEGEND)
+    figure.update_xaxes(title_text="trials (log)", **log_ticks(curves["unbiased"]["budgets"]))
+    far = leave_out_far(figure, scores, [curves["unbiased"]["means"][-1]])
+    figure.update_yaxes(title_text=f"expected best {escape_markup(subject.metric)}")
+    return Drawn(
+        figure,
+        f"The best {subject.metric} that a random search of so many trials finds on average, by both estimators, ± the "
+        f"standard deviation over searches. Up to half of the {len(scores):,} complete trials: beyond, both lean on "
+        f"the one best.{far}",
+    )

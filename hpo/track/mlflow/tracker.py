@@ -10,7 +10,7 @@ from pathlib import Path
 from hpo.config.study_config import StudyConfig
 from hpo.engine.dispatch.dispatcher import TaskReport
 from hpo.engine.objective.path import path_variable, python
-from hpo.engine.observers.observer import Observer
+from hpo.engine.observers import Observer
 from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.track import messages
 from hpo.track.messages import TrackerMessage

@@ -37,7 +37,7 @@ def toolkit(tmp_path):
 
 def test_an_edit_of_any_file_that_decides_trials_changes_the_piece_of_the_search(toolkit):
     files, engine = search_files(toolkit), toolkit / "engine"
-    decide = [engine / "loop.py", engine / "observers/observer.py", engine / "strategies/first.py"]
+    decide = [engine / "loop.py", engine / "observers.py", engine / "strategies/first.py"]
     decide += [path for room in ROOMS for path in (engine / room).rglob("*.py") if path.name != "__init__.py"]
     for path in decide:
         before = source_code._hash([path])
@@ -58,7 +58,7 @@ def test_what_decides_who_wins_counts_and_what_is_made_of_the_winner_does_not(to
 
 def test_what_carries_tasks_and_keeps_outcomes_is_no_part_of_the_search(toolkit):
     rooms = {path.relative_to(toolkit / "engine").parts[0] for path in search_files(toolkit) if "engine" in path.parts}
-    assert rooms == {*ROOMS, "loop.py", "observers", "strategies"}
+    assert rooms == {*ROOMS, "loop.py", "observers.py", "strategies"}
     assert [path.name for path in search_files(toolkit) if "strategies" in path.parts] == ["first.py"]
 
 

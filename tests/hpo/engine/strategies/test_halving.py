@@ -3,7 +3,7 @@
 import pytest
 
 from hpo.engine.course.proposer import propose
-from hpo.engine.observers.keepers import CheckpointKeeper
+from hpo.engine.keepers import CheckpointKeeper
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.strategies import make_strategy
 from hpo.engine.trials.history import History

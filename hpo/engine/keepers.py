@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 from hpo.engine.dispatch.dispatcher import TaskReport
-from hpo.engine.observers.observer import Observer
+from hpo.engine.observers import Observer
 from hpo.engine.store.url import UrlStore, name_of
 from hpo.engine.training.task_builder import checkpoint_name
 from hpo.engine.trials.history import History
