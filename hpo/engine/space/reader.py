@@ -256,7 +256,7 @@ def _condition(where: str, given: Any) -> Condition:
 
 
 def _check_conditions(dimensions: Sequence[Dimension]) -> None:
-    """Refuse a condition on what is not searched, on what that never is, and on what comes after it."""
+    """Refuse a condition on what is not searched, on what that never is, in a cycle, and on what comes after it."""
     by_key = {d.key: d for d in dimensions}
     keys = list(by_key)
     for place, dimension in enumerate(dimensions):
@@ -268,9 +268,20 @@ def _check_conditions(dimensions: Sequence[Dimension]) -> None:
             impossible = [value for value in allowed if not allows(by_key[parent], value)]
             if impossible or not allowed:
                 raise SpaceError(f"{where}: '{parent}' never takes {impossible or 'no value'}; use values of its range")
+        _refuse_cycle(dimension, by_key)
         # A point is built in the order of the dimensions.
-        if later := [parent for parent in dimension.when if keys.index(parent) >= place]:
+        if later := [parent for parent in dimension.when if keys.index(parent) > place]:
             raise SpaceError(
                 f"{where}: '{later[0]}' comes after it; write the parent first (in a space file of your own, which "
                 f"sets the order of groups)"
             )
+
+
+def _refuse_cycle(dimension: Dimension, by_key: Mapping[str, Dimension], seen: tuple[str, ...] = ()) -> None:
+    if dimension.key in seen:
+        raise SpaceError(
+            f"space.{dimension.key}.when: the conditions form a cycle: {' -> '.join((*seen, dimension.key))}"
+        )
+    for key in dimension.when:
+        if key in by_key:
+            _refuse_cycle(by_key[key], by_key, (*seen, dimension.key))
