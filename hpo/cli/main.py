@@ -18,7 +18,7 @@ from types import FrameType
 
 from hpo import __version__
 from hpo.errors import OUTPUT, HpoError, Interruption, nearest, printable
-from hpo.session.program import is_ours, leave, named_output, take_over
+from hpo.session.program import is_ours, leave, named_output, take_over, wait_briefly_for_threads
 
 COMMANDS = {
     "search": "create a study, or continue it if it exists unchanged, and run it to its budget",
@@ -101,6 +101,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             signal.signal(number, before[number])
         logger.removeHandler(warnings)
         os.umask(umask)
+        if arguments is None:
+            wait_briefly_for_threads()
 
 
 class _Terminated(Interruption):

@@ -1,8 +1,11 @@
 """The process that `hpo` runs in: its output, its interrupts, its end; never the end of another program's process."""
 
+import atexit
 import io
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -12,6 +15,7 @@ from typing import Any, NoReturn, TextIO
 from hpo.errors import OUTPUT
 
 _IS_OURS = ContextVar("is_ours", default=False)
+_SECONDS_FOR_THREADS = 10.0
 
 
 def take_over() -> None:
@@ -32,6 +36,34 @@ def leave(code: int) -> NoReturn:
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(code)
+
+
+class _LeftBehindError(BaseException):
+    """Ends Python's wait for threads, which at its end passes over errors and goes on."""
+
+
+def wait_briefly_for_threads() -> None:
+    """Let Python, which at its end waits for all threads, wait some seconds for those that run now, and no longer.
+
+    An objective may have left one that never ends. Call it last, in the command's own process.
+    """
+    main = threading.main_thread()
+    left = [thread for thread in threading.enumerate() if thread is not main and not thread.daemon]
+    if not left:
+        return
+
+    def end_wait(*_: object) -> None:
+        # Where none runs, Python is further on.
+        if names := ", ".join(repr(thread.name) for thread in left if thread.is_alive()):
+            sys.stderr.write(f"a thread of the objective ({names}) did not end, so it was stopped\n")
+            raise _LeftBehindError
+
+    show = sys.unraisablehook
+    sys.unraisablehook = lambda fault: None if fault.exc_type is _LeftBehindError else show(fault)
+    signal.signal(signal.SIGALRM, end_wait)
+    signal.setitimer(signal.ITIMER_REAL, _SECONDS_FOR_THREADS)
+    # Python runs this when the threads have ended. Later nobody takes the signal.
+    atexit.register(signal.setitimer, signal.ITIMER_REAL, 0.0)
 
 
 class _Output(io.FileIO):

@@ -27,6 +27,17 @@ ENDS_AT_ONCE = {
     "hpo/engine/objective/contained.py": "a copy of a process that a user's code made",
     "hpo/track/mlflow/process.py": "MLflow's process",
 }
+LEAVES_A_THREAD = """
+import atexit, threading, time
+from concurrent.futures import ThreadPoolExecutor
+pool = ThreadPoolExecutor()
+
+def run(task):
+    threading.Thread(target=time.sleep, args=(SECONDS,), name="left").start()
+    pool.submit(len, "")
+    atexit.register(print, "finished")
+    raise ValueError
+"""
 # What a notebook's cell does, and its user; then the kernel goes on.
 NOTEBOOK = """
 import os, signal, sys, threading, time
@@ -125,6 +136,22 @@ def test_a_signal_that_an_objective_ignores_stops_the_search_when_it_has_ended_i
         assert stopping.number is None
         with pytest.raises(Stopped, match=str(int(signal.SIGTERM))):
             checked_for_seconds(stopping)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("seconds", "says"), [(60, "a thread of the objective ('left') did not end, so it was stopped\n"), (0, "")]
+)
+def test_a_thread_that_an_objective_has_left_holds_up_the_command_for_some_seconds_alone(seconds, says):
+    """It ends with its own exit code, after what libraries do at Python's end."""
+    Path("leaves.py").write_text(LEAVES_A_THREAD.replace("SECONDS", str(seconds)))
+    code = (
+        "import sys\nfrom hpo.cli.main import main\nfrom hpo.session import program\n"
+        "program._SECONDS_FOR_THREADS = 0.3\nsys.exit(main())"
+    )
+    command = [sys.executable, "-c", code, "search", "objective=leaves:run", *LOCAL, "study.trials=1"]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False, timeout=30)
+    assert (done.returncode, done.stderr, done.stdout.splitlines()[-1]) == (1, says, "finished")
 
 
 def test_a_process_is_ended_at_once_in_known_places_alone():
