@@ -14,9 +14,9 @@ from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.table import read_rows
 from hpo.engine.trials.trial import loss_of
 from hpo.errors import StudyError
-from hpo.report.analysis.interval import interval
 from hpo.report.comparison import ComparisonJson, FoldPair
 from hpo.report.part import is_missing
+from hpo.report.sections.winner import interval
 from hpo.report.words import join_names
 from hpo.study.files.folder import StudyFolder, find_study, inner, short_path
 from hpo.study.reproduce.recorded import recorded_winner

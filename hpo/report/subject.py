@@ -14,7 +14,7 @@ from hpo.engine.space.first_points import default_point
 from hpo.engine.space.space import Point, Space
 from hpo.engine.trials.trial import Direction, Outcome, TaskLayout, Trial
 from hpo.errors import SpaceError
-from hpo.report.analysis.importance import Contribution, importances, shapley_values
+from hpo.report.importance import Contribution, importances, shapley_values
 from hpo.report.part import Absent
 from hpo.report.words import count_text
 from hpo.study.notes import Notes

@@ -10,7 +10,7 @@ import numpy as np
 from hpo.engine.record.record import Stretch
 from hpo.engine.space.dimensions import Dimension, Range
 from hpo.engine.trials.trial import Outcome, Trial
-from hpo.report.analysis.stretches import stretch_runs
+from hpo.report.sections.cost import stretch_runs
 from hpo.report.words import count_text, escape_markup
 
 _LONGEST_NAME, _MOST_POWERS = 30, 4

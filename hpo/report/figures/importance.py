@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from hpo.report.analysis.importance import best_share
 from hpo.report.figures.look import GOOD, OTHER, Drawn, new_figure, styled
+from hpo.report.importance import best_share
 from hpo.report.part import Absent
 from hpo.report.subject import Subject
 from hpo.report.words import escape_markup

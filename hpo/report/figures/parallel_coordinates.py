@@ -8,9 +8,9 @@ import numpy as np
 
 from hpo.engine.space.dimensions import Dimension, Range
 from hpo.engine.trials.trial import Trial
-from hpo.report.analysis.importance import rank_of
 from hpo.report.figures.axes import clip, short, texts, values_of
 from hpo.report.figures.look import GREY, WINNER, Drawn, best_and_even, colours_of, new_figure, sampled, shade, styled
+from hpo.report.importance import rank_of
 from hpo.report.part import Absent
 from hpo.report.subject import Subject, score_of
 from hpo.report.words import escape_markup

@@ -14,7 +14,6 @@ from hpo.engine.space.space import point_key
 from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.trial import State, Trial, loss_of
 from hpo.errors import SpaceError
-from hpo.report.analysis.interval import interval
 from hpo.report.blocks import Block, Paragraph, Table
 from hpo.report.part import EXACT, Count, Missing, Point, Positive, is_missing, missing, require
 from hpo.report.sections import ReportJson
@@ -216,3 +215,22 @@ def score_text(summary: ReportJson) -> Callable[[float], str]:
     default = require(summary["baselines"]).get("default")
     others = [] if default is None or is_missing(default) else [default["score"]]
     return score_format([*(trial["score"] for trial in summary["top"]), *others])
+
+
+_LEVEL = 0.95
+
+
+def interval(values: Sequence[float]) -> list[float] | Missing:
+    """Return the 95 % interval of the mean by Student's t over folds and seeds, lower end first.
+
+    Folds share training examples, so the interval is too narrow (Bengio & Grandvalet 2004, JMLR 5, "No unbiased
+    estimator of the variance of k-fold cross-validation"); the report says over what it was computed.
+    """
+    if len(values) < 2:
+        return missing("one value has no spread: give split.folds or study.repeats of 2 or more")
+    from scipy import stats  # here: it takes a while to load
+
+    if min(values) == max(values):
+        return [values[0], values[0]]
+    interval = stats.ttest_1samp(values, 0.0).confidence_interval(_LEVEL)
+    return [float(interval.low), float(interval.high)]

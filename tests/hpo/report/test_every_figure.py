@@ -8,7 +8,7 @@ import pytest
 from hpo.engine.space.reader import space_from_dict
 from hpo.report.figures import _FIGURES, Drawn
 from hpo.report.figures.axes import fence, few_ticks, log_ticks, short
-from hpo.report.figures.slices import draw_slices
+from hpo.report.figures.score_over_values import draw_slices
 from hpo.report.pages.html import templates
 from hpo.report.pages.picture import draw_png
 from hpo.report.part import Absent

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hpo.engine.space.reader import space_from_dict
-from hpo.report.analysis.importance import _weights, shapley_values
+from hpo.report.importance import _weights, shapley_values
 from hpo.report.part import Absent
 from tests.hpo.report.made_up import SPACE, trial
 

@@ -1,1 +1,0 @@
-"""What is computed from trials for figures and sections alike."""
