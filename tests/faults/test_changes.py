@@ -1,6 +1,6 @@
 """What a study rests on has changed before it goes on: refused with the difference, or allowed and written down."""
 
-import importlib
+import importlib.metadata
 import json
 import os
 import shutil
@@ -259,9 +259,9 @@ def test_words_about_an_own_trainer_are_no_change(own_trainer, capsys):
 
 @pytest.mark.slow
 def test_a_version_that_changed_is_told_and_stands_in_the_report(begun, capsys, monkeypatch):
-    known = source_code.importlib.metadata.version
+    known = importlib.metadata.version
     other = {"numpy": "0.1"}
-    monkeypatch.setattr(source_code.importlib.metadata, "version", lambda name: other.get(name) or known(name))
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: other.get(name) or known(name))
     line = f"version: numpy was {known('numpy')} and is now 0.1"
     code, _, err = hpo(capsys, "resume", "toy", f"study.trials={ALL}")
     assert (code, err.count(f"warning: {line}")) == (0, 1)

@@ -17,7 +17,7 @@ def note(value):
         file.write(json.dumps(value) + "\n")
 
 
-def read_note():
+def noted():
     return [json.loads(line) for line in Path("noted").read_text().splitlines()]
 
 

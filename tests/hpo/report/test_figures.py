@@ -110,7 +110,7 @@ def test_importances_are_those_that_optuna_finds_in_the_study_itself(tmp_path):
     run_toy(tmp_path / "toy", config)
     study = prepared(tmp_path / "toy", config)
     record = read_study(study)
-    found = Subject.of(study, read_verdict(study, record)).importances
+    found = Subject.of(study, record, read_verdict(study, record)).importances
     record.close()
     stored = optuna.load_study(study_name="toy", storage=sqlite_url(study.folder.database_path))
     complete = [t for t in stored.trials if t.state == optuna.trial.TrialState.COMPLETE]
