@@ -60,7 +60,7 @@ def test_reports_that_come_in_any_order_and_again_change_nothing(undisturbed, tm
     assert run_toy(tmp_path / "study", toy_config(name, SPACE, trials=20), Replaying(0)) == undisturbed(name)
 
 
-@pytest.mark.quick("random", "evolutionary", "asha")
+@pytest.mark.quick("asha")
 @pytest.mark.nightly("gp")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STRATEGIES)

@@ -118,6 +118,7 @@ def test_every_trial_keeps_the_configuration_that_it_was_trained_with(begun, cap
         assert f"allowed after {FEW} trials: config: toy.momentum was 0.5 and is now -100.0" in out
 
 
+@pytest.mark.slow
 def test_a_search_in_two_parts_is_not_replayed_as_one(begun, capsys):
     assert hpo(capsys, "resume", "toy", "study.trials=6", "toy.momentum=0.1", "--allow-changes")[0] == 0
     assert f"was changed after {FEW} trials" in refused(capsys, "search", "--replay", "toy")

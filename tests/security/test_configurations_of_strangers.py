@@ -99,6 +99,7 @@ def test_a_strangers_mirror_says_where_else_it_would_send_what_it_finds(capsys, 
     assert "--trust has no effect without a URL" in refused(capsys, "resume", "toy", "--trust")
 
 
+@pytest.mark.slow
 def test_a_strangers_mirror_says_what_it_would_install_and_set_on_a_cluster_of_yours(capsys, monkeypatch):
     shutil.copy(TABLE, "table.csv")
     url = mirrored(capsys, monkeypatch, *TABLE_DATA)

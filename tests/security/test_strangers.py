@@ -156,6 +156,7 @@ def test_every_key_of_a_study_is_either_taken_by_a_replay_or_the_replays_own():
     assert sorted([*TAKEN, *OWN]) == sorted(StudySection.model_fields)
 
 
+@pytest.mark.slow
 def test_a_replay_is_kept_and_copied_where_its_own_overrides_say(capsys, stranger):
     place = f"file://{Path('mine').absolute()}"
     command = ["search", "--replay", "toy", "--trust", f"study.mirror={place}", "study.name=again", "--cfg", "job"]

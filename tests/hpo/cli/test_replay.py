@@ -31,6 +31,7 @@ def test_a_trial_that_differs_is_named_and_the_exit_code_is_1(capsys):
     assert "not replayed: 1 of 9" in out
 
 
+@pytest.mark.slow
 def test_a_search_comes_out_the_same_and_a_second_replay_says_that_it_trains_nothing(capsys):
     path = searched(capsys, TREE) / "trials.csv"
     code, out, _ = replayed(capsys)

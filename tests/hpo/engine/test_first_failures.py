@@ -32,6 +32,7 @@ def states_after(train):
     return found(train, trials=20, settings={"study.lanes": 2}).trials["state"].tolist()
 
 
+@pytest.mark.slow
 def test_other_errors_and_one_success_let_it_go_on():
     def differently(config):
         raise ValueError(f"with {config['lr']}")

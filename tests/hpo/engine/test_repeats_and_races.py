@@ -104,6 +104,7 @@ def test_imported_trials_teach_the_strategy_and_cost_no_budget(tmp_path, monkeyp
     assert rows(tmp_path / "runs" / "new" / "trials.csv") == more
 
 
+@pytest.mark.slow
 def test_imports_of_trials_outside_of_the_space_or_of_another_metric_are_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run_toy(tmp_path / "runs" / "old", toy_config(trials=3))

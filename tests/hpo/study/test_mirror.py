@@ -34,6 +34,7 @@ def mirror_of(folder, url, study_id="one"):
     return Mirror(url, folder, "toy", study_id)
 
 
+@pytest.mark.slow
 def test_it_goes_on_elsewhere_from_its_copy(url, tmp_path):
     folder = studied()
     mirror_of(folder, url).copy()
