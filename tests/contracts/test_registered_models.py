@@ -95,7 +95,7 @@ def test_a_registered_model_holds_no_code_and_no_pickle(reviews, in_folder, tmp_
     assert folder
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_study_that_is_sent_twice_has_one_version_and_a_moved_alias_stays_where_it_is(reviews, in_folder):
     study, _, _ = reviews
     client = MlflowClient()

@@ -205,7 +205,7 @@ def test_a_study_that_is_interrupted_and_fails_and_gets_a_larger_budget_stays_th
     assert all(children[number].info.run_id == child.info.run_id for number, child in before.items())
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_a_race_stops_and_what_halving_does_not_train_on_is_shown_as_killed(folder):
     split = shipped("default", "split") | {"folds": 5, "race_after": 3, "race_level": 0.3}
     changes = {"strategy": "successive_halving", "objective": "tests.toy_data:noisy_continued", "split": split}
@@ -222,7 +222,7 @@ def test_what_a_race_stops_and_what_halving_does_not_train_on_is_shown_as_killed
     assert_shows_the_record(study)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_is_trained_to_its_end_after_the_search_is_added_to_its_run(folder):
     study = tracked_study(folder, trials=5, strategy="asha", objective="tests.toy_data:noisy_continued")
     verdict = run(study).verdict

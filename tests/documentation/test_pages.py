@@ -26,7 +26,6 @@ NOT_RUN = [
 
 
 @pytest.mark.slow(
-    "*/define_a_space.md",
     "*/search_a_table.md",
     "*/splits_and_test.md",
     "*/find_a_fault.md",

@@ -60,7 +60,8 @@ STEPS = {name: 7 if name in ("tpe", "gp", "cma_es", "qmc") else 2 for name in ST
 
 
 @pytest.mark.quick("asha-conditional")
-@pytest.mark.slow
+@pytest.mark.slow("*-mixed")
+@pytest.mark.nightly
 @pytest.mark.parametrize("space", ["mixed", "conditional"])
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_killed_at_every_step(tmp_path, name, space):

@@ -32,7 +32,7 @@ def test_a_full_disk_under_a_worker_fails_no_trial(undisturbed):
     assert gone_on() == undisturbed
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_process_without_descriptors_says_how_many_it_may_have(undisturbed):
     Path("files_run_out").write_text("4")
     few = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))}

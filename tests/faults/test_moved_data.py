@@ -143,7 +143,8 @@ def test_a_copied_study_brings_its_openings(moved, capsys):
     assert "opened before (2 time(s)" in refused(capsys, "test", "toy")
 
 
-@pytest.mark.slow
+@pytest.mark.slow("extend")
+@pytest.mark.nightly
 @pytest.mark.parametrize("made", ["extend", "imports", "table", "replay", "publication"])
 def test_a_study_that_is_made_from_a_copy_brings_the_openings(moved, capsys, tmp_path, monkeypatch, made):
     assert hpo(capsys, "test", "toy", "data.path=there.csv")[0] == 0

@@ -50,7 +50,7 @@ def test_nothing_listens_while_a_study_trains_in_one_process(tmp_path):
     assert Path("mlartifacts").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_search_on_ray_with_mlflow_connects_to_nothing():
     """The fixture `no_way_out` looks at what was tried, here as in every other test, which has the other commands."""
     quick = [item for item in QUICK if not item.startswith(("dispatch", "track"))]

@@ -223,7 +223,7 @@ REFUSED = {
 
 
 @pytest.mark.quick("a tracker", "finalists")
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("case", REFUSED)
 def test_bad_input_is_one_line_and_leaves_nothing(capsys, case):
     arguments, *words = REFUSED[case]

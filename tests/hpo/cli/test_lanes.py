@@ -21,7 +21,7 @@ def simulated(workers, **changes):
 
 
 @pytest.mark.quick("8-4-*", "20-4-*")
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("workers", "lanes", "words"),
     [

@@ -54,7 +54,8 @@ def test_what_a_published_search_learned_from_goes_with_it(capsys):
     assert "study.imports" not in out
 
 
-@pytest.mark.slow
+@pytest.mark.slow("1.01-0")
+@pytest.mark.nightly
 @pytest.mark.parametrize(("factor", "expected"), [(1.01, 0), (1.03, 1)])
 def test_on_another_machine_scores_may_differ_a_little_and_points_not_at_all(capsys, factor, expected):
     path = searched(capsys, TREE) / "trials.csv"
@@ -76,7 +77,7 @@ def test_on_another_machine_scores_may_differ_a_little_and_points_not_at_all(cap
     assert (code, f"trial 3 differs in {lines[0].split(',')[4]}" in out) == (1, True)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_where_it_runs_may_be_chosen_and_nothing_that_decides_trials(capsys):
     searched(capsys, TREE)
     code, out, _ = hpo(capsys, "search", "--replay", "toy", "dispatch=simulated", "dispatch.workers=3", "track=none")

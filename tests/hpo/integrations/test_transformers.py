@@ -70,7 +70,7 @@ def test_after_a_crash_it_reports_what_it_had_saved_and_trains_no_step_twice(tra
     assert checkpoints == ["checkpoint-25", "checkpoint-50"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_checkpoint_that_was_cut_off_is_passed_over(trained, tmp_path):
     whole, _, weights = trained(state="one")
     trained(amount=2)
@@ -81,7 +81,7 @@ def test_a_checkpoint_that_was_cut_off_is_passed_over(trained, tmp_path):
     assert equal(weights, same)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_best_is_kept_where_it_is_loaded_at_the_end(trained):
     best = {"load_best_model_at_end": True, "metric_for_best_model": "loss", "greater_is_better": True}
     curve, result, weights = trained(save_strategy="epoch", **best)
@@ -91,7 +91,7 @@ def test_the_best_is_kept_where_it_is_loaded_at_the_end(trained):
     assert equal(weights, then)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_final_model_needs_no_validation_part(trained, tmp_path):
     curve, result, weights = trained(validation=[])
     assert (curve, result) == ([], {})

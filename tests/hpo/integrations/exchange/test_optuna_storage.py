@@ -75,7 +75,7 @@ def test_an_export_that_fails_leaves_nothing(toy, monkeypatch):
     assert optuna.get_all_study_names(TARGET) == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_bad_exports_are_one_line(capsys, toy):
     assert hpo(capsys, "export", "toy", "--optuna", TARGET)[0] == 0
     for arguments, word in (
