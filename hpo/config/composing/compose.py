@@ -7,16 +7,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from hydra import compose, initialize_config_dir
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
-from hydra._internal.core_plugins.file_config_source import FileConfigSource
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override, Quote, QuotedString
-from hydra.core.plugins import Plugins
+from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException, MissingConfigException
-from hydra.plugins.config_source import ConfigResult
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from hpo.config.composing.config_folder import searchpath
 from hpo.config.composing.interpolation import resolve
 from hpo.config.composing.references import own_references, references_of, with_changes
 from hpo.config.documents import read_yaml, refuse_optimized_python
@@ -48,22 +45,6 @@ _FAULTS = (HydraException, OmegaConfBaseException, RecursionError, ValueError, T
 
 # Mappings whose keys the user chooses: they are set after composing and need no `+`.
 _USERS_OWN = ("space.", "strategy.start", "strategy.windows", "data.where")
-
-
-class _StrictFiles(FileConfigSource):
-    """A folder of the user's groups, without objects, duplicate keys and what expands without bound."""
-
-    @staticmethod
-    def scheme() -> str:
-        """Return the scheme (before ://) in Hydra's search path."""
-        return "strict"
-
-    def load_config(self, config_path: str) -> ConfigResult:
-        """Return one file's configuration; DocumentError, with line and column, where it is not valid."""
-        path = Path(self.path, self._normalize_file_name(config_path))
-        if path.is_file() and path.stat().st_size > 0:
-            read_yaml(path, "config_dir")
-        return super().load_config(config_path)
 
 
 def compose_config(
@@ -141,14 +122,11 @@ def _parse(text: str) -> Override:
 
 
 def _compose(name: str, overrides: Sequence[Override], config_dir: str | None) -> DictConfig:
-    folders, search_path = [shipped_dir()], []
+    search_path = []
     if config_dir is not None:
-        folders.append(Path(config_dir))
-        if not folders[-1].is_dir():
+        if not Path(config_dir).is_dir():
             raise ConfigError(f"config_dir: there is no folder {config_dir}")
-        Plugins.instance().register(_StrictFiles)
-        quoted = QuotedString(f"strict://{folders[-1].absolute()}", Quote.single).with_quotes()
-        search_path = [f"hydra.searchpath=[{quoted}]"]
+        search_path = [searchpath(Path(config_dir))]
     OmegaConf.register_new_resolver("metric_name", _metric_name, replace=True)
     OmegaConf.register_new_resolver(
         "direction_of",
@@ -157,29 +135,45 @@ def _compose(name: str, overrides: Sequence[Override], config_dir: str | None) -
     )
     defaults = read_yaml(shipped_dir() / f"{name}.yaml")["defaults"]
     groups = [group for entry in defaults if isinstance(entry, dict) for group in entry]
-
-    def is_choice(override: Override) -> bool:
-        key = override.key_or_group
-        is_group = key in groups or (override.is_add() and any((folder / key).is_dir() for folder in folders))
-        return is_group and not isinstance(override.value(), Mapping)
-
-    choices = [o for o in overrides if is_choice(o)]
-    for override in choices:
-        key, value = override.key_or_group, _plain(override.value())
-        if not override.is_delete() and not isinstance(value, str):
-            raise ConfigError(
-                f"{key}: must be the name of a configuration, given {value!r}; see `hpo search --cfg job`"
-            )
-    values = [o for o in overrides if o not in choices]
+    chosen = [o for o in overrides if o.key_or_group in groups and not o.is_add()]
+    rest = [o for o in overrides if o not in chosen]
+    for override in chosen:
+        _refuse_no_choice(override)
     with initialize_config_dir(str(shipped_dir()), version_base="1.3", job_name="hpo"):
+        fault = None
         try:
-            config = compose(name, overrides=[*search_path, *map(_text, choices)])
-            # Before Hydra takes them: it accepts a key inside of a list, and one below a value.
-            _refuse_unknown(values, cast("dict[str, Any]", OmegaConf.to_container(config, resolve=False)))
-            ConfigLoaderImpl._apply_overrides_to_config(values, config)
+            config = compose(name, overrides=[*search_path, *map(_text, overrides)])
+            if not _may_be_new(rest, config):
+                return config
+        except _FAULTS as error:
+            fault = error
+        try:
+            before = compose(name, overrides=[*search_path, *map(_text, chosen)])
         except _FAULTS as error:
             raise _explained(error) from error
-    return config
+        _refuse_unknown(rest, cast("dict[str, Any]", OmegaConf.to_container(before, resolve=False)))
+        if fault is not None:
+            raise _explained(fault) from fault
+        return config
+
+
+def _may_be_new(overrides: Sequence[Override], config: DictConfig) -> bool:
+    """Return whether one of the keys that are set may not have been there before.
+
+    Hydra accepts a key inside of a list, and one below a value, which then is a mapping of such keys alone.
+    """
+    leaves = flatten(cast("dict[str, Any]", OmegaConf.to_container(config, resolve=False)))
+    keys = [o.key_or_group for o in overrides if not (o.is_delete() or o.is_add() or o.is_force_add())]
+    parents = {key.rpartition(".")[0] for key in keys if "." in key}
+    set_alone = any(all(any(within(leaf, key) for key in keys) for leaf in leaves if within(leaf, p)) for p in parents)
+    return set_alone or not all(any(within(leaf, key) for leaf in leaves) for key in keys)
+
+
+def _refuse_no_choice(override: Override) -> None:
+    value = _plain(override.value())
+    if not override.is_delete() and not isinstance(value, str | Mapping):
+        group = override.key_or_group
+        raise ConfigError(f"{group}: must be the name of a configuration, given {value!r}; see `hpo search --cfg job`")
 
 
 def _explained(error: BaseException) -> ConfigError:
