@@ -4,6 +4,7 @@ import contextlib
 import importlib.util
 import os
 import secrets
+import signal
 import subprocess
 import sys
 import tempfile
@@ -44,7 +45,8 @@ def serve(
 
     `tell` is called once its page answers at `place`, a host and a port.
     """
-    # In a session of its own, since Ctrl-C is for this process, which ends it. Standard output is for the address.
+    # A process group of its own, which is ended as a whole, because the server has workers; Ctrl-C is for this process.
+    # Standard output is for the address.
     server = subprocess.Popen(command, env=environment, stdout=2, start_new_session=True)
     try:
         while server.poll() is None and not _answers(*place):
@@ -68,15 +70,18 @@ def _answers(host: str, port: int) -> bool:
 
 def _end(server: "subprocess.Popen[bytes]") -> None:
     """End the server and its workers; when this returns, none of them writes into its folder any more."""
-    if server.poll() is not None:
-        return
-    parent = psutil.Process(server.pid)
-    family = [parent, *parent.children(recursive=True)]
-    for end in (psutil.Process.terminate, psutil.Process.kill):
-        for process in family:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                end(process)
-        _, family = psutil.wait_procs(family, _SECONDS_TO_END)
+    workers = []
+    with contextlib.suppress(psutil.NoSuchProcess):
+        workers = psutil.Process(server.pid).children(recursive=True)
+    # Its group outlives a server that was killed from outside, and so do workers that listen.
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(server.pid, signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        server.wait(_SECONDS_TO_END)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(server.pid, signal.SIGKILL)
+    server.wait()
+    psutil.wait_procs(workers, _SECONDS_TO_END)
 
 
 def refuse_bad_password() -> None:

@@ -1,6 +1,7 @@
 """`hpo ui`: the right page, and no one in who was not asked."""
 
 import contextlib
+import os
 import socket
 import subprocess
 import sys
@@ -10,10 +11,11 @@ from types import SimpleNamespace
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+import psutil
 import pytest
 
 from hpo.cli.commands.ui import allowed_hosts
-from hpo.cli.servers import guarded
+from hpo.cli.servers import guarded, serve
 from tests.faults.driver import start, wait_for_line
 from tests.faults.mlflow_server import free_port
 from tests.hpo.cli.commands import hpo, refused
@@ -169,6 +171,15 @@ def test_the_dashboard_is_for_reading_under_its_own_name(method, host, is_let_in
     body = application(environ, lambda status, _headers: statuses.append(status))
     assert statuses == ["200 OK" if is_let_in else "403 Forbidden"]
     assert (list(body) == [b"in"]) == is_let_in
+
+
+def test_workers_end_with_a_server_that_was_killed_from_outside(tmp_path):
+    """They would go on listening, with nobody who ends them."""
+    worker = tmp_path / "worker"
+    begins = f"import subprocess; open({str(worker)!r}, 'w').write(str(subprocess.Popen(['sleep', '60']).pid))"
+    serve([sys.executable, "-c", begins], dict(os.environ), ("127.0.0.1", free_port()), lambda: None)
+    with contextlib.suppress(psutil.NoSuchProcess):
+        psutil.Process(int(worker.read_text())).wait(10)
 
 
 @pytest.mark.slow
