@@ -127,9 +127,9 @@ def compare_decoding(rounds: int, length: int = 128) -> None:
     begun = network.begin(source, None)
 
     def decode(with_cache: bool) -> None:
-        state, tokens = begun.again(), torch.full((8, 1), START)
+        state, tokens = begun.initial(), torch.full((8, 1), START)
         for _ in range(length):
-            logits = network.advance(tokens[:, -1:], state) if with_cache else network.advance(tokens, begun.again())
+            logits = network.advance(tokens[:, -1:], state) if with_cache else network.advance(tokens, begun.initial())
             tokens = torch.cat([tokens, logits[:, -1:].argmax(-1)], dim=1)
 
     sides = {"with": lambda: decode(True), "without": lambda: decode(False)}

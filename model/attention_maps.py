@@ -54,7 +54,7 @@ def keep_weights(attentions: Sequence[KeepsWeights]) -> Iterator[None]:
 
 
 def _read(checkpoint: Checkpoint, text: str, target: str) -> Axes:
-    """Run the network on the input; return per kind of attention the tokens that attend and those attended to."""
+    """Run the network on the input; return by name of the attention the tokens that attend and those attended to."""
     task, network = checkpoint.task, checkpoint.network
     if isinstance(task, Classification):
         assert task.vocabulary is not None
@@ -84,21 +84,21 @@ def _read(checkpoint: Checkpoint, text: str, target: str) -> Axes:
 
 def _maps(network: nn.Module, axes: Axes) -> Iterator[dict[str, Any]]:
     """Yield the kept weights of one input, layer by layer: first encoder, then decoder, then cross-attention."""
-    for kind, place, attention in _attentions(network, axes):
-        rows, columns = axes[kind]
+    for name, place, attention in _attentions(network, axes):
+        rows, columns = axes[name]
         assert attention.kept_weights is not None
         # One call, or one for each token.
         heads = _heads(torch.cat(attention.kept_weights, dim=2))
-        yield {"name": f"{NAMES[kind]} layer {place}", "rows": rows, "columns": columns, "heads": heads}
+        yield {"name": f"{NAMES[name]} layer {place}", "rows": rows, "columns": columns, "heads": heads}
 
 
-def _attentions(network: nn.Module, kinds: Iterable[str]) -> Iterator[tuple[str, int, KeepsWeights]]:
-    """Yield the attentions of these kinds, each with its kind and layer."""
-    for kind in kinds:
-        body: Any = getattr(network, "encoder" if kind == "encoder" else "decoder", None)
+def _attentions(network: nn.Module, names: Iterable[str]) -> Iterator[tuple[str, int, KeepsWeights]]:
+    """Yield the attentions of these names, each with its name and layer."""
+    for name in names:
+        body: Any = getattr(network, "encoder" if name == "encoder" else "decoder", None)
         if body is not None:
-            found = body.source_attentions() if kind == "cross" else body.attentions()
-            yield from ((kind, place, attention) for place, attention in enumerate(found))
+            found = body.source_attentions() if name == "cross" else body.attentions()
+            yield from ((name, place, attention) for place, attention in enumerate(found))
 
 
 def _heads(weights: Tensor) -> list[list[list[float]]]:

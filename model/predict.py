@@ -82,7 +82,7 @@ def _likeliest(checkpoint: Checkpoint, task: Classification, items: Sequence[dic
 
     def predict(indices: Tensor) -> list[str]:
         batch = task.batch(encoded, indices, CPU)
-        numbers = checkpoint.network(batch.inputs, batch.real).argmax(dim=-1).tolist()
+        numbers = checkpoint.network(batch.inputs, batch.attention_mask).argmax(dim=-1).tolist()
         return [task.classes[number] for number in numbers]
 
     return _in_batches(encoded.lengths, predict)
@@ -96,7 +96,7 @@ def _tags(checkpoint: Checkpoint, inputs: Sequence[str], _options: Mapping[str, 
 
     def predict(indices: Tensor) -> list[list[str]]:
         batch = task.batch(encoded, indices, CPU)
-        rows = checkpoint.network(batch.inputs, batch.real).argmax(dim=-1).tolist()
+        rows = checkpoint.network(batch.inputs, batch.attention_mask).argmax(dim=-1).tolist()
         lengths = encoded.lengths[indices].tolist()
         return [[task.tags[n] for n in row[:length]] for row, length in zip(rows, lengths, strict=True)]
 

@@ -52,17 +52,19 @@ class Ragged:
         """
         sizes = self.lengths[indices].tolist()
         device = self.flat.device
-        starts, lengths = moved(torch.stack([self.starts[indices], self.lengths[indices]]), device)
+        starts, lengths = to_device(torch.stack([self.starts[indices], self.lengths[indices]]), device)
         offsets = torch.arange(max(sizes), device=device)
         places = starts.unsqueeze(1) + offsets
         if min(sizes) == max(sizes):
             return self.flat[places], None
-        real = offsets < lengths.unsqueeze(1)
+        attention_mask = offsets < lengths.unsqueeze(1)
         tokens = self.flat[places.clamp(max=len(self.flat) - 1)]
-        return tokens.masked_fill(~real.reshape(real.shape + (1,) * (tokens.ndim - 2)), 0), real
+        return tokens.masked_fill(
+            ~attention_mask.reshape(attention_mask.shape + (1,) * (tokens.ndim - 2)), 0
+        ), attention_mask
 
 
-def moved(tensor: Tensor, device: torch.device) -> Tensor:
+def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     """Return the tensor on the device; the CPU does not wait for a GPU to have it."""
     if device.type != "cuda" or tensor.device.type == "cuda":
         return tensor.to(device)

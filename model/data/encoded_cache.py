@@ -25,11 +25,11 @@ def cache_folder(data_dir: str, settings: dict[str, Any]) -> Path:
 
 
 def encode_once(
-    folder: Path, kinds: dict[str, type], build: Callable[[], tuple[dict[str, Any], dict[str, Any]]]
+    folder: Path, types: dict[str, type], build: Callable[[], tuple[dict[str, Any], dict[str, Any]]]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what `build` returns, a JSON-able dict and parts by name, read from the folder where it was built before.
 
-    `kinds` has the dataclass of each part, made of tensors, JSON-able values and such dataclasses. The parts' tensors
+    `types` has the dataclass of each part, made of tensors, JSON-able values and such dataclasses. The parts' tensors
     are memory-mapped, and writing to them does not change a file.
     """
     if not folder.exists():
@@ -39,7 +39,9 @@ def encode_once(
         except OSError:  # a full or read-only disk must not stop a training, which needs only the values
             return values, parts
     plain = json.loads((folder / PLAIN).read_text(encoding="utf-8"))
-    return plain["values"], {name: _load(kind, name, folder, plain["fields"]) for name, kind in kinds.items()}
+    return plain["values"], {
+        name: _load(value_type, name, folder, plain["fields"]) for name, value_type in types.items()
+    }
 
 
 def _write(folder: Path, values: dict[str, Any], parts: dict[str, Any]) -> None:
@@ -69,13 +71,15 @@ def _save(value: Any, name: str, folder: Path, plain: dict[str, Any]) -> None:
         plain[name] = value
 
 
-def _load(kind: Any, name: str, folder: Path, plain: dict[str, Any]) -> Any:
-    if kind is Tensor:
+def _load(value_type: Any, name: str, folder: Path, plain: dict[str, Any]) -> Any:
+    if value_type is Tensor:
         # Copy-on-write: read lazily and shared between workers, yet writable, as torch requires of its arrays.
         return torch.from_numpy(np.load(folder / f"{name}.npy", mmap_mode="c", allow_pickle=False))
-    if is_dataclass(kind):
-        assert isinstance(kind, type)  # a dataclass, not one of its instances
-        hints = get_type_hints(kind)
-        loaded = {each.name: _load(hints[each.name], f"{name}.{each.name}", folder, plain) for each in fields(kind)}
-        return kind(**loaded)
+    if is_dataclass(value_type):
+        assert isinstance(value_type, type)  # a dataclass, not one of its instances
+        hints = get_type_hints(value_type)
+        loaded = {
+            each.name: _load(hints[each.name], f"{name}.{each.name}", folder, plain) for each in fields(value_type)
+        }
+        return value_type(**loaded)
     return plain[name]

@@ -35,13 +35,13 @@ def length_penalty(length: int | Tensor, strength: float) -> float | Tensor:
 
 @torch.no_grad()
 def greedy(
-    network: EncoderDecoder, source: Tensor, source_real: Tensor | None, max_length: int, penalty: float = 0.0
+    network: EncoderDecoder, source: Tensor, source_mask: Tensor | None, max_length: int, penalty: float = 0.0
 ) -> Decoded:
     """Return the targets that take the most likely next token until END or `max_length` tokens, END counted.
 
     Arguments as of `beam_search`; the length penalty is for the scores only.
     """
-    return _greedy(network, network.begin(source, source_real), source, max_length, penalty)
+    return _greedy(network, network.begin(source, source_mask), source, max_length, penalty)
 
 
 def _greedy(network: EncoderDecoder, state: State, source: Tensor, max_length: int, penalty: float) -> Decoded:
@@ -67,7 +67,7 @@ def _greedy(network: EncoderDecoder, state: State, source: Tensor, max_length: i
 def beam_search(
     network: EncoderDecoder,
     source: Tensor,
-    source_real: Tensor | None,
+    source_mask: Tensor | None,
     max_length: int,
     beam_size: int,
     penalty: float,
@@ -81,17 +81,17 @@ def beam_search(
 
     Args:
         network: in evaluation mode.
-        source, source_real: (batch, source time), token numbers, and True for a token; None = no padding.
+        source, source_mask: (batch, source time), token numbers, and True for a token; None = no padding.
         max_length: maximum of tokens in a target, END counted.
         beam_size: prefixes kept per source; 1 = greedy.
         penalty: strength of the length penalty; 0 prefers short targets, 1 is about the mean per token.
 
     Source: Sutskever, Vinyals, Le 2014, section 3.2; Wu et al. 2016, section 7.
     """
-    state = network.begin(source, source_real)
+    state = network.begin(source, source_mask)
     if beam_size == 1:
         return _greedy(network, state, source, max_length, penalty)
-    best = _greedy(network, state.again(), source, max_length, penalty)
+    best = _greedy(network, state.initial(), source, max_length, penalty)
     has_ended = (best.tokens == END).any(dim=1)
     best_scores, best_tokens = best.scores.masked_fill(~has_ended, -torch.inf), best.tokens.clone()
 

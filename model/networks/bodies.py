@@ -11,13 +11,13 @@ class Source(NamedTuple):
 
     Attributes:
         outputs: (batch, source time, width), what the encoder says of each token.
-        real: (batch, source time), True = a token, False = padding; None = no padding.
+        attention_mask: (batch, source time), True = a token, False = padding; None = no padding.
         more: what a family's decoder needs besides: recurrent, the states after the last token, (layers, batch, width)
             each; convolutional, the embeddings, (batch, source time, d_model).
     """
 
     outputs: Tensor
-    real: Tensor | None
+    attention_mask: Tensor | None
     more: tuple[Tensor, ...] = ()
 
 
@@ -31,7 +31,7 @@ class State(Protocol):
     def length(self) -> int:
         """How many tokens have been decoded."""
 
-    def again(self) -> Self:
+    def initial(self) -> Self:
         """Return the state at the first token, of the same sources."""
 
     def select(self, rows: Tensor, sources: Tensor | None = None) -> None:
@@ -49,13 +49,14 @@ class EncoderBody(Protocol):
 
     width: int
 
-    def __call__(self, x: Tensor, real: Tensor | None) -> Tensor:
+    def __call__(self, x: Tensor, attention_mask: Tensor | None) -> Tensor:
         """Return every token's representation: (batch, time, d_model) -> (batch, time, width).
 
-        `real` (batch, time): True = a token, False = padding, where the result is meaningless; None = no padding.
+        `attention_mask` (batch, time): True = a token, False = padding, where the result is meaningless; None = no
+        padding.
         """
 
-    def read(self, x: Tensor, real: Tensor | None) -> Source:
+    def read(self, x: Tensor, attention_mask: Tensor | None) -> Source:
         """Return the sequence as a decoder of the same family needs it; arguments as above."""
 
     def attentions(self) -> Sequence[KeepsWeights]:

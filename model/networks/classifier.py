@@ -30,28 +30,30 @@ class Classifier(nn.Module):
         self.head = nn.Linear(self.encoder.width, num_classes)
         initialise(self)
 
-    def forward(self, x: Tensor, real: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, attention_mask: Tensor | None) -> Tensor:
         """Return each class's logit.
 
         Args:
             x: (batch, time) token numbers, or (batch, time, features).
-            real: (batch, time) boolean, True = a token, False = padding; None = no padding.
+            attention_mask: (batch, time) boolean, True = a token, False = padding; None = no padding.
 
         Returns:
             (batch, classes).
         """
-        return self.head(pooled(self.encoder(self.embedding(x), real), real, self.pooling))
+        return self.head(pooled(self.encoder(self.embedding(x), attention_mask), attention_mask, self.pooling))
 
 
-def pooled(encoded: Tensor, real: Tensor | None, pooling: str) -> Tensor:
+def pooled(encoded: Tensor, attention_mask: Tensor | None, pooling: str) -> Tensor:
     """Return one vector for each sequence: (batch, time, d_model) -> (batch, d_model); see `Classifier.forward`."""
     match pooling:
         case "first":
             return encoded[:, 0]
         case "max":
-            return (encoded if real is None else encoded.masked_fill(~real.unsqueeze(-1), -torch.inf)).amax(dim=1)
+            return (
+                encoded if attention_mask is None else encoded.masked_fill(~attention_mask.unsqueeze(-1), -torch.inf)
+            ).amax(dim=1)
         case _:
-            if real is None:
+            if attention_mask is None:
                 return encoded.mean(dim=1)
-            share = real.to(encoded.dtype) / real.sum(dim=1, keepdim=True)
+            share = attention_mask.to(encoded.dtype) / attention_mask.sum(dim=1, keepdim=True)
             return (encoded * share.unsqueeze(-1)).sum(dim=1)

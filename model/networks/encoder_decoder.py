@@ -40,23 +40,23 @@ class EncoderDecoder(nn.Module):
         self.head = TokenHead(config, self.decoder.width, target_size, tied)
         initialise(self)
 
-    def forward(self, source: Tensor, source_real: Tensor | None, target: Tensor) -> Tensor:
+    def forward(self, source: Tensor, source_mask: Tensor | None, target: Tensor) -> Tensor:
         """Return each next target token's logits, given the source and the earlier target tokens.
 
         Args:
             source: (batch, source time) token numbers.
-            source_real: (batch, source time), True = a token, False = padding; None = no padding.
+            source_mask: (batch, source time), True = a token, False = padding; None = no padding.
             target: (batch, target time) token numbers, a start token first; padding, if any, at the end.
 
         Returns:
             (batch, target time, target vocabulary): at place t the logits of token t + 1.
         """
-        read = self.encoder.read(self.source_embedding(source), source_real)
+        read = self.encoder.read(self.source_embedding(source), source_mask)
         return self.head(self.decoder(self.target_embedding(target), source=read))
 
-    def begin(self, source: Tensor, source_real: Tensor | None) -> State:
+    def begin(self, source: Tensor, source_mask: Tensor | None) -> State:
         """Return the state before the first target token; the source is as in `forward`, and is encoded once, here."""
-        return self.decoder.begin(self.encoder.read(self.source_embedding(source), source_real))
+        return self.decoder.begin(self.encoder.read(self.source_embedding(source), source_mask))
 
     def advance(self, target: Tensor, state: State) -> Tensor:
         """Return the logits as `forward` does; `target` follows the tokens that the state has seen."""

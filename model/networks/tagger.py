@@ -21,16 +21,16 @@ class Tagger(nn.Module):
         self.head = nn.Linear(self.encoder.width, num_tags)
         initialise(self)
 
-    def forward(self, x: Tensor, real: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, attention_mask: Tensor | None) -> Tensor:
         """Return each tag's logit for each token.
 
         Args:
             x: (batch, time, 2), the numbers of the word and of its ending.
-            real: (batch, time) boolean, True = a token, False = padding; None = no padding.
+            attention_mask: (batch, time) boolean, True = a token, False = padding; None = no padding.
 
         Returns:
             (batch, time, tags).
         """
         words, endings = x.unbind(-1)
         embedded = self.embedding(words, also=self.endings(endings))
-        return self.head(self.encoder(embedded, real))
+        return self.head(self.encoder(embedded, attention_mask))

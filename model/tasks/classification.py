@@ -6,14 +6,13 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from model.config.whole import Config
-from model.data.batches import Ragged, moved
+from model.data.batches import Ragged, to_device
 from model.data.tokens.vocabulary import UNKNOWN, Vocabulary
 from model.networks.classifier import Classifier
 from model.tasks.cross_entropy import summed_cross_entropy
-from model.tasks.metrics import accuracy, macro_f1
+from model.tasks.metrics import MeasuredLabels, label_metrics, measured_labels
 from model.tasks.task import Forward
 
 LARGEST_PIXEL = 16  # of scikit-learn's digits; rows are scaled to 0 .. 1
@@ -37,10 +36,10 @@ class LabelledSequences:
 
 @dataclass(frozen=True)
 class LabelledBatch:
-    """Inputs (batch, time[, features]); real (batch, time), True = a token, or None; targets (batch,)."""
+    """Inputs (batch, time[, features]); attention_mask (batch, time), True = a token, or None; targets (batch,)."""
 
     inputs: Tensor
-    real: Tensor | None
+    attention_mask: Tensor | None
     targets: Tensor
 
 
@@ -98,9 +97,9 @@ class Classification:
 
     def batch(self, encoded: LabelledSequences, indices: Tensor, device: torch.device) -> LabelledBatch:
         """Return the examples at `indices` (batch,), padded to the longest of them."""
-        inputs, real = encoded.inputs.gather(indices)
-        real = None if real is None else moved(real, device)
-        return LabelledBatch(moved(inputs, device), real, moved(encoded.targets[indices], device))
+        inputs, attention_mask = encoded.inputs.gather(indices)
+        attention_mask = None if attention_mask is None else to_device(attention_mask, device)
+        return LabelledBatch(to_device(inputs, device), attention_mask, to_device(encoded.targets[indices], device))
 
     def count(self, encoded: LabelledSequences, indices: Tensor) -> int:  # noqa: ARG002 -- the same call as its siblings
         """Return the number of predictions: one per example."""
@@ -108,31 +107,23 @@ class Classification:
 
     def loss(self, network: Forward, batch: LabelledBatch, label_smoothing: float, z_loss: float = 0.0) -> Tensor:
         """Return the sum of the cross-entropies, in nats."""
-        logits = network(batch.inputs, batch.real).float()
+        logits = network(batch.inputs, batch.attention_mask).float()
         return summed_cross_entropy(logits, batch.targets, label_smoothing, z_loss)
 
-    def evaluate(
-        self, network: nn.Module, encoded: LabelledSequences, batches: Sequence[Tensor], device: torch.device
-    ) -> dict[str, float]:
+    def measure(
+        self, network: nn.Module, encoded: LabelledSequences, indices: Tensor, device: torch.device
+    ) -> MeasuredLabels:
+        """Return the labels predicted for a batch, and how probable the right ones were."""
+        batch = self.batch(encoded, indices, device)
+        logits = network(batch.inputs, batch.attention_mask).float()
+        return measured_labels(logits, batch.targets)
+
+    def metrics(self, encoded: LabelledSequences, measured: Sequence[MeasuredLabels]) -> dict[str, float]:  # noqa: ARG002
         """Return accuracy and macro F1 (0 .. 1, higher is better), and mean cross-entropy in nats (lower is better).
 
         Examples with a label that the model does not know count as wrong; the loss omits them.
         """
-        num_classes, predicted, target, losses, known = len(self.classes), [], [], 0.0, 0
-        for indices in batches:
-            batch = self.batch(encoded, indices, device)
-            logits = network(batch.inputs, batch.real).float()
-            is_known = batch.targets < num_classes
-            losses += float(functional.cross_entropy(logits[is_known], batch.targets[is_known], reduction="sum"))
-            known += int(is_known.sum())
-            predicted.append(logits.argmax(dim=-1).cpu())
-            target.append(batch.targets.cpu())
-        every_predicted, every_target = torch.cat(predicted), torch.cat(target)
-        return {
-            "accuracy": accuracy(every_predicted, every_target),
-            "macro_f1": macro_f1(every_predicted, every_target, num_classes),
-            "loss": losses / max(known, 1),
-        }
+        return label_metrics(measured, len(self.classes))
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON-able values that `from_dict` reads back."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from model.config.whole import Config
-from model.data.batches import Ragged, moved
+from model.data.batches import Ragged, to_device
 from model.data.tokens.vocabulary import Vocabulary
 from model.errors import DataError
 from model.networks.language_model import LanguageModel
@@ -95,9 +95,9 @@ class LanguageModelling:
 
     def batch(self, encoded: TextBlocks, indices: Tensor, device: torch.device) -> TextBatch:
         """Return the blocks at `indices` (batch,): each token, and the one that follows it."""
-        tokens, real = encoded.blocks.gather(indices)
-        targets = tokens[:, 1:] if real is None else tokens[:, 1:].masked_fill(~real[:, 1:], NO_TARGET)
-        return TextBatch(moved(tokens[:, :-1], device), moved(targets, device))
+        tokens, mask = encoded.blocks.gather(indices)
+        targets = tokens[:, 1:] if mask is None else tokens[:, 1:].masked_fill(~mask[:, 1:], NO_TARGET)
+        return TextBatch(to_device(tokens[:, :-1], device), to_device(targets, device))
 
     def count(self, encoded: TextBlocks, indices: Tensor) -> int:
         """Return the number of predictions: one per token but the first of each block."""
@@ -108,20 +108,19 @@ class LanguageModelling:
         logits = network(batch.inputs).float().flatten(0, 1)
         return summed_cross_entropy(logits, batch.targets.flatten(), label_smoothing, z_loss)
 
-    def evaluate(
-        self, network: nn.Module, encoded: TextBlocks, batches: Sequence[Tensor], device: torch.device
-    ) -> dict[str, float]:
+    def measure(
+        self, network: nn.Module, encoded: TextBlocks, indices: Tensor, device: torch.device
+    ) -> tuple[float, int]:
+        """Return a batch's summed cross-entropy in nats, and its number of predictions."""
+        return float(self.loss(network, self.batch(encoded, indices, device), 0.0)), self.count(encoded, indices)
+
+    def metrics(self, encoded: TextBlocks, measured: Sequence[tuple[float, int]]) -> dict[str, float]:
         """Return the metrics over the whole text; for all three, lower is better.
 
         `loss`: mean cross-entropy in nats per token; `perplexity`: exp of it, the vocabulary's size for a uniform
         prediction; `bits_per_character`: the same cross-entropy, independent of what a token is.
         """
-        losses, count = 0.0, 0
-        for indices in batches:
-            batch = self.batch(encoded, indices, device)
-            losses += float(self.loss(network, batch, 0.0))
-            count += self.count(encoded, indices)
-        loss = losses / count
+        loss = sum(loss for loss, _ in measured) / sum(count for _, count in measured)
         bits = loss / math.log(2) / encoded.characters_per_token
         return {"loss": loss, "perplexity": math.exp(min(loss, 700.0)), "bits_per_character": bits}
 

@@ -1,7 +1,43 @@
-"""Metrics of predicted classes; higher is better."""
+"""Metrics of predicted classes, and what is measured of each batch for them."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional
+
+
+class MeasuredLabels(NamedTuple):
+    """What one batch adds to the metrics.
+
+    Attributes:
+        predicted, target: (examples,), class numbers, on the CPU.
+        loss: summed cross-entropy of the examples whose class the model knows, in nats.
+        known: the number of those examples.
+    """
+
+    predicted: Tensor
+    target: Tensor
+    loss: float
+    known: int
+
+
+def measured_labels(logits: Tensor, targets: Tensor) -> MeasuredLabels:
+    """Return what a batch adds: from (examples, classes) logits, and (examples,) class numbers, unknown ones beyond."""
+    is_known = targets < logits.shape[1]
+    loss = functional.cross_entropy(logits[is_known], targets[is_known], reduction="sum")
+    return MeasuredLabels(logits.argmax(dim=-1).cpu(), targets.cpu(), float(loss), int(is_known.sum()))
+
+
+def label_metrics(measured: Sequence[MeasuredLabels], num_classes: int) -> dict[str, float]:
+    """Return accuracy and macro F1 (0 .. 1, higher is better), and mean cross-entropy in nats (lower is better)."""
+    predicted, target = (torch.cat([getattr(each, name) for each in measured]) for name in ("predicted", "target"))
+    return {
+        "accuracy": accuracy(predicted, target),
+        "macro_f1": macro_f1(predicted, target, num_classes),
+        "loss": sum(each.loss for each in measured) / max(sum(each.known for each in measured), 1),
+    }
 
 
 def accuracy(predicted: Tensor, target: Tensor) -> float:

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from model.config.whole import Config
-from model.data.batches import Ragged, moved
+from model.data.batches import Ragged, to_device
 from model.data.tokens.tokens import Tokens, join_tokens, learn_tokens, split_reference, tokens_from_dict
 from model.data.tokens.vocabulary import END, START, UNKNOWN
 from model.decoding.beam_search import beam_search
@@ -37,12 +37,20 @@ class Pairs:
 
 @dataclass(frozen=True)
 class PairBatch:
-    """Source (batch, source time) and its real tokens; inputs and targets, both (batch, target time)."""
+    """Source (batch, source time) and its mask; inputs and targets, both (batch, target time)."""
 
     source: Tensor
-    source_real: Tensor | None
+    source_mask: Tensor | None
     inputs: Tensor
     targets: Tensor
+
+
+class MeasuredPairs(NamedTuple):
+    """What one batch adds to the metrics: decoded texts by index, and its summed cross-entropy in nats."""
+
+    predicted: dict[int, str]
+    loss: float
+    num_tokens: int
 
 
 @dataclass(frozen=True)
@@ -98,11 +106,13 @@ class SequenceToSequence:
 
     def batch(self, encoded: Pairs, indices: Tensor, device: torch.device) -> PairBatch:
         """Return the pairs at `indices` (batch,): each target token, and the one that follows it."""
-        source, source_real = encoded.sources.gather(indices)
-        target, real = encoded.targets.gather(indices)
-        targets = target[:, 1:] if real is None else target[:, 1:].masked_fill(~real[:, 1:], NO_TARGET)
-        source_real = None if source_real is None else moved(source_real, device)
-        return PairBatch(moved(source, device), source_real, moved(target[:, :-1], device), moved(targets, device))
+        source, source_mask = encoded.sources.gather(indices)
+        target, mask = encoded.targets.gather(indices)
+        targets = target[:, 1:] if mask is None else target[:, 1:].masked_fill(~mask[:, 1:], NO_TARGET)
+        source_mask = None if source_mask is None else to_device(source_mask, device)
+        return PairBatch(
+            to_device(source, device), source_mask, to_device(target[:, :-1], device), to_device(targets, device)
+        )
 
     def count(self, encoded: Pairs, indices: Tensor) -> int:
         """Return the number of predictions: one per target token, END counted."""
@@ -110,30 +120,30 @@ class SequenceToSequence:
 
     def loss(self, network: Forward, batch: PairBatch, label_smoothing: float, z_loss: float = 0.0) -> Tensor:
         """Return the sum of the cross-entropies, in nats."""
-        logits = network(batch.source, batch.source_real, batch.inputs).float().flatten(0, 1)
+        logits = network(batch.source, batch.source_mask, batch.inputs).float().flatten(0, 1)
         return summed_cross_entropy(logits, batch.targets.flatten(), label_smoothing, z_loss)
 
-    def evaluate(
-        self, network: nn.Module, encoded: Pairs, batches: Sequence[Tensor], device: torch.device
-    ) -> dict[str, float]:
+    def measure(self, network: nn.Module, encoded: Pairs, indices: Tensor, device: torch.device) -> MeasuredPairs:
+        """Return the targets decoded for a batch's sources, and how probable the right ones were."""
+        assert isinstance(network, EncoderDecoder)
+        batch = self.batch(encoded, indices, device)
+        loss = float(self.loss(network, batch, 0.0))
+        predicted = dict(zip(indices.tolist(), self.predict(network, batch), strict=True))
+        return MeasuredPairs(predicted, loss, self.count(encoded, indices))
+
+    def metrics(self, encoded: Pairs, measured: Sequence[MeasuredPairs]) -> dict[str, float]:
         """Return the mean cross-entropy in nats per token (lower is better), and the metrics of the decoded targets.
 
         exact_match 0 .. 1, bleu and chrf 0 .. 100: higher is better; token_error_rate: lower is better.
         """
-        assert isinstance(network, EncoderDecoder)
-        losses, count, predicted = 0.0, 0, [""] * len(encoded)
-        for indices in batches:
-            batch = self.batch(encoded, indices, device)
-            losses += float(self.loss(network, batch, 0.0))
-            count += self.count(encoded, indices)
-            for index, text in zip(indices.tolist(), self.predict(network, batch), strict=True):
-                predicted[index] = text
+        of_index = {index: text for each in measured for index, text in each.predicted.items()}
+        predicted = [of_index[index] for index in range(len(encoded))]
         unit = self.target_tokens.unit
         reference_tokens = [split_reference(text, unit, self.lowercase) for text in encoded.references]
         reference = [join_tokens(tokens, unit) for tokens in reference_tokens]
         predicted_tokens = [split_reference(text, unit, self.lowercase) for text in predicted]
         return {
-            "loss": losses / count,
+            "loss": sum(each.loss for each in measured) / sum(each.num_tokens for each in measured),
             "exact_match": exact_match(predicted, reference),
             "token_error_rate": token_error_rate(predicted_tokens, reference_tokens),
             "bleu": bleu(predicted, reference),
@@ -143,7 +153,7 @@ class SequenceToSequence:
     def predict(self, network: EncoderDecoder, batch: PairBatch) -> list[str]:
         """Return the decoded target text for each source."""
         length = self.max_length + 1
-        decoded = beam_search(network, batch.source, batch.source_real, length, self.beam_size, self.length_penalty)
+        decoded = beam_search(network, batch.source, batch.source_mask, length, self.beam_size, self.length_penalty)
         return [self.target_tokens.decode(tokens) for tokens in decoded.sequences()]
 
     def to_dict(self) -> dict[str, Any]:

@@ -8,14 +8,13 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from model.config.whole import Config
-from model.data.batches import Ragged, moved
+from model.data.batches import Ragged, to_device
 from model.data.tokens.vocabulary import SPECIAL, UNKNOWN
 from model.networks.tagger import Tagger
 from model.tasks.cross_entropy import NO_TARGET, summed_cross_entropy
-from model.tasks.metrics import accuracy, macro_f1
+from model.tasks.metrics import MeasuredLabels, label_metrics, measured_labels
 from model.tasks.task import Forward
 
 
@@ -37,10 +36,10 @@ class TaggedSentences:
 
 @dataclass(frozen=True)
 class TaggedBatch:
-    """Inputs (batch, time, 2); real (batch, time), or None; targets (batch, time), NO_TARGET at padding."""
+    """Inputs (batch, time, 2); attention_mask (batch, time), or None; targets (batch, time), NO_TARGET at padding."""
 
     inputs: Tensor
-    real: Tensor | None
+    attention_mask: Tensor | None
     targets: Tensor
 
 
@@ -115,11 +114,11 @@ class Tagging:
 
     def batch(self, encoded: TaggedSentences, indices: Tensor, device: torch.device) -> TaggedBatch:
         """Return the sentences at `indices` (batch,), padded to the longest of them."""
-        inputs, real = encoded.inputs.gather(indices)
+        inputs, attention_mask = encoded.inputs.gather(indices)
         targets, _ = encoded.targets.gather(indices)
-        if real is not None:
-            targets, real = targets.masked_fill(~real, NO_TARGET), moved(real, device)
-        return TaggedBatch(moved(inputs, device), real, moved(targets, device))
+        if attention_mask is not None:
+            targets, attention_mask = targets.masked_fill(~attention_mask, NO_TARGET), to_device(attention_mask, device)
+        return TaggedBatch(to_device(inputs, device), attention_mask, to_device(targets, device))
 
     def count(self, encoded: TaggedSentences, indices: Tensor) -> int:
         """Return the number of predictions: one per word."""
@@ -127,31 +126,24 @@ class Tagging:
 
     def loss(self, network: Forward, batch: TaggedBatch, label_smoothing: float, z_loss: float = 0.0) -> Tensor:
         """Return the sum of the cross-entropies, in nats."""
-        logits = network(batch.inputs, batch.real).float().flatten(0, 1)
+        logits = network(batch.inputs, batch.attention_mask).float().flatten(0, 1)
         return summed_cross_entropy(logits, batch.targets.flatten(), label_smoothing, z_loss)
 
-    def evaluate(
-        self, network: nn.Module, encoded: TaggedSentences, batches: Sequence[Tensor], device: torch.device
-    ) -> dict[str, float]:
+    def measure(
+        self, network: nn.Module, encoded: TaggedSentences, indices: Tensor, device: torch.device
+    ) -> MeasuredLabels:
+        """Return the tags predicted for a batch's words, and how probable the right ones were."""
+        batch = self.batch(encoded, indices, device)
+        is_word = batch.targets != NO_TARGET
+        logits = network(batch.inputs, batch.attention_mask).float()[is_word]
+        return measured_labels(logits, batch.targets[is_word])
+
+    def metrics(self, encoded: TaggedSentences, measured: Sequence[MeasuredLabels]) -> dict[str, float]:  # noqa: ARG002
         """Return accuracy and macro F1 (0 .. 1, higher is better), and mean cross-entropy in nats (lower is better).
+
         Each word counts once. Words with a tag that the model does not know count as wrong; the loss omits them.
         """
-        num_tags, predicted, target, losses, known = len(self.tags), [], [], 0.0, 0
-        for indices in batches:
-            batch = self.batch(encoded, indices, device)
-            is_word = batch.targets != NO_TARGET
-            logits, tags = network(batch.inputs, batch.real).float()[is_word], batch.targets[is_word]
-            is_known = tags < num_tags
-            losses += float(functional.cross_entropy(logits[is_known], tags[is_known], reduction="sum"))
-            known += int(is_known.sum())
-            predicted.append(logits.argmax(dim=-1).cpu())
-            target.append(tags.cpu())
-        every_predicted, every_target = torch.cat(predicted), torch.cat(target)
-        return {
-            "accuracy": accuracy(every_predicted, every_target),
-            "macro_f1": macro_f1(every_predicted, every_target, num_tags),
-            "loss": losses / max(known, 1),
-        }
+        return label_metrics(measured, len(self.tags))
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON-able values that `from_dict` reads back."""

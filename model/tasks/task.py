@@ -28,7 +28,7 @@ class Task(Protocol):
     `Any` stands for the task's own type of Encoded and of batch: the trainer only passes them on.
     """
 
-    metric_names: ClassVar[tuple[str, ...]]  # what `evaluate` gives, `loss` among them
+    metric_names: ClassVar[tuple[str, ...]]  # what `metrics` gives, `loss` among them
     encoded_type: ClassVar[type]  # what `encode` gives: a dataclass of tensors and JSON-able values
 
     @classmethod
@@ -50,12 +50,16 @@ class Task(Protocol):
     def loss(self, network: Forward, batch: Any, label_smoothing: float, z_loss: float = 0.0) -> Tensor:
         """Return the sum of the cross-entropy in nats over the batch's predictions; a scalar with a gradient."""
 
-    def evaluate(
-        self, network: nn.Module, encoded: Any, batches: Sequence[Tensor], device: torch.device
-    ) -> dict[str, float]:
-        """Return every metric over all examples; the network is in evaluation mode, without gradients.
+    def measure(self, network: nn.Module, encoded: Any, indices: Tensor, device: torch.device) -> Any:
+        """Return what `metrics` needs to know of the batch of `indices` (batch,), which can be sent to other processes.
 
-        `batches` hold each position of `encoded` once, and do not change the metrics but for their last digits.
+        The network is in evaluation mode, without gradients.
+        """
+
+    def metrics(self, encoded: Any, measured: Sequence[Any]) -> dict[str, float]:
+        """Return every metric over all examples, from what was `measured` of each batch.
+
+        The batches hold each position of `encoded` once, and do not change the metrics but for their last digits.
         """
 
     def to_dict(self) -> dict[str, Any]:

@@ -26,10 +26,10 @@ def train_fold(task: dict[str, Any]) -> Generator[Point, None, dict[str, float]]
     """Train one configuration on one fold; see `model.objective.run_fold`."""
     torch.set_num_threads(task["threads"])
     config = parse(task["config"])
-    kind = TASKS[config.data.name]
+    task_type = TASKS[config.data.name]
     goal = Goal(task["metric"], task["direction"])
-    if goal.metric not in kind.metric_names:
-        names = ", ".join(kind.metric_names)
+    if goal.metric not in task_type.metric_names:
+        names = ", ".join(task_type.metric_names)
         raise ValueError(f"unknown metric {goal.metric!r}; data.name={config.data.name} has {names}")
     size = task.get("processes", 1)
     device = choose_device(config.training.device, size)
@@ -38,7 +38,7 @@ def train_fold(task: dict[str, Any]) -> Generator[Point, None, dict[str, float]]
         raise ValueError(f"training.precision={precision} needs a GPU, and there is none: choose float32 or bfloat16")
     # Ascending, so that neither a result nor a continuous text depends on the order of the lists.
     parts = {part: sorted(task[part]) for part in ("train", "validation")}
-    learned, data, validation = _encoded(kind, config, task["data_dir"], parts)
+    learned, data, validation = _encoded(task_type, config, task["data_dir"], parts)
     data, validation = resident(data, device), None if validation is None else resident(validation, device)
 
     try:
@@ -48,8 +48,8 @@ def train_fold(task: dict[str, Any]) -> Generator[Point, None, dict[str, float]]
                 network = learned.build(config).to(device)
             progress = yield from train(
                 learned, network, config.training, data, validation, goal, randomness, device, processes,
-                stop_after=task["amount"], resumable=_resumable(task, config, parts), told=task.get("trained", 0),
-                curves=task.get("curves", ()),
+                stop_after=task["amount"], resumable=_resumable(task, config, parts),
+                reported_epochs=task.get("trained", 0), curves=task.get("curves", ()),
             )  # fmt: skip
     except RuntimeError as error:
         if not is_out_of_memory(error):
@@ -73,24 +73,24 @@ def score_test(task: dict[str, Any]) -> dict[str, float]:
     items = read_examples(config.data).items
     data = checkpoint.task.encode([items[index] for index in sorted(task["test"])])
     device = choose_device(config.training.device)
-    return evaluate(checkpoint.task, checkpoint.network.to(device), data, device, config.training)
+    return evaluate(checkpoint.task, checkpoint.network.to(device), data, device, config.training, Processes())
 
 
 def _encoded(
-    kind: type[Task], config: Config[Any, Any], data_dir: str, parts: dict[str, list[int]]
+    task_type: type[Task], config: Config[Any, Any], data_dir: str, parts: dict[str, list[int]]
 ) -> tuple[Task, Encoded, Encoded | None]:
     """Return what is learned from the training part, and both parts as numbers; validation may be absent."""
     present = {part: positions for part, positions in parts.items() if positions}
 
     def build() -> tuple[dict[str, Any], dict[str, Any]]:
         items = read_store(data_dir)
-        learned = kind.learn(config, items, parts["train"])
+        learned = task_type.learn(config, items, parts["train"])
         encoded = {part: learned.encode([items[place] for place in places]) for part, places in present.items()}
         return learned.to_dict(), encoded
 
     folder = cache_folder(data_dir, {"data": config.data.model_dump(), "parts": parts})
-    values, encoded = encode_once(folder, dict.fromkeys(present, kind.encoded_type), build)
-    return kind.from_dict(values), encoded["train"], encoded.get("validation")
+    values, encoded = encode_once(folder, dict.fromkeys(present, task_type.encoded_type), build)
+    return task_type.from_dict(values), encoded["train"], encoded.get("validation")
 
 
 def _resumable(task: dict[str, Any], config: Config[Any, Any], parts: dict[str, list[int]]) -> Resumable | None:

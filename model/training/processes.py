@@ -4,20 +4,23 @@ import contextlib
 import datetime
 import gc
 import inspect
+import itertools
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Never, TypeVar
 
 import torch
 from torch import Tensor, distributed, nn
 
-# While the first process evaluates, the others wait. Whoever started them ends them all when one has died.
+# While the first process decodes the last batch or writes, the others wait. Whoever started them ends them all when one
+# has died.
 _PATIENCE = datetime.timedelta(days=2)
 # On a GPU, reading a number would make it wait after every step.
 STEPS_PER_LOOK = {"cpu": 1, "cuda": 16}
+_ABSENT = object()
 _T = TypeVar("_T")
 
 
@@ -54,8 +57,8 @@ class Notice:
 class Processes:
     """How many there are, which of them this is (`rank`, 0 is the first), and the notice that this one must end.
 
-    All have the same weights, optimizers and order of the data; the first alone evaluates and writes. The gradients of
-    a batch are those of one process, up to the order of additions. Dropout draws other numbers in each process.
+    All have the same weights, optimizers and order of the data; each evaluates its share, the first alone writes. The
+    gradients of a batch are those of one process, up to the order of additions. Dropout draws other numbers in each.
     """
 
     rank: int = 0
@@ -91,13 +94,13 @@ class Processes:
         """
         if self.size == 1:
             return network
-        kind = nn.parallel.DistributedDataParallel
+        wrapper = nn.parallel.DistributedDataParallel
         # Nothing changes the buffers. torch has renamed the option in 2.13.
-        known = inspect.signature(kind).parameters
+        known = inspect.signature(wrapper).parameters
         options: dict[str, Any] = {
             "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers": False
         }
-        return kind(network, **options)
+        return wrapper(network, **options)
 
     def share(self, indices: Tensor) -> tuple[Tensor, float]:
         """Return this process's examples of a batch, and the factor of their loss.
@@ -125,6 +128,15 @@ class Processes:
     def end(self) -> Never:
         """End this process as it has been told."""
         self.notice.obey()
+
+    def interleaved(self, own: Sequence[_T]) -> list[_T]:
+        """Return the items of all processes: the first of each, in order of rank, then the second of each, ..."""
+        if self.size == 1:
+            return list(own)
+        shares: list[Any] = [None] * self.size
+        distributed.all_gather_object(shares, list(own))
+        rounds = itertools.zip_longest(*shares, fillvalue=_ABSENT)
+        return [item for each in rounds for item in each if item is not _ABSENT]
 
     def by_first(self, compute: Callable[[], _T]) -> _T:
         """Return what the first process computes."""

@@ -51,7 +51,7 @@ def train(
     processes: Processes,
     stop_after: int | None = None,
     resumable: Resumable | None = None,
-    told: int = 0,
+    reported_epochs: int = 0,
     curves: Sequence[Sequence[Mapping[str, float]]] = (),
 ) -> Generator[Point, None, Progress]:
     """Train `network` in place; evaluate after each epoch, or every `evaluate_every_steps`.
@@ -64,7 +64,8 @@ def train(
             after the step.
         stop_after: epochs to stop after although the schedule covers `config.epochs`; None = all.
         resumable: where the state is saved after evaluations, and restored from if there is one; None = nowhere.
-        told: epochs whose points an earlier training has yielded; a training that continues it does not repeat them.
+        reported_epochs: those whose points an earlier training has yielded; a training that continues it does not
+            repeat them.
         curves: without validation, those of other trainings of the configuration, whose schedule=plateau is repeated.
 
     Yields:
@@ -103,7 +104,7 @@ def train(
         yield from ({"warning": damage} for damage in damages)
         # The points that an interrupted training yielded were lost with their receiver.
         for point in progress.curve:
-            if point["epoch"] > told:
+            if point["epoch"] > reported_epochs:
                 yield point | {"more": point is not progress.curve[-1] or goes_on()}
     if processes.any(processes.by_first(lambda: progress.step) != progress.step, device):
         raise ValueError("the processes of this training have found different states: do they see the same folder?")
@@ -131,7 +132,7 @@ def train(
 
         # An evaluation that is due comes before the end: a state beyond it would never make up for it.
         if validation is not None and (is_due or (progress.best is None and progress.step == last_step)):
-            metrics = processes.by_first(lambda: evaluate(task, judged, validation, device, config))
+            metrics = evaluate(task, judged, validation, device, config, processes)
             if not math.isfinite(metrics["loss"]):
                 raise Diverged(f"diverged at step {progress.step}: validation loss is {metrics['loss']}")
             epoch = math.ceil(progress.step / steps_per_epoch)
@@ -157,9 +158,11 @@ def train(
 
 
 def evaluate(
-    task: Task, network: nn.Module, data: Encoded, device: torch.device, config: TrainingConfig
+    task: Task, network: nn.Module, data: Encoded, device: torch.device, config: TrainingConfig, processes: Processes
 ) -> dict[str, float]:
-    """Return every metric of the task over all of `data`.
+    """Return every metric of the task over all of `data`, of which each process measures its share of the batches.
+
+    The metrics are those of one process, to the bit where the same batches give the same bits.
 
     Raises:
         OutOfMemoryError: a batch of the evaluation did not fit.
@@ -169,11 +172,15 @@ def evaluate(
     batches = batches_by_length(data.lengths, _EVALUATION_BATCH if tokens is None else len(data), tokens)
     try:
         with torch.no_grad(), numerics(config, device), autocast(config, device):
-            return task.evaluate(network, data, batches, device)
+            own = [
+                task.measure(network, data, indices, device) for indices in batches[processes.rank :: processes.size]
+            ]
     except RuntimeError as error:
         if not is_out_of_memory(error):
             raise
         raise out_of_evaluation_memory(error, config, device) from error
+    measured = processes.interleaved(own)
+    return processes.by_first(lambda: task.metrics(data, measured))
 
 
 def _updates(config: TrainingConfig, data: Encoded, randomness: Randomness, epoch: int) -> list[list[Tensor]]:

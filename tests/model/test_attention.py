@@ -33,7 +33,7 @@ def test_attention_equals_its_formula_in_float64(key_width, value_width, is_self
     allowed = torch.ones(2, memory.shape[1], dtype=torch.bool)
     allowed[1, 3:] = False
     mask = allowed[:, None, None, :]
-    result = attention(x, mask) if is_self else attention.cross(x, attention.remember(memory), mask)
+    result = attention(x, mask) if is_self else attention.cross(x, attention.project_source(memory), mask)
     torch.testing.assert_close(result, reference(attention, x, memory, allowed), rtol=1e-12, atol=1e-12)
 
 

@@ -38,10 +38,10 @@ def pair(**settings):
 def batch(lengths=(7, 4, 1), time=5):
     torch.manual_seed(1)
     source = torch.randint(3, VOCABULARY, (len(lengths), max(lengths)))
-    real = torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
+    attention_mask = torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
     target = torch.randint(3, VOCABULARY, (len(lengths), time))
     target[:, 0] = START
-    return source.masked_fill(~real, PADDING), real, target
+    return source.masked_fill(~attention_mask, PADDING), attention_mask, target
 
 
 def convolved(block, x, first):
@@ -61,8 +61,8 @@ def convolved(block, x, first):
 def test_the_whole_network_is_that_of_gehring_et_al(settings):
     """Sections 3.1 to 3.4, for one pair: e, z of the encoder, and h, d, a, c of each block of the decoder."""
     network = pair(**settings)
-    source, real, target = batch()
-    length, reach = int(real[1].sum()), settings.get("filter_width", 3)
+    source, attention_mask, target = batch()
+    length, reach = int(attention_mask[1].sum()), settings.get("filter_width", 3)
     half = math.sqrt(0.5)
 
     def embedded(embedding, tokens):
@@ -87,24 +87,24 @@ def test_the_whole_network_is_that_of_gehring_et_al(settings):
             mixed.append((h[place] + attention.leave(c * length * math.sqrt(1 / length))) * half)
         x = (x + torch.stack(mixed)) * half
     logits = network.decoder.leave(x) @ network.head.own.weight.T
-    torch.testing.assert_close(logits, network(source, real, target)[1])
+    torch.testing.assert_close(logits, network(source, attention_mask, target)[1])
 
 
 @EVERY
 def test_token_by_token_gives_what_the_whole_target_gives(settings):
     network = pair(**settings)
-    source, real, target = batch()
-    state = network.begin(source, real)
+    source, attention_mask, target = batch()
+    state = network.begin(source, attention_mask)
     steps = [network.advance(token, state) for token in target.split([1, 2, 1, 1], dim=1)]
-    torch.testing.assert_close(torch.cat(steps, dim=1), network(source, real, target))
+    torch.testing.assert_close(torch.cat(steps, dim=1), network(source, attention_mask, target))
 
 
 @EVERY
 def test_neither_padding_nor_what_else_is_in_the_batch_changes_anything(settings):
     network = pair(**settings)
-    source, real, target = batch()
-    together, found = network(source, real, target), beam_search(network, source, real, 6, 3, 0.6)
-    for place, length in enumerate(real.sum(1).tolist()):
+    source, attention_mask, target = batch()
+    together, found = network(source, attention_mask, target), beam_search(network, source, attention_mask, 6, 3, 0.6)
+    for place, length in enumerate(attention_mask.sum(1).tolist()):
         alone = source[place : place + 1, :length]
         torch.testing.assert_close(network(alone, None, target[place : place + 1])[0], together[place])
         searched = beam_search(network, alone, None, 6, 3, 0.6)
@@ -114,10 +114,10 @@ def test_neither_padding_nor_what_else_is_in_the_batch_changes_anything(settings
 
 def test_later_target_tokens_are_not_seen():
     network = pair(filter_width=5)
-    source, real, target = batch()
+    source, attention_mask, target = batch()
     changed = target.clone()
     changed[:, 3:] = 4
-    before, after = network(source, real, target), network(source, real, changed)
+    before, after = network(source, attention_mask, target), network(source, attention_mask, changed)
     torch.testing.assert_close(before[:, :3], after[:, :3])
     assert not torch.allclose(before[:, 3], after[:, 3])
 
@@ -160,8 +160,8 @@ def test_a_normed_map_has_one_length_for_each_output():
 def test_the_encoders_gradients_are_shared_by_the_attentions():
     """Section 3.4: divided by twice the number of attentions, but those of the embeddings are not."""
     network = pair(num_decoder_layers=3)
-    source, real, _ = batch()
-    read = network.encoder.read(network.source_embedding(source).detach(), real)
+    source, attention_mask, _ = batch()
+    read = network.encoder.read(network.source_embedding(source).detach(), attention_mask)
     outputs = read.outputs.detach().requires_grad_()
     embedded = read.more[0].detach().requires_grad_()
     memory = network.decoder.begin(read._replace(outputs=outputs, more=(embedded,))).memory

@@ -39,9 +39,9 @@ def test_the_encoder_equals_torchs_with_the_same_weights(norm_order, nonlinearit
         copy_layer(mine, other)
     if first:
         theirs.norm.load_state_dict(ours.final_norm.state_dict())
-    x, real = torch.randn(4, 7, 16), torch.arange(7) < torch.tensor([[7], [3], [5], [1]])
-    expected = theirs(x, src_key_padding_mask=~real)
-    torch.testing.assert_close(ours(x, real)[real], expected[real], rtol=1e-4, atol=1e-5)
+    x, attention_mask = torch.randn(4, 7, 16), torch.arange(7) < torch.tensor([[7], [3], [5], [1]])
+    expected = theirs(x, src_key_padding_mask=~attention_mask)
+    torch.testing.assert_close(ours(x, attention_mask)[attention_mask], expected[attention_mask], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("positions", POSITIONS)

@@ -55,10 +55,10 @@ def test_the_decoder_equals_torchs_with_the_same_weights(norm_order):
         if is_first:
             theirs.norm.load_state_dict(ours.final_norm.state_dict())
     x, source = torch.randn(3, 5, 16), torch.randn(3, 7, 16)
-    source_real = torch.arange(7) < torch.tensor([[7], [2], [5]])
+    source_mask = torch.arange(7) < torch.tensor([[7], [2], [5]])
     causal = nn.Transformer.generate_square_subsequent_mask(5)
-    expected = theirs(x, source, tgt_mask=causal, tgt_is_causal=True, memory_key_padding_mask=~source_real)
-    torch.testing.assert_close(ours(x, source=Source(source, source_real)), expected, rtol=1e-4, atol=1e-5)
+    expected = theirs(x, source, tgt_mask=causal, tgt_is_causal=True, memory_key_padding_mask=~source_mask)
+    torch.testing.assert_close(ours(x, source=Source(source, source_mask)), expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("positions", POSITIONS)
@@ -66,10 +66,10 @@ def test_padding_and_later_targets_change_nothing(positions):
     network = build(positions=positions)
     source, target = torch.randint(4, 9, (2, 6)), torch.randint(4, 9, (2, 7))
     padded = torch.cat([source, torch.randint(9, (2, 3))], dim=1)
-    real = torch.arange(9).expand(2, 9) < 6
+    attention_mask = torch.arange(9).expand(2, 9) < 6
     longer = torch.cat([target, torch.randint(9, (2, 2))], dim=1)
     torch.testing.assert_close(
-        network(padded, real, longer)[:, :7], network(source, None, target), rtol=1e-4, atol=1e-5
+        network(padded, attention_mask, longer)[:, :7], network(source, None, target), rtol=1e-4, atol=1e-5
     )
 
 
@@ -77,10 +77,10 @@ def test_padding_and_later_targets_change_nothing(positions):
 def test_token_by_token_gives_what_all_at_once_gives(positions):
     network = build(positions=positions)
     source, target = torch.randint(4, 9, (3, 6)), torch.randint(4, 9, (3, 8))
-    real = torch.arange(6) < torch.tensor([[6], [4], [1]])
-    state = network.begin(source, real)
+    attention_mask = torch.arange(6) < torch.tensor([[6], [4], [1]])
+    state = network.begin(source, attention_mask)
     steps = [network.advance(token, state) for token in target.split(1, dim=1)]
-    torch.testing.assert_close(torch.cat(steps, dim=1), network(source, real, target), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(torch.cat(steps, dim=1), network(source, attention_mask, target), rtol=1e-4, atol=1e-5)
 
 
 def score(network, source, tokens, penalty):
@@ -106,12 +106,12 @@ def test_beam_1_equals_greedy_and_a_beam_is_never_worse():
     for seed in range(5):
         network = build(seed=seed)
         source = torch.randint(4, 9, (6, 5))
-        real = torch.arange(5) < torch.tensor([[5], [4], [1], [2], [5], [3]])
-        one = greedy(network, source, real, 12, 0.6)
-        assert beam_search(network, source, real, 12, 1, 0.6).sequences() == one.sequences()
+        attention_mask = torch.arange(5) < torch.tensor([[5], [4], [1], [2], [5], [3]])
+        one = greedy(network, source, attention_mask, 12, 0.6)
+        assert beam_search(network, source, attention_mask, 12, 1, 0.6).sequences() == one.sequences()
         for size in (2, 4):
             has_ended = (one.tokens == END).any(dim=1)
-            scores = beam_search(network, source, real, 12, size, 0.6).scores
+            scores = beam_search(network, source, attention_mask, 12, size, 0.6).scores
             assert (scores >= one.scores - 1e-5)[has_ended].all()
 
 
@@ -120,7 +120,7 @@ class Chain:
 
     after: ClassVar = {START: {6: 0.9, 4: 0.1}, 6: {7: 0.6, END: 0.4}, 7: {7: 1.0}, 4: {4: 1.0}}
 
-    def begin(self, source, source_real):
+    def begin(self, source, source_mask):
         return TransformerState([], [], None)
 
     def advance(self, target, state):
@@ -143,10 +143,10 @@ def test_a_loop_without_end_competes_only_where_nothing_ended(penalty):
 def test_a_source_is_decoded_alike_alone_and_in_a_batch():
     network = build(seed=3)
     source = torch.randint(4, 9, (4, 6))
-    real = torch.arange(6) < torch.tensor([[6], [3], [1], [5]])
-    together = beam_search(network, source, real, 10, 3, 0.6)
+    attention_mask = torch.arange(6) < torch.tensor([[6], [3], [1], [5]])
+    together = beam_search(network, source, attention_mask, 10, 3, 0.6)
     for row in range(4):
-        alone = beam_search(network, source[row : row + 1, : int(real[row].sum())], None, 10, 3, 0.6)
+        alone = beam_search(network, source[row : row + 1, : int(attention_mask[row].sum())], None, 10, 3, 0.6)
         assert alone.sequences()[0] == together.sequences()[row]
 
 

@@ -216,8 +216,8 @@ def test_muon_takes_a_step_in_half_precision_without_clipping():
 def inputs(batch):
     """What the network is given of a batch."""
     if hasattr(batch, "source"):
-        return batch.source, batch.source_real, batch.inputs
-    return (batch.inputs, batch.real) if hasattr(batch, "real") else (batch.inputs,)
+        return batch.source, batch.source_mask, batch.inputs
+    return (batch.inputs, batch.attention_mask) if hasattr(batch, "attention_mask") else (batch.inputs,)
 
 
 class NoWaiting(TorchDispatchMode):

@@ -55,7 +55,9 @@ def test_a_uniform_models_perplexity_is_the_size_of_the_vocabulary():
             return torch.zeros(*tokens.shape, len(task.vocabulary))
 
     encoded = task.encode([{"text": "abcd" * 9}])
-    metrics = task.evaluate(Uniform(), encoded, [torch.arange(len(encoded))], torch.device("cpu"))
+    whole = torch.arange(len(encoded))
+    measured = task.measure(Uniform(), encoded, whole, torch.device("cpu"))
+    metrics = task.metrics(encoded, [measured])
     assert metrics["perplexity"] == pytest.approx(len(task.vocabulary)) == pytest.approx(8)
     assert metrics["bits_per_character"] == pytest.approx(3)
     assert metrics["perplexity"] == pytest.approx(2 ** metrics["bits_per_character"])

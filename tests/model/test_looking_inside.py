@@ -205,7 +205,7 @@ def test_kept_weights_times_values_are_what_the_attention_gives(kind, rotary):
     }
     with keep_weights([module]):
         if kind == "cross":
-            output = module.cross(x, module.remember(memory), masks[kind])
+            output = module.cross(x, module.project_source(memory), masks[kind])
         else:
             output = module(x, masks.get(kind), causal=kind == "causal", rotation=rotation)
         (weights,) = module.kept_weights

@@ -186,10 +186,10 @@ def test_the_loss_is_the_mean_over_examples_whatever_the_batch(fold, tokens):
 def test_a_batch_of_an_evaluation_has_at_most_its_tokens(fold, monkeypatch):
     forward, seen = Classifier.forward, []
 
-    def noted(self, inputs, real):
+    def noted(self, inputs, attention_mask):
         if not self.training:
             seen.append(inputs.shape[0] * inputs.shape[1])
-        return forward(self, inputs, real)
+        return forward(self, inputs, attention_mask)
 
     monkeypatch.setattr(Classifier, "forward", noted)
     run(fold(small(training__epochs=1, training__evaluation_tokens=100)))

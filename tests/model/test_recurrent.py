@@ -13,7 +13,7 @@ from model.decoding.beam_search import beam_search
 from model.networks.encoder_decoder import EncoderDecoder
 from model.networks.language_model import LanguageModel
 from model.networks.recurrent.cells import Cells
-from model.networks.recurrent.encoder import turned
+from model.networks.recurrent.encoder import reverse_sequences
 from tests.model.conftest import compose, small
 
 VOCABULARY, WIDTH = 9, 8
@@ -36,10 +36,10 @@ def pair(**settings):
 def batch(lengths=(7, 4, 1), time=5):
     torch.manual_seed(1)
     source = torch.randint(3, VOCABULARY, (len(lengths), max(lengths)))
-    real = torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
+    attention_mask = torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
     target = torch.randint(3, VOCABULARY, (len(lengths), time))
     target[:, 0] = START
-    return source.masked_fill(~real, PADDING), real, target
+    return source.masked_fill(~attention_mask, PADDING), attention_mask, target
 
 
 WIRINGS = [
@@ -59,10 +59,10 @@ EVERY_WIRING = pytest.mark.parametrize("wiring", WIRINGS, ids=lambda w: "-".join
 def test_token_by_token_gives_what_the_whole_target_gives(wiring):
     for cell, layers in (("lstm", 2), ("gru", 1)):
         network = pair(**wiring, cell=cell, num_layers=layers)
-        source, real, target = batch()
-        state = network.begin(source, real)
+        source, attention_mask, target = batch()
+        state = network.begin(source, attention_mask)
         steps = [network.advance(token.unsqueeze(1), state) for token in target.unbind(1)]
-        torch.testing.assert_close(torch.cat(steps, dim=1), network(source, real, target))
+        torch.testing.assert_close(torch.cat(steps, dim=1), network(source, attention_mask, target))
 
 
 @pytest.mark.quick("*-mlp")
@@ -70,10 +70,10 @@ def test_token_by_token_gives_what_the_whole_target_gives(wiring):
 @EVERY_WIRING
 def test_what_else_is_in_the_batch_changes_nothing(wiring):
     network = pair(**wiring, bidirectional=False, reverse_source=True)
-    source, real, target = batch()
-    together = network(source, real, target)
-    found = beam_search(network, source, real, 6, 3, 0.6)
-    for place, length in enumerate(real.sum(1).tolist()):
+    source, attention_mask, target = batch()
+    together = network(source, attention_mask, target)
+    found = beam_search(network, source, attention_mask, 6, 3, 0.6)
+    for place, length in enumerate(attention_mask.sum(1).tolist()):
         alone = source[place : place + 1, :length]
         torch.testing.assert_close(network(alone, None, target[place : place + 1])[0], together[place])
         searched = beam_search(network, alone, None, 6, 3, 0.6)
@@ -87,10 +87,10 @@ def test_padded_sequences_in_two_directions_equal_torchs(cell):
     ours = Cells(cell, 5, WIDTH, 2, 0.0, bidirectional=True)
     theirs = (nn.LSTM if cell == "lstm" else nn.GRU)(5, WIDTH // 2, 2, bidirectional=True, batch_first=True)
     theirs.load_state_dict(ours.cells.state_dict())
-    _, real, _ = batch()
+    _, attention_mask, _ = batch()
     x = torch.randn(3, 7, 5)
-    outputs, states = ours(x, real=real)
-    for place, length in enumerate(real.sum(1).tolist()):
+    outputs, states = ours(x, attention_mask=attention_mask)
+    for place, length in enumerate(attention_mask.sum(1).tolist()):
         alone, last = theirs(x[place : place + 1, :length])
         torch.testing.assert_close(outputs[place, :length], alone[0])
         for mine, its in zip(states, last if cell == "lstm" else (last,), strict=True):
@@ -117,8 +117,8 @@ def test_attention_before_the_cell_is_that_of_bahdanau_et_al():
     """Section 2 and appendices A.1.2, A.2.2, for one pair: s_0, e_ij, c_i, s_i and the maxout layer t_i."""
     network = pair(attention="mlp", attend="before", bridge="mlp", cell="gru")
     decoder, attention = network.decoder, network.decoder.attention
-    source, real, target = batch()
-    length = int(real[1].sum())
+    source, attention_mask, target = batch()
+    length = int(attention_mask[1].sum())
     annotations = network.encoder(network.source_embedding(source[1:2, :length]), None)[0]
     last = network.encoder.read(network.source_embedding(source[1:2, :length]), None).more[0][-1, 0]
     s = torch.tanh(decoder.begins.weight @ last + decoder.begins.bias)
@@ -137,7 +137,7 @@ def test_attention_before_the_cell_is_that_of_bahdanau_et_al():
         t = decoder.combine.weight @ torch.cat([s, y, c]) + decoder.combine.bias
         s = gru(decoder.cells.cells, torch.cat([y, c]), s)
         logits.append(network.head.own.weight @ torch.stack([t[2 * j : 2 * j + 2].max() for j in range(WIDTH)]))
-    torch.testing.assert_close(torch.stack(logits), network(source, real, target)[1])
+    torch.testing.assert_close(torch.stack(logits), network(source, attention_mask, target)[1])
 
 
 @pytest.mark.parametrize("is_fed", [False, True])
@@ -145,8 +145,8 @@ def test_attention_after_the_cell_is_that_of_luong_et_al(is_fed):
     """Equations 5 and 7 with the general score, and input feeding (section 3.3)."""
     network = pair(attention="bilinear", input_feeding=is_fed, bridge="copy", cell="lstm")
     decoder, attention = network.decoder, network.decoder.attention
-    source, real, target = batch()
-    read = network.encoder.read(network.source_embedding(source[1:2, : int(real[1].sum())]), None)
+    source, attention_mask, target = batch()
+    read = network.encoder.read(network.source_embedding(source[1:2, : int(attention_mask[1].sum())]), None)
     h, c = (part[0, 0] for part in read.more)
     attentional, logits = torch.zeros(WIDTH, dtype=h.dtype), []
     for token in target[1]:
@@ -157,7 +157,7 @@ def test_attention_after_the_cell_is_that_of_luong_et_al(is_fed):
         context = sum(weight * state for weight, state in zip(weights, read.outputs[0], strict=True))
         attentional = torch.tanh(decoder.combine.weight @ torch.cat([context, h]))
         logits.append(network.head.own.weight @ attentional)
-    torch.testing.assert_close(torch.stack(logits), network(source, real, target)[1])
+    torch.testing.assert_close(torch.stack(logits), network(source, attention_mask, target)[1])
 
 
 def test_without_attention_the_source_is_one_vector():
@@ -174,9 +174,9 @@ def test_without_attention_the_source_is_one_vector():
 
 def test_turning_leaves_padding_where_it_is():
     x = torch.arange(1, 9).view(2, 4, 1)
-    real = torch.tensor([[True, True, True, False], [True] * 4])
-    assert turned(x, real).squeeze(-1).tolist() == [[3, 2, 1, 4], [8, 7, 6, 5]]
-    assert torch.equal(turned(turned(x, real), real), x)
+    attention_mask = torch.tensor([[True, True, True, False], [True] * 4])
+    assert reverse_sequences(x, attention_mask).squeeze(-1).tolist() == [[3, 2, 1, 4], [8, 7, 6, 5]]
+    assert torch.equal(reverse_sequences(reverse_sequences(x, attention_mask), attention_mask), x)
 
 
 def test_gates_begin_orthogonal_and_the_forget_gate_open():

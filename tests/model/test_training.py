@@ -189,7 +189,7 @@ def test_label_smoothing_mixes_the_target_with_the_uniform_distribution():
     task, logits = Classification(("a", "b"), None, 8, 8), torch.tensor([[2.0, -1.0]])
 
     class Batch:
-        inputs = real = None
+        inputs = attention_mask = None
         targets = torch.tensor([0])
 
     smoothed = task.loss(lambda *_: logits, Batch, 0.2)
@@ -280,9 +280,9 @@ def test_batches_by_length_are_drawn_anew_in_every_epoch():
 
 def test_gathering_gives_each_sequence_padded_at_its_end():
     sequences = [[5, 6, 7], [8], [9, 10]]
-    tokens, real = Ragged.of(sequences).gather(torch.tensor([2, 0, 1]))
+    tokens, attention_mask = Ragged.of(sequences).gather(torch.tensor([2, 0, 1]))
     assert tokens.tolist() == [[9, 10, 0], [5, 6, 7], [8, 0, 0]]
-    assert real.tolist() == [[True, True, False], [True] * 3, [True, False, False]]
+    assert attention_mask.tolist() == [[True, True, False], [True] * 3, [True, False, False]]
     assert Ragged.of(sequences).gather(torch.tensor([1, 1]))[1] is None
 
 

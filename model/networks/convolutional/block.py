@@ -58,20 +58,20 @@ class Block(nn.Module):
         self.width = width
         self.map = build_map(config, width * config.filters, 2 * config.filters, 4.0, config.dropout)
 
-    def forward(self, x: Tensor, real: Tensor | None = None, before: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, attention_mask: Tensor | None = None, before: Tensor | None = None) -> Tensor:
         """Return what the filters say of every token.
 
         Args:
             x: (batch, time, filters).
-            real: (batch, time), True = a token, False = padding, which counts as zeros; None = no padding.
+            attention_mask: (batch, time), True = a token, False = padding, which counts as zeros; None = no padding.
             before: (batch, width - 1, filters), the tokens before `x`, for a causal block; None = zeros.
 
         Returns:
             (batch, time, filters).
         """
         x = functional.dropout(x, self.dropout, self.training)
-        if real is not None:
-            x = x.masked_fill(~real.unsqueeze(-1), 0.0)
+        if attention_mask is not None:
+            x = x.masked_fill(~attention_mask.unsqueeze(-1), 0.0)
         ends = (0, 0, self.before, self.after)
         x = functional.pad(x, ends) if before is None else torch.cat([before, x], dim=1)
         # (batch, time, filters, width): all that a filter sees, side by side.

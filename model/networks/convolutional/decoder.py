@@ -17,15 +17,19 @@ from model.networks.roles import Matrix
 
 @dataclass(frozen=True)
 class Memory:
-    """What every block attends to: keys and values, (sources, source time, d_model) each; `real` as in `Source`."""
+    """What every block attends to: keys and values, (sources, source time, d_model) each; the mask as in `Source`."""
 
     keys: Tensor
     values: Tensor
-    real: Tensor | None
+    attention_mask: Tensor | None
 
     def select(self, sources: Tensor) -> "Memory":
         """Return these sources, in this order."""
-        return Memory(self.keys[sources], self.values[sources], None if self.real is None else self.real[sources])
+        return Memory(
+            self.keys[sources],
+            self.values[sources],
+            None if self.attention_mask is None else self.attention_mask[sources],
+        )
 
 
 @dataclass
@@ -42,7 +46,7 @@ class ConvolutionalState:
     memory: Memory | None
     length: int = 0
 
-    def again(self) -> "ConvolutionalState":
+    def initial(self) -> "ConvolutionalState":
         """Return the state at the first token, of the same sources."""
         return replace(self, windows=[], length=0)
 
@@ -75,12 +79,12 @@ class Attention(nn.Module):
         """
         d = (self.enter(h) + g) * HALF
         scores = d.reshape(len(memory.keys), -1, d.shape[2]) @ memory.keys.transpose(1, 2)
-        if memory.real is None:
+        if memory.attention_mask is None:
             scale = math.sqrt(memory.keys.shape[1])
             context = (weights := scores.softmax(dim=-1)) @ memory.values * scale
         else:
-            weights = scores.masked_fill(~memory.real.unsqueeze(1), -torch.inf).softmax(dim=-1)
-            lengths = memory.real.sum(dim=1).to(scores.dtype)
+            weights = scores.masked_fill(~memory.attention_mask.unsqueeze(1), -torch.inf).softmax(dim=-1)
+            lengths = memory.attention_mask.sum(dim=1).to(scores.dtype)
             context = weights @ memory.values * lengths.sqrt()[:, None, None]
         if self.kept_weights is not None:
             self.kept_weights.append(weights.unsqueeze(1))
@@ -103,7 +107,7 @@ class ConvolutionalDecoder(nn.Module):
     def forward(self, x: Tensor, source: Source | None = None, state: State | None = None) -> Tensor:
         """Return every token's representation; see `DecoderBody`."""
         assert state is None or isinstance(state, ConvolutionalState)
-        memory = self._remember(source) if state is None else state.memory
+        memory = self._project_source(source) if state is None else state.memory
         inner, windows = self.enter(x), []
         for place, block in enumerate(self.blocks):
             before = state.windows[place] if state is not None and state.windows else None
@@ -120,7 +124,7 @@ class ConvolutionalDecoder(nn.Module):
 
     def begin(self, source: Source | None = None) -> ConvolutionalState:
         """Return the state before the first token."""
-        return ConvolutionalState([], self._remember(source))
+        return ConvolutionalState([], self._project_source(source))
 
     def attentions(self) -> Sequence[KeepsWeights]:
         """Return nothing: the target does not attend to itself."""
@@ -134,7 +138,7 @@ class ConvolutionalDecoder(nn.Module):
         """Return every map."""
         return matrices_of_maps(self)
 
-    def _remember(self, source: Source | None) -> Memory | None:
+    def _project_source(self, source: Source | None) -> Memory | None:
         """Return keys and values; every attention sends gradients to the encoder, which are scaled down to one's share.
 
         Gehring et al. 2017, section 3.4: not those of the embeddings; 2 of them for each attention, as in its keys and
@@ -145,4 +149,4 @@ class ConvolutionalDecoder(nn.Module):
         share = 1 / (2 * len(self.attention))
         keys = source.outputs * share + source.outputs.detach() * (1 - share)
         (embedded,) = source.more
-        return Memory(keys, (keys + embedded) * HALF, source.real)
+        return Memory(keys, (keys + embedded) * HALF, source.attention_mask)

@@ -20,16 +20,16 @@ class ConvolutionalEncoder(nn.Module):
         self.blocks = nn.ModuleList(Block(config, causal=False) for _ in range(config.num_layers))
         self.leave = build_map(config, config.filters, config.d_model)
 
-    def forward(self, x: Tensor, real: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, attention_mask: Tensor | None) -> Tensor:
         """Return every token's representation; see `EncoderBody`."""
         inner = self.enter(x)
         for block in self.blocks:
-            inner = (inner + block(inner, real)) * HALF
+            inner = (inner + block(inner, attention_mask)) * HALF
         return self.leave(inner)
 
-    def read(self, x: Tensor, real: Tensor | None) -> Source:
+    def read(self, x: Tensor, attention_mask: Tensor | None) -> Source:
         """Return the representations, and the embeddings that they came from."""
-        return Source(self(x, real), real, (x,))
+        return Source(self(x, attention_mask), attention_mask, (x,))
 
     def attentions(self) -> Sequence[KeepsWeights]:
         """Return nothing: there are none."""

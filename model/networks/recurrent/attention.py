@@ -14,16 +14,18 @@ class Attention(nn.Module):
     (Bahdanau et al. 2015, "Neural machine translation by jointly learning to align and translate", section A.1.2).
     """
 
-    def __init__(self, kind: str, width: int, attention_width: int) -> None:
+    def __init__(self, score_function: str, width: int, attention_width: int) -> None:
         super().__init__()
-        is_mlp = kind == "mlp"
-        self.of_key = None if kind == "dot" else nn.Linear(width, attention_width if is_mlp else width, bias=is_mlp)
+        is_mlp = score_function == "mlp"
+        self.of_key = (
+            None if score_function == "dot" else nn.Linear(width, attention_width if is_mlp else width, bias=is_mlp)
+        )
         self.of_query = nn.Linear(width, attention_width, bias=False) if is_mlp else None
         self.score = nn.Linear(attention_width, 1, bias=False) if is_mlp else None
         # None = not kept; see model.attention_maps.
         self.kept_weights: list[Tensor] | None = None
 
-    def remember(self, outputs: Tensor) -> Tensor:
+    def project_keys(self, outputs: Tensor) -> Tensor:
         """Return the keys of a source, which do not change while decoding: (sources, source time, ...)."""
         return outputs if self.of_key is None else self.of_key(outputs)
 
@@ -32,7 +34,7 @@ class Attention(nn.Module):
 
         Args:
             query: (rows, time, width), states of the decoder; several rows for each source, in a row, may share it.
-            keys: as `remember` gives them.
+            keys: as `project_keys` gives them.
             values: (sources, source time, width).
             mask: (sources, source time), True = a token, False = padding; None = no padding.
 

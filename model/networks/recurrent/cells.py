@@ -28,12 +28,12 @@ class Cells(nn.Module):
     """
 
     def __init__(
-        self, kind: str, input_width: int, width: int, num_layers: int, dropout: float, *, bidirectional: bool = False
+        self, cell: str, input_width: int, width: int, num_layers: int, dropout: float, *, bidirectional: bool = False
     ) -> None:
         """Build the layers; with `bidirectional`, half of `width` is of each direction."""
         super().__init__()
         self.num_layers, self.dropout, self.bidirectional = num_layers, dropout, bidirectional
-        self.cells = (nn.LSTM if kind == "lstm" else nn.GRU)(
+        self.cells = (nn.LSTM if cell == "lstm" else nn.GRU)(
             input_width,
             width // 2 if bidirectional else width,
             num_layers,
@@ -42,31 +42,33 @@ class Cells(nn.Module):
             bidirectional=bidirectional,
         )
 
-    def forward(self, x: Tensor, hidden: Hidden | None = None, real: Tensor | None = None) -> tuple[Tensor, Hidden]:
+    def forward(
+        self, x: Tensor, hidden: Hidden | None = None, attention_mask: Tensor | None = None
+    ) -> tuple[Tensor, Hidden]:
         """Return the last layer's outputs, and every layer's state after the last real token.
 
         Args:
             x: (batch, time, input width).
             hidden: the states before the first token; None = zeros.
-            real: (batch, time), True = a token, False = padding at the end; None = no padding. On a GPU the lengths are
-                waited for.
+            attention_mask: (batch, time), True = a token, False = padding at the end; None = no padding. On a GPU
+                the lengths are waited for.
 
         Returns:
             (batch, time, width), zeros at padding; and the states.
         """
         if x.device.type == "cpu":
             # torch has no cells in half precision for every processor.
-            kind = next(self.cells.parameters()).dtype
+            dtype = next(self.cells.parameters()).dtype
             with torch.autocast("cpu", enabled=False):
-                return self._over(x.to(kind), hidden and tuple(part.to(kind) for part in hidden), real)
-        return self._over(x, hidden, real)
+                return self._over(x.to(dtype), hidden and tuple(part.to(dtype) for part in hidden), attention_mask)
+        return self._over(x, hidden, attention_mask)
 
-    def _over(self, x: Tensor, hidden: Hidden | None, real: Tensor | None) -> tuple[Tensor, Hidden]:
+    def _over(self, x: Tensor, hidden: Hidden | None, attention_mask: Tensor | None) -> tuple[Tensor, Hidden]:
         given = None if hidden is None else hidden if isinstance(self.cells, nn.LSTM) else hidden[0]
-        if real is None:
+        if attention_mask is None:
             outputs, last = self.cells(x, given)
         else:
-            packed = pack_padded_sequence(x, real.sum(dim=1).cpu(), batch_first=True, enforce_sorted=False)
+            packed = pack_padded_sequence(x, attention_mask.sum(dim=1).cpu(), batch_first=True, enforce_sorted=False)
             packed, last = self.cells(packed, given)
             outputs, _ = pad_packed_sequence(packed, batch_first=True, total_length=x.shape[1])
         states = last if isinstance(last, tuple) else (last,)

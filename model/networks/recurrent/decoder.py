@@ -21,7 +21,7 @@ class RecurrentState:
     Attributes:
         hidden: every layer's state, (layers, rows, width) each.
         fed: (rows, width), the attentional vector of the last token, which the next one is fed with.
-        keys: of the source, as the attention remembers them; None = no attention.
+        keys: of the source, as the attention projects them; None = no attention.
         source: the source, None = there is none.
         first: `hidden` before the first token, by source.
     """
@@ -33,7 +33,7 @@ class RecurrentState:
     first: Hidden
     length: int = 0
 
-    def again(self) -> "RecurrentState":
+    def initial(self) -> "RecurrentState":
         """Return the state at the first token, of the same sources."""
         return replace(self, hidden=self.first, fed=torch.zeros_like(self.first[0][0]), length=0)
 
@@ -43,8 +43,8 @@ class RecurrentState:
         if sources is not None:
             self.first = tuple(part[:, sources] for part in self.first)
             if self.source is not None:
-                outputs, real, _ = self.source
-                self.source = Source(outputs[sources], None if real is None else real[sources])
+                outputs, attention_mask, _ = self.source
+                self.source = Source(outputs[sources], None if attention_mask is None else attention_mask[sources])
             self.keys = None if self.keys is None else self.keys[sources]
 
     def spread(self, rows: int) -> None:
@@ -132,7 +132,7 @@ class RecurrentDecoder(nn.Module):
         assert self.attention is not None
         assert now.source is not None
         assert now.keys is not None
-        return self.attention(query, now.keys, now.source.outputs, now.source.real)
+        return self.attention(query, now.keys, now.source.outputs, now.source.attention_mask)
 
     def _combined(self, parts: list[Tensor]) -> Tensor:
         assert self.combine is not None
@@ -142,7 +142,9 @@ class RecurrentDecoder(nn.Module):
 
     def _begin(self, source: Source | None, rows: int) -> RecurrentState:
         first = self._first(source, rows)
-        keys = self.attention.remember(source.outputs) if self.attention is not None and source is not None else None
+        keys = (
+            self.attention.project_keys(source.outputs) if self.attention is not None and source is not None else None
+        )
         return RecurrentState(first, torch.zeros_like(first[0][0]), keys, source, first)
 
     def _first(self, source: Source | None, rows: int) -> Hidden:

@@ -32,29 +32,31 @@ class RecurrentEncoder(nn.Module):
             bidirectional=config.bidirectional,
         )
 
-    def forward(self, x: Tensor, real: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, attention_mask: Tensor | None) -> Tensor:
         """Return every token's representation; see `EncoderBody`."""
-        return self._read(x, real)[0]
+        return self._read(x, attention_mask)[0]
 
-    def read(self, x: Tensor, real: Tensor | None) -> Source:
+    def read(self, x: Tensor, attention_mask: Tensor | None) -> Source:
         """Return the representations, and the states after the last token."""
-        outputs, last = self._read(x, real)
-        return Source(outputs, real, last)
+        outputs, last = self._read(x, attention_mask)
+        return Source(outputs, attention_mask, last)
 
     def attentions(self) -> Sequence[KeepsWeights]:
         """Return nothing: there are none."""
         return []
 
-    def _read(self, x: Tensor, real: Tensor | None) -> tuple[Tensor, Hidden]:
-        outputs, last = self.cells(turned(x, real) if self.reverses else x, real=real)
-        outputs = turned(outputs, real) if self.reverses else outputs
+    def _read(self, x: Tensor, attention_mask: Tensor | None) -> tuple[Tensor, Hidden]:
+        outputs, last = self.cells(
+            reverse_sequences(x, attention_mask) if self.reverses else x, attention_mask=attention_mask
+        )
+        outputs = reverse_sequences(outputs, attention_mask) if self.reverses else outputs
         return functional.dropout(outputs, self.dropout, self.training), last
 
 
-def turned(x: Tensor, real: Tensor | None) -> Tensor:
+def reverse_sequences(x: Tensor, attention_mask: Tensor | None) -> Tensor:
     """Return each sequence from its last token to its first, padding where it was: (batch, time, width), the same."""
-    if real is None:
+    if attention_mask is None:
         return x.flip(1)
     place = torch.arange(x.shape[1], device=x.device)
-    from_end = real.sum(dim=1, keepdim=True) - 1 - place
-    return x.gather(1, torch.where(real, from_end, place).unsqueeze(-1).expand_as(x))
+    from_end = attention_mask.sum(dim=1, keepdim=True) - 1 - place
+    return x.gather(1, torch.where(attention_mask, from_end, place).unsqueeze(-1).expand_as(x))

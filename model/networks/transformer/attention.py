@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from model.networks.roles import Matrix
 from model.networks.transformer.positions import Rotation
-from model.networks.transformer.state import Kept, Memory
+from model.networks.transformer.state import KeyValueCache, Memory
 
 
 class MultiHeadAttention(nn.Module):
@@ -53,7 +53,7 @@ class MultiHeadAttention(nn.Module):
         *,
         causal: bool = False,
         rotation: Rotation | None = None,
-        kept: Kept | None = None,
+        cache: KeyValueCache | None = None,
     ) -> Tensor:
         """Return self-attention: what each position gathers from its own sequence.
 
@@ -63,7 +63,7 @@ class MultiHeadAttention(nn.Module):
                 added to the scores.
             causal: whether a position sees only itself and earlier ones; with a mask, the mask decides.
             rotation: rotary positions of `x`, or None.
-            kept: earlier positions, which are also seen; `x` is added to them. With it, `x` of more than one position
+            cache: earlier positions, which are also seen; `x` is added to them. With it, `x` of more than one position
                 must be the beginning of the sequence.
 
         Returns:
@@ -73,8 +73,8 @@ class MultiHeadAttention(nn.Module):
         query, key, value = self._queries(query), self._keys(key), self._heads(value, self.value_width)
         if rotation is not None:
             query, key = rotation.turn(query), rotation.turn(key)
-        if kept is not None:
-            key, value = kept.append(key, value)
+        if cache is not None:
+            key, value = cache.append(key, value)
         return self._gather(query, key, value, mask, causal and x.shape[1] > 1 and mask is None)
 
     def matrices(self) -> list[Matrix]:
@@ -84,7 +84,7 @@ class MultiHeadAttention(nn.Module):
             Matrix(self.output.weight, (len(self.output.weight),)),
         ]
 
-    def remember(self, source: Tensor) -> Memory:
+    def project_source(self, source: Tensor) -> Memory:
         """Return a sequence's keys and values: (batch, time, d_model) -> (batch, heads, time, width) each."""
         weight, bias, queries = self.projection.weight, self.projection.bias, self.widths[0]
         both = functional.linear(source, weight[queries:], None if bias is None else bias[queries:])
@@ -95,7 +95,7 @@ class MultiHeadAttention(nn.Module):
         """Return cross-attention: what each position of `x` gathers from another sequence.
 
         Args:
-            x: (batch, time, d_model); or several rows for each sequence remembered, in a row: (batch * rows, ...).
+            x: (batch, time, d_model); or several rows for each source sequence, in a row: (batch * rows, ...).
             memory: the other sequence's keys and values.
             mask: as in self-attention.
 

@@ -15,7 +15,7 @@ from model.networks.bodies import KeepsWeights, Source, State
 from model.networks.transformer.attention import MultiHeadAttention
 from model.networks.transformer.feed_forward import FeedForward, build_norm
 from model.networks.transformer.positions import Rotation, alibi_bias, alibi_slopes
-from model.networks.transformer.state import Kept, Memory, TransformerState
+from model.networks.transformer.state import KeyValueCache, Memory, TransformerState
 
 
 class Layer(nn.Module):
@@ -47,11 +47,11 @@ class Layer(nn.Module):
         rotation: Rotation | None,
         memory: Memory | None,
         source_mask: Tensor | None,
-        kept: Kept | None,
+        cache: KeyValueCache | None,
     ) -> Tensor:
         """Return the output, (batch, time, d_model) like `x`; the other arguments are as in MultiHeadAttention."""
         inner = self.attention_norm(x) if self.norm_first else x
-        inner = self.attention(inner, mask, causal=causal, rotation=rotation, kept=kept)
+        inner = self.attention(inner, mask, causal=causal, rotation=rotation, cache=cache)
         x = self._add(x, inner, self.attention_norm)
         if self.source_attention is not None and self.source_norm is not None:
             assert memory is not None
@@ -61,12 +61,12 @@ class Layer(nn.Module):
         inner = self.feed_forward_norm(x) if self.norm_first else x
         return self._add(x, self.feed_forward(inner), self.feed_forward_norm)
 
-    def remember(self, source: Source | None) -> Memory | None:
+    def project_source(self, source: Source | None) -> Memory | None:
         """Return the source's keys and values, where this layer attends to one."""
         if self.source_attention is None:
             return None
         assert source is not None
-        return self.source_attention.remember(source.outputs)
+        return self.source_attention.project_source(source.outputs)
 
     def _add(self, x: Tensor, inner: Tensor, norm: nn.Module) -> Tensor:
         x = x + functional.dropout(inner, self.dropout, self.training)
@@ -97,7 +97,7 @@ class Stack(nn.Module):
     def forward(
         self,
         x: Tensor,
-        real: Tensor | None = None,
+        attention_mask: Tensor | None = None,
         source: Source | None = None,
         state: State | None = None,
     ) -> Tensor:
@@ -105,7 +105,7 @@ class Stack(nn.Module):
 
         Args:
             x: (batch, time, d_model), with positions already added where they are part of the input.
-            real: (batch, time) boolean, True = a token, False = padding; None = no padding. A causal stack
+            attention_mask: (batch, time) boolean, True = a token, False = padding; None = no padding. A causal stack
                 needs none: padding is at the end, where no real token can see it.
             source: the encoder's output, for a stack with a source.
             state: with it, `x` follows the positions that it has seen, and is added to them; its source counts.
@@ -115,28 +115,30 @@ class Stack(nn.Module):
         """
         assert state is None or isinstance(state, TransformerState)
         start = 0 if state is None else state.length
-        mask = self._mask(x, None if self.causal else real, start)
-        source_mask = _mask_of(source and source.real) if state is None else state.source_mask
+        mask = self._mask(x, None if self.causal else attention_mask, start)
+        source_mask = _mask_of(source and source.attention_mask) if state is None else state.source_mask
         rotation = None
         if self.rotary_width is not None:
             rotation = Rotation.of(x.shape[1], self.rotary_width, x.device, start)
         recomputes = self.recomputes and self.training
         for place, layer in enumerate(self.layers):
             assert isinstance(layer, Layer)
-            memory = layer.remember(source) if state is None else state.memories[place]
-            kept = None if state is None else state.layers[place]
-            given = (x, mask, self.causal, rotation, memory, source_mask, kept)
+            memory = layer.project_source(source) if state is None else state.memories[place]
+            cache = None if state is None else state.layers[place]
+            given = (x, mask, self.causal, rotation, memory, source_mask, cache)
             x = checkpoint(layer, *given, use_reentrant=False) if recomputes else layer(*given)
         return x if self.final_norm is None else self.final_norm(x)
 
-    def read(self, x: Tensor, real: Tensor | None) -> Source:
+    def read(self, x: Tensor, attention_mask: Tensor | None) -> Source:
         """Return a sequence for a decoder that attends to it; arguments as in `forward`."""
-        return Source(self(x, real), real)
+        return Source(self(x, attention_mask), attention_mask)
 
     def begin(self, source: Source | None = None) -> TransformerState:
         """Return the state before the first token."""
-        memories = [layer.remember(source) for layer in self.layers if isinstance(layer, Layer)]
-        return TransformerState([Kept() for _ in self.layers], memories, _mask_of(source and source.real))
+        memories = [layer.project_source(source) for layer in self.layers if isinstance(layer, Layer)]
+        return TransformerState(
+            [KeyValueCache() for _ in self.layers], memories, _mask_of(source and source.attention_mask)
+        )
 
     def attentions(self) -> Sequence[KeepsWeights]:
         """Return the attentions of the sequence to itself, layer by layer."""
@@ -146,9 +148,9 @@ class Stack(nn.Module):
         """Return the attentions to the source, layer by layer."""
         return [layer.source_attention for layer in self.layers if isinstance(layer, Layer) and layer.source_attention]
 
-    def _mask(self, x: Tensor, real: Tensor | None, start: int) -> Tensor | None:
+    def _mask(self, x: Tensor, attention_mask: Tensor | None, start: int) -> Tensor | None:
         """Return what self-attention may see, broadcastable to (batch, heads, time, keys); None = all, or causal."""
-        allowed = _mask_of(real)
+        allowed = _mask_of(attention_mask)
         if self.slopes is None:
             return allowed
         time = x.shape[1]
@@ -158,8 +160,8 @@ class Stack(nn.Module):
         return bias if allowed is None else torch.where(allowed, bias, -torch.inf)
 
 
-def _mask_of(real: Tensor | None) -> Tensor | None:
-    return None if real is None else real[:, None, None, :]
+def _mask_of(attention_mask: Tensor | None) -> Tensor | None:
+    return None if attention_mask is None else attention_mask[:, None, None, :]
 
 
 def _attention(config: TransformerConfig) -> MultiHeadAttention:

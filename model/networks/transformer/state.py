@@ -9,7 +9,7 @@ Memory = tuple[Tensor, Tensor]
 
 
 @dataclass
-class Kept:
+class KeyValueCache:
     """One layer's keys (rows, heads, room, key_width) and values of the tokens so far; `length` of the room is used.
 
     The room doubles when it is full, so that a token is written once, and not copied with every later one.
@@ -51,7 +51,7 @@ class TransformerState:
         source_mask: which places of the source may be attended to, broadcastable to (sources, heads, time, places).
     """
 
-    layers: list[Kept]
+    layers: list[KeyValueCache]
     memories: list[Memory | None]
     source_mask: Tensor | None
 
@@ -60,9 +60,9 @@ class TransformerState:
         """How many tokens have been decoded."""
         return self.layers[0].length
 
-    def again(self) -> "TransformerState":
+    def initial(self) -> "TransformerState":
         """Return the state at the first token, of the same sources."""
-        return TransformerState([Kept() for _ in self.layers], self.memories, self.source_mask)
+        return TransformerState([KeyValueCache() for _ in self.layers], self.memories, self.source_mask)
 
     def select(self, rows: Tensor, sources: Tensor | None = None) -> None:
         """Keep these rows, in this order, and these sources (None = all); a row may be listed twice."""
