@@ -84,20 +84,21 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
 
     Args:
         task: `config` (paths null), `train` and `validation` (positions in the prepared data; without validation the
-            last weights are kept), `data_dir`, `metric`, `direction` (maximize | minimize), `epochs` (stop after this
-            many although the schedule covers training.epochs; None = all), `checkpoint_dir` (or None), `seed`,
-            `threads`; optionally `processes`, how many train it together (1); `resume_dir`, a folder in which the state
-            is saved after every evaluation: a task stopped at any moment, or run with fewer `epochs`, continues from
-            there and ends with the same bits; and, without validation, `curves`, those of the folds' trainings, for
-            schedule=plateau.
+            last weights are kept), `data_dir`, `metric`, `direction` (maximize | minimize), `amount` (stop after so
+            many epochs although the schedule covers training.epochs; None = all; `epochs` is its earlier name),
+            `checkpoint_dir` (or None), `seed`, `threads`; optionally `processes`, how many train it together (1);
+            `resume_dir`, a folder in which the state is saved after evaluations, at the end, and every
+            training.save_minutes: a task stopped at any moment, or at a smaller `amount`, continues from there and ends
+            with the same bits; `trained`, how many epochs an earlier task has yielded the points of; and, without
+            validation, `curves`, those of the folds' trainings, for schedule=plateau.
 
     Yields:
-        One point per evaluation: `epoch`, `step`, `train_loss`, every metric, `lr`, `epochs`, and `more`, whether the
-        training goes on.
+        One point per evaluation: see `model.training.train.train`.
 
     Returns:
-        The validation metrics of the best evaluation, `num_parameters` and `best_epoch`; without validation
-        `train_loss` and `num_parameters`.
+        The validation metrics of the best evaluation (with training.ema, those of the running mean of the weights),
+        `num_parameters` and `best_epoch`, the epoch in which it was; without validation `train_loss` and
+        `num_parameters`.
 
     Raises:
         Diverged: the loss became NaN or infinite.

@@ -31,11 +31,11 @@ def continued(task):
     done = max((int(path.name) for path in state.iterdir()), default=0)
     if done < task["trained"]:
         raise RuntimeError(f"epochs 1 to {task['trained']} should be there, {done} are")
-    for epoch in range(done + 1, task["epochs"] + 1):
+    for epoch in range(done + 1, task["amount"] + 1):
         (state / str(epoch)).touch()
         yield {"epoch": epoch, "score": epoch / 10}
     toy = task["config"]["toy"]
-    return {"score": -abs(toy["layers"] - 3) - 1 / task["epochs"] + task["seed"] % 1000 / 1e6}
+    return {"score": -abs(toy["layers"] - 3) - 1 / task["amount"] + task["seed"] % 1000 / 1e6}
 
 
 def constant(task):

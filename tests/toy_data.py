@@ -38,7 +38,7 @@ def best_but_fails(task):
 def noisy_continued(task):
     """As `noisy`, better the longer it is trained; it fails where an earlier trial's state is missing."""
     list(toy.continued(task))
-    return {"score": noisy(task)["score"] - 1 / task["epochs"]}
+    return {"score": noisy(task)["score"] - 1 / task["amount"]}
 
 
 def describe_data(config):

@@ -14,8 +14,8 @@ GPU_PRECISIONS = ("tf32", "float16")
 # compute-optimal training beyond fixed training durations", section 3.
 DECAY = 0.2
 
-# How long a training goes on: a state is continued although these differ.
-OF_LENGTH = ("epochs", "max_steps", "patience")
+# How long a training goes on, and how often it is saved: a state is continued although these differ.
+OF_LENGTH = ("epochs", "max_steps", "patience", "save_minutes")
 
 
 class TrainingConfig(Section):
@@ -57,6 +57,7 @@ class TrainingConfig(Section):
     activation_checkpointing: bool = False
     deterministic: bool = False
     evaluation_tokens: Annotated[int, Field(ge=1)] | None = None
+    save_minutes: Annotated[float, Field(gt=0, le=1_000_000)] = 10.0
     cost_length: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     cost_spread: Annotated[float, Field(ge=0, le=10)] = 0.0
     cost_number: Annotated[float, Field(ge=0)] | None = None

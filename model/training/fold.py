@@ -48,7 +48,8 @@ def train_fold(task: dict[str, Any]) -> Generator[Point, None, dict[str, float]]
                 network = learned.build(config).to(device)
             progress = yield from train(
                 learned, network, config.training, data, validation, goal, randomness, device, processes,
-                stop_after=task["amount"], resumable=_resumable(task, config, parts),
+                stop_after=task["amount"] if "amount" in task else task.get("epochs"),
+                resumable=_resumable(task, config, parts),
                 reported_epochs=task.get("trained", 0), curves=task.get("curves", ()),
             )  # fmt: skip
     except RuntimeError as error:
@@ -101,5 +102,9 @@ def _resumable(task: dict[str, Any], config: Config[Any, Any], parts: dict[str, 
     plain = config.model_dump()
     for name in OF_LENGTH:
         del plain["training"][name]
-    defaults = {name: getattr(config, name).defaults() for name in plain}
-    return Resumable(Path(folder), settings | {"config": plain}, defaults)
+    # Of the keys that may not differ, as in `plain`.
+    defaults = {
+        section: {key: value for key, value in getattr(config, section).defaults().items() if key in values}
+        for section, values in plain.items()
+    }
+    return Resumable(Path(folder), settings | {"config": plain}, defaults, config.training.save_minutes)

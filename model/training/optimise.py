@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from model.config.training import TrainingConfig
@@ -70,12 +70,12 @@ def add_l1_gradient(parameters: Iterable[nn.Parameter], strength: float) -> None
             parameter.grad.add_(parameter.sign(), alpha=strength)
 
 
-def clip_gradients(network: nn.Module, max_norm: float) -> None:
-    """Scale all gradients so that their joint norm is at most `max_norm`.
+def clip_gradients(network: nn.Module, max_norm: float) -> Tensor:
+    """Scale all gradients so that their joint norm is at most `max_norm`; return the norm before, a scalar.
 
     Source: Pascanu, Mikolov, Bengio 2013, "On the difficulty of training recurrent neural networks", section 3.2.
     """
-    nn.utils.clip_grad_norm_(network.parameters(), max_norm, foreach=True)
+    return nn.utils.clip_grad_norm_(network.parameters(), max_norm, foreach=True)
 
 
 def average_of(network: nn.Module, config: TrainingConfig) -> AveragedModel | None:

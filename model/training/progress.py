@@ -39,12 +39,14 @@ class Progress:
     """Everything that changes from step to step, except weights, optimizers and random numbers.
 
     `without_gain` counts evaluations since the last gain, for early stopping; `train_loss` is the mean over the
-    predictions between the last two evaluations; `loss_sum` and `loss_count` are of those since the last one.
+    predictions since the evaluation before, and `loss_sum` and `loss_count` are of those since the last one;
+    `gradient_norm` is that of the last update, before clipping.
     """
 
     step: int = 0
     without_gain: int = 0
     train_loss: float = float("nan")
+    gradient_norm: float = float("nan")
     loss_sum: float = 0.0
     loss_count: int = 0
     plateau: Plateau = field(default_factory=Plateau)
@@ -56,19 +58,28 @@ class Resumable:
     """The saved states of one training, and the JSON-able settings that must be equal for a state to be continued.
 
     The last two states are kept, each with hashes: where the last is damaged, the one before it is used. `defaults`
-    has, by section of settings["config"], what a key is that a state lacks because it is older than the key.
+    has, by section of settings["config"], what a key is that a state lacks because it is older than the key. `minutes`:
+    how long a training may go on without a state, even between two evaluations.
     """
 
-    def __init__(self, folder: Path, settings: dict[str, Any], defaults: dict[str, dict[str, Any]]) -> None:
+    def __init__(
+        self, folder: Path, settings: dict[str, Any], defaults: dict[str, dict[str, Any]], minutes: float
+    ) -> None:
         self.folder = folder
         self.settings = settings
         self.defaults = defaults
-        self._next_save = 0.0
+        self.seconds = 60 * minutes
+        self._last_save, self._next_save = time.monotonic(), 0.0
 
     @property
     def is_due(self) -> bool:
         """Whether a state may be saved again without taking more than a twentieth of the training's time."""
         return time.monotonic() >= self._next_save
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether a state must be saved before the next evaluation, because the last one is old."""
+        return time.monotonic() >= max(self._next_save, self._last_save + self.seconds)
 
     def save(
         self,
@@ -100,12 +111,12 @@ class Resumable:
         content = {"settings": self.settings, "progress": plain, "scaler": scaler.state_dict()}
         self.folder.mkdir(parents=True, exist_ok=True)
         aside = Path(tempfile.mkdtemp(prefix=".", dir=self.folder))
-        save_file({name: tensor.contiguous().clone() for name, tensor in tensors.items()}, aside / TENSORS)
+        save_file(_on_host(tensors), aside / TENSORS)
         (aside / STATE).write_text(json.dumps(content), encoding="utf-8")
         write_hashes(aside)
         self._put_last(aside)
-        now = time.monotonic()
-        self._next_save = now + TIMES_ITS_DURATION * (now - began)
+        self._last_save = time.monotonic()
+        self._next_save = self._last_save + TIMES_ITS_DURATION * (self._last_save - began)
 
     def _put_last(self, aside: Path) -> None:
         try:
@@ -143,7 +154,7 @@ class Resumable:
                 damages.append(f"{error}; the training continues from the state before it, or from its start")
                 continue
             config = content["settings"]["config"]
-            complete = {section: self.defaults.get(section, {}) | values for section, values in config.items()}
+            complete = {section: self.defaults[section] | config.get(section, {}) for section in self.defaults}
             if content["settings"] | {"config": complete} != json.loads(json.dumps(self.settings)):
                 raise CheckpointError(f"{folder}: belongs to a training with other settings; delete it to start again")
             curve = content["progress"]["curve"]
@@ -152,6 +163,18 @@ class Resumable:
                 continue
             return _restored(content, tensors, network, optimizers, scaler, randomness, average), damages
         return Progress(), damages
+
+
+def _on_host(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors on the CPU, each with memory of its own; only what is elsewhere or shared is copied."""
+    seen: set[int] = set()
+    alone = {}
+    for name, tensor in tensors.items():
+        here = tensor.detach().cpu().contiguous()
+        memory = here.untyped_storage().data_ptr()
+        alone[name] = here.clone() if memory in seen else here
+        seen.add(memory)
+    return alone
 
 
 def _restored(

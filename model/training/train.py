@@ -19,6 +19,7 @@ from model.training.processes import Processes, own_gpu
 from model.training.progress import Best, Progress, Resumable
 from model.training.randomness import Randomness
 from model.training.schedule import ReplayedPlateaus, learning_rate
+from model.training.speed import Speed
 from model.training.update import Losses, Update
 
 Point = dict[str, Any]
@@ -54,23 +55,31 @@ def train(
     reported_epochs: int = 0,
     curves: Sequence[Sequence[Mapping[str, float]]] = (),
 ) -> Generator[Point, None, Progress]:
-    """Train `network` in place; evaluate after each epoch, or every `evaluate_every_steps`.
+    """Train `network` in place; evaluate after each epoch, or every `evaluate_every_steps`, and at the end.
 
     At the end it has the last weights, or with `ema` their running mean; without a validation part there is no
-    evaluation, and the returned progress has no `best`. Of equal evaluations the first is the best.
+    evaluation, and the returned progress has no `best`. Of equal evaluations the first is the best. What is evaluated
+    are the weights, or with `ema` their running mean: so is the best, its epoch, and every metric of the curve but
+    `train_loss` and `gradient_norm`, which are of the weights that are trained.
+
+    An end at `stop_after` that lies between two evaluations is evaluated too. That evaluation counts for what is
+    returned, and not for early stopping, the schedule or the state: a training that goes on from there ends with the
+    same bits as one that was never stopped.
 
     Args:
         processes: that train this network together, each in a call of its own. When they must end, the state is saved
             after the step.
         stop_after: epochs to stop after although the schedule covers `config.epochs`; None = all.
-        resumable: where the state is saved after evaluations, and restored from if there is one; None = nowhere.
+        resumable: where the state is saved (after evaluations, at the end, and where the last one is
+            `config.save_minutes` old), and restored from if there is one; None = nowhere.
         reported_epochs: those whose points an earlier training has yielded; a training that continues it does not
             repeat them.
         curves: without validation, those of other trainings of the configuration, whose schedule=plateau is repeated.
 
     Yields:
-        One learning-curve point per evaluation, with `more`, whether the training goes on; and {"warning": text} for
-        each damaged state.
+        One learning-curve point per evaluation: `epoch`, `step`, `train_loss` (mean since the evaluation before, in
+        nats per prediction), every metric, `lr`, `gradient_norm` (of the last update, before clipping), `epochs`, what
+        `Speed.measured` gives, and `more`, whether the training goes on; and {"warning": text} for each damaged state.
 
     Raises:
         Diverged: the loss is NaN or infinite.
@@ -82,14 +91,19 @@ def train(
             "training.schedule=plateau lowers the learning rate by evaluations, and this training has no validation "
             "part: choose another schedule, or a single split with split.folds=1"
         )
+
+    # How far, and when it is evaluated.
     steps_per_epoch = len(_updates(config, data, randomness, epoch=1))
     num_steps = min(steps_per_epoch * config.epochs, config.max_steps or math.inf)
     last_step = min(num_steps, steps_per_epoch * (stop_after or config.epochs))
     every = config.evaluate_every_steps or steps_per_epoch
+
+    # What changes from step to step.
     optimizers = build_optimizers(network, config)
     scaler = torch.amp.GradScaler(device.type, enabled=config.precision == "float16")
     average = average_of(network, config)
-    judged = network if average is None else average.module
+    evaluated = network if average is None else average.module
+    replayed = ReplayedPlateaus.of(curves, goal.gain, config) if validation is None and curves else None
     progress = Progress()
 
     def goes_on() -> bool:
@@ -99,48 +113,62 @@ def train(
         if resumable is not None and processes.rank == 0:
             resumable.save(progress, network, optimizers, scaler, randomness, average)
 
+    def rate(step: int) -> float:
+        scale = replayed.scale(step / steps_per_epoch) if replayed else progress.plateau.scale
+        return learning_rate(step, int(num_steps), config) * scale
+
+    def evaluation() -> Point:
+        assert validation is not None
+        lr = rate(progress.step - 1)
+        metrics = evaluate(task, evaluated, validation, device, config, processes)
+        if not math.isfinite(metrics["loss"]):
+            raise Diverged(f"diverged at step {progress.step}: validation loss is {metrics['loss']}")
+        epoch = math.ceil(progress.step / steps_per_epoch)
+        _note(progress, metrics, epoch, evaluated, goal, config)
+        return {
+            "epoch": epoch, "step": progress.step, "train_loss": progress.train_loss, **metrics, "lr": lr,
+            "gradient_norm": progress.gradient_norm, "epochs": config.epochs, **speed.measured(),
+        }  # fmt: skip
+
+    # Where it goes on from. The points that an interrupted training yielded were lost with their receiver.
     if resumable is not None:
         progress, damages = resumable.load(network, optimizers, scaler, randomness, average, steps_per_epoch)
         yield from ({"warning": damage} for damage in damages)
-        # The points that an interrupted training yielded were lost with their receiver.
         for point in progress.curve:
             if point["epoch"] > reported_epochs:
-                yield point | {"more": point is not progress.curve[-1] or goes_on()}
+                yield point | {"more": point["step"] < progress.step or goes_on()}
     if processes.any(processes.by_first(lambda: progress.step) != progress.step, device):
         raise ValueError("the processes of this training have found different states: do they see the same folder?")
-    replayed = ReplayedPlateaus.of(curves, goal.gain, config) if validation is None and curves else None
     update = Update(task, network, config, data, device, optimizers, scaler, processes)
     updates = _all_updates(config, data, randomness, progress.step, steps_per_epoch)
+    speed = Speed(network, data.lengths, device, processes.size)
+    saved_step = progress.step
 
     while goes_on():
+        # Updates, up to what interrupts them.
         losses = Losses(progress.step, device, (progress.loss_sum, progress.loss_count))
         with randomness.use(), numerics(config, device):
             network.train()
-            is_due = must_end = False
-            while not is_due and not must_end and progress.step < last_step:
-                scale = replayed.scale(progress.step / steps_per_epoch) if replayed else progress.plateau.scale
-                lr = learning_rate(progress.step, int(num_steps), config) * scale
+            speed.begin()
+            is_due = must_end = must_save = False
+            while not (is_due or must_end or must_save) and progress.step < last_step:
                 randomness.begin_step(progress.step)
-                losses.add(*update(next(updates), lr))
+                batches = next(updates)
+                losses.add(*update(batches, rate(progress.step)))
+                speed.add(batches)
                 if average is not None:
                     average.update_parameters(network)
                 progress.step += 1
                 is_due = progress.step % every == 0 or progress.step == num_steps
                 must_end = processes.must_end(progress.step, device)
-        progress.train_loss = losses.mean()
+                must_save = resumable is not None and processes.rank == 0 and resumable.is_overdue
+            progress.train_loss, progress.gradient_norm = losses.mean(), update.gradient_norm()
+            speed.end()
         progress.loss_sum, progress.loss_count = (0.0, 0) if is_due else (losses.sum, losses.count)
 
         # An evaluation that is due comes before the end: a state beyond it would never make up for it.
-        if validation is not None and (is_due or (progress.best is None and progress.step == last_step)):
-            metrics = evaluate(task, judged, validation, device, config, processes)
-            if not math.isfinite(metrics["loss"]):
-                raise Diverged(f"diverged at step {progress.step}: validation loss is {metrics['loss']}")
-            epoch = math.ceil(progress.step / steps_per_epoch)
-            _note(progress, metrics, epoch, judged, goal, config)
-            progress.curve.append({
-                "epoch": epoch, "step": progress.step, "train_loss": progress.train_loss, **metrics, "lr": lr,
-                "epochs": config.epochs,
-            })  # fmt: skip
+        if validation is not None and is_due:
+            progress.curve.append(evaluation())
             try:
                 yield progress.curve[-1] | {"more": goes_on()}
             except GeneratorExit:
@@ -150,10 +178,16 @@ def train(
         if must_end:
             save()
             processes.end()
-        if resumable is not None and is_due and (resumable.is_due or progress.step == last_step):
+        if resumable is not None and (must_save or (is_due and resumable.is_due)):
             save()
+            saved_step = progress.step
+
+    if saved_step < progress.step:
+        save()
+    if validation is not None and (not progress.curve or progress.curve[-1]["step"] < progress.step):
+        yield evaluation() | {"more": False}
     if average is not None:
-        network.load_state_dict(judged.state_dict())
+        network.load_state_dict(evaluated.state_dict())
     return progress
 
 

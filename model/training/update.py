@@ -44,6 +44,7 @@ class Update:
             # torch compiles a function for eight shapes, and then no more: those of earlier trainings would count.
             torch.compiler.reset()
             self.forward = torch.compile(self.parallel)
+        self.norm_before_clipping: Tensor | None = None
         self.must_unscale = bool(config.l1 or config.clip_norm is not None) and self.scaler.is_enabled()
 
     def __call__(self, batches: list[Tensor], lr: float) -> tuple[Tensor, int]:
@@ -79,11 +80,18 @@ class Update:
         if self.penalised:
             add_l1_gradient(self.penalised, config.l1)
         if config.clip_norm is not None:
-            clip_gradients(self.network, config.clip_norm)
+            self.norm_before_clipping = clip_gradients(self.network, config.clip_norm)
         for optimizer in self.optimizers:
             scaler.step(optimizer)
         scaler.update()
         return total, count
+
+    def gradient_norm(self) -> float:
+        """Return the joint norm of all gradients of the last update, before they were clipped."""
+        if self.norm_before_clipping is not None:
+            return float(self.norm_before_clipping)
+        gradients = [p.grad for p in self.network.parameters() if p.grad is not None]
+        return float(nn.utils.get_total_norm(gradients, foreach=True))
 
     def _alone(self) -> contextlib.AbstractContextManager[None]:
         """Keep gradients from being shared before the last batch of an update."""

@@ -13,7 +13,7 @@ from model.errors import CheckpointError
 from model.tasks.classification import Classification
 from model.training.progress import Resumable
 from model.training.train import choose_device
-from tests.model.conftest import run, small
+from tests.model.conftest import repeatable, run, small
 
 HARD = {"training__epochs": 6, "model__dropout": 0.3, "training__lr": 0.02}
 
@@ -74,7 +74,7 @@ def test_a_training_that_is_closed_from_outside_goes_on_from_there(fold, tmp_pat
     points, result = run(task)
     part = task | {"resume_dir": str(tmp_path / "state")}
     training = objective.run_fold(part)
-    assert [next(training), next(training), next(training)] == points[:3]
+    assert [repeatable(next(training)) for _ in range(3)] == points[:3]
     assert not (tmp_path / "state").exists()
     training.close()
     assert (tmp_path / "state").exists()
@@ -110,7 +110,7 @@ def test_a_damaged_state_gives_way_to_the_one_before_and_that_to_the_start(
     points, result = run(task)
     task["resume_dir"] = str(tmp_path / "state")
     killed = objective.run_fold(task)
-    assert [next(killed) for _ in range(4)] == points[:4]
+    assert [repeatable(next(killed)) for _ in range(4)] == points[:4]
     killed.close()
     for state in damaged:
         damage(tmp_path / "state" / state / name)
@@ -130,7 +130,7 @@ def test_a_state_from_before_a_key_existed_is_continued(fold, tmp_path, monkeypa
     points, result = run(task)
     task["resume_dir"] = str(tmp_path / "state")
     killed = objective.run_fold(task)
-    assert [next(killed) for _ in range(4)] == points[:4]
+    assert [repeatable(next(killed)) for _ in range(4)] == points[:4]
     killed.close()
     last = tmp_path / "state" / "last"
     content = json.loads((last / "training.json").read_text())

@@ -80,7 +80,7 @@ class Objective:
             done so far, at least one more than the step before, and the returned dict how many there were. Without it
             every unit costs 1. It may refuse what `check` refuses: such a trial fails anyway.
         continues: whether trainings can be continued (`CONTINUES = True` in the module): run_fold stops after
-            `task["epochs"]` and continues from the state that it left in `task["resume_dir"]`. After an interruption it
+            `task["amount"]` and continues from the state that it left in `task["resume_dir"]`. After an interruption it
             yields every point after `task["trained"]` again: their number is what the training has cost.
         continues_with: keys of the configuration that may change when a training is continued (`CONTINUES_WITH` in the
             module), such as the number of epochs: `hpo extend` then goes on from states.

@@ -154,7 +154,7 @@ def _refuse_bad_amounts(study: PreparedStudy) -> None:
     if not study.objective.continues:
         way = f"decorate it with @hpo.objective(continues=True), {_GOES_ON}"
         if path.form == "task":
-            way = "stop at task['epochs'], continue from task['resume_dir'] and set CONTINUES = True there"
+            way = "stop at task['amount'], continue from task['resume_dir'] and set CONTINUES = True there"
         who = path.module if path.form == "task" else path.function
         raise ConfigError(
             f"strategy: {name} continues trainings, which {who} does not offer; choose another strategy, or {way}"

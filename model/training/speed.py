@@ -1,0 +1,90 @@
+"""How fast a training goes, and how much of its device it uses."""
+
+import time
+
+import torch
+from torch import Tensor, nn
+
+from model.networks.embedding import TokenHead
+from model.networks.transformer.attention import MultiHeadAttention
+
+GIB = 2**30
+# Dense operations per second in bfloat16, by how a GPU's name begins, the longer name first: NVIDIA's data sheets.
+PEAKS = {
+    "NVIDIA H100 PCIe": 756e12,
+    "NVIDIA H100 NVL": 835e12,
+    "NVIDIA H100": 989.4e12,
+    "NVIDIA H200": 989.4e12,
+    "NVIDIA A100": 312e12,
+    "NVIDIA L40S": 362e12,
+    "NVIDIA L4": 121e12,
+    "NVIDIA A10": 125e12,
+}
+
+
+def operations_per_token(network: nn.Module, length: float) -> float:
+    """Return the additions and multiplications that one token of a sequence of this length takes in a training step.
+
+    6 N + 12 L H Q T: 6 for each parameter that is multiplied by a token (2 forward, 4 backward), embeddings not among
+    them unless they are the head, and per layer those of attention over T tokens by H heads of width Q. Activations
+    that are computed again are not counted, norms and nonlinearities neither.
+
+    Source: Chowdhery et al. 2022, "PaLM", appendix B.
+    """
+    looked_up = {id(module.weight) for module in network.modules() if isinstance(module, nn.Embedding)}
+    attended = 0
+    for module in network.modules():
+        if isinstance(module, TokenHead):
+            looked_up -= {id(embedding.tokens.weight) for embedding in module.tied if embedding.tokens is not None}
+        elif isinstance(module, MultiHeadAttention):
+            attended += module.num_heads * (module.key_width + module.value_width)
+    multiplied = sum(parameter.numel() for parameter in network.parameters() if id(parameter) not in looked_up)
+    return 6.0 * (multiplied + attended * length)
+
+
+def peak_of(device: torch.device) -> float | None:
+    """Return the device's operations per second at most, in bfloat16; None where they are not known."""
+    if device.type != "cuda":
+        return None
+    name = torch.cuda.get_device_name(device)
+    return next((peak for beginning, peak in PEAKS.items() if name.startswith(beginning)), None)
+
+
+class Speed:
+    """The speed of the updates since the last evaluation; evaluations and states are left out."""
+
+    def __init__(self, network: nn.Module, lengths: Tensor, device: torch.device, processes: int) -> None:
+        """Take each example's tokens (examples,), of pairs those of the longer side; so many devices share it all."""
+        self.lengths, self.device, self.peak = lengths, device, (peak_of(device) or 0.0) * processes
+        self.operations = operations_per_token(network, float(lengths.double().mean())) if self.peak else 0.0
+        self.tokens, self.seconds, self.began = 0, 0.0, 0.0
+
+    def begin(self) -> None:
+        """Note that updates begin."""
+        self.began = time.perf_counter()
+
+    def add(self, batches: list[Tensor]) -> None:
+        """Count the batches of an update."""
+        self.tokens += int(self.lengths[torch.cat(batches)].sum())
+
+    def end(self) -> None:
+        """Note that updates have ended, and that the device has done them."""
+        self.seconds += time.perf_counter() - self.began
+
+    def measured(self) -> dict[str, float]:
+        """Return `tokens_per_second`, padding not counted; of a GPU `memory_peak` in GiB and, where its peak is known,
+        `share_of_peak` (see `operations_per_token`), 0 .. 1 for all processes together; and begin anew.
+
+        Empty where there were no updates. These are of this machine: other runs of the same training have others.
+        """
+        if not self.seconds:
+            return {}
+        rate = self.tokens / self.seconds
+        values = {"tokens_per_second": rate}
+        if self.device.type == "cuda":
+            values["memory_peak"] = torch.cuda.max_memory_allocated(self.device) / GIB
+            torch.cuda.reset_peak_memory_stats(self.device)
+        if self.peak:
+            values["share_of_peak"] = self.operations * rate / self.peak
+        self.tokens, self.seconds = 0, 0.0
+        return values
