@@ -57,7 +57,8 @@ class Speed:
         """Take each example's tokens (examples,), of pairs those of the longer side; so many devices share it all."""
         self.lengths, self.device, self.peak = lengths, device, (peak_of(device) or 0.0) * processes
         self.operations = operations_per_token(network, float(lengths.double().mean())) if self.peak else 0.0
-        self.tokens, self.seconds, self.began = 0, 0.0, 0.0
+        self.batches: list[Tensor] = []
+        self.seconds, self.began = 0.0, 0.0
 
     def begin(self) -> None:
         """Note that updates begin."""
@@ -65,7 +66,7 @@ class Speed:
 
     def add(self, batches: list[Tensor]) -> None:
         """Count the batches of an update."""
-        self.tokens += int(self.lengths[torch.cat(batches)].sum())
+        self.batches += batches
 
     def end(self) -> None:
         """Note that updates have ended, and that the device has done them."""
@@ -77,14 +78,14 @@ class Speed:
 
         Empty where there were no updates. These are of this machine: other runs of the same training have others.
         """
-        if not self.seconds:
+        if not self.batches:
             return {}
-        rate = self.tokens / self.seconds
+        rate = int(self.lengths[torch.cat(self.batches)].sum()) / self.seconds
         values = {"tokens_per_second": rate}
         if self.device.type == "cuda":
             values["memory_peak"] = torch.cuda.max_memory_allocated(self.device) / GIB
             torch.cuda.reset_peak_memory_stats(self.device)
         if self.peak:
             values["share_of_peak"] = self.operations * rate / self.peak
-        self.tokens, self.seconds = 0, 0.0
+        self.batches, self.seconds = [], 0.0
         return values

@@ -184,7 +184,8 @@ def train(
 
     if saved_step < progress.step:
         save()
-    if validation is not None and (not progress.curve or progress.curve[-1]["step"] < progress.step):
+    is_judged = progress.curve and progress.curve[-1]["step"] == progress.step
+    if validation is not None and not is_judged and progress.step <= last_step:
         yield evaluation() | {"more": False}
     if average is not None:
         network.load_state_dict(evaluated.state_dict())

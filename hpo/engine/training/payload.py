@@ -56,7 +56,7 @@ class Payload:
     secrets: Mapping[str, str] = field(default_factory=dict)
 
     def task(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the objective's argument: what is for it, the configuration opened, and `epochs`, as `amount` was called."""
+        """Return the objective's argument: what is for it, the configuration opened, and `amount` as `epochs` too."""
         absent = _NOT_TOLD | {name for name in ("test", "curves") if getattr(self, name) is None}
         told = {name: value for name, value in vars(self).items() if name not in absent}
         return told | {"config": config, "epochs": self.amount}
