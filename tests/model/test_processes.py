@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from model.training.processes import Processes, own_gpu
-from tests.model.conftest import run, small
+from tests.model.conftest import repeatable, run, small
 
 # torch may hang where a DistributedDataParallel outlives its group.
 RANK = """
@@ -52,7 +52,7 @@ def started(task, size):
 def together(task, size):
     """What each of the processes gives: the points of its curve, and the result."""
     lines = [process.communicate(timeout=120)[0].splitlines() for process in started(task, size)]
-    told = [[json.loads(line) for line in given] for given in lines]
+    told = [[repeatable(json.loads(line)) for line in given] for given in lines]
     return [(points, last["result"]) for *points, last in told]
 
 
@@ -116,10 +116,10 @@ def test_a_process_that_is_told_to_end_saves_its_state_and_no_step_is_trained_tw
     undisturbed = together(fold(config, size=400), size)[0]
     task = fold(config, size=400, resume_dir=str(tmp_path / "state"))
     processes = started(task, size)
-    first = [json.loads(processes[0].stdout.readline()) for _ in range(3)]
+    first = [repeatable(json.loads(processes[0].stdout.readline())) for _ in range(3)]
     processes[-1].send_signal(signal.SIGTERM)
     lines = [process.communicate(timeout=60)[0].splitlines() for process in processes]
-    first += [json.loads(line) for line in lines[0]]
+    first += [repeatable(json.loads(line)) for line in lines[0]]
     assert [process.returncode for process in processes] == [-signal.SIGTERM] * size
     saved = json.loads((tmp_path / "state" / "last" / "training.json").read_text())["progress"]
     assert saved["step"] >= first[-1]["step"]
