@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from model.config.whole import Config
 from model.data.batches import Ragged, to_device
-from model.data.tokens.vocabulary import SPECIAL, UNKNOWN
+from model.data.tokens.vocabulary import SPECIAL, UNKNOWN, numbered
 from model.networks.tagger import Tagger
 from model.tasks.cross_entropy import NO_TARGET, summed_cross_entropy
 from model.tasks.metrics import MeasuredLabels, label_metrics, measured_labels
@@ -93,8 +93,7 @@ class Tagging:
 
     @cached_property
     def _numbers(self) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
-        words, endings, tags = ({name: n for n, name in enumerate(x)} for x in (self.words, self.endings, self.tags))
-        return words, endings, tags
+        return numbered(self.words), numbered(self.endings), {tag: number for number, tag in enumerate(self.tags)}
 
     def encode(self, items: Sequence[dict[str, Any]]) -> TaggedSentences:
         """Return sentences as numbers, long ones in pieces; an unknown tag becomes number len(tags)."""

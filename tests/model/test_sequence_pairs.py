@@ -1,3 +1,5 @@
+import json
+
 import pytest
 import sacrebleu
 from hypothesis import given
@@ -6,8 +8,8 @@ from pydantic import ValidationError
 
 from model import objective
 from model.data.tokens.subwords import Subwords
-from model.data.tokens.tokens import tokens_from_dict
-from model.data.tokens.vocabulary import UNKNOWN, Vocabulary
+from model.data.tokens.tokens import learn_tokens, tokens_from_dict
+from model.data.tokens.vocabulary import END, PADDING, SPECIAL, START, UNKNOWN, Vocabulary
 from model.errors import DataError
 from model.tasks.sequence_metrics import bleu, chrf, edit_distance, exact_match, signatures, token_error_rate
 from tests.model.conftest import compose, run, small
@@ -96,6 +98,23 @@ def test_subwords_are_learned_alike_each_time_and_give_the_text_back():
         assert kept.decode(one.encode(text)) == text
     assert len(one.encode("der große Hund")) < len("der große Hund")
     assert UNKNOWN in one.encode("€")
+
+
+@pytest.mark.parametrize("unit", ["blanks", "characters", "subwords"])
+@pytest.mark.parametrize("is_known", [True, False])
+def test_the_name_of_a_special_token_in_a_text_is_text(unit, is_known):
+    text = f"a {' x'.join(SPECIAL)} b"
+    learned = [text] * 3 if is_known else ["a b", "".join(sorted({*"".join(SPECIAL)}))] * 3
+    tokens = learn_tokens(learned, unit=unit, lowercase=False, min_count=1, max_size=500)
+    tokens = tokens_from_dict(json.loads(json.dumps(tokens.to_dict())))
+    numbers = tokens.encode(text)
+    if is_known:
+        assert min(numbers) >= len(SPECIAL)
+        assert tokens.decode(numbers) == text
+    else:
+        assert {number for number in numbers if number < len(SPECIAL)} <= {UNKNOWN}
+    assert tokens.names(range(len(SPECIAL))) == list(SPECIAL)
+    assert tokens.decode([START, *numbers, END, PADDING]) == tokens.decode(numbers)
 
 
 @given(st.text(alphabet="abc ", min_size=1))

@@ -3,6 +3,7 @@ import torch
 
 from model import objective
 from model.config.whole import parse
+from model.data.tokens.vocabulary import SPECIAL, UNKNOWN
 from model.tasks.tagging import Tagging
 from tests.model.conftest import compose, run, small
 
@@ -42,6 +43,15 @@ def test_a_word_is_known_by_itself_its_ending_and_its_capital():
     _, _, task = learned(data__ending_length=2)
     assert set(task.words[4:]) == {"the", "dog", "runs", "cats"}
     assert set(task.endings[4:]) == {"^he", "og", "ns", "ts"}
+
+
+def test_a_word_that_is_called_like_a_special_token_is_a_word():
+    config = parse(small("tagging", data__min_count=1, data__ending_length=20))
+    items = [{"words": [*SPECIAL, "dog"], "tags": ["X", "X", "X", "X", "N"]}]
+    known, unknown = Tagging.learn(config, items, [0]), Tagging.learn(config, [{"words": ["a"], "tags": ["X"]}], [0])
+    assert known.encode(items).inputs.flat.min() >= len(SPECIAL)
+    assert known.encode(items).inputs.flat.unique(dim=0).shape == (5, 2)
+    assert (unknown.encode(items).inputs.flat == UNKNOWN).all()
 
 
 def test_long_sentences_are_taken_in_pieces_without_losing_a_word():

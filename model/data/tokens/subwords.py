@@ -10,6 +10,9 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 
 from model.data.tokens.vocabulary import END, PADDING, SPECIAL, START
 
+# The special tokens inside the tokenizer. A text has no blank once it is split, so that no merge can make one of them.
+RESERVED = tuple(f" {name} " for name in SPECIAL)
+
 
 @dataclass(frozen=True)
 class Subwords:
@@ -24,21 +27,23 @@ class Subwords:
     @classmethod
     def learn(cls, texts: Iterable[str], *, lowercase: bool, min_count: int, max_size: int) -> "Subwords":
         """Merge the most frequent pair until there are `max_size` tokens, or none occurs `min_count` times."""
-        tokenizer = Tokenizer(models.BPE(unk_token=SPECIAL[1]))
+        tokenizer = Tokenizer(models.BPE(unk_token=RESERVED[1]))
         steps = [normalizers.NFC()] + ([normalizers.Lowercase()] if lowercase else [])
         tokenizer.normalizer = normalizers.Sequence(steps)
         tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
         tokenizer.decoder = decoders.Metaspace()
         size = max_size + len(SPECIAL)
         trainer = trainers.BpeTrainer(
-            vocab_size=size, min_frequency=min_count, special_tokens=list(SPECIAL), show_progress=False
+            vocab_size=size, min_frequency=min_count, special_tokens=list(RESERVED), show_progress=False
         )
         tokenizer.train_from_iterator(texts, trainer)
         return cls(tokenizer.to_str())
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:
-        return Tokenizer.from_str(self.definition)
+        tokenizer = Tokenizer.from_str(self.definition)
+        tokenizer.encode_special_tokens = True  # a text that has the name of a special token is a text
+        return tokenizer
 
     def __len__(self) -> int:
         return int(self._tokenizer.get_vocab_size())
@@ -49,12 +54,14 @@ class Subwords:
 
     def names(self, numbers: Sequence[int]) -> list[str]:
         """Return each subword by itself, the special ones included."""
-        return [str(self._tokenizer.id_to_token(number)) for number in numbers]
+        return [
+            SPECIAL[number] if number < len(SPECIAL) else str(self._tokenizer.id_to_token(number)) for number in numbers
+        ]
 
     def decode(self, numbers: Sequence[int]) -> str:
         """Return the text of these subwords, without padding, start and end."""
         kept = [number for number in numbers if number not in (PADDING, START, END)]
-        return str(self._tokenizer.decode(kept, skip_special_tokens=False))
+        return str(self._tokenizer.decoder.decode(self.names(kept)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON-able values that `from_dict` reads back."""

@@ -14,6 +14,11 @@ SPECIAL = ("<padding>", "<unknown>", "<start>", "<end>")
 WORD = re.compile(r"\w+|[^\w\s]")
 
 
+def numbered(tokens: Sequence[str]) -> dict[str, int]:
+    """Return the number of each token that a text can have: its place, after the special ones."""
+    return {token: number for number, token in enumerate(tokens[len(SPECIAL) :], start=len(SPECIAL))}
+
+
 def split_words(text: str) -> list[str]:
     """Return runs of letters, digits and underscores, and every other character alone; white space only separates."""
     return WORD.findall(text)
@@ -33,7 +38,8 @@ class Vocabulary:
 
     Attributes:
         unit: words | characters | blanks (everything between two blanks is a token).
-        tokens: all tokens; a token's number is its position.
+        tokens: all tokens, the special ones first; a token's number is its position. A text's own `<end>` is another
+            token than the special one of this name.
     """
 
     unit: str
@@ -61,8 +67,8 @@ class Vocabulary:
 
     @cached_property
     def numbers(self) -> dict[str, int]:
-        """Each token's number."""
-        return {token: number for number, token in enumerate(self.tokens)}
+        """Each token's number; a text's own `<end>` is never a special token."""
+        return numbered(self.tokens)
 
     def __len__(self) -> int:
         return len(self.tokens)
