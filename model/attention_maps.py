@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from model.checkpoint import Checkpoint, load_checkpoint
+from model.data.surrogates import refuse_surrogates
 from model.networks.bodies import KeepsWeights
 from model.predict import CPU, predict_inputs, refuse_rows
 from model.tasks.classification import Classification
@@ -31,6 +32,8 @@ def attention_maps(checkpoint_dir: str, text: str, target: str | None) -> list[d
         raise ValueError(f"target: a model of '{name}' has none; leave it out")
     if target is not None and not target.strip():
         raise ValueError("target: is empty; must hold some text, or be left out")
+    refuse_surrogates(text, "input")
+    refuse_surrogates(target or "", "target")
     if target is None and isinstance(checkpoint.task, SequenceToSequence):
         target = predict_inputs(checkpoint_dir, [text], {})[0]
     attentions = [attention for _, _, attention in _attentions(checkpoint.network, NAMES)]

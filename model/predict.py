@@ -9,6 +9,7 @@ from torch import Tensor
 
 from model.checkpoint import Checkpoint, load_checkpoint
 from model.data.batches import batches_by_length
+from model.data.surrogates import refuse_surrogates
 from model.decoding.sample import sample, uniform_draws
 from model.decoding.sampling import Sampling
 from model.networks.encoder_decoder import EncoderDecoder
@@ -39,6 +40,7 @@ def predict_inputs(checkpoint_dir: str, inputs: Sequence[Any], options: Mapping[
         # For a language model, white space is text.
         if not (text if task is LanguageModelling else text.strip()):
             raise ValueError(f"input {number}: is empty; every input must hold some text")
+        refuse_surrogates(text, f"input {number}")
     if not inputs:
         raise ValueError("inputs: there is none; give at least one text")
     return _PREDICTORS[task](checkpoint, inputs, options)

@@ -64,6 +64,13 @@ def test_texts_get_their_labels_in_the_order_of_the_inputs(sentiment):
     assert objective.predict(sentiment, inputs, {}) == ["1", "0", "0"] * BATCH_SIZE
 
 
+def test_half_a_character_is_refused_in_one_line(sentiment):
+    for given in (lambda text: objective.predict(sentiment, ["good", text], {}),
+                  lambda text: objective.attention(sentiment, text, None)):  # fmt: skip
+        with pytest.raises(ValueError, match=r"^input( 2)?: holds half a character \('\\ud83d', place 1\)"):
+            given("a\ud83d")
+
+
 def test_every_word_gets_a_tag_in_long_sentences_too(tagger):
     predicted = objective.predict(tagger, ["The dog runs", "A cat", "A cat " * 5], {})
     assert predicted == ["DET NOUN VERB", "DET NOUN", " ".join(["DET NOUN"] * 5)]

@@ -69,6 +69,9 @@ def test_separate_files_are_numbered_train_validation_test(tmp_path):
         ("a.csv", 'text,label\none,x\n"two"2,x\n', r"a.csv:3: not CSV"),
         ("a.csv", "one,x,1\ntwo,y,2\n", r"3 columns, no header; must be 2"),
         ("a.jsonl", '{"text": "a", "label": "x"}\n{"text": "b"}\n', r"a.jsonl:2: no column .* columns are 'text'"),
+        ("a.jsonl", '{"text": "a", "label": "x"}\n{"text": "b\\ud83d", "label": "y"}\n', r"a.jsonl:2: 'text': holds"),
+        ("a.jsonl", '{"text": "a", "label": "x\\ude00"}\n', r"a.jsonl:1: 'label': holds half a character"),
+        ("a.tsv", b"a\tx\nb \xed\xa0\x80\ty\n", r"a.tsv:2: byte 0xed is not UTF-8"),
         ("a.jsonl", '{"text": "a", "label": 0.5}\n', r"a.jsonl:1: 'label' is 0.5; must be a text or a whole number"),
     ],
 )  # fmt: skip

@@ -8,6 +8,7 @@ from model.data.examples import Examples, File
 from model.data.readers.hub import read_splits
 from model.data.readers.parts import WHOLE, Gathered, given_places
 from model.data.readers.text_files import TEXT_NAMES, Columns, read_text
+from model.data.surrogates import refuse_surrogates
 from model.errors import DataError
 
 
@@ -44,6 +45,7 @@ def _ended(value: Any, where: str, name: str) -> str:
     """Return a row's text with a line break at its end; an empty row is an empty line."""
     if not isinstance(value, str):
         raise DataError(f"{where}: {name!r} is {str(value)[:40]}; must be a text")
+    refuse_surrogates(value, f"{where}: {name!r}")
     return value if value.endswith("\n") else value + "\n"
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from model.data.examples import File, read_bytes
 from model.data.readers.header import column_of_a_header
+from model.data.surrogates import refuse_surrogates
 from model.errors import DataError
 
 Header = str | bool | None
@@ -147,15 +148,15 @@ def as_text(value: Any, where: str, name: str) -> str:
     """Return a JSON value as the text of one example.
 
     Raises:
-        DataError: it is neither a text nor a whole number, or empty.
+        DataError: it is neither a text nor a whole number, empty, or not to be stored as UTF-8.
     """
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise DataError(f"{where}: {name!r} is {json.dumps(value, default=str)[:40]}; must be a text or a whole number")
     try:
         text = str(value)
-        text.encode()
-    except ValueError as error:  # half of a surrogate pair, or a number with more digits than Python converts
-        raise DataError(f"{where}: {name!r} is not a text that can be stored as UTF-8; correct it") from error
+    except ValueError as error:
+        raise DataError(f"{where}: {name!r} is a number with more digits than Python reads; correct it") from error
+    refuse_surrogates(text, f"{where}: {name!r}")
     return _filled(text, where, name)
 
 
