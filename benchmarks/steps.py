@@ -102,7 +102,7 @@ def bare_step(shape: str, size: Size) -> Step:
     batch, count = task.batch(update.data, indices, CPU), task.count(update.data, indices)
 
     def step() -> None:
-        (task.loss(update.network, batch, 0.0) / count).backward()
+        (task.loss(update.network, batch, 0.0).objective / count).backward()
         update.optimizers[0].step()
         update.optimizers[0].zero_grad()
 

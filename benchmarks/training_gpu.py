@@ -132,7 +132,7 @@ def graphed(update: Update, indices: Tensor, warm_up: int = 3) -> Step:
 
     def step() -> Tensor:
         with autocast(config, update.device):
-            loss = task.loss(update.network, batch, config.label_smoothing, config.z_loss)
+            loss = task.loss(update.network, batch, config.label_smoothing, config.z_loss).objective
         (loss / count).backward()
         if config.clip_norm is not None:
             clip_gradients(update.network, config.clip_norm)

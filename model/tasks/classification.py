@@ -11,7 +11,7 @@ from model.config.whole import Config
 from model.data.batches import Ragged, to_device
 from model.data.tokens.vocabulary import UNKNOWN, Vocabulary
 from model.networks.classifier import Classifier
-from model.tasks.cross_entropy import summed_cross_entropy
+from model.tasks.cross_entropy import Loss, summed_cross_entropy
 from model.tasks.metrics import MeasuredLabels, label_metrics, measured_labels
 from model.tasks.task import Forward
 
@@ -105,8 +105,8 @@ class Classification:
         """Return the number of predictions: one per example."""
         return len(indices)
 
-    def loss(self, network: Forward, batch: LabelledBatch, label_smoothing: float, z_loss: float = 0.0) -> Tensor:
-        """Return the sum of the cross-entropies, in nats."""
+    def loss(self, network: Forward, batch: LabelledBatch, label_smoothing: float, z_loss: float = 0.0) -> Loss:
+        """Return the sums of the cross-entropies."""
         logits = network(batch.inputs, batch.attention_mask).float()
         return summed_cross_entropy(logits, batch.targets, label_smoothing, z_loss)
 

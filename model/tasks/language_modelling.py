@@ -13,7 +13,7 @@ from model.data.batches import Ragged, to_device
 from model.data.tokens.vocabulary import Vocabulary
 from model.errors import DataError
 from model.networks.language_model import LanguageModel
-from model.tasks.cross_entropy import NO_TARGET, summed_cross_entropy
+from model.tasks.cross_entropy import NO_TARGET, Loss, summed_cross_entropy
 from model.tasks.task import Forward
 
 
@@ -103,8 +103,8 @@ class LanguageModelling:
         """Return the number of predictions: one per token but the first of each block."""
         return sum(encoded.lengths[indices].tolist()) - len(indices)
 
-    def loss(self, network: Forward, batch: TextBatch, label_smoothing: float, z_loss: float = 0.0) -> Tensor:
-        """Return the sum of the cross-entropies, in nats."""
+    def loss(self, network: Forward, batch: TextBatch, label_smoothing: float, z_loss: float = 0.0) -> Loss:
+        """Return the sums of the cross-entropies."""
         logits = network(batch.inputs).float().flatten(0, 1)
         return summed_cross_entropy(logits, batch.targets.flatten(), label_smoothing, z_loss)
 
@@ -112,7 +112,8 @@ class LanguageModelling:
         self, network: nn.Module, encoded: TextBlocks, indices: Tensor, device: torch.device
     ) -> tuple[float, int]:
         """Return a batch's summed cross-entropy in nats, and its number of predictions."""
-        return float(self.loss(network, self.batch(encoded, indices, device), 0.0)), self.count(encoded, indices)
+        loss = self.loss(network, self.batch(encoded, indices, device), 0.0).cross_entropy
+        return float(loss), self.count(encoded, indices)
 
     def metrics(self, encoded: TextBlocks, measured: Sequence[tuple[float, int]]) -> dict[str, float]:
         """Return the metrics over the whole text; for all three, lower is better.

@@ -13,7 +13,7 @@ from model.data.tokens.tokens import Tokens, join_tokens, learn_tokens, split_re
 from model.data.tokens.vocabulary import END, START, UNKNOWN
 from model.decoding.beam_search import beam_search
 from model.networks.encoder_decoder import EncoderDecoder
-from model.tasks.cross_entropy import NO_TARGET, summed_cross_entropy
+from model.tasks.cross_entropy import NO_TARGET, Loss, summed_cross_entropy
 from model.tasks.sequence_metrics import bleu, chrf, exact_match, token_error_rate
 from model.tasks.task import Forward
 
@@ -118,8 +118,8 @@ class SequenceToSequence:
         """Return the number of predictions: one per target token, END counted."""
         return sum(encoded.targets.lengths[indices].tolist()) - len(indices)
 
-    def loss(self, network: Forward, batch: PairBatch, label_smoothing: float, z_loss: float = 0.0) -> Tensor:
-        """Return the sum of the cross-entropies, in nats."""
+    def loss(self, network: Forward, batch: PairBatch, label_smoothing: float, z_loss: float = 0.0) -> Loss:
+        """Return the sums of the cross-entropies."""
         logits = network(batch.source, batch.source_mask, batch.inputs).float().flatten(0, 1)
         return summed_cross_entropy(logits, batch.targets.flatten(), label_smoothing, z_loss)
 
@@ -127,7 +127,7 @@ class SequenceToSequence:
         """Return the targets decoded for a batch's sources, and how probable the right ones were."""
         assert isinstance(network, EncoderDecoder)
         batch = self.batch(encoded, indices, device)
-        loss = float(self.loss(network, batch, 0.0))
+        loss = float(self.loss(network, batch, 0.0).cross_entropy)
         predicted = dict(zip(indices.tolist(), self.predict(network, batch), strict=True))
         return MeasuredPairs(predicted, loss, self.count(encoded, indices))
 

@@ -13,7 +13,7 @@ from model.config.whole import Config
 from model.data.batches import Ragged, to_device
 from model.data.tokens.vocabulary import SPECIAL, UNKNOWN, numbered
 from model.networks.tagger import Tagger
-from model.tasks.cross_entropy import NO_TARGET, summed_cross_entropy
+from model.tasks.cross_entropy import NO_TARGET, Loss, summed_cross_entropy
 from model.tasks.metrics import MeasuredLabels, label_metrics, measured_labels
 from model.tasks.task import Forward
 
@@ -123,8 +123,8 @@ class Tagging:
         """Return the number of predictions: one per word."""
         return sum(encoded.lengths[indices].tolist())
 
-    def loss(self, network: Forward, batch: TaggedBatch, label_smoothing: float, z_loss: float = 0.0) -> Tensor:
-        """Return the sum of the cross-entropies, in nats."""
+    def loss(self, network: Forward, batch: TaggedBatch, label_smoothing: float, z_loss: float = 0.0) -> Loss:
+        """Return the sums of the cross-entropies."""
         logits = network(batch.inputs, batch.attention_mask).float().flatten(0, 1)
         return summed_cross_entropy(logits, batch.targets.flatten(), label_smoothing, z_loss)
 

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from model.config.whole import Config
+from model.tasks.cross_entropy import Loss
 
 Item = dict[str, Any]
 Forward = Callable[..., Any]  # the network, compiled or not
@@ -47,8 +48,8 @@ class Task(Protocol):
     def count(self, encoded: Any, indices: Tensor) -> int:
         """Return how many predictions the batch of `indices` has: the divisor of the summed losses."""
 
-    def loss(self, network: Forward, batch: Any, label_smoothing: float, z_loss: float = 0.0) -> Tensor:
-        """Return the sum of the cross-entropy in nats over the batch's predictions; a scalar with a gradient."""
+    def loss(self, network: Forward, batch: Any, label_smoothing: float, z_loss: float = 0.0) -> Loss:
+        """Return the sums of the cross-entropy over the batch's predictions."""
 
     def measure(self, network: nn.Module, encoded: Any, indices: Tensor, device: torch.device) -> Any:
         """Return what `metrics` needs to know of the batch of `indices` (batch,), which can be sent to other processes.

@@ -77,9 +77,10 @@ def train(
         curves: without validation, those of other trainings of the configuration, whose schedule=plateau is repeated.
 
     Yields:
-        One learning-curve point per evaluation: `epoch`, `step`, `train_loss` (mean since the evaluation before, in
-        nats per prediction), every metric, `lr`, `gradient_norm` (of the last update, before clipping), `epochs`, what
-        `Speed.measured` gives, and `more`, whether the training goes on; and {"warning": text} for each damaged state.
+        One learning-curve point per evaluation: `epoch`, `step`, `train_loss` (mean cross-entropy since the evaluation
+        before, in nats per prediction, without label smoothing and z-loss), every metric, `lr`, `gradient_norm` (of the
+        last update, before clipping), `epochs`, what `Speed.measured` gives, and `more`, whether the training goes on;
+        and {"warning": text} for each damaged state.
 
     Raises:
         Diverged: the loss is NaN or infinite.

@@ -48,7 +48,7 @@ class Update:
         self.must_unscale = bool(config.l1 or config.clip_norm is not None) and self.scaler.is_enabled()
 
     def __call__(self, batches: list[Tensor], lr: float) -> tuple[Tensor, int]:
-        """Update the weights; return the summed loss and the number of predictions that it covers.
+        """Update the weights; return the summed cross-entropy and the number of predictions that it covers.
 
         With several processes the batches are those of all of them, and so is the loss.
         """
@@ -66,9 +66,9 @@ class Update:
             with self._alone() if place < len(prepared) else contextlib.nullcontext():
                 with autocast(config, self.device):
                     loss = self.task.loss(self.forward, batch, config.label_smoothing, config.z_loss)
-                loss = loss * factor
-                scaler.scale(loss / count).backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-            total += loss.detach()
+                objective = loss.objective * factor
+                scaler.scale(objective / count).backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+            total += loss.cross_entropy * factor
         total = self.processes.summed(total) / self.processes.size
 
         for optimizer in self.optimizers:

@@ -267,7 +267,7 @@ def test_a_masked_label_gets_no_gradient_and_every_other_does(data, family, sett
     _, task, encoded, network = build(data, family, **settings)
     batch = task.batch(encoded, torch.arange(len(encoded)), CPU)
     logits = network(*inputs(batch)).detach().requires_grad_()
-    task.loss(lambda *_: logits, batch, 0.1).backward()
+    task.loss(lambda *_: logits, batch, 0.1).objective.backward()
     has_gradient = (logits.grad != 0).any(dim=-1)
     assert torch.equal(has_gradient, batch.targets != NO_TARGET)
     assert not has_gradient.all()
@@ -283,7 +283,7 @@ def test_a_padded_batch_has_the_gradient_of_its_examples_one_by_one(data, family
     for batches in ([torch.arange(len(encoded))], torch.arange(len(encoded)).split(1)):
         network.zero_grad()
         for indices in batches:
-            task.loss(network, task.batch(encoded, indices, CPU), 0.1).backward()
+            task.loss(network, task.batch(encoded, indices, CPU), 0.1).objective.backward()
         gradients.append([parameter.grad.clone() for parameter in network.parameters()])
     torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5)
 

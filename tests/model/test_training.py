@@ -194,7 +194,8 @@ def test_label_smoothing_mixes_the_target_with_the_uniform_distribution():
 
     smoothed = task.loss(lambda *_: logits, Batch, 0.2)
     expected = -(torch.tensor([0.9, 0.1]) * logits[0].log_softmax(0)).sum()
-    torch.testing.assert_close(smoothed, expected)
+    torch.testing.assert_close(smoothed.objective, expected)
+    torch.testing.assert_close(smoothed.cross_entropy, -logits[0].log_softmax(0)[0])
 
 
 def test_bfloat16_trains_close_to_float32(fold):
