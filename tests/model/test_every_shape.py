@@ -351,8 +351,10 @@ def test_recomputed_activations_change_no_bit(data):
 def test_the_z_loss_is_the_square_of_the_logarithm_of_the_denominator():
     logits, targets = torch.randn(5, 7), torch.tensor([1, NO_TARGET, 0, 6, 2])
     plain = summed_cross_entropy(logits, targets, 0.1, 0.0)
-    expected = plain + 0.5 * sum(float(row.exp().sum().log()) ** 2 for row in logits[targets != NO_TARGET])
-    torch.testing.assert_close(summed_cross_entropy(logits, targets, 0.1, 0.5), expected)
+    expected = plain.objective + 0.5 * sum(float(row.exp().sum().log()) ** 2 for row in logits[targets != NO_TARGET])
+    with_z_loss = summed_cross_entropy(logits, targets, 0.1, 0.5)
+    torch.testing.assert_close(with_z_loss.objective, expected)
+    assert with_z_loss.cross_entropy == plain.cross_entropy
 
 
 @pytest.mark.quick("translation-*")
