@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from model.config.whole import Config
 from model.data.batches import Ragged, to_device
 from model.data.tokens.vocabulary import SPECIAL, UNKNOWN, numbered
+from model.errors import DataError
 from model.networks.tagger import Tagger
 from model.tasks.cross_entropy import NO_TARGET, Loss, summed_cross_entropy
 from model.tasks.metrics import MeasuredLabels, label_metrics, measured_labels
@@ -64,7 +65,11 @@ class Tagging:
 
     @classmethod
     def learn(cls, config: Config[Any, Any], items: Sequence[dict[str, Any]], train: Sequence[int]) -> "Tagging":
-        """Return the task: tags from all `items` (names reveal no example), words and endings of the training part."""
+        """Return the task: tags from all `items` (names reveal no example), words and endings of the training part.
+
+        Raises:
+            DataError: no word occurs `min_count` times in the training part.
+        """
         data = config.data
         forms = Counter(form for position in train for form in items[position]["words"])
         words: Counter[str] = Counter()
@@ -72,9 +77,15 @@ class Tagging:
         for form, count in forms.items():
             words[form.lower() if data.lowercase else form] += count
             endings[_ending(form, data.ending_length)] += count
+        known_words = _frequent(words, data.min_count)
+        if not known_words:
+            raise DataError(
+                f"data.min_count: no word occurs {data.min_count} times in the training part, so that every word would "
+                f"be read as unknown; give a lower number"
+            )
         return cls(
             tuple(sorted({tag for item in items for tag in item["tags"]})),
-            SPECIAL + _frequent(words, data.min_count)[: data.max_size],
+            SPECIAL + known_words[: data.max_size],
             SPECIAL + _frequent(endings, data.min_count),
             data.lowercase,
             data.ending_length,

@@ -4,6 +4,7 @@ import torch
 from model import objective
 from model.config.whole import parse
 from model.data.tokens.vocabulary import SPECIAL, UNKNOWN
+from model.errors import DataError
 from model.tasks.tagging import Tagging
 from tests.model.conftest import compose, run, small
 
@@ -59,3 +60,11 @@ def test_long_sentences_are_taken_in_pieces_without_losing_a_word():
     data = task.encode(items)
     assert data.lengths.tolist() == [2, 1, 1]
     assert task.count(data, torch.arange(3)) == 4
+
+
+def test_a_min_count_that_leaves_no_word_is_refused():
+    config, items, _ = learned()
+    assert "dog" in Tagging.learn(config, items, [0, 1]).words
+    rare = parse(small("tagging", data__min_count=2))
+    with pytest.raises(DataError, match=r"data\.min_count: no word occurs 2 times in the training part.*lower number"):
+        Tagging.learn(rare, items, [0, 1])
