@@ -12,8 +12,8 @@ from model.networks.roles import Matrix
 class Muon(torch.optim.Muon):
     """torch's Muon, with a step of its own for each of the matrices stacked in a parameter.
 
-    A step makes the momentum of a matrix orthogonal. Queries, keys and values are separate maps: as one tall matrix
-    they would be made orthogonal to each other, and share one scale.
+    A step makes the momentum of a matrix orthogonal. Queries, keys and values are separate maps, and so are a gate and
+    what it lets through: as one tall matrix they would be made orthogonal to each other, and share one scale.
 
     Source: Jordan et al. 2024, "Muon: an optimizer for hidden layers" (Q, K and V separately); step scaled to the size
     of adamw's: Liu et al. 2025, "Muon is scalable for LLM training", section 2.2.
@@ -47,7 +47,7 @@ class Muon(torch.optim.Muon):
         super().zero_grad(set_to_none)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore the momenta; in states of version 0.1 they are those of whole parameters."""
+        """Restore the momenta; earlier versions saved those of whole parameters."""
         momenta: dict[int, dict[str, Tensor]] = state_dict["state"]
         if len(momenta) == len(self._stacks) < sum(len(parts) for _, parts in self._stacks):
             rows = [

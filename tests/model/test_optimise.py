@@ -140,10 +140,30 @@ def test_muon_takes_queries_keys_and_values_as_matrices_of_their_own():
         assert 0.5 < float(values.min()) <= float(values.max()) < 1.6
 
 
-def test_muon_continues_from_momenta_of_whole_parameters():
+@pytest.mark.parametrize("weight_norm", [False, True])
+def test_muon_takes_the_two_halves_of_a_gate_as_matrices_of_their_own(weight_norm):
+    """A and B of A * sigmoid(B) have gradients of their own size, and one must not hide the other."""
+    config = parse(small(model="convolutional_encoder", model__weight_norm=weight_norm, training__optimizer="muon"))
+    network = Classifier(config.model, num_classes=3, max_length=8, vocabulary_size=11)
+    gates = network.encoder.blocks[0].map
+    weight = gates.parametrizations.weight.original1 if weight_norm else gates.weight
+    before, weight.grad = weight.detach().clone(), torch.randn_like(weight)
+    weight.grad[: len(weight) // 2] *= 1000
+    muon, _ = build_optimizers(network, config.training)
+    muon.param_groups[0]["weight_decay"] = 0.0
+    muon.step()
+    for half in (before - weight.detach()).chunk(2):
+        values = torch.linalg.svdvals(half / half.square().mean().sqrt() / max(half.shape) ** 0.5)
+        assert 0.5 < float(values.min()) <= float(values.max()) < 1.6
+    assert [matrix.sizes for matrix in matrices_of(network) if matrix.weight is not weight][:1] == [(12,)]
+
+
+@pytest.mark.parametrize("model", ["encoder", "convolutional_encoder"])
+def test_muon_continues_from_momenta_of_whole_parameters(model):
     """As states of version 0.1 have them; the next steps are those of the same momenta by parts."""
-    config = parse(small(training__optimizer="muon")).training
-    networks = [Classifier(parse(small()).model, num_classes=3, max_length=8, vocabulary_size=11) for _ in range(2)]
+    whole_config = parse(small(model=model, training__optimizer="muon"))
+    config = whole_config.training
+    networks = [Classifier(whole_config.model, num_classes=3, max_length=8, vocabulary_size=11) for _ in range(2)]
     networks[1].load_state_dict(networks[0].state_dict())
     muons = [build_optimizers(network, config)[0] for network in networks]
     by_parts, whole = {}, {}

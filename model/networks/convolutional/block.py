@@ -22,10 +22,14 @@ HALF = math.sqrt(0.5)
 class Map(nn.Linear):
     """A linear map that knows its initial weights, normal with sqrt(gain * kept / inputs): Gehring et al. 2017, section
     3.5, where the gain is 4 before gates and 1 elsewhere, and `kept` is the share that dropout leaves of the inputs.
+
+    Attributes:
+        sizes: the outputs of each map that is stacked in it, as in `Matrix`.
     """
 
-    def __init__(self, inputs: int, outputs: int, gain: float, dropout: float) -> None:
-        super().__init__(inputs, outputs)
+    def __init__(self, inputs: int, sizes: tuple[int, ...], gain: float, dropout: float) -> None:
+        super().__init__(inputs, sum(sizes))
+        self.sizes = sizes
         self.initial_std = math.sqrt(gain * (1 - dropout) / inputs)
 
     def draw_weight(self) -> None:
@@ -37,9 +41,11 @@ class Map(nn.Linear):
             self.weight.copy_(drawn)
 
 
-def build_map(config: ConvolutionalConfig, inputs: int, outputs: int, gain: float = 1.0, dropout: float = 0.0) -> Map:
-    """Return a map, with weight normalisation (Salimans, Kingma 2016) where the configuration says so."""
-    made = Map(inputs, outputs, gain, dropout)
+def build_map(config: ConvolutionalConfig, inputs: int, *sizes: int, gain: float = 1.0, dropout: float = 0.0) -> Map:
+    """Return a map to `sizes` outputs, with weight normalisation (Salimans, Kingma 2016) where the configuration says
+    so; several sizes are maps of the same inputs that are stacked in one.
+    """
+    made = Map(inputs, sizes, gain, dropout)
     return weight_norm(made) if config.weight_norm else made
 
 
@@ -56,7 +62,8 @@ class Block(nn.Module):
         self.dropout = config.dropout
         self.before, self.after = (width - 1, 0) if causal else (width // 2, width // 2)
         self.width = width
-        self.map = build_map(config, width * config.filters, 2 * config.filters, 4.0, config.dropout)
+        halves = (config.filters, config.filters)
+        self.map = build_map(config, width * config.filters, *halves, gain=4.0, dropout=config.dropout)
 
     def forward(self, x: Tensor, attention_mask: Tensor | None = None, before: Tensor | None = None) -> Tensor:
         """Return what the filters say of every token.
@@ -83,4 +90,4 @@ def matrices_of_maps(module: nn.Module) -> list[Matrix]:
     maps = [part for part in module.modules() if isinstance(part, Map)]
     directions = "parametrizations.weight.original1"
     weights = [part.get_parameter(directions if is_parametrized(part, "weight") else "weight") for part in maps]
-    return [Matrix(weight, (len(weight),)) for weight in weights]
+    return [Matrix(weight, part.sizes) for weight, part in zip(weights, maps, strict=True)]
