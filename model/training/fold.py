@@ -15,11 +15,12 @@ from model.data.readers.source import read_examples
 from model.data.store import read_store
 from model.tasks.choose import TASKS
 from model.tasks.task import Encoded, Task
+from model.training.device import choose_device
 from model.training.memory import is_out_of_memory, out_of_memory
 from model.training.processes import Processes
 from model.training.progress import Resumable
 from model.training.randomness import Randomness
-from model.training.train import Goal, Point, choose_device, copy_weights, evaluate, train
+from model.training.train import Goal, Point, copy_weights, evaluate, train
 
 
 def train_fold(task: dict[str, Any]) -> Generator[Point, None, dict[str, float]]:

@@ -5,7 +5,6 @@ import datetime
 import gc
 import inspect
 import itertools
-import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -78,6 +77,7 @@ class Processes:
                 yield cls(notice=notice)
                 return
             if device.type == "cuda":
+                # Objects that are gathered travel through the current GPU, and so does what joins the processes.
                 torch.cuda.set_device(device)
             distributed.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=_PATIENCE)
             yield cls(distributed.get_rank(), size, notice)
@@ -146,9 +146,3 @@ class Processes:
         distributed.broadcast_object_list(box)
         result: _T = box[0]
         return result
-
-
-def own_gpu(size: int) -> torch.device:
-    """Return the GPU of this process: where several train together, each of a machine has one, by LOCAL_RANK."""
-    local = int(os.environ.get("LOCAL_RANK", "0")) if size > 1 else 0
-    return torch.device("cuda", local) if local < torch.cuda.device_count() and local else torch.device("cuda")

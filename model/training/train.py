@@ -15,7 +15,7 @@ from model.tasks.task import Encoded, Task
 from model.training.memory import is_out_of_memory, out_of_evaluation_memory
 from model.training.numerics import autocast, numerics
 from model.training.optimise import average_of, build_optimizers
-from model.training.processes import Processes, own_gpu
+from model.training.processes import Processes
 from model.training.progress import Best, Progress, Resumable
 from model.training.randomness import Randomness
 from model.training.schedule import ReplayedPlateaus, learning_rate
@@ -258,16 +258,3 @@ def copy_weights(network: nn.Module) -> dict[str, Tensor]:
 
 def _is_out_of_patience(progress: Progress, config: TrainingConfig) -> bool:
     return config.patience is not None and progress.without_gain >= config.patience
-
-
-def choose_device(name: str, processes: int = 1) -> torch.device:
-    """Return the device; `auto` is cuda where there is one, else cpu. So many `processes` train together.
-
-    Raises:
-        ValueError: cuda is requested where torch finds no GPU.
-    """
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name == "cuda" and not torch.cuda.is_available():
-        raise ValueError("training.device: cuda is asked for, and torch finds no GPU here; give auto or cpu")
-    return own_gpu(processes) if name == "cuda" else torch.device(name)

@@ -9,8 +9,10 @@ import sys
 
 import pytest
 import torch
+from torch import distributed
 
-from model.training.processes import Processes, own_gpu
+from model.training.device import choose_device
+from model.training.processes import Processes
 from tests.model.conftest import repeatable, run, small
 
 # torch may hang where a DistributedDataParallel outlives its group.
@@ -128,13 +130,35 @@ def test_a_process_that_is_told_to_end_saves_its_state_and_no_step_is_trained_tw
     assert first == told[: len(first)]
 
 
+def gpus(monkeypatch, number):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: number)
+
+
 def test_one_process_joins_nobody_whatever_its_environment_says(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    gpus(monkeypatch, 2)
     for name, value in {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "MASTER_PORT": "2222"}.items():
         monkeypatch.setenv(name, value)
     with Processes.joined(torch.device("cpu"), 1) as processes:
         assert (processes.rank, processes.size) == (0, 1)
-    assert [own_gpu(1), own_gpu(2)] == [torch.device("cuda"), torch.device("cuda", 1)]
+    assert choose_device("auto") == torch.device("cuda", 0)
+
+
+@pytest.mark.parametrize("rank", [None, 0, 1, 3])
+@pytest.mark.parametrize(("seen", "expected"), [(1, (0, 0, 0, 0)), (4, (0, 0, 1, 3))])
+def test_each_process_makes_a_gpu_of_its_own_the_current_one(monkeypatch, rank, seen, expected):
+    """Also where it sees no other, and the first as well: torch makes no GPU without an index the current one."""
+    gpus(monkeypatch, seen)
+    current, joined = [], []
+    monkeypatch.setattr(torch._C, "_cuda_setDevice", current.append, raising=False)
+    monkeypatch.setattr(distributed, "init_process_group", lambda backend, **_: joined.append((backend, *current)))
+    monkeypatch.setattr(distributed, "get_rank", lambda: rank)
+    monkeypatch.setattr(distributed, "destroy_process_group", lambda: None)
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+    if rank is not None:
+        monkeypatch.setenv("LOCAL_RANK", str(rank))
+    with Processes.joined(choose_device("cuda", 4), 4):
+        assert joined == [("nccl", expected[(None, 0, 1, 3).index(rank)])]
 
 
 class ToldToEndError(Exception):

@@ -11,8 +11,8 @@ from model.data.batches import Ragged, batches_by_length, shuffled_batches
 from model.data.hashes import write_hashes
 from model.errors import CheckpointError
 from model.tasks.classification import Classification
+from model.training.device import choose_device
 from model.training.progress import Resumable
-from model.training.train import choose_device
 from tests.model.conftest import repeatable, run, small
 
 HARD = {"training__epochs": 6, "model__dropout": 0.3, "training__lr": 0.02}
