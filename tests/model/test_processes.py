@@ -35,25 +35,56 @@ try:
 except StopIteration as stop:
     print(json.dumps({"result": stop.value}), flush=True)
 """
+# Evaluates fresh networks; the last one finds no memory where that is said.
+EVALUATION = """
+import json, os, sys
+import torch
+from model.config.whole import parse
+from model.data.readers.source import read_examples
+from model.tasks.choose import TASKS
+from model.training.processes import Processes
+from model.training.train import evaluate
+
+configs, size, is_full = json.loads(sys.argv[1])
+torch.set_num_threads(1)
+cpu = torch.device("cpu")
+with Processes.joined(cpu, size) as processes:
+    for number, config in enumerate(configs):
+        config = parse(config)
+        items = read_examples(config.data).items[:90]
+        task = TASKS[config.data.name].learn(config, items, range(len(items)))
+        torch.manual_seed(0)
+        network = task.build(config)
+        if is_full and processes.rank == 1:
+            def forward(*_):
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.50 GiB.")
+            network.forward = forward
+        print(json.dumps(evaluate(task, network, task.encode(items), cpu, config.training, processes)), flush=True)
+"""
 # Dropout draws other numbers in each process.
 EXACT = {"model__dropout": 0.0, "training__evaluate_every_steps": 10, "training__patience": None}
 PUZZLE = {"data__num_examples": 400, "data__max_length": 6, "training__batch_size": 16}
 HUNDRED = {"training__epochs": 30, "training__max_steps": 100}
 
 
-def started(task, size):
-    """The processes that train the task together, in the order of their ranks."""
+def started(program, given, size, **options):
+    """The processes of a program that do something together, in the order of their ranks."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1]), "WORLD_SIZE": str(size)}
     ranks = [os.environ | place | {"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(size)]
-    command = [sys.executable, "-c", RANK, json.dumps(task | {"processes": size})]
-    return [subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) for env in ranks]
+    command = [sys.executable, "-c", program, json.dumps(given)]
+    return [subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True, **options) for env in ranks]
+
+
+def trained(task, size):
+    """The processes that train the task together."""
+    return started(RANK, task | {"processes": size}, size)
 
 
 def together(task, size):
     """What each of the processes gives: the points of its curve, and the result."""
-    lines = [process.communicate(timeout=120)[0].splitlines() for process in started(task, size)]
+    lines = [process.communicate(timeout=120)[0].splitlines() for process in trained(task, size)]
     told = [[repeatable(json.loads(line)) for line in given] for given in lines]
     return [(points, last["result"]) for *points, last in told]
 
@@ -99,6 +130,38 @@ def test_the_losses_are_those_of_one_process(fold, tmp_path, case, sizes):
         assert ranks[0][1]["loss"] == pytest.approx(result["loss"], rel=1e-4)
 
 
+@pytest.fixture
+def of_all_tasks(tmp_path, reviews):
+    """Configurations of all tasks, with several batches in an evaluation, and one with a single batch."""
+    (tmp_path / "tags.tsv").write_text("\n".join(f"word{n}\t{n % 3}\nthe\tD\n" * (1 + n % 4) for n in range(90)))
+    (tmp_path / "text.txt").write_text("the quick brown fox jumps over the lazy dog.\n" * 60)
+    several = {"training__evaluation_tokens": 150}
+    return [
+        small("text_classification", data__path=str(reviews), **several),
+        small("tagging", data__path=str(tmp_path / "tags.tsv"), **several),
+        small("language_modelling", "decoder", data__path=str(tmp_path / "text.txt"), **several),
+        small("generated", "encoder_decoder", **PUZZLE, **several),
+        small("generated", "encoder_decoder", **PUZZLE, training__evaluation_tokens=None),
+    ]
+
+
+@pytest.mark.slow
+def test_the_metrics_of_an_evaluation_that_is_shared_are_those_of_one_process_to_the_bit(of_all_tasks):
+    (alone,) = started(EVALUATION, (of_all_tasks, 1, False), 1)
+    expected = alone.communicate(timeout=60)[0]
+    assert len(expected.splitlines()) == len(of_all_tasks)
+    for process in started(EVALUATION, (of_all_tasks, 2, False), 2):
+        assert process.communicate(timeout=60)[0] == expected
+
+
+@pytest.mark.nightly
+def test_where_a_process_finds_no_memory_for_its_share_none_has_a_score(of_all_tasks):
+    first, second = started(EVALUATION, (of_all_tasks[:1], 2, True), 2, stderr=subprocess.PIPE)
+    assert "OutOfMemoryError: out of memory with training.evaluation_tokens 150" in second.communicate(timeout=60)[1]
+    assert first.communicate(timeout=60)[0] == ""
+    assert first.returncode != 0
+
+
 @pytest.mark.nightly
 def test_a_state_goes_on_with_another_number_of_processes(fold, tmp_path):
     config = small("generated", "encoder_decoder", **EXACT, **PUZZLE, training__epochs=6)
@@ -117,7 +180,7 @@ def test_a_process_that_is_told_to_end_saves_its_state_and_no_step_is_trained_tw
     config = small("generated", "encoder_decoder", **PUZZLE, training__epochs=12)
     undisturbed = together(fold(config, size=400), size)[0]
     task = fold(config, size=400, resume_dir=str(tmp_path / "state"))
-    processes = started(task, size)
+    processes = trained(task, size)
     first = [repeatable(json.loads(processes[0].stdout.readline())) for _ in range(3)]
     processes[-1].send_signal(signal.SIGTERM)
     lines = [process.communicate(timeout=60)[0].splitlines() for process in processes]
