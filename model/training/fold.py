@@ -17,6 +17,7 @@ from model.tasks.choose import TASKS
 from model.tasks.task import Encoded, Task
 from model.training.device import choose_device
 from model.training.memory import is_out_of_memory, out_of_memory
+from model.training.numerics import prepare_device
 from model.training.processes import Processes
 from model.training.progress import Resumable
 from model.training.randomness import Randomness
@@ -33,6 +34,7 @@ def train_fold(task: dict[str, Any]) -> Generator[Point, None, dict[str, float]]
         names = ", ".join(task_type.metric_names)
         raise ValueError(f"unknown metric {goal.metric!r}; data.name={config.data.name} has {names}")
     size = task.get("processes", 1)
+    prepare_device(config.training)
     device = choose_device(config.training.device, size)
     precision = config.training.precision
     if precision in GPU_PRECISIONS and device.type == "cpu":
@@ -74,6 +76,7 @@ def score_test(task: dict[str, Any]) -> dict[str, float]:
     config = parse(task["config"], source_required=True)
     items = read_examples(config.data).items
     data = checkpoint.task.encode([items[index] for index in sorted(task["test"])])
+    prepare_device(config.training)
     device = choose_device(config.training.device)
     return evaluate(checkpoint.task, checkpoint.network.to(device), data, device, config.training, Processes())
 

@@ -12,11 +12,17 @@ GIB = 2**30
 # How torch begins its messages: on a GPU, and on the CPU, where it has no class of its own for this.
 ASKED_FOR = re.compile(r"[Tt]ried to allocate ([\d.]+) (GiB|MiB|KiB|bytes)")
 CPU_FAULT = "DefaultCPUAllocator"
+# What libraries say that allocate on a GPU past torch's allocator; torch raises it as a RuntimeError: cuBLAS in
+# cublasCreate (https://github.com/pytorch/pytorch/issues/128601), cuDNN (its version 9 says
+# CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED), the CUDA runtime itself. *_STATUS_NOT_INITIALIZED, which a full
+# GPU may give too, is not among them: a driver that does not fit, or a failed assertion before, gives it as well.
+GPU_FAULT = re.compile(r"(CUBLAS|CUDNN|HIPBLAS)_STATUS_\w*ALLOC(ATION)?_FAILED|(CUDA|HIP) error: out of memory")
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:
     """Return whether torch raised it because memory ran out, on a GPU or on the CPU."""
-    return isinstance(error, torch.OutOfMemoryError) or CPU_FAULT in str(error)
+    message = str(error)
+    return isinstance(error, torch.OutOfMemoryError) or CPU_FAULT in message or GPU_FAULT.search(message) is not None
 
 
 def out_of_memory(error: RuntimeError, config: TrainingConfig, device: torch.device) -> OutOfMemoryError:

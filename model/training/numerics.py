@@ -22,6 +22,17 @@ def autocast(config: TrainingConfig, device: torch.device) -> torch.autocast:
     return torch.autocast(device.type, dtype=precision, enabled=precision is not torch.float32)
 
 
+def prepare_device(config: TrainingConfig) -> None:
+    """Set what torch reads when a process first multiplies on a GPU: how cuBLAS divides its memory among streams.
+
+    With `deterministic` torch refuses products, for as long as the process lives, where the first one of the process
+    did not find it (`alertCuBLASConfigNotDeterministic` in ATen/Context.cpp); it says what to set. So this comes before
+    all else. Whether CUDA has started tells nothing, so there is no refusal of our own.
+    """
+    if config.deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+
+
 @contextmanager
 def numerics(config: TrainingConfig, device: torch.device) -> Iterator[None]:
     """Let a GPU round to TF32, and compute the same bits every time, where configured; restore both after the block.
@@ -36,9 +47,6 @@ def numerics(config: TrainingConfig, device: torch.device) -> Iterator[None]:
     torch.set_float32_matmul_precision("high" if config.precision == "tf32" else "highest")
     # Recurrent cells; torch lets cuDNN round by default.
     torch.backends.cudnn.allow_tf32 = config.precision == "tf32"
-    if config.deterministic:
-        # cuBLAS reads it when it is first used; torch refuses to compute without it.
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(config.deterministic)
     try:
         yield

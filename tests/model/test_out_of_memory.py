@@ -91,6 +91,21 @@ def test_on_a_gpu_the_figures_are_the_devices(monkeypatch):
     assert emptied
 
 
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", True),
+        ("cuDNN error: CUDNN_STATUS_ALLOC_FAILED", True),
+        ("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED", True),
+        ("CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported", True),
+        ("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm(handle)`", False),
+        ("CUDA error: device-side assert triggered", False),
+    ],
+)
+def test_the_libraries_own_errors_on_a_gpu_are_known_and_others_are_not(message, expected):
+    assert is_out_of_memory(RuntimeError(message)) == expected
+
+
 def test_the_cpus_own_error_is_known_and_others_are_not():
     with pytest.raises(RuntimeError) as caught:
         torch.empty(2**60)

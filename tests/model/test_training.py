@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -285,6 +286,16 @@ def test_gathering_gives_each_sequence_padded_at_its_end():
     assert tokens.tolist() == [[9, 10, 0], [5, 6, 7], [8, 0, 0]]
     assert attention_mask.tolist() == [[True, True, False], [True] * 3, [True, False, False]]
     assert Ragged.of(sequences).gather(torch.tensor([1, 1]))[1] is None
+
+
+def test_deterministic_products_are_prepared_before_torch_is_asked_for_a_gpu(fold, monkeypatch):
+    monkeypatch.setattr(os, "environ", {n: v for n, v in os.environ.items() if n != "CUBLAS_WORKSPACE_CONFIG"})
+    found = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: found.append(os.environ.get("CUBLAS_WORKSPACE_CONFIG")))
+    for is_deterministic in (False, True):
+        run(fold(small(training__deterministic=is_deterministic, training__epochs=1), size=20))
+    assert set(found[: len(found) // 2]) == {None}
+    assert set(found[len(found) // 2 :]) == {":4096:8"}
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
