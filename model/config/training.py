@@ -48,7 +48,7 @@ class TrainingConfig(Section):
     patience: Annotated[int, Field(ge=1)] | None
     min_gain: Annotated[float, Field(ge=0)]
     evaluate_every_steps: Annotated[int, Field(ge=1)] | None
-    precision: Literal["float32", "tf32", "bfloat16", "float16"]
+    precision: Literal["auto", "float32", "tf32", "bfloat16", "float16"]
     compile: bool
     # These have defaults, unlike all others, because configurations frozen before they existed lack them.
     decay_fraction: Annotated[float, Field(gt=0, le=1)] | None = None
@@ -98,7 +98,7 @@ class TrainingConfig(Section):
             )
         if self.precision in GPU_PRECISIONS and self.device == "cpu":
             raise refuse(
-                f"{self.precision} needs a GPU: choose float32 or bfloat16, or training.device=cuda",
+                f"{self.precision} needs a GPU: choose auto, float32 or bfloat16, or training.device=cuda",
                 "training.precision",
                 "training.device",
             )

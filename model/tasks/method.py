@@ -58,6 +58,11 @@ def describe_method(config: Config[Any, Any]) -> dict[str, Any]:
                 if training.deterministic
                 else "torch.use_deterministic_algorithms is off, so the last digits may differ"
             )
+            + (
+                ", and matrix products are in bfloat16 where it has it, else in tf32, while a CPU's are in float32"
+                if training.precision == "auto"
+                else ""
+            )
         ),
     }
 

@@ -38,7 +38,9 @@ def train_fold(task: dict[str, Any]) -> Generator[Point, None, dict[str, float]]
     device = choose_device(config.training.device, size)
     precision = config.training.precision
     if precision in GPU_PRECISIONS and device.type == "cpu":
-        raise ValueError(f"training.precision={precision} needs a GPU, and there is none: choose float32 or bfloat16")
+        raise ValueError(
+            f"training.precision={precision} needs a GPU, and there is none: choose auto, float32 or bfloat16"
+        )
     # Ascending, so that neither a result nor a continuous text depends on the order of the lists.
     parts = {part: sorted(task[part]) for part in ("train", "validation")}
     learned, data, validation = _encoded(task_type, config, task["data_dir"], parts)

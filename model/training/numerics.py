@@ -1,5 +1,6 @@
 """How numbers are computed on a device, set for one training alone."""
 
+import functools
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,9 +17,28 @@ PRECISIONS = {
 }
 
 
+def precision_on(config: TrainingConfig, device: torch.device) -> str:
+    """Return the precision that is used on the device: one of PRECISIONS.
+
+    `auto` is bfloat16 on a GPU that has it, tf32 on others (those that do not round so either compute in float32), and
+    float32 on a CPU.
+    """
+    if config.precision != "auto":
+        return config.precision
+    if device.type != "cuda":
+        return "float32"
+    return "bfloat16" if _has_bfloat16() else "tf32"
+
+
+@functools.cache
+def _has_bfloat16() -> bool:
+    """Return whether the current GPU multiplies in bfloat16 itself; torch imitates it elsewhere, which is slow."""
+    return torch.cuda.is_bf16_supported(including_emulation=False)
+
+
 def autocast(config: TrainingConfig, device: torch.device) -> torch.autocast:
     """Return the context in which matrix products run in the configured precision."""
-    precision = PRECISIONS[config.precision]
+    precision = PRECISIONS[precision_on(config, device)]
     return torch.autocast(device.type, dtype=precision, enabled=precision is not torch.float32)
 
 
@@ -43,10 +63,11 @@ def numerics(config: TrainingConfig, device: torch.device) -> Iterator[None]:
         yield
         return
     precision, is_deterministic = torch.get_float32_matmul_precision(), torch.are_deterministic_algorithms_enabled()
+    is_tf32 = precision_on(config, device) == "tf32"
     cudnn, warns = torch.backends.cudnn.allow_tf32, torch.is_deterministic_algorithms_warn_only_enabled()
-    torch.set_float32_matmul_precision("high" if config.precision == "tf32" else "highest")
+    torch.set_float32_matmul_precision("high" if is_tf32 else "highest")
     # Recurrent cells; torch lets cuDNN round by default.
-    torch.backends.cudnn.allow_tf32 = config.precision == "tf32"
+    torch.backends.cudnn.allow_tf32 = is_tf32
     torch.use_deterministic_algorithms(config.deterministic)
     try:
         yield

@@ -8,11 +8,13 @@ from safetensors.torch import load_file
 from torch._dynamo.testing import CompileCounter
 
 from model import objective
+from model.config.whole import parse
 from model.data.batches import Ragged, batches_by_length, shuffled_batches
 from model.data.hashes import write_hashes
 from model.errors import CheckpointError
 from model.tasks.classification import Classification
 from model.training.device import choose_device
+from model.training.numerics import _has_bfloat16, numerics, precision_on
 from model.training.progress import Resumable
 from tests.model.conftest import repeatable, run, small
 
@@ -204,6 +206,41 @@ def test_bfloat16_trains_close_to_float32(fold):
     exact = run(fold(config))[1]["loss"]
     config["training"]["precision"] = "bfloat16"
     assert run(fold(config))[1]["loss"] == pytest.approx(exact, rel=0.1)
+
+
+def test_auto_is_float32_to_the_bit_on_a_cpu_and_a_state_goes_on_with_it(fold, tmp_path):
+    exact = run(fold(small(training__device="cpu", training__precision="float32")))
+    task = fold(small(training__device="cpu"), resume_dir=str(tmp_path / "state"))
+    assert task["config"]["training"]["precision"] == "auto"
+    run(task | {"amount": 1})
+    saved = json.loads((tmp_path / "state" / "last" / "training.json").read_text())["settings"]
+    assert saved["config"]["training"]["precision"] == "auto"
+    assert run(task) == exact
+
+
+@pytest.mark.parametrize(
+    ("given", "has_bfloat16", "used", "rounds"),
+    [
+        ("auto", True, "bfloat16", False),
+        ("auto", False, "tf32", True),
+        ("float32", True, "float32", False),
+        ("float16", True, "float16", False),
+    ],
+)
+def test_the_precision_that_is_used_on_a_gpu(monkeypatch, given, has_bfloat16, used, rounds):
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: has_bfloat16)
+    _has_bfloat16.cache_clear()
+    gpu, config = torch.device("cuda", 0), parse(small(training__precision=given)).training
+    before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    try:
+        assert precision_on(config, gpu) == used
+        assert precision_on(config, torch.device("cpu")) == ("float32" if given == "auto" else given)
+        with numerics(config, gpu):
+            assert (torch.get_float32_matmul_precision() == "high") == rounds
+            assert torch.backends.cudnn.allow_tf32 == rounds
+    finally:
+        _has_bfloat16.cache_clear()
+    assert (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32) == before
 
 
 @pytest.mark.slow
