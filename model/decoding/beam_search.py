@@ -54,6 +54,7 @@ def _greedy(network: EncoderDecoder, state: State, source: Tensor, max_length: i
         gained, last = _chances(network, last, state).max(dim=-1, keepdim=True)
         tokens[running, place] = last[:, 0]
         scores[running] += gained[:, 0]
+        # The only question to the device in a step: how many go on, and which.
         goes_on = (last[:, 0] != END).nonzero()[:, 0]
         if len(goes_on) == 0:
             break
@@ -115,16 +116,19 @@ def beam_search(
         is_end = (token == END) & candidate.isfinite()
         normalised = (candidate / length_penalty(length, penalty)).masked_fill(~is_end, -torch.inf)
         score, which = normalised[:, :beam_size].max(dim=1)
-        better = (score > best_scores[running]).nonzero()[:, 0]
-        best_scores[running[better]] = score[better]
-        best_tokens[running[better]] = functional.pad(
-            longer[better, which[better]], (0, max_length - length), value=PADDING
+        ended = longer.gather(1, which[:, None, None].expand(-1, 1, length))[:, 0]
+        before, tokens_before = best_scores[running], best_tokens[running]
+        better = score > before
+        best_scores[running] = torch.where(better, score, before)
+        best_tokens[running] = torch.where(
+            better.unsqueeze(1), functional.pad(ended, (0, max_length - length), value=PADDING), tokens_before
         )
         num_finished = num_finished + is_end[:, :beam_size].sum(dim=1)
 
         scores, kept = candidate.masked_fill(is_end, -torch.inf).topk(beam_size, dim=1)
         beams = longer.gather(1, kept.unsqueeze(-1).expand(-1, -1, length))
         rows = torch.arange(len(running), device=device).unsqueeze(1) * beam_size + parent.gather(1, kept)
+        # The only question to the device in a step: how many go on, and which.
         goes_on = (num_finished < beam_size).nonzero()[:, 0]
         if len(goes_on) == 0:
             break

@@ -4,6 +4,7 @@ from typing import ClassVar
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from model.config.whole import parse
 from model.data.tokens.vocabulary import END, START
@@ -113,6 +114,49 @@ def test_beam_1_equals_greedy_and_a_beam_is_never_worse():
             has_ended = (one.tokens == END).any(dim=1)
             scores = beam_search(network, source, attention_mask, 12, size, 0.6).scores
             assert (scores >= one.scores - 1e-5)[has_ended].all()
+
+
+class Waits(TorchDispatchMode):
+    """Counts what makes a program wait for a GPU: numbers that it reads, and shapes that depend on numbers."""
+
+    names = ("_local_scalar_dense", "nonzero", "masked_select", "equal", "_unique2", "unique_dim", "bincount")
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        name = function.__name__.partition(".")[0]
+        by_mask = name in ("index", "index_put", "index_put_", "_index_put_impl_") and any(
+            place is not None and place.dtype == torch.bool for place in args[1]
+        )
+        repeats = function is torch.ops.aten.repeat_interleave.Tensor
+        self.count += name in self.names or by_mask or repeats
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("model", ["encoder_decoder", "recurrent_encoder_decoder", "convolutional_encoder_decoder"])
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_a_step_of_a_search_waits_for_the_device_once_at_most(monkeypatch, model, beam_size):
+    torch.manual_seed(2)
+    config = parse(small("generated", model)).model
+    network = EncoderDecoder(config, source_size=9, target_size=9, max_length=40, shared=False).eval()
+    network.head.own.weight.data *= 20  # so that some end sooner than others
+    source = torch.randint(4, 9, (6, 5))
+    attention_mask = torch.arange(5) < torch.tensor([[5], [4], [1], [2], [5], [3]])
+    rows, waits, waits_before, advance = [], Waits(), [], EncoderDecoder.advance
+
+    def counted(*given):
+        rows.append(len(given[1]))
+        waits_before.append(waits.count)
+        return advance(*given)
+
+    monkeypatch.setattr(EncoderDecoder, "advance", counted)
+    monkeypatch.setattr(torch.Tensor, "tolist", None)
+    with waits:
+        beam_search(network, source, attention_mask, 12, beam_size, 0.6)
+    assert len(set(rows)) > 1
+    assert all(after - before <= 1 for before, after in itertools.pairwise([*waits_before, waits.count]))
 
 
 class Chain:
