@@ -12,6 +12,7 @@ from model.config.training import TrainingConfig
 from model.data.batches import batches_by_length, shuffled_batches
 from model.errors import Diverged
 from model.tasks.task import Encoded, Task
+from model.training.compiled import CompiledForward
 from model.training.memory import is_out_of_memory, out_of_evaluation_memory
 from model.training.numerics import autocast, numerics
 from model.training.optimise import average_of, build_optimizers
@@ -121,7 +122,8 @@ def train(
     def evaluation() -> Point:
         assert validation is not None
         lr = rate(progress.step - 1)
-        metrics = evaluate(task, evaluated, validation, device, config, processes)
+        with compiled.in_use():
+            metrics = evaluate(task, evaluated, validation, device, config, processes)
         if not math.isfinite(metrics["loss"]):
             raise Diverged(f"diverged at step {progress.step}: validation loss is {metrics['loss']}")
         epoch = math.ceil(progress.step / steps_per_epoch)
@@ -141,6 +143,7 @@ def train(
     if processes.any(processes.by_first(lambda: progress.step) != progress.step, device):
         raise ValueError("the processes of this training have found different states: do they see the same folder?")
     update = Update(task, network, config, data, device, optimizers, scaler, processes)
+    compiled = CompiledForward(evaluated, config)
     updates = _all_updates(config, data, randomness, progress.step, steps_per_epoch)
     speed = Speed(network, data.lengths, device, processes.size)
     saved_step = progress.step

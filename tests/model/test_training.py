@@ -8,6 +8,7 @@ from safetensors.torch import load_file
 from torch._dynamo.testing import CompileCounter
 
 from model import objective
+from model.checkpoint import load_checkpoint
 from model.config.whole import parse
 from model.data.batches import Ragged, batches_by_length, shuffled_batches
 from model.data.hashes import write_hashes
@@ -243,15 +244,40 @@ def test_the_precision_that_is_used_on_a_gpu(monkeypatch, given, has_bfloat16, u
     assert (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32) == before
 
 
-@pytest.mark.slow
-def test_a_compiled_network_trains_as_the_plain_one(fold, monkeypatch):
+PUZZLE = {"data__num_examples": 200, "data__max_length": 6, "training__epochs": 1}
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # torch asks for it where a graph ends.
+@pytest.mark.parametrize(
+    ("data", "model", "settings"),
+    [
+        pytest.param("digits", "encoder", {"training__ema": 0.5}, marks=pytest.mark.slow),
+        pytest.param("generated", "encoder_decoder", PUZZLE, marks=pytest.mark.nightly),
+        pytest.param("generated", "recurrent_encoder_decoder", PUZZLE, marks=pytest.mark.nightly),
+        pytest.param("generated", "convolutional_encoder_decoder", PUZZLE, marks=pytest.mark.nightly),
+    ],
+)
+def test_a_compiled_network_trains_and_is_evaluated_as_the_plain_one(
+    fold, monkeypatch, tmp_path, data, model, settings
+):
     """What is traced is ours; the code that torch generates from it takes a C++ compiler a minute."""
-    compile_with = torch.compile
-    monkeypatch.setattr(torch, "compile", lambda network: compile_with(network, backend="aot_eager"))
-    config = small(model__num_layers=1, training__epochs=1)
-    plain = run(fold(config))[1]["loss"]
+    compile_with, calls = torch.compile, []
+
+    def traced(function, **options):
+        compiled = compile_with(function, backend="aot_eager", **options)
+        return lambda *given: calls.append(torch.is_grad_enabled()) or compiled(*given)
+
+    monkeypatch.setattr(torch, "compile", traced)
+    config = small(data, model, training__evaluation_tokens=150, **settings)
+    plain_points, plain = run(fold(config))
+    assert not calls
     config["training"]["compile"] = True
-    assert run(fold(config))[1]["loss"] == pytest.approx(plain, rel=1e-5)
+    points, result = run(fold(config, checkpoint_dir=str(tmp_path / "compiled")))
+    assert [point["loss"] for point in points] == pytest.approx([point["loss"] for point in plain_points], rel=1e-5)
+    assert result == pytest.approx(plain, rel=1e-5)
+    assert calls.count(False) > len(points)  # several batches in each evaluation
+    names = load_file(tmp_path / "compiled" / "weights.safetensors").keys()
+    assert names == load_checkpoint(str(tmp_path / "compiled")).network.state_dict().keys()
 
 
 def test_max_steps_ends_the_training_and_its_schedule(fold):
@@ -270,7 +296,7 @@ def test_evaluation_every_n_steps(fold):
 def test_every_training_of_a_process_is_compiled(fold, monkeypatch):
     """torch compiles a function for eight shapes at most, whatever training they belong to."""
     compile_with, counter = torch.compile, CompileCounter()
-    monkeypatch.setattr(torch, "compile", lambda network: compile_with(network, backend=counter))
+    monkeypatch.setattr(torch, "compile", lambda network, **options: compile_with(network, backend=counter, **options))
     for width in range(10, 30, 2):
         before = counter.frame_count
         run(fold(small(training__compile=True, training__epochs=1, model__d_model=width), size=20))
