@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -9,14 +10,15 @@ from torch import Tensor, nn
 
 from model.checkpoint import Checkpoint, load_checkpoint
 from model.data.surrogates import refuse_surrogates
+from model.data.tokens.vocabulary import START
 from model.networks.bodies import KeepsWeights
-from model.predict import CPU, predict_inputs, refuse_rows
+from model.networks.encoder_decoder import EncoderDecoder
+from model.predict import CPU, refuse_rows
 from model.tasks.classification import Classification
 from model.tasks.language_modelling import LanguageModelling
 from model.tasks.sequence_to_sequence import SequenceToSequence
 from model.tasks.tagging import Tagging
 
-Axes = dict[str, tuple[list[str], list[str]]]
 NAMES = {"encoder": "encoder", "decoder": "decoder", "cross": "cross-attention"}
 
 
@@ -34,14 +36,15 @@ def attention_maps(checkpoint_dir: str, text: str, target: str | None) -> list[d
         raise ValueError("target: is empty; must hold some text, or be left out")
     refuse_surrogates(text, "input")
     refuse_surrogates(target or "", "target")
-    if target is None and isinstance(checkpoint.task, SequenceToSequence):
-        target = predict_inputs(checkpoint_dir, [text], {})[0]
     attentions = [attention for _, _, attention in _attentions(checkpoint.network, NAMES)]
     if not attentions:
         raise ValueError("input: this network has no attention to show")
-    with keep_weights(attentions):
-        axes = _read(checkpoint, text, target or "")
-        return list(_maps(checkpoint.network, axes))
+    maps: list[dict[str, Any]] = []
+    for reading in _readings(checkpoint, text, target):
+        with keep_weights(attentions):
+            checkpoint.network(*reading.inputs)
+            maps += _maps(checkpoint.network, reading)
+    return maps
 
 
 @contextmanager
@@ -56,43 +59,68 @@ def keep_weights(attentions: Sequence[KeepsWeights]) -> Iterator[None]:
             attention.kept_weights = None
 
 
-def _read(checkpoint: Checkpoint, text: str, target: str) -> Axes:
-    """Run the network on the input; return by name of the attention the tokens that attend and those attended to."""
-    task, network = checkpoint.task, checkpoint.network
+@dataclass(frozen=True)
+class Reading:
+    """One pass of a network over the token numbers that its task makes of an input, cut where the task cuts.
+
+    Attributes:
+        inputs: the arguments of the network.
+        axes: by name of the attention the tokens that attend and those attended to.
+        piece: which part of the input it is; "" = all that is read of it.
+    """
+
+    inputs: tuple[Tensor | None, ...]
+    axes: dict[str, tuple[list[str], list[str]]]
+    piece: str = ""
+
+
+def _readings(checkpoint: Checkpoint, text: str, target: str | None) -> list[Reading]:
+    """Return how the network reads the input: in one pass, and a sentence to tag in as many as it has pieces."""
+    task, first = checkpoint.task, torch.tensor([0])
     if isinstance(task, Classification):
         assert task.vocabulary is not None
-        labelled = task.batch(task.encode([{"text": text, "label": ""}]), torch.tensor([0]), CPU)
-        network(labelled.inputs, None)
+        labelled = task.batch(task.encode([{"text": text, "label": ""}]), first, CPU)
         names = task.vocabulary.names(labelled.inputs[0].tolist())
-        return {"encoder": (names, names)}
+        return [Reading((labelled.inputs, None), {"encoder": (names, names)})]
     if isinstance(task, Tagging):
-        words = text.split()[: task.max_length]
-        tagged = task.batch(task.encode([{"words": words, "tags": [""] * len(words)}]), torch.tensor([0]), CPU)
-        network(tagged.inputs, None)
-        return {"encoder": (words, words)}
+        words = text.split()
+        tagged = task.encode([{"words": words, "tags": [""] * len(words)}])
+        readings, begin = [], 0
+        for number, end in enumerate(tagged.lengths.cumsum(0).tolist()):
+            piece = f", words {begin + 1} to {end}" if len(tagged) > 1 else ""
+            inputs = task.batch(tagged, torch.tensor([number]), CPU).inputs
+            readings.append(Reading((inputs, None), {"encoder": (words[begin:end], words[begin:end])}, piece))
+            begin = end
+        return readings
     if isinstance(task, LanguageModelling):
-        numbers = task.vocabulary.encode(text)[: task.context]
+        # The last ones, as before the first token that `predict` draws.
+        numbers = task.vocabulary.encode(text)[-task.context :]
         if not numbers:
             raise ValueError(f"input: holds no {task.vocabulary.unit}; must hold some")
-        network(torch.tensor([numbers]))
         names = task.vocabulary.names(numbers)
-        return {"decoder": (names, names)}
+        return [Reading((torch.tensor([numbers]),), {"decoder": (names, names)})]
     assert isinstance(task, SequenceToSequence)
-    pair = task.batch(task.encode([{"source": text, "target": target}]), torch.tensor([0]), CPU)
-    network(pair.source, None, pair.inputs)
+    pair = task.batch(task.encode([{"source": text, "target": target or ""}]), first, CPU)
+    decoded = pair.inputs
+    if target is None:
+        # The numbers themselves: their text may be read as others. Of a target without END the last is never read.
+        assert isinstance(checkpoint.network, EncoderDecoder)
+        (predicted,) = task.predict_tokens(checkpoint.network, pair)
+        decoded = torch.tensor([[START, *predicted[: task.max_length]]])
     source = task.source_tokens.names(pair.source[0].tolist())
-    targets = task.target_tokens.names(pair.inputs[0].tolist())
-    return {"encoder": (source, source), "decoder": (targets, targets), "cross": (targets, source)}
+    targets = task.target_tokens.names(decoded[0].tolist())
+    axes = {"encoder": (source, source), "decoder": (targets, targets), "cross": (targets, source)}
+    return [Reading((pair.source, None, decoded), axes)]
 
 
-def _maps(network: nn.Module, axes: Axes) -> Iterator[dict[str, Any]]:
-    """Yield the kept weights of one input, layer by layer: first encoder, then decoder, then cross-attention."""
-    for name, place, attention in _attentions(network, axes):
-        rows, columns = axes[name]
+def _maps(network: nn.Module, reading: Reading) -> Iterator[dict[str, Any]]:
+    """Yield the kept weights of one pass, layer by layer: first encoder, then decoder, then cross-attention."""
+    for name, place, attention in _attentions(network, reading.axes):
+        rows, columns = reading.axes[name]
         assert attention.kept_weights is not None
         # One call, or one for each token.
         heads = _heads(torch.cat(attention.kept_weights, dim=2))
-        yield {"name": f"{NAMES[name]} layer {place}", "rows": rows, "columns": columns, "heads": heads}
+        yield {"name": f"{NAMES[name]} layer {place}{reading.piece}", "rows": rows, "columns": columns, "heads": heads}
 
 
 def _attentions(network: nn.Module, names: Iterable[str]) -> Iterator[tuple[str, int, KeepsWeights]]:

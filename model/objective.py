@@ -168,7 +168,9 @@ def attention(checkpoint_dir: str, text: str, target: str | None) -> dict[str, A
     Returns:
         `maps`: per attention of each layer `name` ("encoder layer 0", "decoder layer 0", "cross-attention layer 0"),
         `rows` (the tokens that attend), `columns` (the tokens attended to), `heads` (per head a list of rows; each
-        row sums to 1).
+        row sums to 1). The tokens are those that the network has read: texts are cut where its training cuts them, of a
+        language model's the last `data.context` are left, and a sentence to tag that is longer than `data.max_length`
+        is read in pieces ("encoder layer 0, words 1 to 60").
 
     Raises:
         ValueError: as in `predict`.

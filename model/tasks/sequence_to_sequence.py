@@ -152,9 +152,13 @@ class SequenceToSequence:
 
     def predict(self, network: EncoderDecoder, batch: PairBatch) -> list[str]:
         """Return the decoded target text for each source."""
+        return [self.target_tokens.decode(tokens) for tokens in self.predict_tokens(network, batch)]
+
+    def predict_tokens(self, network: EncoderDecoder, batch: PairBatch) -> list[list[int]]:
+        """Return the decoded target for each source as token numbers, without START and END."""
         length = self.max_length + 1
         decoded = beam_search(network, batch.source, batch.source_mask, length, self.beam_size, self.length_penalty)
-        return [self.target_tokens.decode(tokens) for tokens in decoded.sequences()]
+        return decoded.sequences()
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON-able values that `from_dict` reads back."""

@@ -4,13 +4,15 @@ import torch
 from model import objective
 from model.attention_maps import keep_weights
 from model.checkpoint import load_checkpoint
-from model.data.tokens.vocabulary import SPECIAL
+from model.data.tokens.vocabulary import END, PADDING, SPECIAL, UNKNOWN
+from model.decoding.beam_search import Decoded
 from model.decoding.sample import draw_token
 from model.decoding.sampling import Sampling
 from model.errors import CheckpointError
 from model.networks.transformer.attention import MultiHeadAttention
 from model.networks.transformer.positions import Rotation
 from model.predict import BATCH_SIZE
+from model.tasks import sequence_to_sequence
 from tests.model.conftest import run, small
 
 TAGGED = "The\tDET\ndog\tNOUN\nruns\tVERB\n\nA\tDET\ncat\tNOUN\n\n"
@@ -244,6 +246,20 @@ def test_a_taggers_maps_stand_on_the_words(tagger):
     assert encoder["rows"] == ["The", "zebra", "runs"]
 
 
+def test_a_long_sentences_maps_are_those_of_the_pieces_that_the_tagger_reads(tagger):
+    maps = objective.attention(tagger, "The dog runs A cat", None)["maps"]
+    check_maps(maps)
+    assert [one["name"] for one in maps] == ["encoder layer 0, words 1 to 4", "encoder layer 0, words 5 to 5"]
+    assert [one["rows"] for one in maps] == [["The", "dog", "runs", "A"], ["cat"]]
+    alone = objective.attention(tagger, "The dog runs A", None)["maps"]
+    assert [one["heads"] for one in alone] == [maps[0]["heads"]]
+
+
+def test_of_a_long_text_a_language_model_reads_what_its_prediction_reads(poet):
+    (decoder,) = objective.attention(poet(), "on the mat and the cat", None)["maps"]
+    assert decoder["rows"] == list(" the cat")
+
+
 @pytest.mark.parametrize("positions", ["rotary", "alibi"])
 def test_a_decoder_attends_to_nothing_later(poet, positions):
     (decoder,) = maps = objective.attention(poet(positions), "the cat", None)["maps"]
@@ -290,3 +306,18 @@ def test_without_a_target_the_decoder_reads_what_it_predicts(reverser):
     (predicted,) = objective.predict(folder, ["1 2 3"], {})
     rows = objective.attention(folder, "1 2 3", None)["maps"][1]["rows"]
     assert rows == ["<start>", *predicted.split()]
+
+
+def test_without_a_target_the_decoder_reads_the_predicted_tokens_and_not_their_text(train, tmp_path, monkeypatch):
+    """As a text `<unknown>` is nine characters, and a target without END has one token more than is ever read."""
+    (tmp_path / "pairs.tsv").write_text("".join(f"{word}\t{word}\n" for word in ("ab", "ba", "aab", "bba")) * 10)
+    values = {"data__path": str(tmp_path / "pairs.tsv"), "data__tokens": "characters", "data__max_length": 5}
+    folder = train(small("translation", "encoder_decoder", **values), size=40)
+    known = load_checkpoint(folder).task.target_tokens.encode("a")[0]
+    predicted = torch.tensor([[known, UNKNOWN, known, known, known, known]])
+    monkeypatch.setattr(sequence_to_sequence, "beam_search", lambda *_: Decoded(predicted, torch.zeros(1)))
+    maps = objective.attention(folder, "ab", None)["maps"]
+    assert maps[1]["rows"] == maps[2]["rows"] == ["<start>", "a", "<unknown>", "a", "a", "a"]
+    predicted[0, 2] = END
+    predicted[0, 3:] = PADDING
+    assert objective.attention(folder, "ab", None)["maps"][1]["rows"] == ["<start>", "a", "<unknown>"]
