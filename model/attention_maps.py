@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from model.checkpoint import Checkpoint, load_checkpoint
+from model.checkpoint import Checkpoint
 from model.data.surrogates import refuse_surrogates
 from model.data.tokens.vocabulary import START
 from model.networks.bodies import KeepsWeights
 from model.networks.encoder_decoder import EncoderDecoder
-from model.predict import CPU, refuse_rows
+from model.predict import load_on_device, refuse_rows
 from model.tasks.classification import Classification
 from model.tasks.language_modelling import LanguageModelling
 from model.tasks.sequence_to_sequence import SequenceToSequence
@@ -25,7 +25,7 @@ NAMES = {"encoder": "encoder", "decoder": "decoder", "cross": "cross-attention"}
 @torch.no_grad()
 def attention_maps(checkpoint_dir: str, text: str, target: str | None) -> list[dict[str, Any]]:
     """Return the attention maps of one input; see `model.objective.attention`."""
-    checkpoint = load_checkpoint(checkpoint_dir)
+    checkpoint = load_on_device(checkpoint_dir)
     refuse_rows(checkpoint)
     if not text.strip():
         raise ValueError("input: is empty; must hold some text")
@@ -76,10 +76,10 @@ class Reading:
 
 def _readings(checkpoint: Checkpoint, text: str, target: str | None) -> list[Reading]:
     """Return how the network reads the input: in one pass, and a sentence to tag in as many as it has pieces."""
-    task, first = checkpoint.task, torch.tensor([0])
+    task, device, first = checkpoint.task, checkpoint.device, torch.tensor([0])
     if isinstance(task, Classification):
         assert task.vocabulary is not None
-        labelled = task.batch(task.encode([{"text": text, "label": ""}]), first, CPU)
+        labelled = task.batch(task.encode([{"text": text, "label": ""}]), first, device)
         names = task.vocabulary.names(labelled.inputs[0].tolist())
         return [Reading((labelled.inputs, None), {"encoder": (names, names)})]
     if isinstance(task, Tagging):
@@ -88,7 +88,7 @@ def _readings(checkpoint: Checkpoint, text: str, target: str | None) -> list[Rea
         readings, begin = [], 0
         for number, end in enumerate(tagged.lengths.cumsum(0).tolist()):
             piece = f", words {begin + 1} to {end}" if len(tagged) > 1 else ""
-            inputs = task.batch(tagged, torch.tensor([number]), CPU).inputs
+            inputs = task.batch(tagged, torch.tensor([number]), device).inputs
             readings.append(Reading((inputs, None), {"encoder": (words[begin:end], words[begin:end])}, piece))
             begin = end
         return readings
@@ -98,15 +98,15 @@ def _readings(checkpoint: Checkpoint, text: str, target: str | None) -> list[Rea
         if not numbers:
             raise ValueError(f"input: holds no {task.vocabulary.unit}; must hold some")
         names = task.vocabulary.names(numbers)
-        return [Reading((torch.tensor([numbers]),), {"decoder": (names, names)})]
+        return [Reading((torch.tensor([numbers], device=device),), {"decoder": (names, names)})]
     assert isinstance(task, SequenceToSequence)
-    pair = task.batch(task.encode([{"source": text, "target": target or ""}]), first, CPU)
+    pair = task.batch(task.encode([{"source": text, "target": target or ""}]), first, device)
     decoded = pair.inputs
     if target is None:
         # The numbers themselves: their text may be read as others. Of a target without END the last is never read.
         assert isinstance(checkpoint.network, EncoderDecoder)
         (predicted,) = task.predict_tokens(checkpoint.network, pair)
-        decoded = torch.tensor([[START, *predicted[: task.max_length]]])
+        decoded = torch.tensor([[START, *predicted[: task.max_length]]], device=device)
     source = task.source_tokens.names(pair.source[0].tolist())
     targets = task.target_tokens.names(decoded[0].tolist())
     axes = {"encoder": (source, source), "decoder": (targets, targets), "cross": (targets, source)}

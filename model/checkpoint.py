@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -27,6 +28,11 @@ class Checkpoint:
     config: Config[Any, Any]
     task: Task
     network: nn.Module
+
+    @property
+    def device(self) -> torch.device:
+        """The device that the network is on, and its inputs must be on."""
+        return next(self.network.parameters()).device
 
 
 def save_checkpoint(checkpoint_dir: str, config: Config[Any, Any], task: Task, weights: dict[str, Tensor]) -> None:

@@ -18,15 +18,15 @@ from model.tasks.classification import Classification
 from model.tasks.language_modelling import LanguageModelling
 from model.tasks.sequence_to_sequence import SequenceToSequence
 from model.tasks.tagging import Tagging
+from model.training.device import choose_device
 
 BATCH_SIZE = 64
-CPU = torch.device("cpu")
 
 
 @torch.no_grad()
 def predict_inputs(checkpoint_dir: str, inputs: Sequence[Any], options: Mapping[str, Any]) -> list[str]:
     """Return one prediction per input; see `model.objective.predict`."""
-    checkpoint = load_checkpoint(checkpoint_dir)
+    checkpoint = load_on_device(checkpoint_dir)
     task = type(checkpoint.task)
     if any(not isinstance(given, str) for given in inputs):
         return _labels_of_rows(checkpoint, inputs, options)
@@ -44,6 +44,16 @@ def predict_inputs(checkpoint_dir: str, inputs: Sequence[Any], options: Mapping[
     if not inputs:
         raise ValueError("inputs: there is none; give at least one text")
     return _PREDICTORS[task](checkpoint, inputs, options)
+
+
+def load_on_device(checkpoint_dir: str) -> Checkpoint:
+    """Return a checkpoint whose network is on the GPU where there is one; on the CPU where it was trained by choice.
+
+    Its matrix products are in float32, whatever it was trained in.
+    """
+    checkpoint = load_checkpoint(checkpoint_dir)
+    checkpoint.network.to(choose_device("cpu" if checkpoint.config.training.device == "cpu" else "auto"))
+    return checkpoint
 
 
 def refuse_rows(checkpoint: Checkpoint) -> None:
@@ -83,7 +93,7 @@ def _likeliest(checkpoint: Checkpoint, task: Classification, items: Sequence[dic
     encoded = task.encode(items)
 
     def predict(indices: Tensor) -> list[str]:
-        batch = task.batch(encoded, indices, CPU)
+        batch = task.batch(encoded, indices, checkpoint.device)
         numbers = checkpoint.network(batch.inputs, batch.attention_mask).argmax(dim=-1).tolist()
         return [task.classes[number] for number in numbers]
 
@@ -97,7 +107,7 @@ def _tags(checkpoint: Checkpoint, inputs: Sequence[str], _options: Mapping[str, 
     encoded = task.encode([{"words": words, "tags": [""] * len(words)} for words in sentences])
 
     def predict(indices: Tensor) -> list[list[str]]:
-        batch = task.batch(encoded, indices, CPU)
+        batch = task.batch(encoded, indices, checkpoint.device)
         rows = checkpoint.network(batch.inputs, batch.attention_mask).argmax(dim=-1).tolist()
         lengths = encoded.lengths[indices].tolist()
         return [[task.tags[n] for n in row[:length]] for row, length in zip(rows, lengths, strict=True)]
@@ -114,7 +124,7 @@ def _targets(checkpoint: Checkpoint, inputs: Sequence[str], _options: Mapping[st
     encoded = task.encode([{"source": text, "target": ""} for text in inputs])
     return _in_batches(
         encoded.lengths,
-        lambda indices: task.predict(network, task.batch(encoded, indices, CPU)),
+        lambda indices: task.predict(network, task.batch(encoded, indices, checkpoint.device)),
     )
 
 
@@ -130,7 +140,7 @@ def _continuations(checkpoint: Checkpoint, inputs: Sequence[str], options: Mappi
 
     def predict(indices: Tensor) -> list[str]:
         chosen = [prompts[index] for index in indices.tolist()]
-        rows = sample(network, chosen, draws[indices], task.context, settings)
+        rows = sample(network, chosen, draws[indices].to(checkpoint.device), task.context, settings)
         return [task.vocabulary.decode(row) for row in rows]
 
     return _in_batches(torch.tensor([len(prompt) for prompt in prompts]), predict)

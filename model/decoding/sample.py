@@ -24,18 +24,18 @@ def sample(
     Args:
         network: in evaluation mode.
         prompts: token numbers, one or more each.
-        draws: (prompts, max_tokens), uniform in 0 .. 1: the randomness of each drawn token.
+        draws: (prompts, max_tokens), uniform in 0 .. 1: the randomness of each drawn token; on the network's device,
+            for which nothing waits before the last token.
         context: tokens that the network was trained to see; it sees at most this many last tokens.
         settings: `max_tokens` per prompt.
 
     Returns:
         `max_tokens` token numbers per prompt, without the prompt.
     """
-    lengths = torch.tensor([len(prompt) for prompt in prompts])
-    read, end = int(lengths.min()), int(lengths.max()) + settings.max_tokens
-    tokens = torch.zeros(len(prompts), end, dtype=torch.long)
-    for row, prompt in enumerate(prompts):
-        tokens[row, : len(prompt)] = torch.tensor(prompt)
+    sizes = [len(prompt) for prompt in prompts]
+    read, end = min(sizes), max(sizes) + settings.max_tokens
+    tokens = torch.tensor([[*prompt, *[0] * (end - len(prompt))] for prompt in prompts], device=draws.device)
+    lengths = torch.tensor(sizes, device=draws.device)
     state, seen = network.begin(), 0
     for place in range(read, end):
         if place <= context:
@@ -47,7 +47,7 @@ def sample(
         draw = draws.gather(1, drawn_before.clamp(0, settings.max_tokens - 1).unsqueeze(1))[:, 0]
         drawn = draw_token(logits.float(), draw, settings)
         tokens[:, place] = torch.where(drawn_before >= 0, drawn, tokens[:, place])
-    return [row[n : n + settings.max_tokens] for row, n in zip(tokens.tolist(), lengths.tolist(), strict=True)]
+    return [row[n : n + settings.max_tokens] for row, n in zip(tokens.tolist(), sizes, strict=True)]
 
 
 def draw_token(logits: Tensor, draw: Tensor, settings: Sampling) -> Tensor:

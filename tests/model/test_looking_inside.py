@@ -112,6 +112,30 @@ def test_what_a_model_reads_is_told_by_its_configuration():
     assert described["tagging"]["options"] == {}
 
 
+@pytest.mark.parametrize(
+    ("made", "given", "options"),
+    [
+        ("sentiment", "the film was good", {}),
+        ("tagger", "A dog runs", {}),
+        ("poet", "the cat", {"max_tokens": 20, "top_k": 3, "top_p": 0.9}),
+        ("reverser", "a b c", {}),
+    ],
+)
+def test_predictions_and_maps_are_computed_on_the_chosen_device(request, monkeypatch, made, given, options):
+    """Shown on torch's device without numbers, where reading one before the end would fail; they are read as zeros."""
+    folder, chosen = request.getfixturevalue(made), []
+    folder = folder if isinstance(folder, str) else folder()
+    monkeypatch.setattr("model.predict.choose_device", lambda name: chosen.append(name) or torch.device("meta"))
+    read = torch.Tensor.tolist
+    monkeypatch.setattr(
+        torch.Tensor, "tolist", lambda x: read(torch.zeros_like(x, device="cpu") if x.device.type == "meta" else x)
+    )
+    monkeypatch.setattr(torch.Tensor, "nonzero", lambda tensor: tensor.new_zeros((0, tensor.ndim), dtype=torch.long))
+    assert len(objective.predict(folder, [given], options)) == 1
+    assert objective.attention(folder, given, None)["maps"]
+    assert chosen == ["auto", "auto"]
+
+
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_targets_are_what_the_evaluation_decodes(reverser, beam_size):
     checkpoint = load_checkpoint(folder := reverser(data__beam_size=beam_size))
