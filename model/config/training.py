@@ -54,6 +54,7 @@ class TrainingConfig(Section):
     decay_fraction: Annotated[float, Field(gt=0, le=1)] | None = None
     z_loss: Annotated[float, Field(ge=0, le=1)] = 0.0
     ema: Annotated[float, Field(gt=0, lt=1)] | None = None
+    ema_warmup: bool = False
     activation_checkpointing: bool = False
     deterministic: bool = False
     evaluation_tokens: Annotated[int, Field(ge=1)] | None = None

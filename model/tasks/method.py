@@ -44,12 +44,13 @@ def describe_method(config: Config[Any, Any]) -> dict[str, Any]:
     if metrics.keys() >= {"exact_match"}:
         metrics |= {name: f"sacrebleu, 0 to 100, {signature}" for name, signature in signatures().items()}
     every = f"every {training.evaluate_every_steps} steps" if training.evaluate_every_steps else "after each epoch"
+    warmup = ", at step t at most (1 + t) / (10 + t)" if training.ema_warmup else ""
     return {
         "preprocessing": _preprocessing(data),
         "vocabulary": _vocabulary(data),
         "metrics": metrics,
         "checkpoint": f"the best of the evaluations ({every}) by the study's metric on the validation part"
-        + (f", of the running mean of the weights (decay {training.ema:g})" if training.ema else ""),
+        + (f", of the running mean of the weights (decay {training.ema:g}{warmup})" if training.ema else ""),
         "determinism": (
             "all random numbers of a training come from its seed; on the CPU it is bit-identical for the same "
             "number of threads; on a GPU "

@@ -1,6 +1,7 @@
 """Optimizers, changes to gradients before a step, and the running mean of the weights after it."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -81,10 +82,22 @@ def clip_gradients(network: nn.Module, max_norm: float) -> Tensor:
 def average_of(network: nn.Module, config: TrainingConfig) -> AveragedModel | None:
     """Return the running mean of the network's weights, where one is configured; its first is after the first step.
 
+    Without warm-up, the weights after the first step have a share of ema^t after t more. With it the decay is at most
+    (1 + t) / (10 + t), so that an early mean is of the last weights.
+
     Source: Polyak, Juditsky 1992, "Acceleration of stochastic approximation by averaging"; with weights that decay:
-    Tarvainen, Valpola 2017, "Mean teachers are better role models", equation 2.
+    Tarvainen, Valpola 2017, "Mean teachers are better role models", equation 2; warm-up: `num_updates` of TensorFlow's
+    tf.train.ExponentialMovingAverage, as in EMAModel of Hugging Face's diffusers.
     """
     if config.ema is None:
         return None
-    mean = get_ema_multi_avg_fn(config.ema)  # type: ignore[no-untyped-call]  # torch leaves it untyped
-    return AveragedModel(network, multi_avg_fn=mean)
+    longest, average = config.ema, AveragedModel(network)
+    num_averaged = average.n_averaged  # on the CPU: looking at it waits for no GPU
+
+    def update(means: Any, weights: Any, _: Tensor | int) -> None:
+        t = int(num_averaged)
+        decay = min(longest, (1 + t) / (10 + t)) if config.ema_warmup else longest
+        get_ema_multi_avg_fn(decay)(means, weights, t)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+
+    average.multi_avg_fn = update
+    return average

@@ -53,7 +53,8 @@ def test_a_training_that_is_stopped_and_resumed_ends_with_the_same_bits(fold, tm
     assert weights[0] == weights[1]
 
 
-def test_the_running_mean_of_the_weights_is_evaluated_and_kept(fold, tmp_path):
+@pytest.mark.parametrize("warmup", [False, True])
+def test_the_running_mean_of_the_weights_is_evaluated_and_kept(fold, tmp_path, warmup):
     """Worked out once more from the weights after each step, which a training without it has."""
     settings = HARD | {"model__dropout": 0.0, "training__epochs": 1, "training__patience": None}
     weights = []
@@ -62,14 +63,25 @@ def test_the_running_mean_of_the_weights_is_evaluated_and_kept(fold, tmp_path):
         steps = {"training__max_steps": step, "training__schedule": "constant", "training__warmup_fraction": 0.0}
         run(fold(small(**(settings | steps)), validation=[], size=256, checkpoint_dir=folder))
         weights.append(load_file(f"{folder}/weights.safetensors"))
-    averaged = small(**(settings | steps), training__ema=0.75)
+    averaged = small(**(settings | steps), training__ema=0.25, training__ema_warmup=warmup)
     run(fold(averaged, validation=[], size=256, checkpoint_dir=str(tmp_path / "mean")))
     kept = load_file(tmp_path / "mean" / "weights.safetensors")
+    # (1 + t) / (10 + t), at most 0.25: the third mean has reached it.
+    decays = (2 / 11, 0.25, 0.25) if warmup else (0.25, 0.25, 0.25)
     for name, tensor in kept.items():
         mean = weights[0][name]
-        for later in weights[1:]:
-            mean = 0.75 * mean + 0.25 * later[name]
+        for decay, later in zip(decays, weights[1:], strict=True):
+            mean = decay * mean + (1 - decay) * later[name]
         torch.testing.assert_close(tensor, mean)
+
+
+def test_with_warm_up_a_long_running_mean_is_not_of_fresh_weights(fold):
+    """After one epoch of sixteen steps: the mean is as good as nothing trained without, and near the last with it."""
+    settings = {"training__epochs": 1, "training__batch_size": 10, "training__lr": 0.01}
+    (plain,), _ = run(fold(small(**settings)))
+    (cold,), _ = run(fold(small(**settings, training__ema=0.999, training__ema_warmup=False)))
+    (warm,), _ = run(fold(small(**settings, training__ema=0.999)))
+    assert abs(warm["loss"] - plain["loss"]) < abs(cold["loss"] - plain["loss"]) / 3
 
 
 def test_a_training_that_is_closed_from_outside_goes_on_from_there(fold, tmp_path, monkeypatch):
