@@ -2,12 +2,15 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
+from model.config.data import DataConfig, LanguageModellingConfig
 from model.config.networks.convolutional import ConvolutionalConfig
 from model.config.networks.network import EncoderDecoder, ModelConfig
 from model.config.networks.recurrent import Reading, RecurrentConfig, RecurrentEncoderDecoder
 from model.config.networks.transformer import TransformerConfig
-from model.config.training import TrainingConfig
+from model.config.pairs import GeneratedConfig, TranslationConfig
+from model.config.whole import Config
 
 GATES = {"lstm": 4, "gru": 3}
 
@@ -21,27 +24,28 @@ class Work:
 
     products: float
     numbers: float
-    blocks: int
+    blocks: float
 
 
-def cost_of_unit(model: ModelConfig, training: TrainingConfig, lengths_differ: bool) -> float:
+def cost_of_unit(config: Config[Any, Any]) -> float:
     """Return the cost of training from one evaluation to the next, in multiplications; ValueError without the numbers
-    of `training.cost_...`. Where `lengths_differ`, shorter sequences are padded to the longest of their batch.
+    of `training.cost_...`. Where lengths differ, shorter sequences are padded to the longest of their batch.
 
     Without `evaluate_every_steps` that is an epoch, whose number of examples the configuration does not say: it is the
     same for all trials of a study, so that it is left out, and the cost is that of one example. The backward pass
     (twice the forward pass) and evaluations are left out for the same reason. The longest of a shuffled batch is longer
     than the mean by sqrt(2 ln batch) standard deviations, as that of so many normal numbers is at most (Gumbel 1958).
     """
+    training, otherwise = config.training, config.training.cost_vocabulary
     length, number, step = training.cost_length, training.cost_number, training.cost_step
     if length is None or number is None or step is None:
         raise ValueError("training.cost_length, cost_number, cost_step: must be given; take those of conf/training")
     batch = training.batch_size
     if training.batch_tokens is not None:
         batch = min(batch, max(1, training.batch_tokens // length))
-    if lengths_differ and training.batching == "shuffled":
+    if config.data.lengths_differ and training.batching == "shuffled":
         length = round(length * (1 + training.cost_spread * math.sqrt(2 * math.log(batch))))
-    work = work_of(model, length)
+    work = work_of(config.model, length, None if otherwise is None else vocabulary_of(config.data, otherwise))
     per_example = length * (work.products + number * work.numbers)
     per_batch = step * work.blocks
     if training.evaluate_every_steps is None:
@@ -49,14 +53,40 @@ def cost_of_unit(model: ModelConfig, training: TrainingConfig, lengths_differ: b
     return training.evaluate_every_steps * training.accumulation * (batch * per_example + per_batch)
 
 
-def work_of(model: ModelConfig, length: int) -> Work:
-    """Return the work of a sequence (a pair of sequences) of this length."""
+def vocabulary_of(data: DataConfig, otherwise: int) -> int:
+    """Return among how many tokens the head chooses, 0 = it has none; `otherwise` where only the data can tell.
+
+    A limit is reached by subwords, and nearly always by words. Characters and what stands between blanks are few.
+    """
+    if isinstance(data, GeneratedConfig):
+        return data.num_symbols
+    if not isinstance(data, LanguageModellingConfig | TranslationConfig):
+        return 0
+    unit = data.target_tokens or data.tokens if isinstance(data, TranslationConfig) else data.tokens
+    if data.max_size is None:
+        return otherwise
+    return data.max_size if unit in ("words", "subwords") else min(data.max_size, otherwise)
+
+
+def work_of(model: ModelConfig, length: int, vocabulary: int | None) -> Work:
+    """Return the work of a forward pass for one token of sequences of this length; of pairs, for one of either side.
+
+    The products are those that torch.utils.flop_counter counts, without `bridge=mlp`, a product for each sequence.
+
+    Args:
+        vocabulary: tokens that a head chooses among; 0 = there is no such head. None: as counted before 0.2, without
+            a head and with too much for `attention=mlp`, so that studies of that time keep the cost of their trials.
+    """
     if isinstance(model, RecurrentConfig):
-        return _recurrent(model, length)
-    if isinstance(model, ConvolutionalConfig):
-        return _convolutional(model, length)
-    assert isinstance(model, TransformerConfig)
-    return _transformer(model, length)
+        work, width = _recurrent(model, length, is_early=vocabulary is None), model.hidden_width
+    elif isinstance(model, ConvolutionalConfig):
+        work, width = _convolutional(model, length), model.d_model
+    else:
+        assert isinstance(model, TransformerConfig)
+        work, width = _transformer(model, length), model.d_model
+    # Of the head the logits are written, and once more in their softmax, which takes less than most numbers do.
+    size = vocabulary or 0
+    return Work(work.products + size * width, work.numbers + size, work.blocks)
 
 
 def _transformer(model: TransformerConfig, length: int) -> Work:
@@ -85,12 +115,13 @@ def _transformer(model: TransformerConfig, length: int) -> Work:
     )
 
 
-def _recurrent(model: RecurrentConfig, length: int) -> Work:
+def _recurrent(model: RecurrentConfig, length: int, *, is_early: bool) -> Work:
     """Count the work of layers of cells.
 
     Products: each gate's maps from the input and from the state before; for attention the maps of its score, the scores
     and sums over `length` tokens, and the map to the head. Numbers: the gates, the state and the output; the scores and
-    their softmax. A decoder that goes token by token has as many parts that run one after the other.
+    their softmax, and of `attention=mlp` what is inside of its score. A decoder that goes token by token has a part for
+    each that runs after the one before.
     """
     gates, width = GATES[model.cell], model.hidden_width
     halves = 2 if isinstance(model, Reading) and model.bidirectional else 1
@@ -100,18 +131,27 @@ def _recurrent(model: RecurrentConfig, length: int) -> Work:
 
     products = cells(model.num_layers, model.d_model, halves)
     numbers = float(model.num_layers * (gates + 2) * width)
-    blocks = 1 + model.num_layers
+    blocks: float = 1 + model.num_layers
     if isinstance(model, RecurrentEncoderDecoder):
         layers, has_attention = model.decoder_layers, model.attention != "none"
-        is_fed = model.input_feeding or model.attend == "before"
+        is_fed = model.goes_token_by_token
+        # What runs once per token takes half as long as a block, besides what it computes.
+        times = (length if is_early else length / 2) if is_fed else 1
         products += cells(layers, model.d_model + (width if is_fed else 0), 1)
         numbers += layers * (gates + 2) * width
-        blocks += layers * (length if is_fed else 1)
+        blocks += layers * times
         if has_attention:
             inner = (model.attention_width or width) if model.attention == "mlp" else 1
-            products += (2 * width + length * inner) * width + 2 * length * width
+            if is_early:
+                products += (2 * width + length * inner) * width + 2 * length * width
+            else:
+                # Maps from the state and from a token of the source, and the score of each of the source's tokens.
+                maps = {"mlp": 2 * width * inner, "dot": 0, "bilinear": width**2}[model.attention]
+                score = inner if model.attention == "mlp" else width
+                mixed = 2 * width * (2 * width + model.d_model) if model.attend == "before" else 2 * width**2
+                products += maps + length * score + length * width + mixed
             numbers += length * (inner + 2) + 2 * width
-            blocks += length if is_fed else 1
+            blocks += times
     return Work(products, numbers, blocks)
 
 

@@ -75,8 +75,7 @@ def prepare_data(config: dict[str, Any], indices: list[int], data_dir: str) -> N
 
 def describe_cost(config: dict[str, Any]) -> float:
     """Return what training from one evaluation to the next costs; see `model.cost.cost_of_unit`."""
-    parsed = parse(config)
-    return cost_of_unit(parsed.model, parsed.training, parsed.data.lengths_differ)
+    return cost_of_unit(parse(config))
 
 
 def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str, float]]:

@@ -61,6 +61,7 @@ class TrainingConfig(Section):
     save_minutes: Annotated[float, Field(gt=0, le=1_000_000)] = 10.0
     cost_length: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     cost_spread: Annotated[float, Field(ge=0, le=10)] = 0.0
+    cost_vocabulary: Annotated[int, Field(ge=0, le=10_000_000)] | None = None
     cost_number: Annotated[float, Field(ge=0)] | None = None
     cost_step: Annotated[float, Field(ge=0)] | None = None
 
