@@ -13,6 +13,7 @@ from model.config.training import TrainingConfig
 from model.errors import Diverged
 from model.networks.transformer.stack import Stack
 from model.tasks.task import Encoded, Task
+from model.training.compile_cache import use_own_compile_cache
 from model.training.muon import Muon
 from model.training.numerics import autocast
 from model.training.optimise import add_l1_gradient, clip_gradients, decayed_parameters
@@ -43,6 +44,7 @@ class Update:
         if config.compile:
             # torch compiles a function for eight shapes, and then no more: those of earlier trainings would count.
             torch.compiler.reset()
+            use_own_compile_cache()
             self.forward = torch.compile(self.parallel)
         self.norm_before_clipping: Tensor | None = None
         self.must_unscale = bool(config.l1 or config.clip_norm is not None) and self.scaler.is_enabled()

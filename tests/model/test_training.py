@@ -6,6 +6,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from torch._dynamo.testing import CompileCounter
+from torch._inductor.runtime.cache_dir_utils import cache_dir
 
 from model import objective
 from model.checkpoint import load_checkpoint
@@ -290,6 +291,19 @@ def test_a_compiled_network_trains_and_is_evaluated_as_the_plain_one(
     assert calls.count(False) > len(points)  # several batches in each evaluation
     names = load_file(tmp_path / "compiled" / "weights.safetensors").keys()
     assert names == load_checkpoint(str(tmp_path / "compiled")).network.state_dict().keys()
+
+
+def test_what_a_killed_process_had_half_compiled_is_not_found_by_the_next_one(fold, tmp_path, monkeypatch):
+    """torch takes any library of the right name for complete: one without bytes, which a killed linker leaves, too."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "shared"))
+    folders = []
+    monkeypatch.setattr(torch, "compile", lambda network: folders.append(Path(cache_dir())) or network)
+    task = fold(small(training__compile=True, training__epochs=1))
+    for process in (-1, -1, -2):
+        monkeypatch.setattr(os, "getpid", lambda process=process: process)
+        run(task)
+    assert folders[0] == folders[1] != folders[2]
+    assert folders[0].parent == tmp_path / "shared"
 
 
 def test_max_steps_ends_the_training_and_its_schedule(fold):
