@@ -15,9 +15,13 @@ def use_own_compile_cache() -> None:
 
     torch 2.13 lets the linker write a library where it is looked for, and takes one that is there for complete. After a
     killed compilation each later training that shares the folder fails ("file too short"), or dies of SIGBUS.
-    The folder is removed when the process ends by itself.
+    The folder is removed when the process ends by itself. Headers are not compiled before: torch shares them in another
+    folder, where a killed compiler leaves a part of one, too.
     """
+    from torch._inductor import config  # here: it loads slowly, and only torch.compile needs it
+
     os.environ[NAME] = _own_folder(os.getpid())
+    config.cpp_cache_precompile_headers = False
 
 
 @cache

@@ -6,6 +6,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from torch._dynamo.testing import CompileCounter
+from torch._inductor import config as inductor
 from torch._inductor.runtime.cache_dir_utils import cache_dir
 
 from model import objective
@@ -304,6 +305,7 @@ def test_what_a_killed_process_had_half_compiled_is_not_found_by_the_next_one(fo
         run(task)
     assert folders[0] == folders[1] != folders[2]
     assert folders[0].parent == tmp_path / "shared"
+    assert not inductor.cpp_cache_precompile_headers, "they would be shared by all processes in yet another folder"
 
 
 def test_max_steps_ends_the_training_and_its_schedule(fold):
