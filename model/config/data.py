@@ -106,6 +106,7 @@ class LanguageModellingConfig(FilesConfig):
     lowercase: bool
     min_count: Annotated[int, Field(ge=1)]
     max_size: Annotated[int, Field(ge=1)] | None
+    open_vocabulary: bool = False
     context: Annotated[int, Field(ge=1, le=1_000_000)]
     validation_fraction: Annotated[float, Field(gt=0, lt=1)]
     test_fraction: Fraction

@@ -18,9 +18,12 @@ from model.data.store import store_digest
 PLAIN = "plain.json"
 
 
-def cache_folder(data_dir: str, settings: dict[str, Any]) -> Path:
-    """Return the folder for this prepared data encoded with these settings; its name is a hash of both."""
-    key = json.dumps([store_digest(data_dir), settings], sort_keys=True)
+def cache_folder(data_dir: str, settings: dict[str, Any], encoded_type: type) -> Path:
+    """Return the folder for this prepared data encoded with these settings; its name is a hash of both.
+
+    It is one of the fields of `encoded_type`, too: another version of the toolkit may have written others.
+    """
+    key = json.dumps([store_digest(data_dir), settings, _fields_of(encoded_type)], sort_keys=True)
     return Path(data_dir) / "encoded" / hashlib.sha256(key.encode()).hexdigest()[:32]
 
 
@@ -42,6 +45,14 @@ def encode_once(
     return plain["values"], {
         name: _load(value_type, name, folder, plain["fields"]) for name, value_type in types.items()
     }
+
+
+def _fields_of(value_type: Any) -> dict[str, Any] | str:
+    """Return the names of a dataclass's fields, each with what it holds; of any other type its name."""
+    if not is_dataclass(value_type):
+        return str(value_type)
+    assert isinstance(value_type, type)  # a dataclass, not one of its instances
+    return {name: _fields_of(held) for name, held in get_type_hints(value_type).items()}
 
 
 def _write(folder: Path, values: dict[str, Any], parts: dict[str, Any]) -> None:

@@ -1,6 +1,7 @@
 """The next token of a running text."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -10,7 +11,8 @@ from torch import Tensor, nn
 
 from model.config.whole import Config
 from model.data.batches import Ragged, to_device
-from model.data.tokens.vocabulary import Vocabulary
+from model.data.tokens.unknown import UnknownTokens
+from model.data.tokens.vocabulary import UNKNOWN, Vocabulary
 from model.errors import DataError
 from model.networks.language_model import LanguageModel
 from model.tasks.cross_entropy import NO_TARGET, Loss, summed_cross_entropy
@@ -23,11 +25,14 @@ class TextBlocks:
 
     Attributes:
         blocks: up to context + 1 tokens each.
-        characters_per_token: over the predicted tokens.
+        characters_per_token, bytes_per_token: of the text before it was read as tokens, the bytes in UTF-8.
+        unknown_bits: bits that say which tokens the unknown among the predicted ones are; 0 where that is not paid for.
     """
 
     blocks: Ragged
     characters_per_token: float
+    bytes_per_token: float
+    unknown_bits: float
 
     @property
     def lengths(self) -> Tensor:
@@ -52,12 +57,15 @@ class LanguageModelling:
 
     Attributes:
         context: tokens in a block; a token is predicted from those before it in its block.
+        unknown: which tokens an unknown one may be; None where bits_per_character and bits_per_byte do not pay for
+            that, as in trainings of before version 0.2.0.
     """
 
     vocabulary: Vocabulary
     context: int
+    unknown: UnknownTokens | None = None
 
-    metric_names: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "bits_per_character")
+    metric_names: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "bits_per_character", "bits_per_byte")
     encoded_type: ClassVar[type] = TextBlocks
 
     @classmethod
@@ -65,15 +73,15 @@ class LanguageModelling:
         cls, config: Config[Any, Any], items: Sequence[dict[str, Any]], train: Sequence[int]
     ) -> "LanguageModelling":
         """Return the task, with the vocabulary of the training part."""
-        data = config.data
+        data, texts = config.data, [items[position]["text"] for position in train]
         vocabulary = Vocabulary.learn(
-            (items[position]["text"] for position in train),
+            texts,
             unit=data.tokens,
             lowercase=data.lowercase,
             min_count=data.min_count,
             max_size=data.max_size,
         )
-        return cls(vocabulary, data.context)
+        return cls(vocabulary, data.context, UnknownTokens.learn(texts, vocabulary) if data.open_vocabulary else None)
 
     def build(self, config: Config[Any, Any]) -> LanguageModel:
         """Return a language model with fresh weights."""
@@ -91,7 +99,20 @@ class LanguageModelling:
             raise DataError(f"the text {text[:30]!r} has fewer than two tokens; a part must have something to predict")
         starts = torch.arange(0, len(stream) - 1, self.context)
         lengths = (len(stream) - starts).clamp(max=self.context + 1)
-        return TextBlocks(Ragged(torch.tensor(stream), starts, lengths), len(text) / len(stream))
+        return TextBlocks(
+            Ragged(torch.tensor(stream), starts, lengths),
+            characters_per_token=len(text) / len(stream),
+            bytes_per_token=len(text.encode()) / len(stream),
+            unknown_bits=self._unknown_bits(text, stream),
+        )
+
+    def _unknown_bits(self, text: str, stream: Sequence[int]) -> float:
+        """Return the bits that say which tokens the unknown ones after the first are."""
+        if self.unknown is None:
+            return 0.0
+        tokens = zip(self.vocabulary.split(text)[1:], stream[1:], strict=True)
+        counts = Counter(token for token, number in tokens if number == UNKNOWN)
+        return math.fsum(count * self.unknown.bits(token) for token, count in counts.items())
 
     def batch(self, encoded: TextBlocks, indices: Tensor, device: torch.device) -> TextBatch:
         """Return the blocks at `indices` (batch,): each token, and the one that follows it."""
@@ -116,20 +137,37 @@ class LanguageModelling:
         return float(loss), self.count(encoded, indices)
 
     def metrics(self, encoded: TextBlocks, measured: Sequence[tuple[float, int]]) -> dict[str, float]:
-        """Return the metrics over the whole text; for all three, lower is better.
+        """Return the metrics over the whole text; for all four, lower is better.
 
         `loss`: mean cross-entropy in nats per token; `perplexity`: exp of it, the vocabulary's size for a uniform
-        prediction; `bits_per_character`: the same cross-entropy, independent of what a token is.
+        prediction. Both are of tokens as they are read, so that they say nothing of what an unknown token hides.
+
+        `bits_per_character`, `bits_per_byte`: the bits that all predicted tokens take, over the characters and UTF-8
+        bytes of their text: the cross-entropy, and with `unknown` for each unknown token the bits that say which it is.
+        They compare models with different vocabularies: to leave a token out is to pay for it by an estimate that knows
+        no context.
         """
-        loss = sum(loss for loss, _ in measured) / sum(count for _, count in measured)
-        bits = loss / math.log(2) / encoded.characters_per_token
-        return {"loss": loss, "perplexity": math.exp(min(loss, 700.0)), "bits_per_character": bits}
+        count = sum(count for _, count in measured)
+        loss = sum(loss for loss, _ in measured) / count
+        bits_per_token = loss / math.log(2) + encoded.unknown_bits / count
+        return {
+            "loss": loss,
+            "perplexity": math.exp(min(loss, 700.0)),
+            "bits_per_character": bits_per_token / encoded.characters_per_token,
+            "bits_per_byte": bits_per_token / encoded.bytes_per_token,
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON-able values that `from_dict` reads back."""
-        return {"vocabulary": self.vocabulary.to_dict(), "context": self.context}
+        return {
+            "vocabulary": self.vocabulary.to_dict(),
+            "context": self.context,
+            "unknown": self.unknown and self.unknown.to_dict(),
+        }
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "LanguageModelling":
-        """Read what `to_dict` returned."""
-        return cls(Vocabulary.from_dict(values["vocabulary"]), values["context"])
+        """Read what `to_dict` returned; an earlier version's has no `unknown`."""
+        unknown = values.get("unknown")
+        vocabulary = Vocabulary.from_dict(values["vocabulary"])
+        return cls(vocabulary, values["context"], UnknownTokens.from_dict(unknown) if unknown else None)

@@ -21,7 +21,12 @@ _LANGUAGE = {
     "loss": "mean cross-entropy per token in nats",
     "perplexity": "exponential of the mean cross-entropy per token",
     "bits_per_character": "cross-entropy in bits, divided by the number of characters",
+    "bits_per_byte": "cross-entropy in bits, divided by the number of bytes in UTF-8",
 }
+_OPEN = (
+    "; an unknown token also takes the bits that say which it is, by how often the training part has each token that "
+    "the vocabulary leaves out, and spelled where the training part has no such token (Witten and Bell 1991, method C)"
+)
 _METRICS = {
     "digits": _CLASSIFICATION,
     "text_classification": _CLASSIFICATION,
@@ -43,6 +48,8 @@ def describe_method(config: Config[Any, Any]) -> dict[str, Any]:
     metrics = dict(_METRICS[data.name])
     if metrics.keys() >= {"exact_match"}:
         metrics |= {name: f"sacrebleu, 0 to 100, {signature}" for name, signature in signatures().items()}
+    if data.name == "language_modelling" and data.open_vocabulary:
+        metrics |= {name: metrics[name] + _OPEN for name in ("bits_per_character", "bits_per_byte")}
     every = f"every {training.evaluate_every_steps} steps" if training.evaluate_every_steps else "after each epoch"
     warmup = ", at step t at most (1 + t) / (10 + t)" if training.ema_warmup else ""
     return {

@@ -1,7 +1,10 @@
+import dataclasses
 from pathlib import Path
 
 import pytest
 
+from model.data.encoded_cache import cache_folder
+from model.data.store import write_store
 from model.training import fold as fold_module
 from tests.model.conftest import run, small
 
@@ -43,3 +46,20 @@ def test_a_folder_that_cannot_be_written_only_costs_time(fold, monkeypatch):
 
     monkeypatch.setattr("model.data.encoded_cache.tempfile.mkdtemp", full)
     assert run(task) == expected
+
+
+@dataclasses.dataclass(frozen=True)
+class Before:
+    texts: list[str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Now:
+    texts: list[str]
+    unknown_bits: float
+
+
+def test_what_a_version_with_other_fields_has_encoded_is_not_read(tmp_path):
+    write_store([{"text": "a"}], str(tmp_path))
+    folders = {cache_folder(str(tmp_path), {}, encoded_type) for encoded_type in (Before, Now, Before)}
+    assert len(folders) == 2

@@ -1,9 +1,16 @@
+import itertools
+import math
+import random
+
 import pytest
 import torch
 from torch import nn
 
 from model import objective
+from model.config.data import LanguageModellingConfig
 from model.config.whole import parse
+from model.data.tokens.unknown import UnknownTokens
+from model.data.tokens.vocabulary import Vocabulary
 from model.networks.language_model import LanguageModel
 from model.tasks.language_modelling import LanguageModelling
 from tests.model.conftest import run, small
@@ -63,6 +70,90 @@ def test_a_uniform_models_perplexity_is_the_size_of_the_vocabulary():
     assert metrics["perplexity"] == pytest.approx(2 ** metrics["bits_per_character"])
 
 
+class Unigram(nn.Module):
+    """Predicts each token by its share of the training part, whatever came before, and never the special ones."""
+
+    def __init__(self, task, text):
+        super().__init__()
+        counts = torch.bincount(torch.tensor(task.vocabulary.encode(text)), minlength=len(task.vocabulary))
+        self.logits = (counts.double() / counts.sum()).log()
+
+    def forward(self, tokens):
+        return self.logits.expand(*tokens.shape, -1)
+
+
+def score(text, network=None, of=None, **settings):
+    """The metrics of the training part, or the text `of`, by the training part's unigram or another network."""
+    config = parse(small("language_modelling", "decoder", **{f"data__{key}": value for key, value in settings.items()}))
+    task = LanguageModelling.from_dict(LanguageModelling.learn(config, [{"text": text}], [0]).to_dict())
+    encoded = task.encode([{"text": of or text}])
+    places = torch.arange(len(encoded))
+    return task.metrics(encoded, [task.measure(network or Unigram(task, text), encoded, places, torch.device("cpu"))])
+
+
+@pytest.fixture(scope="module")
+def natural():
+    """A text with frequent and rare letters, as languages have them (Zipf's law)."""
+    letters = [chr(97 + number) for number in range(200)]
+    rng = random.Random(0)
+    return "".join(rng.choices(letters, [1 / rank for rank in range(1, 201)], k=5_000))
+
+
+@pytest.mark.parametrize("tokens", ["characters", "words"])
+def test_reading_more_symbols_as_unknown_does_not_lower_the_bits_of_a_text(natural, tokens):
+    text = natural if tokens == "characters" else " ".join(natural)
+    for name in ("bits_per_character", "bits_per_byte"):
+        by_count = [score(text, tokens=tokens, min_count=count)[name] for count in (1, 2, 10, 100, 400)]
+        by_size = [score(text, tokens=tokens, max_size=size)[name] for size in (None, 100, 20, 5, 1)]
+        for scores in (by_count, by_size):
+            assert scores == sorted(scores)
+            assert scores[0] < scores[-1]
+
+
+def test_before_an_unknown_token_cost_nothing_but_to_be_unknown(natural):
+    before = [score(natural, open_vocabulary=False, min_count=count)["bits_per_character"] for count in (1, 400)]
+    assert before[1] < before[0]
+    # Configurations that were frozen before the key existed mean that.
+    assert LanguageModellingConfig.defaults()["open_vocabulary"] is False
+
+
+def test_bits_are_those_of_all_tokens_and_of_what_the_unknown_are_over_characters_and_bytes():
+    class Uniform(nn.Module):
+        def forward(self, tokens):
+            return torch.zeros(*tokens.shape, 6)
+
+    # Known: a, b and four special ones. Left out: c, d, once each, so that both have 1/4, and all others 1/2.
+    metrics = score("aaabbbcd", Uniform(), of="acdÄ", min_count=2)
+    bits = 3 * math.log2(6) + 2 + 2 + (1 + math.log2(0x110000 - 0x800))
+    assert metrics["loss"] == pytest.approx(math.log(6))
+    assert metrics["bits_per_character"] == pytest.approx(bits / 3)
+    assert metrics["bits_per_byte"] == pytest.approx(bits / 3 / (5 / 4))
+
+
+@pytest.mark.parametrize("texts", [["ab ab bc", "a a"], ["ab cc aab", "dd ab dd"], ["aa aa", ""]])
+@pytest.mark.parametrize("unit", ["characters", "words"])
+@pytest.mark.parametrize("min_count", [1, 2])
+def test_the_tokens_that_an_unknown_one_may_be_have_probabilities_that_sum_to_one_at_most(texts, unit, min_count):
+    vocabulary = Vocabulary.learn(texts, unit=unit, lowercase=False, min_count=min_count, max_size=None)
+    unknown = UnknownTokens.learn(texts, vocabulary)
+    letters = ["a", "b", "c", "d", "Ä"]
+    longest = 1 if unit == "characters" else 4
+    tokens = {"".join(each) for length in range(1, longest + 1) for each in itertools.product(letters, repeat=length)}
+    others = {*unknown.left_out, *tokens} - set(vocabulary.tokens)
+    share = math.fsum(2 ** -unknown.bits(token) for token in others)
+    assert 0 < share <= 1
+    # All of Unicode's other letters are as likely as Ä.
+    if unit == "characters" and min_count == 1:
+        assert 2 ** -unknown.bits("Ä") * (0x110000 - 0x800) == pytest.approx(1)
+
+
+def test_a_checkpoint_of_before_pays_for_no_unknown_token():
+    config = parse(small("language_modelling", "decoder", data__min_count=2))
+    values = LanguageModelling.learn(config, [{"text": "aabbc"}], [0]).to_dict()
+    del values["unknown"]
+    assert LanguageModelling.from_dict(values).encode([{"text": "aabbc"}]).unknown_bits == 0
+
+
 def test_one_file_is_cut_into_stretches_at_line_breaks(poem):
     described = objective.describe_data(text_config(poem, data__test_fraction=0.2))
     assert described["parts"] == {"train": 42, "validation": 6, "test": 12}
@@ -83,4 +174,4 @@ def test_a_repetitive_text_is_learned(poem, tmp_path):
     }  # fmt: skip
     points, result = run(task)
     assert result["perplexity"] < 2
-    assert set(points[0]) >= {"loss", "perplexity", "bits_per_character"}
+    assert set(points[0]) >= {"loss", "perplexity", "bits_per_character", "bits_per_byte"}

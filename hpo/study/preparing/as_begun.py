@@ -12,6 +12,8 @@ from hpo.engine.space.reader import space_from_dict
 from hpo.study.files.folder import RUNS, StudyFolder
 
 _log = logging.getLogger(__name__)
+# Keys of the toolkit's data sections that a study of before goes on without: it means by that what it did.
+_SINCE = ("metric_name", "open_vocabulary")
 
 
 def ranges_as_begun(config: StudyConfig, frozen: StudyConfig, is_said: bool) -> StudyConfig:
@@ -60,11 +62,11 @@ def _shown_as_begun(config: StudyConfig, frozen: StudyConfig, is_said: bool) -> 
 
 
 def _data_as_begun(config: StudyConfig, frozen: StudyConfig) -> StudyConfig:
-    """Return it without what the toolkit's data sections have had since: null for a header, and a metric's name."""
+    """Return it without what the toolkit's data sections have had since: null for a header, and keys of `_SINCE`."""
     then, now = (each.objective_config.get("data") for each in (frozen, config))
     if not (config.objective.startswith("model.") and isinstance(then, Mapping) and isinstance(now, Mapping)):
         return config
-    data = {name: value for name, value in now.items() if name != "metric_name" or name in then}
+    data = {name: value for name, value in now.items() if name not in _SINCE or name in then}
     if then.get("header") == "auto" and data.get("header", "") is None:
         data["header"] = "auto"
     return config.model_copy(update={"objective_config": {**config.objective_config, "data": data}})

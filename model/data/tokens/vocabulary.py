@@ -73,11 +73,15 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.tokens)
 
+    def split(self, text: str) -> list[str]:
+        """Return the text's tokens, known or not. May be empty."""
+        split, _ = UNITS[self.unit]
+        return split(text.lower() if self.lowercase else text)
+
     def encode(self, text: str) -> list[int]:
         """Return the text's token numbers; unknown tokens become UNKNOWN. May be empty."""
-        split, _ = UNITS[self.unit]
         numbers = self.numbers
-        return [numbers.get(token, UNKNOWN) for token in split(text.lower() if self.lowercase else text)]
+        return [numbers.get(token, UNKNOWN) for token in self.split(text)]
 
     def names(self, numbers: Sequence[int]) -> list[str]:
         """Return each token by itself, the special ones included."""

@@ -5,9 +5,12 @@ import re
 import pytest
 
 import hpo
+from hpo.config.documents import yaml_text
 from hpo.config.study_config import config_from_dict
 from hpo.errors import StudyError
 from hpo.study.basis.configurations import refuse_other_config
+from hpo.study.files.folder import RUNS, StudyFolder
+from hpo.study.preparing.as_begun import as_begun
 from tests.hpo.cli.commands import TABLE
 from tests.studies import shipped, toy_config
 
@@ -56,6 +59,17 @@ def test_a_key_of_the_objective_that_becomes_null_is_said_where_nothing_else_cha
     before = toy_config(space=SPACE)
     assert said(before | {"x": 1}, before | {"x": None}) == "x was 1 and is now None"
     assert said(before, before | {"x": None}) == "x was not there and is now None"
+
+
+def test_a_study_of_before_an_unknown_token_was_paid_for_goes_on_with_the_same_call():
+    tree = hpo.compose("data=language_modelling", "data.path=a.txt", "study.name=poem", "track=none")
+    before = {**tree, "data": {name: value for name, value in tree["data"].items() if name != "open_vocabulary"}}
+    folder = StudyFolder(RUNS / "poem")
+    folder.path.mkdir(parents=True)
+    folder.config_path.write_text(yaml_text(config_from_dict(before).to_dict()))
+    now = as_begun(config_from_dict(tree))
+    assert now.objective_config["data"] == before["data"]
+    refuse_other_config(folder.config(), now, "poem")
 
 
 def test_the_same_call_goes_on_where_the_objective_adds_to_the_space():
