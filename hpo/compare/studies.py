@@ -18,6 +18,7 @@ from hpo.report.comparison import ComparisonJson, FoldPair
 from hpo.report.part import is_missing
 from hpo.report.sections.winner import interval
 from hpo.report.words import join_names
+from hpo.study.basis.counted_in import Units, varied_keys
 from hpo.study.files.folder import StudyFolder, find_study, inner, short_path
 from hpo.study.reproduce.recorded import recorded_winner
 
@@ -42,6 +43,7 @@ class FinishedStudy:
         folds: the winner's score per fold, by the fold's name.
         data: `examples` and `split`, each equal for two studies that were scored on the same ones.
         budget: the number of configurations that were tried, each once, however far it was trained.
+        units: what its metrics are counted in.
     """
 
     label: str
@@ -51,6 +53,7 @@ class FinishedStudy:
     folds: Mapping[str, float]
     data: Mapping[str, Any]
     budget: int
+    units: Units
 
     @property
     def score(self) -> float:
@@ -75,7 +78,27 @@ def read_studies(references: Sequence[str]) -> list[FinishedStudy]:
                     f"study.{key}: must be the same in all studies, given {ours} in {first.label} and {its} in "
                     f"{study.label}; their scores cannot be compared"
                 )
+    _refuse_other_units(studies)
     return studies
+
+
+def _refuse_other_units(studies: Sequence[FinishedStudy]) -> None:
+    """Raise StudyError where the metric is counted in something else in two studies, or in two trials of one."""
+    first, metric = studies[0], studies[0].config.study.metric
+    for study in studies:
+        unit, varied = study.units[metric], varied_keys(study.config)
+        if changed := unit.changed_by(varied):
+            others = ", ".join(study.units.unchanged_by(varied)) or "no metric of it"
+            raise StudyError(
+                f"study.metric: {metric} is counted in {unit.unit}, and {', '.join(changed)}, which is searched in "
+                f"{study.label}, changes those: its scores do not compare; those of {others} would"
+            )
+        for key, (ours, its) in first.units.differences(metric, study.units).items():
+            others = ", ".join(first.units.same_as(study.units)) or "no metric of them"
+            raise StudyError(
+                f"study.metric: {metric} is counted in {unit.unit}, and {key}, which is {ours!r} in {first.label} and "
+                f"{its!r} in {study.label}, changes those: their scores do not compare; those of {others} would"
+            )
 
 
 def compare_studies(
@@ -134,7 +157,8 @@ def _read(folder: StudyFolder) -> FinishedStudy:
     number = int(winner["number"]) if winner else None
     search = FinishedSearch(config.study.name, 0, config.study.seed, tuple(losses), tuple(seconds))
     budget = inner(report, "counts").get("configurations", len(rows))
-    return FinishedStudy(config.study.name, config, search, number, folds, _data(report, config), budget)
+    units = Units.at(folder, config)
+    return FinishedStudy(config.study.name, config, search, number, folds, _data(report, config), budget, units)
 
 
 def _data(report: Mapping[str, Any], config: StudyConfig) -> dict[str, Any]:

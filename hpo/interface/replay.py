@@ -105,7 +105,7 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> Replay:
 def prepare_replay(asked: Replay) -> PreparedStudy:
     """Return the study that runs the search of another again."""
     config = config_from_dict(asked.tree)
-    return asked.study_of(prepare_study(config, asked.files.folder.kept_function(config)))
+    return asked.study_of(prepare_study(config, asked.files.folder.kept_function(config), is_again=True))
 
 
 def _is_own(override: str) -> bool:

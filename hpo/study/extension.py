@@ -12,6 +12,7 @@ from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 from hpo.errors import ConfigError, StudyError
 from hpo.files import copy_tree
+from hpo.study.basis.counted_in import Units
 from hpo.study.files.folder import find_study, short_path
 from hpo.study.study import PreparedStudy, training_command
 
@@ -30,7 +31,9 @@ def extension_of(study: PreparedStudy, trials: Sequence[Trial], given: StudyConf
     """
     changed = differences(study.config.to_dict(), given.to_dict())
     has_sources = study.plan is not None or study.config.objective.startswith("hpo.")
-    _refuse_bad_changes(changed, study.space.keys, DATA_SOURCES if has_sources else ())
+    unit = Units.of(study.described.method or {}, study.config.objective)[study.config.study.metric]
+    incomparable = [*(DATA_SOURCES if has_sources else ()), *unit.depends_on]
+    _refuse_bad_changes(changed, study.space.keys, incomparable)
     if all(_is_trained(study, trial) for trial in trials) and not any(map(_is_own, changed)):
         again = training_command(study.config.objective, str(short_path(study.folder.best_path)))
         raise ConfigError(
@@ -118,7 +121,7 @@ def _is_own(key: str) -> bool:
     return key.partition(".")[0] not in SEARCH_SECTIONS
 
 
-def _refuse_bad_changes(changed: Mapping[str, Any], searched: Sequence[str], sources: Sequence[str]) -> None:
+def _refuse_bad_changes(changed: Mapping[str, Any], searched: Sequence[str], incomparable: Sequence[str]) -> None:
     for key in changed:
         if key.startswith("study.references."):
             name = key.removeprefix("study.references.")
@@ -127,7 +130,7 @@ def _refuse_bad_changes(changed: Mapping[str, Any], searched: Sequence[str], sou
             raise ConfigError(f"{key}: has no effect on trials that are given; remove it")
         if _is_own(key) and own_key(key) in searched:
             raise ConfigError(f"{key}: is searched, and every trial keeps its own value; remove it")
-        if key in sources or not (_is_own(key) or is_free(key) or key in _ALLOWED):
+        if key in incomparable or not (_is_own(key) or is_free(key) or key in _ALLOWED):
             raise ConfigError(
                 f"{key}: would make the scores incomparable with those before; remove it, or start a new study"
             )

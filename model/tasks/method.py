@@ -3,6 +3,7 @@
 from typing import Any
 
 from model.config.whole import Config
+from model.tasks.counted_in import counted_in
 from model.tasks.sequence_metrics import signatures
 
 _UNKNOWN = "; built from the training part of each fold alone, all else is read as unknown"
@@ -42,7 +43,8 @@ def describe_method(config: Config[Any, Any]) -> dict[str, Any]:
 
     Returns:
         `preprocessing`, `vocabulary`, `checkpoint` (which one is scored), `determinism`: a text each;
-        `metrics`: the definition of each metric, with sacrebleu's signature where it is that library's.
+        `metrics`: the definition of each metric, with sacrebleu's signature where it is that library's;
+        `counted_in`: what metrics are counted in, where settings change that.
     """
     data, training = config.data, config.training
     metrics = dict(_METRICS[data.name])
@@ -56,6 +58,7 @@ def describe_method(config: Config[Any, Any]) -> dict[str, Any]:
         "preprocessing": _preprocessing(data),
         "vocabulary": _vocabulary(data),
         "metrics": metrics,
+        "counted_in": counted_in(config),
         "checkpoint": f"the best of the evaluations ({every}) by the study's metric on the validation part"
         + (f", of the running mean of the weights (decay {training.ema:g}{warmup})" if training.ema else ""),
         "determinism": (

@@ -13,6 +13,7 @@ from model.checkpoint import load_checkpoint
 from model.config.whole import parse
 from model.errors import Diverged
 from model.networks.classifier import Classifier
+from model.tasks.choose import TASKS
 from model.training.schedule import ReplayedPlateaus
 from model.training.train import Goal
 from tests.model.conftest import compose, repeatable, run, small
@@ -200,3 +201,43 @@ def test_a_batch_of_an_evaluation_has_at_most_its_tokens(fold, monkeypatch):
 def test_a_folder_that_was_not_prepared_is_named(fold, tmp_path):
     with pytest.raises(ValueError, match=r"nowhere.*prepare_data must have written"):
         run(fold(small()) | {"data_dir": str(tmp_path / "nowhere")})
+
+
+def varied(config, key, value):
+    """What the metrics are counted in with this value, and with the configuration's own."""
+    group, name = key.split(".")
+    other = config | {group: config[group] | {name: value}}
+    return [objective.describe_method(each)["counted_in"] for each in (config, other)]
+
+
+@pytest.mark.parametrize(
+    ("data", "key", "value", "names"),
+    [
+        ("language_modelling", "data.min_count", 2, {"loss", "perplexity"}),
+        ("language_modelling", "data.max_size", 9, {"loss", "perplexity"}),
+        ("language_modelling", "data.tokens", "words", {"loss", "perplexity", "bits_per_character", "bits_per_byte"}),
+        ("language_modelling", "data.context", 9, set()),
+        ("translation", "data.max_size", 9, {"loss"}),
+        ("translation", "data.max_length", 9, {"loss"}),
+        ("translation", "data.beam_size", 9, set()),
+        ("tagging", "data.min_count", 9, set()),
+    ],
+)
+def test_metrics_say_which_settings_change_what_they_are_counted_in(data, key, value, names):
+    shape = {"language_modelling": "decoder", "translation": "encoder_decoder", "tagging": "encoder"}[data]
+    ours, its = varied(small(data, shape, data__path="a.txt"), key, value)
+    assert {name for name in ours if ours[name]["depends_on"] != its[name]["depends_on"]} == names
+    known = objective.describe_method(small(data, shape, data__path="a.txt"))["metrics"]
+    assert ours.keys() <= known.keys() == {*TASKS[data].metric_names}
+
+
+def test_source_tokens_change_no_target_where_it_has_tokens_of_its_own():
+    config = small("translation", "encoder_decoder", data__path="a.tsv", data__target_tokens="words")
+    ours, its = varied(config, "data.tokens", "characters")
+    assert ours == its
+
+
+def test_without_an_open_vocabulary_bits_depend_on_what_is_left_out():
+    config = small("language_modelling", "decoder", data__path="a.txt", data__open_vocabulary=False)
+    ours, its = varied(config, "data.min_count", 2)
+    assert ours["bits_per_byte"] != its["bits_per_byte"]

@@ -82,7 +82,7 @@ def _show_config(tree: Mapping[str, Any], config: "StudyConfig", replay: "Replay
     from hpo.study.preparing.preparation import refuse_bad_search
 
     kept = replay.files.folder.kept_function(config) if replay else None
-    references = refuse_bad_search(config, kept).study.references
+    references = refuse_bad_search(config, kept, is_again=replay is not None).study.references
     refuse_bad_surroundings(config)
     tree = without(tree, "study.references")
     show_config(replaced(tree, {"study.references": references}) if references else tree)

@@ -10,6 +10,7 @@ from hpo.report.blocks import Block, Paragraph, Table
 from hpo.report.part import EXACT, Missing, Text, is_missing, missing, require
 from hpo.report.sections import ReportJson
 from hpo.report.words import count_text
+from hpo.study.basis.counted_in import Units
 from hpo.study.study import PreparedStudy
 
 
@@ -105,6 +106,10 @@ def describe_metric(study: PreparedStudy, method: MethodPart) -> MetricPart:
     """Return the metric, its definition, its direction, and the mean that makes a score."""
     config = study.config.study
     definition = method["metrics"].get(config.metric)
+    unit = Units.of(study.described.method or {}, study.config.objective)[config.metric]
+    if definition and unit.depends_on:
+        settings = ", ".join(f"{key}={value}" for key, value in unit.depends_on.items())
+        definition += f"; counted in {unit.unit}, by {settings}"
     reason = f"{study.config.objective.partition(':')[0]}.describe_method defines no metric '{config.metric}'"
     over = [count_text(study.num_folds, "fold*"), f"{count_text(config.repeats, 'seed*')} each"]
     return {

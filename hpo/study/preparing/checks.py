@@ -13,6 +13,7 @@ from hpo.engine.space.dimensions import Dimension, Range, Value
 from hpo.engine.space.space import short_value
 from hpo.engine.strategies import BY_AMOUNT
 from hpo.errors import ConfigError, SpaceError, nearest
+from hpo.study.basis.counted_in import Units, varied_keys
 from hpo.study.study import PreparedStudy
 
 _GOES_ON = "stop at trial.amount and continue from trial.resume_dir"
@@ -136,6 +137,22 @@ def refuse_unknown_metric(metric: str, method: Mapping[str, Any], objective: Obj
         raise ConfigError(
             f"study.metric: must be one of {', '.join(known)}, given {metric!r}{nearest(metric, known)}; another "
             f"kind of data has others"
+        )
+
+
+def refuse_incomparable_metric(study: PreparedStudy) -> None:
+    """Refuse a metric that is counted in something else from one trial to the next: the winner would mean nothing.
+
+    Studies that were begun before this was refused go on, and are reported and reproduced.
+    """
+    metric, varied = study.config.study.metric, varied_keys(study.config)
+    units = Units.of(study.described.method or {}, study.config.objective)
+    if changed := units[metric].changed_by(varied):
+        others = ", ".join(units.unchanged_by(varied))
+        raise ConfigError(
+            f"study.metric: {metric} is counted in {units[metric].unit}, and {', '.join(changed)}, which is searched, "
+            f"changes those, so that scores of different trials do not compare; "
+            f"{f'choose one of {others}' if others else 'no other metric does'}, or do not search {', '.join(changed)}"
         )
 
 

@@ -22,38 +22,45 @@ from hpo.engine.training.splits import make_plan
 from hpo.engine.trials.trial import Trial
 from hpo.errors import ConfigError, HpoError, StudyError
 from hpo.study.basis.configurations import refuse_other_config, sources_of
+from hpo.study.basis.counted_in import Units
 from hpo.study.basis.described import Described, SplitFigures
 from hpo.study.files.folder import RUNS, StudyFolder, find_study, inner, short_path
-from hpo.study.files.imports import read_imports
+from hpo.study.files.imports import read_imports, table_path
 from hpo.study.files.made_here import function_of
 from hpo.study.notes import Notes
 from hpo.study.preparing.as_begun import ranges_as_begun
-from hpo.study.preparing.checks import refuse_bad_data, refuse_bad_parts
+from hpo.study.preparing.checks import refuse_bad_data, refuse_bad_parts, refuse_incomparable_metric
 from hpo.study.preparing.strategies import make_strategy
 from hpo.study.study import PreparedStudy
 
 _FOLD = re.compile(r"fold_(\d+)")
 
 
-def prepare_study(config: StudyConfig, kept: KeptFunction | None = None, is_said: bool = True) -> PreparedStudy:
+def prepare_study(
+    config: StudyConfig, kept: KeptFunction | None = None, is_said: bool = True, is_again: bool = False
+) -> PreparedStudy:
     """Check everything that can be checked without creating anything, and return the study; HpoError for a fault.
 
-    `kept` is its objective, if that was given from Python; `is_said`: whether what goes on as before is told.
+    `kept` is its objective, if that was given from Python; `is_said`: whether what goes on as before is told;
+    `is_again`: whether it is read or run again as another has made it.
     """
-    return _with_data(_without_data(config, kept, is_said))
+    return _with_data(_without_data(config, kept, is_said, is_again))
 
 
-def refuse_bad_search(config: StudyConfig, kept: KeptFunction | None = None) -> StudyConfig:
+def refuse_bad_search(config: StudyConfig, kept: KeptFunction | None = None, is_again: bool = False) -> StudyConfig:
     """Raise HpoError, as `prepare_study` does, for what can be refused without its data; return the configuration."""
     refuse_missing_lanes(config)
-    study = _without_data(config, kept, is_said=True)
+    study = _without_data(config, kept, True, is_again)
     _imports(study)
     return study.config
 
 
-def _without_data(config: StudyConfig, kept: KeptFunction | None, is_said: bool) -> PreparedStudy:
+def _without_data(config: StudyConfig, kept: KeptFunction | None, is_said: bool, is_again: bool) -> PreparedStudy:
     folder = StudyFolder(RUNS / config.study.name)
-    return _check(config, folder, folder.config() if folder.exists else None, kept, is_said)
+    study = _check(config, folder, folder.config() if folder.exists else None, kept, is_said)
+    if not (folder.exists or is_again):
+        refuse_incomparable_metric(study)
+    return study
 
 
 def _check(
@@ -153,7 +160,26 @@ def _imports(study: PreparedStudy) -> tuple[Trial, ...]:
     section = study.config.study
     if section.imports is None or study.folder.exists:
         return ()
+    _refuse_imports_in_other_units(section.imports, study)
     return tuple(read_imports(section.imports, study.space, section.metric, section.direction))
+
+
+def _refuse_imports_in_other_units(reference: str, study: PreparedStudy) -> None:
+    """Raise ConfigError where the metric of the imported trials' study is counted in something else than this one's."""
+    path, metric = table_path(reference), study.config.study.metric
+    folder, objective = StudyFolder(path.parent), study.config.objective
+    try:
+        config = folder.config()
+    except HpoError:  # a table that no study has made
+        return
+    if config.objective != objective:
+        return
+    units = Units.of(study.described.method or {}, objective)
+    for key, (here, there) in units.differences(metric, Units.at(folder, config)).items():
+        raise ConfigError(
+            f"study.imports: {metric} is counted in {units[metric].unit}, and {key}, which is {there!r} in {path} and "
+            f"{here!r} here, changes those, so that the scores do not compare; give {key}={there!r}, or import nothing"
+        )
 
 
 def load_study(

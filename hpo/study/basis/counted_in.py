@@ -1,0 +1,101 @@
+"""What metrics are counted in, and the settings that change it: whether two scores may be compared."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass as checked
+
+from hpo.config.keys import within
+from hpo.config.study_config import StudyConfig, explain
+from hpo.engine.objective.resolution import resolve
+from hpo.engine.space.branches import leaves, parted
+from hpo.errors import DataError, HpoError
+from hpo.study.basis.described import Described
+from hpo.study.files.folder import StudyFolder, short_path
+
+
+@checked(frozen=True, config=ConfigDict(extra="forbid"))
+class Unit:
+    """What a metric is counted in.
+
+    Attributes:
+        unit: such as "tokens", to say it.
+        depends_on: the settings that change it, by dotted key, with their values; the same metric under other values
+            is another, and its scores do not compare.
+    """
+
+    unit: str
+    depends_on: Mapping[str, Any] = field(default_factory=dict)
+
+    def changed_by(self, keys: Collection[str]) -> list[str]:
+        """Return the settings that are among these keys, or inside or around one of them."""
+        return [mine for mine in self.depends_on if any(within(mine, key) or within(key, mine) for key in keys)]
+
+
+@dataclass(frozen=True)
+class Units:
+    """The units of all metrics of a configuration, as `describe_method` says them; others depend on nothing.
+
+    Attributes:
+        metrics: all that the objective says it has; may be empty.
+        by_metric: of those that depend on settings; None where the objective does not say.
+    """
+
+    metrics: Collection[str]
+    by_metric: Mapping[str, Unit] | None
+
+    @classmethod
+    def of(cls, method: Mapping[str, Any], objective: str) -> "Units":
+        """Read what `describe_method` of this objective returned; DataError where that cannot be read."""
+        try:
+            units = TypeAdapter(dict[str, Unit] | None).validate_python(method.get("counted_in"))
+        except ValidationError as error:
+            raise DataError(
+                f"objective: {objective.partition(':')[0]}.describe_method: {explain(error, 'counted_in.')}"
+            ) from error
+        return cls([*(method.get("metrics") or ())], units)
+
+    @classmethod
+    def at(cls, folder: StudyFolder, config: StudyConfig) -> "Units":
+        """Return the units of a study that exists, with this frozen configuration.
+
+        Before version 0.2.0 they were not noted: the toolkit's own objective is asked now, no other.
+        """
+        described = Described.at(short_path(folder.described_path))
+        method = described.method if described and described.method else {}
+        if "counted_in" not in method and config.objective.startswith("model."):
+            try:
+                method = resolve(config.objective, str(Path.cwd()), config.secrets).method(config.objective_config)
+            except HpoError:  # a configuration that this version cannot read any more
+                method = {}
+        return cls.of(method, config.objective)
+
+    def __getitem__(self, metric: str) -> Unit:
+        return (self.by_metric or {}).get(metric, Unit(metric))
+
+    def unchanged_by(self, keys: Collection[str]) -> list[str]:
+        """Return the metrics that none of these keys changes."""
+        return [metric for metric in self.metrics if not self[metric].changed_by(keys)]
+
+    def differences(self, metric: str, other: "Units") -> dict[str, tuple[Any, Any]]:
+        """Return the settings that make the metric another one there, each with both values.
+
+        None stands for a setting on which it does not depend. Empty where one of the objectives does not say.
+        """
+        if self.by_metric is None or other.by_metric is None:
+            return {}
+        ours, its = self[metric].depends_on, other[metric].depends_on
+        return {key: (ours.get(key), its.get(key)) for key in {**ours, **its} if ours.get(key) != its.get(key)}
+
+    def same_as(self, other: "Units") -> list[str]:
+        """Return the metrics that are the same there."""
+        return [metric for metric in self.metrics if not self.differences(metric, other)]
+
+
+def varied_keys(config: StudyConfig) -> list[str]:
+    """Return the keys of the trial's own tree that differ between trials: the searched, and what refers to those."""
+    searched = [".".join(path) for path, _ in leaves(parted(config.space)[0])]
+    return [*searched, *(config.study.references or {})]
