@@ -88,17 +88,20 @@ def _refuse_other_units(studies: Sequence[FinishedStudy]) -> None:
     for study in studies:
         unit, varied = study.units[metric], varied_keys(study.config)
         if changed := unit.changed_by(varied):
-            others = ", ".join(study.units.unchanged_by(varied)) or "no metric of it"
             raise StudyError(
                 f"study.metric: {metric} is counted in {unit.unit}, and {', '.join(changed)}, which is searched in "
-                f"{study.label}, changes those: its scores do not compare; those of {others} would"
+                f"{study.label}, changes those: its scores do not compare{_would(study.units.unchanged_by(varied))}"
             )
         for key, (ours, its) in first.units.differences(metric, study.units).items():
-            others = ", ".join(first.units.same_as(study.units)) or "no metric of them"
             raise StudyError(
                 f"study.metric: {metric} is counted in {unit.unit}, and {key}, which is {ours!r} in {first.label} and "
-                f"{its!r} in {study.label}, changes those: their scores do not compare; those of {others} would"
+                f"{its!r} in {study.label}, changes those: their scores do not compare"
+                f"{_would(first.units.same_as(study.units))}"
             )
+
+
+def _would(metrics: Sequence[str]) -> str:
+    return f"; those of {', '.join(metrics)} would" if metrics else ""
 
 
 def compare_studies(

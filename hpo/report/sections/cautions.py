@@ -1,6 +1,6 @@
 """What a careful reviewer would ask about a study's result, worked out from its report: fields 21 and 25."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from typing_extensions import TypedDict
 
@@ -34,12 +34,21 @@ _NEAR_END = 0.02
 _END = "the best {key}, {value}, lies at the {end} end of its range: the best may lie beyond"
 
 
-def cautions(subject: Subject, report: ReportJson, full_amount: int | None = None) -> list[str]:
+def cautions(
+    subject: Subject, report: ReportJson, full_amount: int | None = None, changed: Sequence[str] = (), unit: str = ""
+) -> list[str]:
     """Return one line per reason to doubt the result, the most important first.
 
-    `report` has all other sections; `full_amount` is how far a full training goes, where trials are trained by amounts.
+    `report` has all other sections; `full_amount` is how far a full training goes, where trials are trained by amounts;
+    `changed` are the searched settings that change the `unit` in which the metric is counted.
     """
     reasons = [*_about_the_search(subject)]
+    if changed:
+        reasons.insert(
+            0,
+            f"{subject.metric} is counted in {unit}, and {', '.join(changed)}, which is searched, changes those: "
+            f"scores of different trials do not compare, and the winner may only count in something else",
+        )
     if (winner := subject.winner) is not None:
         reasons += [
             *_not_trained(winner, full_amount, report),

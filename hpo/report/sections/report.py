@@ -66,6 +66,7 @@ from hpo.report.sections.winner import (
     read_winner,
 )
 from hpo.report.subject import Subject
+from hpo.study.basis.counted_in import Units, varied_keys
 from hpo.study.notes import Notes
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.verdict import Verdict
@@ -155,11 +156,15 @@ def summarise(
         "files": files,
         "fields": [],
     }
-    summary["cautions"] = part(
-        lambda: cautions(subject, summary, study.full_amount), lambda why: [f"the cautions {why}"]
-    )
+    summary["cautions"] = part(lambda: _cautions(study, subject, summary), lambda why: [f"the cautions {why}"])
     summary["fields"] = describe_fields(summary)
     return summary
+
+
+def _cautions(study: PreparedStudy, subject: Subject, summary: ReportJson) -> list[str]:
+    # A new search by such a metric is refused; one that was made before is reported.
+    unit = Units.at(study.folder, study.config)[subject.metric]
+    return cautions(subject, summary, study.full_amount, unit.changed_by(varied_keys(study.config)), unit.unit)
 
 
 SECTIONS: tuple[tuple[str, Callable[[ReportJson], Iterable[Block]]], ...] = (

@@ -148,11 +148,11 @@ def refuse_incomparable_metric(study: PreparedStudy) -> None:
     metric, varied = study.config.study.metric, varied_keys(study.config)
     units = Units.of(study.described.method or {}, study.config.objective)
     if changed := units[metric].changed_by(varied):
-        others = ", ".join(units.unchanged_by(varied))
+        others, keys = ", ".join(units.unchanged_by(varied)), ", ".join(changed)
         raise ConfigError(
-            f"study.metric: {metric} is counted in {units[metric].unit}, and {', '.join(changed)}, which is searched, "
+            f"study.metric: {metric} is counted in {units[metric].unit}, and {keys}, which is searched, "
             f"changes those, so that scores of different trials do not compare; "
-            f"{f'choose one of {others}' if others else 'no other metric does'}, or do not search {', '.join(changed)}"
+            f"{f'choose one of {others}, or ' if others else ''}do not search {keys}"
         )
 
 

@@ -77,12 +77,17 @@ def test_what_cannot_be_read_is_said(capsys, monkeypatch):
 
 
 def test_a_study_of_before_is_reported_resumed_and_reproduced(capsys, monkeypatch):
-    searched(capsys, tree(says=False))
+    folder = searched(capsys, tree(says=False))
     # The objective says it now, the study's files do not.
     unit = {"loss": {"unit": "tokens", "depends_on": {"toy.min_count": 1}}}
     monkeypatch.setattr(f"{__name__}.describe_method", lambda _: {"metrics": {"loss": ""}, "counted_in": unit})
     assert hpo(capsys, "report", "toy")[0] == 0
     assert hpo(capsys, "resume", "toy", "study.trials=3")[0] == 0
+    (folder / "described.json").write_text(json.dumps({"folds": 1, "method": describe_method(None)}))
+    assert hpo(capsys, "report", "toy")[0] == 0
+    assert (
+        "scores of different trials do not compare" in json.loads((folder / "report.json").read_text())["cautions"][0]
+    )
     assert hpo(capsys, "reproduce", "toy")[0] == 0
     shutil.move("runs/toy", "published")
     assert hpo(capsys, "reproduce", "published")[0] == 0
