@@ -24,6 +24,7 @@ GROUPS = {
     "strategy": "How points are proposed ([which to take](../how_to/choose_a_strategy.md)).",
     "split": "What is trained on, validated on, and kept for the test.",
     "data": "What is read. `data.path` and the like are files of yours.",
+    "data/metrics": "How predicted texts are scored: keys that `data=translation` brings.",
     "model": "The networks: three families in three shapes.",
     "training": "The trainer of these networks.",
     "dispatch": "Where trainings run ([on GPUs and on several machines](../how_to/run_on_machines.md)).",
@@ -60,7 +61,7 @@ def configuration() -> str:
         files = sorted(
             (REPOSITORY / "conf" / group).glob("*.yaml"), key=lambda path: (path.stem != "default", path.stem)
         )
-        parts += [_options(f"{group}={path.stem}", path, f"{group}.") for path in files]
+        parts += [_options(f"{group}={path.stem}", path, f"{Path(group).name}.") for path in files]
     return "\n\n".join(parts)
 
 

@@ -36,6 +36,8 @@ class TranslationConfig(FilesConfig, SearchedTargets):
     min_count: Annotated[int, Field(ge=1)]
     max_size: Annotated[int, Field(ge=1)] | None
     max_length: Annotated[int, Field(ge=1, le=1_000_000)]
+    # Frozen before the key existed: a reference was joined again from its tokens.
+    reference: Literal["file", "tokens"] = "tokens"
 
     @property
     def is_aligned(self) -> bool:
@@ -108,3 +110,4 @@ class GeneratedConfig(DataConfig, SearchedTargets):
     lowercase: ClassVar[bool] = False
     min_count: ClassVar[int] = 1
     max_size: ClassVar[None] = None
+    reference: ClassVar[str] = "tokens"

@@ -11,6 +11,7 @@ from model.config.data import (
     TaggingConfig,
     TextClassificationConfig,
 )
+from model.config.metrics import MetricsConfig
 from model.config.networks.convolutional import (
     ConvolutionalDecoder,
     ConvolutionalEncoder,
@@ -83,6 +84,7 @@ class Config(Section, Generic[Model, Data]):
     model: Model
     data: Data
     training: TrainingConfig
+    metrics: MetricsConfig = MetricsConfig()
 
     @model_validator(mode="after")
     def _shape_fits_data(self) -> Self:
@@ -114,9 +116,25 @@ class Config(Section, Generic[Model, Data]):
             )
         return self
 
+    @model_validator(mode="after")
+    def _metrics_have_an_effect(self) -> Self:
+        given = [
+            f"metrics.{key}"
+            for key in self.metrics.defaults()
+            if getattr(self.metrics, key) != getattr(MetricsConfig(), key)
+        ]
+        if given and getattr(self.data, "reference", None) != "file":
+            raise refuse(
+                "has an effect only with data=translation and data.reference=file: must be left out",
+                *given,
+                "data.name",
+            )
+        return self
+
 
 def parse(config: dict[str, Any], *, source_required: bool = False) -> Config[Any, Any]:
-    """Return a dict's `model`, `data` and `training` as frozen, checked values; other keys are ignored.
+    """Return a dict's `model`, `data`, `training` and, if it has it, `metrics` as frozen, checked values; other keys
+    are ignored.
 
     `source_required`: whether data from files must say which files (false in a worker). Of each error of the
     pydantic.ValidationError `loc` is the full key; rules between keys carry `ctx["keys"]`.
@@ -124,7 +142,7 @@ def parse(config: dict[str, Any], *, source_required: bool = False) -> Config[An
     family = FAMILIES.get(_name(config, "model", "family") or "transformer", {})
     shape = family.get(_name(config, "model", "shape"), UnknownNetwork)
     data = DATA.get(_name(config, "data", "name"), UnknownData)
-    known = {key: config[key] for key in ("model", "data", "training") if key in config}
+    known = {key: config[key] for key in Config.model_fields if key in config}
     context = {"source_required": source_required}
     # pydantic makes the class at run time from these two; a type checker knows only classes in the source.
     return Config[shape, data].model_validate(known, context=context)  # type: ignore[valid-type]

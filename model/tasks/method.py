@@ -4,7 +4,7 @@ from typing import Any
 
 from model.config.whole import Config
 from model.tasks.counted_in import counted_in
-from model.tasks.sequence_metrics import signatures
+from model.tasks.sequence_metrics import TextMetrics, signatures
 
 _UNKNOWN = "; built from the training part of each fold alone, all else is read as unknown"
 
@@ -48,7 +48,9 @@ def describe_method(config: Config[Any, Any]) -> dict[str, Any]:
     """
     data, training = config.data, config.training
     metrics = dict(_METRICS[data.name])
-    if metrics.keys() >= {"exact_match"}:
+    if getattr(data, "reference", None) == "file":
+        metrics |= TextMetrics.of(config).definitions()
+    elif metrics.keys() >= {"exact_match"}:
         metrics |= {name: f"sacrebleu, 0 to 100, {signature}" for name, signature in signatures().items()}
     if data.name == "language_modelling" and data.open_vocabulary:
         metrics |= {name: metrics[name] + _OPEN for name in ("bits_per_character", "bits_per_byte")}

@@ -1,12 +1,109 @@
 """Metrics of predicted sequences against references."""
 
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
+from model.config.whole import Config
+from model.data.tokens.tokens import join_tokens, split_reference
 
-def exact_match(predicted: Sequence[str], reference: Sequence[str]) -> float:
+
+@dataclass(frozen=True)
+class TextMetrics:
+    """How decoded targets are compared with the texts of the files: what is read and given back whole is perfect.
+
+    Both sides are in NFC, as subwords are, and in lower case where `lowercase`. White space only separates, but for
+    characters, among which it is predicted.
+
+    Attributes:
+        unit: what a token is, in which exact_match and token_error_rate are counted; of subwords, the words between
+            blanks.
+        tokenize: sacrebleu's name of how BLEU splits texts; None = it takes the tokens of `unit`.
+        lowercase: whether letter case is ignored, by every metric.
+    """
+
+    unit: str
+    tokenize: str | None
+    lowercase: bool
+
+    @classmethod
+    def of(cls, config: Config[Any, Any]) -> "TextMetrics":
+        """Return what a configuration says; `auto` is sacrebleu's default 13a where predictions look as in the file.
+
+        Decoded words have a blank around every sign, which 13a splits otherwise than the file's text.
+        """
+        data, metrics = config.data, config.metrics
+        unit = data.target_tokens or data.tokens
+        automatic = None if unit == "words" else "13a"
+        tokenize = automatic if metrics.bleu_tokenize == "auto" else metrics.bleu_tokenize
+        return cls(unit, tokenize, data.lowercase if metrics.lowercase is None else metrics.lowercase)
+
+    def compare(
+        self, predicted: Sequence[str], reference: Sequence[str], normalize: Callable[[str], str]
+    ) -> dict[str, float]:
+        """Return exact_match, token_error_rate, bleu and chrf of decoded texts against the files' texts.
+
+        `normalize` does to a reference what the tokens do to a text that they read.
+        """
+        reference = [normalize(text) for text in reference]
+        # Split as they are read, since a letter in lower case may be two signs, and joined as they are decoded.
+        rejoined = [join_tokens(split_reference(text, self.unit), self.unit) for text in reference]
+        decoded_unit = "characters" if self.unit == "characters" else "blanks"
+        predicted_tokens, reference_tokens = (
+            [split_reference(self._folded(text), decoded_unit) for text in side] for side in (predicted, rejoined)
+        )
+        predicted, rejoined = (
+            [join_tokens(tokens, decoded_unit) for tokens in side] for side in (predicted_tokens, reference_tokens)
+        )
+        is_as_in_file = self.unit == "words" and self.tokenize is not None
+        of_bleu = [self._folded(text) for text in reference] if is_as_in_file else rejoined
+        return {
+            "exact_match": exact_match(predicted_tokens, reference_tokens),
+            "token_error_rate": token_error_rate(predicted_tokens, reference_tokens),
+            "bleu": bleu(predicted, of_bleu, self.tokenize or "none", self.lowercase),
+            "chrf": chrf(predicted, rejoined, self.lowercase),
+        }
+
+    def _folded(self, text: str) -> str:
+        text = unicodedata.normalize("NFC", text)
+        # Letter by letter, so that a sigma at a word's end is no other than within it, wherever a text was split.
+        return "".join(map(str.lower, text)) if self.lowercase else text
+
+    def definitions(self) -> dict[str, str]:
+        """Return what each metric is, with sacrebleu's signature where it is that library's."""
+        case = ", letter case ignored" if self.lowercase else ""
+        unit = {"words": "words", "characters": "characters"}.get(self.unit, "words between blanks")
+        own = "" if self.tokenize else "; over the tokens of data.tokens=words, comparable with no published BLEU"
+        signed = signatures(self.tokenize or "none", self.lowercase)
+        return {
+            "exact_match": f"share of predictions with the same {unit} as the file's text{case}, 0 to 1",
+            "token_error_rate": f"edit distance to the file's text in {unit}{case}, per one of its {unit}, 0 and up",
+            "bleu": f"sacrebleu, 0 to 100, {signed['bleu']}{own}",
+            "chrf": f"sacrebleu, 0 to 100, {signed['chrf']}",
+        }
+
+
+def compare_rejoined(
+    predicted: Sequence[str], reference: Sequence[str], unit: str, lowercase: bool
+) -> dict[str, float]:
+    """Return the same metrics with references joined from their tokens, as before data.reference existed."""
+    predicted_tokens, reference_tokens = (
+        [split_reference(text.lower() if lowercase else text, unit) for text in side] for side in (predicted, reference)
+    )
+    reference = [join_tokens(tokens, unit) for tokens in reference_tokens]
+    return {
+        "exact_match": exact_match(predicted, reference),
+        "token_error_rate": token_error_rate(predicted_tokens, reference_tokens),
+        "bleu": bleu(predicted, reference),
+        "chrf": chrf(predicted, reference),
+    }
+
+
+def exact_match(predicted: Sequence[object], reference: Sequence[object]) -> float:
     """Return the share of predictions that equal their reference, 0 .. 1; higher is better.
 
     1 - it is the word error rate of grapheme-to-phoneme conversion.
@@ -32,23 +129,26 @@ def token_error_rate(predicted: Sequence[Sequence[str]], reference: Sequence[Seq
     return sum(edit_distance(a, b) for a, b in pairs) / max(sum(map(len, reference)), 1)
 
 
-def bleu(predicted: Sequence[str], reference: Sequence[str]) -> float:
-    """Return sacrebleu's corpus BLEU with its own tokens, 0 .. 100, higher is better; see `signatures`.
+def bleu(predicted: Sequence[str], reference: Sequence[str], tokenize: str = "13a", lowercase: bool = False) -> float:
+    """Return sacrebleu's corpus BLEU, 0 .. 100, higher is better; see `signatures`.
 
+    `tokenize` is its name of how texts are split: none = at white space, which is right for tokens joined by blanks.
     Source: Papineni et al. 2002; Post 2018, "A call for clarity in reporting BLEU scores".
     """
-    return float(BLEU().corpus_score(list(predicted), [list(reference)]).score)
+    metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=True)  # texts may well be split already
+    return float(metric.corpus_score(list(predicted), [list(reference)]).score)
 
 
-def chrf(predicted: Sequence[str], reference: Sequence[str]) -> float:
+def chrf(predicted: Sequence[str], reference: Sequence[str], lowercase: bool = False) -> float:
     """Return sacrebleu's chrF2, 0 .. 100, higher is better; see `signatures`. Source: Popović 2015."""
-    return float(CHRF().corpus_score(list(predicted), [list(reference)]).score)
+    return float(CHRF(lowercase=lowercase).corpus_score(list(predicted), [list(reference)]).score)
 
 
-def signatures() -> dict[str, str]:
+def signatures(tokenize: str = "13a", lowercase: bool = False) -> dict[str, str]:
     """Return what to quote with a score, such as `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0`."""
     named = {}
-    for name, metric in {"bleu": BLEU(), "chrf": CHRF()}.items():
+    metrics = {"bleu": BLEU(tokenize=tokenize, lowercase=lowercase), "chrf": CHRF(lowercase=lowercase)}
+    for name, metric in metrics.items():
         metric.corpus_score(["."], [["."]])  # the number of references is known from the first score on
         named[name] = str(metric.get_signature())
     return named

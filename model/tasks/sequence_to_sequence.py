@@ -1,7 +1,7 @@
 """One sequence turned into another: translation, pronunciation, generated puzzles."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -9,12 +9,12 @@ from torch import Tensor, nn
 
 from model.config.whole import Config
 from model.data.batches import Ragged, to_device
-from model.data.tokens.tokens import Tokens, join_tokens, learn_tokens, split_reference, tokens_from_dict
+from model.data.tokens.tokens import Tokens, learn_tokens, tokens_from_dict
 from model.data.tokens.vocabulary import END, START, UNKNOWN
 from model.decoding.beam_search import beam_search
 from model.networks.encoder_decoder import EncoderDecoder
 from model.tasks.cross_entropy import NO_TARGET, Loss, summed_cross_entropy
-from model.tasks.sequence_metrics import bleu, chrf, exact_match, token_error_rate
+from model.tasks.sequence_metrics import TextMetrics, compare_rejoined
 from model.tasks.task import Forward
 
 
@@ -57,7 +57,8 @@ class MeasuredPairs(NamedTuple):
 class SequenceToSequence:
     """The tokens of both sides, which may share one vocabulary, and the settings of the search for a target.
 
-    Sources and targets are cut to `max_length` tokens, END not counted.
+    Sources and targets are cut to `max_length` tokens, END not counted. `text_metrics` None: a reference is joined
+    again from its tokens, as before there was data.reference.
     """
 
     source_tokens: Tokens
@@ -67,6 +68,7 @@ class SequenceToSequence:
     max_length: int
     beam_size: int
     length_penalty: float
+    text_metrics: TextMetrics | None = None
 
     metric_names: ClassVar[tuple[str, ...]] = ("loss", "exact_match", "token_error_rate", "bleu", "chrf")
     encoded_type: ClassVar[type] = Pairs
@@ -85,8 +87,9 @@ class SequenceToSequence:
             source = learn_tokens(sides["source"], unit=data.tokens, **settings)
             target = learn_tokens(sides["target"], unit=data.target_tokens or data.tokens, **settings)
         return cls(
-            source, target, data.shared_vocabulary, data.lowercase, data.max_length, data.beam_size, data.length_penalty
-        )
+            source, target, data.shared_vocabulary, data.lowercase, data.max_length, data.beam_size,
+            data.length_penalty, TextMetrics.of(config) if data.reference == "file" else None,
+        )  # fmt: skip
 
     def build(self, config: Config[Any, Any]) -> EncoderDecoder:
         """Return a network with fresh weights."""
@@ -138,17 +141,15 @@ class SequenceToSequence:
         """
         of_index = {index: text for each in measured for index, text in each.predicted.items()}
         predicted = [of_index[index] for index in range(len(encoded))]
-        unit = self.target_tokens.unit
-        reference_tokens = [split_reference(text, unit, self.lowercase) for text in encoded.references]
-        reference = [join_tokens(tokens, unit) for tokens in reference_tokens]
-        predicted_tokens = [split_reference(text, unit, self.lowercase) for text in predicted]
-        return {
-            "loss": sum(each.loss for each in measured) / sum(each.num_tokens for each in measured),
-            "exact_match": exact_match(predicted, reference),
-            "token_error_rate": token_error_rate(predicted_tokens, reference_tokens),
-            "bleu": bleu(predicted, reference),
-            "chrf": chrf(predicted, reference),
-        }
+        loss = sum(each.loss for each in measured) / sum(each.num_tokens for each in measured)
+        return {"loss": loss, **self._compare(predicted, encoded.references)}
+
+    def _compare(self, predicted: Sequence[str], reference: Sequence[str]) -> dict[str, float]:
+        if self.text_metrics is None:
+            return compare_rejoined(predicted, reference, self.target_tokens.unit, self.lowercase)
+        if self.lowercase and not self.text_metrics.lowercase:  # the letter case that is not predicted counts
+            return self.text_metrics.compare(predicted, reference, str)
+        return self.text_metrics.compare(predicted, reference, self.target_tokens.normalize)
 
     def predict(self, network: EncoderDecoder, batch: PairBatch) -> list[str]:
         """Return the decoded target text for each source."""
@@ -170,10 +171,12 @@ class SequenceToSequence:
             "max_length": self.max_length,
             "beam_size": self.beam_size,
             "length_penalty": self.length_penalty,
+            "text_metrics": self.text_metrics and asdict(self.text_metrics),
         }
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "SequenceToSequence":
-        """Read what `to_dict` returned."""
+        """Read what `to_dict` returned, of an earlier version, too."""
         sides = {side: tokens_from_dict(values[side]) for side in ("source_tokens", "target_tokens")}
-        return cls(**(values | sides))
+        given = values.get("text_metrics")
+        return cls(**(values | sides | {"text_metrics": given and TextMetrics(**given)}))

@@ -95,7 +95,8 @@ def _encoded(
         encoded = {part: learned.encode([items[place] for place in places]) for part, places in present.items()}
         return learned.to_dict(), encoded
 
-    folder = cache_folder(data_dir, {"data": config.data.model_dump(), "parts": parts}, task_type.encoded_type)
+    settings = {"data": config.data.model_dump(), "metrics": config.metrics.model_dump(), "parts": parts}
+    folder = cache_folder(data_dir, settings, task_type.encoded_type)
     values, encoded = encode_once(folder, dict.fromkeys(present, task_type.encoded_type), build)
     return task_type.from_dict(values), encoded["train"], encoded.get("validation")
 

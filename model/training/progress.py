@@ -58,8 +58,8 @@ class Resumable:
     """The saved states of one training, and the JSON-able settings that must be equal for a state to be continued.
 
     The last two states are kept, each with hashes: where the last is damaged, the one before it is used. `defaults`
-    has, by section of settings["config"], what a key is that a state lacks because it is older than the key. `minutes`:
-    how long a training may go on without a state, even between two evaluations.
+    has, for every section of settings["config"], what a key is that a state lacks because it is older than the key.
+    `minutes`: how long a training may go on without a state, even between two evaluations.
     """
 
     def __init__(

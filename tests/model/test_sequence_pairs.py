@@ -2,16 +2,19 @@ import json
 
 import pytest
 import sacrebleu
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from model import objective
+from model.config.whole import parse
+from model.data.batches import Ragged
 from model.data.tokens.subwords import Subwords
 from model.data.tokens.tokens import learn_tokens, tokens_from_dict
 from model.data.tokens.vocabulary import END, PADDING, SPECIAL, START, UNKNOWN, Vocabulary
 from model.errors import DataError
 from model.tasks.sequence_metrics import bleu, chrf, edit_distance, exact_match, signatures, token_error_rate
+from model.tasks.sequence_to_sequence import MeasuredPairs, Pairs, SequenceToSequence
 from tests.model.conftest import compose, run, small
 
 SHORT = {"data__max_length": 6, "data__num_symbols": 7, "data__num_examples": 300}
@@ -63,7 +66,6 @@ def test_settings_that_do_not_go_together_are_refused(overrides, keys):
     ],
 )
 def test_generated_targets_are_what_the_task_says(tmp_path, task, expected):
-    from model.config.whole import parse
     from model.data.readers.source import read_examples
 
     config = compose("generated", "encoder_decoder", data__task=task, **SHORT)
@@ -152,6 +154,131 @@ def test_a_perfect_translation_has_the_highest_bleu_and_chrf():
     assert bleu(text, text) == pytest.approx(100)
     assert chrf(text, text) == pytest.approx(100)
     assert bleu(["a", "b"], text) < 1
+
+
+# White space of every kind, letters in NFD, signs and scripts whose lower case depends on what stands beside them, the
+# mark of subwords, what tokenizers of BLEU take away, and the names of special tokens.
+NASTY = (
+    st.lists(
+        st.one_of(
+            st.sampled_from(
+                [*" \u00a0\u2003\t\n\u0301\u0130\u03a3\u03c2\u2581\u037e\u8c93\uac00\u00df\u01c5", "e\u0301"]
+            ),
+            st.sampled_from([*".,-&'\"<>a", "&amp;", "-\n", "<skipped>", "<end>"]),
+            st.characters(exclude_categories=["Cs", "Cn"], max_codepoint=0x1FFF),
+        ),
+        min_size=1,
+        max_size=12,
+    )
+    .map("".join)
+    .filter(str.strip)
+)
+
+
+def task_of(texts, metrics, **data):
+    config = compose("translation", "encoder_decoder", **{f"data__{key}": value for key, value in data.items()})
+    items = [{"source": text, "target": text} for text in texts]
+    return SequenceToSequence.learn(parse(config | {"metrics": metrics}), items, range(len(items)))
+
+
+def scores(task, predicted, references):
+    measured = [MeasuredPairs({place: text}, 1.0, 1) for place, text in enumerate(predicted)]
+    empty = Ragged.of([[UNKNOWN]] * len(references))
+    return task.metrics(Pairs(empty, empty, references), measured)
+
+
+@pytest.mark.parametrize("unit", ["words", "blanks", "characters", "subwords"])
+@pytest.mark.parametrize(
+    ("lowercase", "metrics"),
+    [
+        (False, {}),
+        (True, {}),
+        (False, {"lowercase": True}),
+        (True, {"lowercase": True, "bleu_tokenize": "intl"}),
+        (False, {"bleu_tokenize": "zh"}),
+        (False, {"bleu_tokenize": "char"}),
+    ],
+)
+@settings(max_examples=15)
+@given(texts=st.lists(NASTY, max_size=4))
+def test_what_is_given_back_as_it_was_read_is_perfect_in_every_metric(unit, lowercase, metrics, texts):
+    if unit == "words" and "bleu_tokenize" in metrics:
+        metrics = metrics | {"bleu_tokenize": "auto"}  # another compares the file's text with decoded words
+    texts = [*texts, "Four words at least."]
+    task = task_of(texts, metrics, tokens=unit, lowercase=lowercase, min_count=1)
+    found = scores(task, [task.target_tokens.decode(task.target_tokens.encode(text)) for text in texts], texts)
+    assert (found["exact_match"], found["token_error_rate"]) == (1, 0)
+    assert (found["bleu"], found["chrf"]) == (pytest.approx(100), pytest.approx(100))
+
+
+@pytest.mark.parametrize("unit", ["blanks", "characters", "subwords"])
+def test_bleu_and_chrf_are_sacrebleus_of_the_files_text(unit):
+    references = ["The cat,  sat on\u00a0the mat.", "A dog (brown) runs home."]
+    predicted = ["The cat sat on the mat.", "A dog, brown, runs home."]
+    task = task_of([*references, *predicted], {}, tokens=unit, min_count=1)
+    found = scores(task, predicted, references)
+    assert found["bleu"] == pytest.approx(sacrebleu.corpus_bleu(predicted, [references]).score)
+    assert found["chrf"] == pytest.approx(sacrebleu.corpus_chrf(predicted, [references]).score)
+
+
+def test_letter_case_that_a_system_does_not_predict_counts_where_the_setting_says_so():
+    texts = ["The Cat sat on the Mat", "A dog runs through the park"]
+    read = [text.lower() for text in texts]
+    ignored, counts = ({"lowercase": value} for value in (None, False))
+    for unit in ("words", "subwords"):
+        assert (
+            scores(task_of(texts, ignored, tokens=unit, lowercase=True, min_count=1), read, texts)["exact_match"] == 1
+        )
+        found = scores(task_of(texts, counts, tokens=unit, lowercase=True, min_count=1), read, texts)
+        assert found["exact_match"] == 0
+        assert found["bleu"] == pytest.approx(sacrebleu.corpus_bleu(read, [texts]).score)
+
+
+def test_an_unknown_word_is_one_wrong_token():
+    task = task_of(["a b c"], {}, tokens="words", min_count=1)
+    predicted = task.target_tokens.decode(task.target_tokens.encode("a x c"))
+    assert scores(task, [predicted], ["a b c"])["token_error_rate"] == pytest.approx(1 / 3)
+
+
+def test_the_report_has_the_signature_of_the_settings():
+    def signed(metrics, **data):
+        config = compose("translation", "encoder_decoder", data__path="a.tsv", **data) | {"metrics": metrics}
+        return objective.describe_method(config)["metrics"]
+
+    assert "|case:mixed|eff:no|tok:13a|" in signed({})["bleu"]
+    assert "|case:lc|eff:no|tok:intl|" in signed({"bleu_tokenize": "intl"}, data__lowercase=True)["bleu"]
+    assert "|case:lc|" in signed({"lowercase": True})["chrf"]
+    own = signed({}, data__tokens="words")["bleu"]
+    assert "|tok:none|" in own
+    assert "no published BLEU" in own
+    assert "|tok:13a|" in signed({"bleu_tokenize": "13a"}, data__tokens="words")["bleu"]
+    assert "|case:mixed|eff:no|tok:13a|" in signed({}, data__tokens="words", data__reference="tokens")["bleu"]
+
+
+@pytest.mark.parametrize(
+    ("data", "values", "message"),
+    [
+        ("translation", {"bleu_tokenize": "flores200"}, "'13a', 'intl', 'char'"),
+        ("generated", {"lowercase": True}, "has an effect only with data=translation"),
+    ],
+)
+def test_a_metric_that_cannot_be_had_is_refused(data, values, message):
+    with pytest.raises(ValidationError, match=message):
+        objective.check(compose(data, "encoder_decoder", data__path=None) | {"metrics": values})
+
+
+def test_a_task_of_before_these_settings_scores_as_it_did():
+    """Its references are joined from their tokens, and sacrebleu's defaults compare them."""
+    texts, predicted = ["The cat, sat on the mat", "a dog"], ["the cat , sat on a mat", "A dog"]
+    task = task_of(texts, {}, tokens="words", lowercase=True, min_count=1, reference="tokens")
+    values = task.to_dict()
+    del values["text_metrics"]
+    found = scores(SequenceToSequence.from_dict(values), predicted, texts)
+    rejoined = ["the cat , sat on the mat", "a dog"]
+    assert found["exact_match"] == exact_match(predicted, rejoined)
+    assert found["bleu"] == sacrebleu.corpus_bleu(predicted, [rejoined]).score
+    assert found["chrf"] == sacrebleu.corpus_chrf(predicted, [rejoined]).score
+    assert found["token_error_rate"] == pytest.approx(1 / 9)
 
 
 def test_a_signature_is_that_of_the_score():

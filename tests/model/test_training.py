@@ -154,6 +154,7 @@ def test_a_state_from_before_a_key_existed_is_continued(fold, tmp_path, monkeypa
     content = json.loads((last / "training.json").read_text())
     for section, key in (("training", "ema"), ("training", "z_loss"), ("model", "qk_norm")):
         del content["settings"]["config"][section][key]
+    del content["settings"]["config"]["metrics"]
     (last / "training.json").write_text(json.dumps(content))
     (last / "sha256.json").unlink()
     write_hashes(last)

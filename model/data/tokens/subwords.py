@@ -10,6 +10,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 
 from model.data.tokens.vocabulary import END, PADDING, SPECIAL, START
 
+MARK = "\u2581"  # of the library's Metaspace: stands for a blank, so that a text's own is read as one
 # The special tokens inside the tokenizer. A text has no blank once it is split, so that no merge can make one of them.
 RESERVED = tuple(f" {name} " for name in SPECIAL)
 
@@ -47,6 +48,10 @@ class Subwords:
 
     def __len__(self) -> int:
         return int(self._tokenizer.get_vocab_size())
+
+    def normalize(self, text: str) -> str:
+        """Return the text as it is split: in NFC, in lower case where letter case is ignored; the mark is a blank."""
+        return str(self._tokenizer.normalizer.normalize_str(text)).replace(MARK, " ")
 
     def encode(self, text: str) -> list[int]:
         """Return the text's subword numbers; characters not seen in training become UNKNOWN. May be empty."""

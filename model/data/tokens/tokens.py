@@ -15,6 +15,9 @@ class Tokens(Protocol):
 
     def __len__(self) -> int: ...
 
+    def normalize(self, text: str) -> str:
+        """Return the text as it is read, which a perfect prediction gives back but for white space."""
+
     def encode(self, text: str) -> list[int]:
         """Return the text's token numbers; may be empty."""
 
@@ -47,10 +50,10 @@ def tokens_from_dict(values: dict[str, Any]) -> Tokens:
     return Vocabulary.from_dict(values)
 
 
-def split_reference(text: str, unit: str, lowercase: bool) -> list[str]:
+def split_reference(text: str, unit: str) -> list[str]:
     """Return a reference text as the tokens in which errors are counted: for subwords, words between blanks."""
     split, _ = UNITS["blanks" if unit == "subwords" else unit]
-    return split(text.lower() if lowercase else text)
+    return split(text)
 
 
 def join_tokens(tokens: Sequence[str], unit: str) -> str:

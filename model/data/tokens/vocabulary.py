@@ -73,10 +73,14 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.tokens)
 
+    def normalize(self, text: str) -> str:
+        """Return the text as it is split: in lower case where letter case is ignored."""
+        return text.lower() if self.lowercase else text
+
     def split(self, text: str) -> list[str]:
         """Return the text's tokens, known or not. May be empty."""
         split, _ = UNITS[self.unit]
-        return split(text.lower() if self.lowercase else text)
+        return split(self.normalize(text))
 
     def encode(self, text: str) -> list[int]:
         """Return the text's token numbers; unknown tokens become UNKNOWN. May be empty."""
