@@ -13,7 +13,7 @@ from model.data.surrogates import refuse_surrogates
 from model.data.tokens.vocabulary import START
 from model.networks.bodies import KeepsWeights
 from model.networks.encoder_decoder import EncoderDecoder
-from model.predict import load_on_device, refuse_rows
+from model.predict import load_on_device, refuse_rows, warn_of_cut
 from model.tasks.classification import Classification
 from model.tasks.language_modelling import LanguageModelling
 from model.tasks.sequence_to_sequence import SequenceToSequence
@@ -36,6 +36,7 @@ def attention_maps(checkpoint_dir: str, text: str, target: str | None) -> list[d
         raise ValueError("target: is empty; must hold some text, or be left out")
     refuse_surrogates(text, "input")
     refuse_surrogates(target or "", "target")
+    warn_of_cut(checkpoint, [text])
     attentions = [attention for _, _, attention in _attentions(checkpoint.network, NAMES)]
     if not attentions:
         raise ValueError("input: this network has no attention to show")

@@ -9,6 +9,7 @@ from typing import Any
 from model.config.training import OF_LENGTH
 from model.config.whole import parse
 from model.cost import cost_of_unit
+from model.data.cut import notes_of_cut
 from model.data.examples import digest
 from model.data.readers.source import read_examples
 from model.data.store import write_store
@@ -56,7 +57,7 @@ def describe_data(config: dict[str, Any]) -> dict[str, Any]:
         "labels": examples.labels,
         "digests": [digest(item) for item in examples.items],
         "parts": examples.parts,
-        "notes": examples.notes,
+        "notes": (*examples.notes, *notes_of_cut(data, examples)),
     }
 
 

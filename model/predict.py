@@ -1,5 +1,6 @@
 """Predictions of a trained network for unlabelled inputs."""
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
@@ -19,6 +20,8 @@ from model.tasks.language_modelling import LanguageModelling
 from model.tasks.sequence_to_sequence import SequenceToSequence
 from model.tasks.tagging import Tagging
 from model.training.device import choose_device
+
+_log = logging.getLogger("hpo.model")  # below `hpo`, whose warnings the command line prints
 
 BATCH_SIZE = 64
 
@@ -43,6 +46,7 @@ def predict_inputs(checkpoint_dir: str, inputs: Sequence[Any], options: Mapping[
         refuse_surrogates(text, f"input {number}")
     if not inputs:
         raise ValueError("inputs: there is none; give at least one text")
+    warn_of_cut(checkpoint, inputs)
     return _PREDICTORS[task](checkpoint, inputs, options)
 
 
@@ -54,6 +58,25 @@ def load_on_device(checkpoint_dir: str) -> Checkpoint:
     checkpoint = load_checkpoint(checkpoint_dir)
     checkpoint.network.to(choose_device("cpu" if checkpoint.config.training.device == "cpu" else "auto"))
     return checkpoint
+
+
+def warn_of_cut(checkpoint: Checkpoint, inputs: Sequence[str]) -> None:
+    """Log a warning that says how many texts have more tokens than the network reads, if any has.
+
+    Sentences to tag are read in pieces, and of a language model's prompt the end counts: nothing to say of these.
+    """
+    task = checkpoint.task
+    if not isinstance(task, SequenceToSequence | Classification):
+        return
+    tokens = task.source_tokens if isinstance(task, SequenceToSequence) else task.vocabulary
+    assert tokens is not None  # rows of numbers are no texts
+    lengths = [len(tokens.encode(text)) for text in inputs]
+    cut = [length for length in lengths if length > task.max_length]
+    if cut:
+        _log.warning(
+            "%d of %d inputs cut: only the first data.max_length=%d tokens are read (the longest, input %d, has %d)",
+            len(cut), len(inputs), task.max_length, lengths.index(max(cut)) + 1, max(cut),
+        )  # fmt: skip
 
 
 def refuse_rows(checkpoint: Checkpoint) -> None:

@@ -11,6 +11,7 @@ from model.config.section import Fraction, Section, refuse
 
 Column = Annotated[str, Field(min_length=1)] | Annotated[int, Field(ge=0)]
 Path = Annotated[str, Field(min_length=1)]
+Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class DataConfig(Section):
@@ -91,6 +92,7 @@ class TextClassificationConfig(FilesConfig):
     min_count: Annotated[int, Field(ge=1)]
     max_size: Annotated[int, Field(ge=1)] | None
     max_length: Annotated[int, Field(ge=1, le=1_000_000)]
+    max_cut_share: Share = 1.0
 
 
 class LanguageModellingConfig(FilesConfig):

@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from model.config.data import Column, DataConfig, FilesConfig, Path
+from model.config.data import Column, DataConfig, FilesConfig, Path, Share
 from model.config.section import Section, refuse
 
 # Of all generated sources together, which are kept in memory: about 10 GB of Python integers.
@@ -36,6 +36,7 @@ class TranslationConfig(FilesConfig, SearchedTargets):
     min_count: Annotated[int, Field(ge=1)]
     max_size: Annotated[int, Field(ge=1)] | None
     max_length: Annotated[int, Field(ge=1, le=1_000_000)]
+    max_cut_share: Share = 1.0
     # Frozen before the key existed: a reference was joined again from its tokens.
     reference: Literal["file", "tokens"] = "tokens"
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from model.config.whole import Config
 from model.data.batches import Ragged, to_device
-from model.data.tokens.tokens import Tokens, learn_tokens, tokens_from_dict
+from model.data.tokens.tokens import Tokens, learn_pair, tokens_from_dict
 from model.data.tokens.vocabulary import END, START, UNKNOWN
 from model.decoding.beam_search import beam_search
 from model.networks.encoder_decoder import EncoderDecoder
@@ -79,13 +79,7 @@ class SequenceToSequence:
     ) -> "SequenceToSequence":
         """Return the task, with both vocabularies from the training part."""
         data = config.data
-        settings = {"lowercase": data.lowercase, "min_count": data.min_count, "max_size": data.max_size}
-        sides = {side: [items[position][side] for position in train] for side in ("source", "target")}
-        if data.shared_vocabulary:
-            source = target = learn_tokens(sides["source"] + sides["target"], unit=data.tokens, **settings)
-        else:
-            source = learn_tokens(sides["source"], unit=data.tokens, **settings)
-            target = learn_tokens(sides["target"], unit=data.target_tokens or data.tokens, **settings)
+        source, target = learn_pair(data, *([items[at][side] for at in train] for side in ("source", "target")))
         return cls(
             source, target, data.shared_vocabulary, data.lowercase, data.max_length, data.beam_size,
             data.length_penalty, TextMetrics.of(config) if data.reference == "file" else None,

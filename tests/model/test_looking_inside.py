@@ -66,6 +66,23 @@ def test_texts_get_their_labels_in_the_order_of_the_inputs(sentiment):
     assert objective.predict(sentiment, inputs, {}) == ["1", "0", "0"] * BATCH_SIZE
 
 
+def test_inputs_that_are_cut_are_said_once_with_numbers(train, reviews, reverser, caplog):
+    labels = train(small("text_classification", data__path=str(reviews), data__max_length=4))
+    for folder, longest in ((labels, "the film was a good bad film"), (reverser(), "1 2 3 4 5 1 2 3 4")):
+        limit = load_checkpoint(folder).task.max_length
+        inputs = [" ".join(longest.split()[:limit]), longest, longest[:-2]]
+        objective.predict(folder, inputs, {})
+        objective.attention(folder, longest, None)
+        of_three, of_one = (
+            f"{cut} inputs cut: only the first data.max_length={limit} " for cut in ("2 of 3", "1 of 1")
+        )
+        assert [message[: len(of_three)] for message in caplog.messages] == [of_three, of_one]
+        assert all(message.endswith(f"has {len(longest.split())})") for message in caplog.messages)
+        caplog.clear()
+        objective.predict(folder, inputs[:1], {})
+        assert not caplog.messages
+
+
 def test_half_a_character_is_refused_in_one_line(sentiment):
     for given in (lambda text: objective.predict(sentiment, ["good", text], {}),
                   lambda text: objective.attention(sentiment, text, None)):  # fmt: skip

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from model import objective
 from model.config.whole import parse
 from model.data.batches import Ragged
+from model.data.readers.source import read_examples
 from model.data.tokens.subwords import Subwords
 from model.data.tokens.tokens import learn_tokens, tokens_from_dict
 from model.data.tokens.vocabulary import END, PADDING, SPECIAL, START, UNKNOWN, Vocabulary
@@ -42,6 +43,31 @@ def test_pairs_come_alike_from_tables_and_from_aligned_files(tmp_path, name, con
     assert describe(data__path=str(tmp_path / name))["digests"] == aligned["digests"]
 
 
+@pytest.mark.parametrize("unit", ["words", "blanks", "characters", "subwords"])
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_the_sources_and_targets_that_a_training_cuts_are_counted_before(tmp_path, unit, lowercase):
+    """By the tokens that the training itself learns, and without the test part."""
+    texts = ["a", *(" ".join(["\u0130stanbul"] * length) for length in (1, 2, 2, 3, 5))]
+    for part, rows in (("train", texts), ("validation", texts[2:5]), ("test", ["a b c d e f g h"])):
+        lines = (f"{text}, {place}\t{text} {place}\n" for place, text in enumerate(rows))
+        (tmp_path / f"{part}.tsv").write_text("".join(lines))
+    paths = {f"data__{part}": str(tmp_path / f"{part}.tsv") for part in ("train", "validation", "test")}
+    settings = {"data__tokens": unit, "data__lowercase": lowercase, "data__min_count": 1, "data__max_length": 5}
+    config = compose("translation", "encoder_decoder", **paths, **settings)
+    items = read_examples(parse(config).data).items[:-1]
+    task = SequenceToSequence.learn(parse(config), items, range(6))
+    said = []
+    for side, tokens in (("source", task.source_tokens), ("target", task.target_tokens)):
+        lengths = [len(tokens.encode(item[side])) for item in items]
+        cut = sum(length > 5 for length in lengths)
+        said += [f"{cut} of 9 {side}s ({cut / 9:.2%})"] if cut else []
+        assert not cut or f"(the longest has {max(lengths)})" in str(objective.describe_data(config)["notes"])
+    notes = objective.describe_data(config)["notes"]
+    assert [note.partition(" are cut to data.max_length=5 tokens")[0] for note in notes] == said != []
+    with pytest.raises(DataError, match=r"^data\.max_cut_share: \d of 9 sources"):
+        objective.describe_data(config | {"data": config["data"] | {"max_cut_share": 0.0}})
+
+
 @pytest.mark.parametrize(
     ("overrides", "keys"),
     [
@@ -66,8 +92,6 @@ def test_settings_that_do_not_go_together_are_refused(overrides, keys):
     ],
 )
 def test_generated_targets_are_what_the_task_says(tmp_path, task, expected):
-    from model.data.readers.source import read_examples
-
     config = compose("generated", "encoder_decoder", data__task=task, **SHORT)
     items = read_examples(parse(config).data).items
     assert len({item["source"] for item in items}) == 300

@@ -79,3 +79,15 @@ def test_a_bad_file_gives_one_line_that_names_the_place(tmp_path, name, content,
     with pytest.raises(DataError, match=message) as caught:
         describe(write(tmp_path / name, content))
     assert "\n" not in str(caught.value)
+
+
+def test_texts_that_are_cut_are_counted_and_refused_above_the_share(tmp_path):
+    path = write(tmp_path / "a.tsv", "one two\tx\none two three four\ty\none\tx\nONE TWO, three\ty\n")
+    assert describe(path)["notes"] == ()
+    (note,) = describe(path, data__max_length=3)["notes"]
+    assert note.startswith("2 of 4 texts (50.00%) are cut to data.max_length=3 tokens (the longest has 4)")
+    assert describe(path, data__max_length=3, data__max_cut_share=0.5)["notes"] == (note,)
+    with pytest.raises(
+        DataError, match=r"^data\.max_cut_share: 2 of 4 texts .* the share that may be cut is 0.4; give"
+    ):
+        describe(path, data__max_length=3, data__max_cut_share=0.4)

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
-from hpo.report.blocks import Block, Paragraph, Table
+from hpo.report.blocks import Block, Items, Paragraph, Table
 from hpo.report.part import EXACT, Missing, Text, is_missing, missing, require
 from hpo.report.sections import ReportJson
 from hpo.report.words import count_text
@@ -37,6 +37,7 @@ class DataPart(TypedDict):
     exclusions: Text
     files: Annotated[list[dict[str, Any]] | Text, Field(description="path, sha256 and bytes of each")]
     size: Annotated[int | None, Field(description="examples")]
+    notes: Annotated[list[str], Field(description="how they were read: what was cut, say")]
     split: SplitPart | Missing
 
 
@@ -83,6 +84,7 @@ def describe_data(study: PreparedStudy) -> DataPart:
         "exclusions": given.exclusions or _ask(name, "exclusions"),
         "files": files,
         "size": said.size,
+        "notes": list(said.notes),
         "split": absent if said.split is None else {**cast("SplitPart", said.split), "seed": study.config.split.seed},
     }
 
@@ -134,6 +136,7 @@ def read_data(report: ReportJson) -> Iterator[Block]:
         return
     source = "" if is_missing(data["source"]) else f" {data['source']}"
     yield Paragraph(f"{data['name']}: {data['size']:,} examples.{source}")
+    yield Items(data["notes"])
     rows = [
         (name, f"{part['size']:,}", f"{part['fraction']:.1%}", part["fingerprint"][:12])
         for name, part in split["parts"].items()

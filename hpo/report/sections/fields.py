@@ -35,7 +35,7 @@ FIELDS = {
     ),
     "Budget fixed in advance; exploratory or confirmatory": "study.budget study.intent",
     "Name, version, source, licence, SHA-256 per file": "data.name data.version data.source data.licence data.files",
-    "Preprocessing, exclusions, vocabulary": "method.preprocessing data.exclusions method.vocabulary",
+    "Preprocessing, exclusions, vocabulary": "method.preprocessing data.exclusions data.notes method.vocabulary",
     "Split: kind, seed, fingerprints, sizes, labels, duplicates": "data.split",
     "Folds and their sizes": "data.split.folds",
     "Number of parameters": "num_parameters",

@@ -56,6 +56,7 @@ class Described:
     files: Sequence[Mapping[str, Any]] | None = None
     points: Sequence[Mapping[str, Any]] | None = None
     method: Mapping[str, Any] | None = None
+    notes: Sequence[str] = ()  # how the examples were read, in lines for people
 
     @classmethod
     def of(
@@ -71,6 +72,7 @@ class Described:
             files=[dict(file) for file in examples.files],
             points=own.points,
             method=method,
+            notes=list(examples.notes),
         )
 
     @classmethod
@@ -89,7 +91,7 @@ class Described:
         """Return what report.json (may be empty) and, of the split and its folds, the record of before 0.2.0 say."""
         data = inner(report, "data")
         texts = {key: data[key] for key in _TEXTS if isinstance(data.get(key), str)}
-        files, method = data.get("files"), inner(report, "method")
+        files, method, notes = data.get("files"), inner(report, "method"), data.get("notes")
         method = {key: text for key, text in method.items() if not isinstance(text, Mapping) or key == "metrics"}
         return cls(
             folds,
@@ -98,6 +100,7 @@ class Described:
             size=data["size"] if isinstance(data.get("size"), int) else None,
             files=[file for file in files if isinstance(file, Mapping)] if isinstance(files, list) else None,
             method=method or None,
+            notes=[note for note in notes if isinstance(note, str)] if isinstance(notes, list) else [],
         )
 
     @property

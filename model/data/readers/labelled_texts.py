@@ -2,10 +2,9 @@
 
 from model.config.data import TextClassificationConfig
 from model.data.examples import Examples
-from model.data.readers.parts import WHOLE, Gathered, refuse_all_cut
+from model.data.readers.parts import WHOLE, Gathered
 from model.data.readers.tables import read_tables
 from model.data.readers.text_files import TEXT_NAMES, Columns
-from model.data.tokens.vocabulary import UNITS
 from model.errors import DataError
 
 LABEL_NAMES = ("label", "class")
@@ -15,8 +14,7 @@ def read_labelled_texts(config: TextClassificationConfig) -> Examples:
     """Return the texts; an example is `{"text": ..., "label": ...}`.
 
     Raises:
-        DataError: a fault in the files, fewer than two classes, a label that training never sees, or a maximum length
-            that would cut every text.
+        DataError: a fault in the files, fewer than two classes, or a label that training never sees.
     """
     columns = Columns(
         {"text": config.text_column, "label": config.label_column}, {"text": TEXT_NAMES, "label": LABEL_NAMES}
@@ -32,7 +30,6 @@ def read_labelled_texts(config: TextClassificationConfig) -> Examples:
         )
     if WHOLE not in gathered.sizes:
         _refuse_unseen(gathered)
-    refuse_all_cut([item["text"] for item in gathered.items], UNITS[config.tokens][0], config.max_length, "text")
     return gathered.examples(labels)
 
 

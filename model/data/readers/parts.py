@@ -1,6 +1,5 @@
 """The parts of a user's data: where each one is, and what was read of it so far."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,14 +79,4 @@ class Gathered:
             labels=labels,
             parts=None if WHOLE in self.sizes else self.sizes,
             notes=tuple(self.notes),
-        )
-
-
-def refuse_all_cut(texts: Sequence[str], split: Callable[[str], list[str]], max_length: int, what: str) -> None:
-    """Raise DataError where every text has more than `max_length` tokens, so that each would lose its end."""
-    if texts and all(len(split(text)) > max_length for text in texts):
-        shortest = min(len(split(text)) for text in texts)
-        raise DataError(
-            f"data.max_length: every {what} has more than {max_length} tokens (the shortest {shortest}) and would be "
-            f"cut; give more"
         )

@@ -7,10 +7,9 @@ from pathlib import Path
 
 from model.config.pairs import GeneratedConfig, TranslationConfig
 from model.data.examples import Examples, File
-from model.data.readers.parts import Gathered, given_places, refuse_all_cut
+from model.data.readers.parts import Gathered, given_places
 from model.data.readers.tables import read_tables
 from model.data.readers.text_files import ENDINGS, Columns, read_text
-from model.data.tokens.vocabulary import UNITS
 from model.errors import DataError
 
 KNOWN: dict[str, tuple[str, ...]] = {"source": ("source", "src"), "target": ("target", "tgt")}
@@ -33,10 +32,6 @@ def read_translation(config: TranslationConfig) -> Examples:
             _refuse_one_of_two(path, f"data.{part}")
         for part, table in read_tables(config, columns):
             gathered.add_table(part, table)
-    for side, tokens in (("source", config.tokens), ("target", config.target_tokens or config.tokens)):
-        # Subwords are not known before they are learned; a text never has fewer of them than words between blanks.
-        split, _ = UNITS["blanks" if tokens == "subwords" else tokens]
-        refuse_all_cut([item[side] for item in gathered.items], split, config.max_length, side)
     return gathered.examples()
 
 

@@ -41,6 +41,16 @@ def learn_tokens(texts: Sequence[str], *, unit: str, lowercase: bool, min_count:
     return Vocabulary.learn(texts, unit=unit, lowercase=lowercase, min_count=min_count, max_size=max_size)
 
 
+def learn_pair(data: Any, sources: Sequence[str], targets: Sequence[str]) -> tuple[Tokens, Tokens]:
+    """Return the tokens of both sides of the training part by the settings of `data`, the same where they share one."""
+    settings = {"lowercase": data.lowercase, "min_count": data.min_count, "max_size": data.max_size}
+    if data.shared_vocabulary:
+        shared = learn_tokens([*sources, *targets], unit=data.tokens, **settings)
+        return shared, shared
+    target_unit = data.target_tokens or data.tokens
+    return learn_tokens(sources, unit=data.tokens, **settings), learn_tokens(targets, unit=target_unit, **settings)
+
+
 def tokens_from_dict(values: dict[str, Any]) -> Tokens:
     """Read what `to_dict` returned."""
     if values["unit"] == "subwords":

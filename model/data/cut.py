@@ -1,0 +1,83 @@
+"""How many texts are longer than data.max_length, so that training and validation lose their ends."""
+
+from collections.abc import Iterator, Sequence
+
+from model.config.data import DataConfig, TextClassificationConfig
+from model.config.pairs import TranslationConfig
+from model.data.examples import Examples
+from model.data.tokens.tokens import Tokens, learn_pair
+from model.data.tokens.vocabulary import Vocabulary
+from model.errors import DataError
+
+_LOST = {
+    "text": "what is beyond is not read",
+    "source": "what is beyond is not read",
+    "target": "what is beyond is neither learned nor predicted, and counts as missing in every score but the loss",
+}
+
+
+def notes_of_cut(config: DataConfig, examples: Examples) -> tuple[str, ...]:
+    """Return a line for people for each side of the examples of which something is cut.
+
+    The test part is not looked at, where the data have one. Subwords are learned for it as a training learns them, from
+    the training part, or from all examples where the search divides them.
+
+    Raises:
+        DataError: more than data.max_cut_share of a side's texts would be cut, or all of them.
+    """
+    if not isinstance(config, TextClassificationConfig | TranslationConfig):
+        return ()
+    units = {"text": config.tokens}
+    if isinstance(config, TranslationConfig):
+        units = {"source": config.tokens, "target": config.target_tokens or config.tokens}
+    for side, unit in units.items():
+        # There are never fewer subwords than words between blanks.
+        _refuse_all_cut(examples, side, config.max_length, "blanks" if unit == "subwords" else unit)
+    parts = examples.parts or {}
+    items = examples.items[: len(examples.items) - parts.get("test", 0)]
+    sides: Sequence[Tokens] = [_uncounted(unit, config.lowercase) for unit in units.values()]
+    if isinstance(config, TranslationConfig) and "subwords" in units.values():
+        train = items[: parts.get("train")]
+        sides = learn_pair(config, *([item[side] for item in train] for side in units))
+    by = "" if parts or "subwords" not in units.values() else ", by subwords learned from all examples"
+    return tuple(
+        f"{cut}{by}; {_LOST[side]}"
+        for side, tokens in zip(units, sides, strict=True)
+        for cut in _cut([item[side] for item in items], tokens, side, config)
+    )
+
+
+def _uncounted(unit: str, lowercase: bool) -> Vocabulary:
+    """Return a vocabulary that knows no token: how many there are in a text does not depend on which are known."""
+    return Vocabulary(unit, lowercase, ())
+
+
+def _refuse_all_cut(examples: Examples, side: str, max_length: int, unit: str) -> None:
+    tokens = _uncounted(unit, lowercase=False)
+    texts = [item[side] for item in examples.items]
+    if texts and all(len(tokens.encode(text)) > max_length for text in texts):
+        shortest = min(len(tokens.encode(text)) for text in texts)
+        raise DataError(
+            f"data.max_length: every {side} has more than {max_length} tokens (the shortest {shortest}) and would be "
+            f"cut; give more"
+        )
+
+
+def _cut(
+    texts: Sequence[str], tokens: Tokens, side: str, config: TextClassificationConfig | TranslationConfig
+) -> Iterator[str]:
+    """Yield how many of a side's texts are cut, if any is; DataError for too many."""
+    # No token has less than a character, but for the mark of a blank that subwords put before a text.
+    long = (text for text in texts if len(tokens.normalize(text)) >= config.max_length)
+    lengths = [length for text in long if (length := len(tokens.encode(text))) > config.max_length]
+    if not lengths:
+        return
+    share = len(lengths) / len(texts)
+    which = f"{len(lengths):,} of {len(texts):,} {side}s ({share:.2%})"
+    if share > config.max_cut_share:
+        raise DataError(
+            f"data.max_cut_share: {which} have more than data.max_length={config.max_length} tokens (the longest "
+            f"{max(lengths):,}), and the share that may be cut is {config.max_cut_share:g}; give a larger "
+            "data.max_length, or a larger share"
+        )
+    yield f"{which} are cut to data.max_length={config.max_length} tokens (the longest has {max(lengths):,})"
