@@ -1,7 +1,7 @@
 """The data, its split, its preparation, and the metric: fields 3 to 6 and 8."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, NotRequired, cast
 
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
@@ -37,7 +37,7 @@ class DataPart(TypedDict):
     exclusions: Text
     files: Annotated[list[dict[str, Any]] | Text, Field(description="path, sha256 and bytes of each")]
     size: Annotated[int | None, Field(description="examples")]
-    notes: Annotated[list[str], Field(description="how they were read: what was cut, say")]
+    notes: NotRequired[Annotated[list[str], Field(description="how they were read: what was cut, say")]]
     split: SplitPart | Missing
 
 
@@ -136,7 +136,7 @@ def read_data(report: ReportJson) -> Iterator[Block]:
         return
     source = "" if is_missing(data["source"]) else f" {data['source']}"
     yield Paragraph(f"{data['name']}: {data['size']:,} examples.{source}")
-    yield Items(data["notes"])
+    yield Items(data.get("notes", []))
     rows = [
         (name, f"{part['size']:,}", f"{part['fraction']:.1%}", part["fingerprint"][:12])
         for name, part in split["parts"].items()
