@@ -14,8 +14,7 @@ from datetime import date
 from typing import Any
 
 import torch
-import yaml
-from steps import CONF, CPU, DATA, TASKS, Size, Step, make_items, new_update, plain_step
+from steps import CPU, DATA, TASKS, Size, Step, make_items, new_update, plain_step, published
 from torch import Tensor, nn
 from torch.nn import functional
 from training import ratio, take_turns
@@ -60,8 +59,7 @@ def main() -> None:
 
 def our_step(family: str, shape: str, size: Size, settings: dict[str, Any]) -> Step:
     """Return a step of our trainer, including gathering the batch and checking the loss."""
-    groups = {"model": f"{family}_{shape}", "data": DATA[shape], "training": "default"}
-    values = {group: yaml.safe_load((CONF / group / f"{name}.yaml").read_text()) for group, name in groups.items()}
+    values = published(f"{family}_{shape}", DATA[shape])
     width = {"recurrent": "hidden_width", "convolutional": "filters"}[family]
     sizes = {"d_model": size.width, width: size.width, "num_layers": size.layers, "dropout": 0.0}
     values["model"] |= sizes | settings

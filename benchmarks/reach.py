@@ -13,17 +13,16 @@ import random
 import sys
 import tempfile
 from collections import Counter, defaultdict
-from pathlib import Path
 from typing import Any
 
 import yaml
+from steps import published
 
 from model import objective
 from model.config.whole import parse
 from model.data.readers.source import read_examples
 from model.tasks.sequence_metrics import signatures
 
-CONF = Path(__file__).parents[1] / "conf"
 PARTS = ("train", "validation", "test")
 
 
@@ -61,8 +60,7 @@ def main() -> None:
 
 def read_configuration(model: str, data: str, overrides: list[str]) -> dict[str, Any]:
     """Return the files' values, replaced by the overrides."""
-    names = {"model": model, "data": data, "training": "default"}
-    config = {group: yaml.safe_load((CONF / group / f"{name}.yaml").read_text()) for group, name in names.items()}
+    config: dict[str, Any] = published(model, data)
     for override in overrides:
         key, _, value = override.partition("=")
         group, _, name = key.partition(".")

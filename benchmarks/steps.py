@@ -45,8 +45,7 @@ def configure(
     shape: str, size: Size, data: dict[str, Any] | None = None, training: dict[str, Any] | None = None
 ) -> Config[Any, Any]:
     """Return the published configuration, with the benchmark's sizes and these settings in it."""
-    groups = {"model": shape, "data": DATA[shape], "training": "default"}
-    values = {group: yaml.safe_load((CONF / group / f"{name}.yaml").read_text()) for group, name in groups.items()}
+    values = published(shape, DATA[shape])
     widths = {"d_model": size.width, "num_layers": size.layers, "num_heads": size.heads, "dropout": 0.0}
     values["model"] |= widths | {"feed_forward_width": 4 * size.width, "nonlinearity": "relu"}
     values["training"] |= {"clip_norm": None, "batch_size": size.batch, "device": "cpu"} | (training or {})
@@ -54,6 +53,15 @@ def configure(
     if shape == "decoder":
         values["data"]["context"] = size.time
     return parse(values)
+
+
+def published(model: str, data: str) -> dict[str, dict[str, Any]]:
+    """Return the values of the published files of these names, and of the training's."""
+    groups = {"model": model, "data": data, "training": "default"}
+    values = {group: yaml.safe_load((CONF / group / f"{name}.yaml").read_text()) for group, name in groups.items()}
+    for section in values.values():
+        section.pop("defaults", None)  # what a kind of data chooses of other groups
+    return values
 
 
 def learn(shape: str, config: Config[Any, Any], size: Size) -> Any:
