@@ -41,7 +41,7 @@ TESTS = Part(
 )
 # As pytest in `tests/model/` alone, without the repository's options: no xdist, no conftest.py above.
 PYTEST = [
-    *("-m", "pytest", "tests/model/test_gpu.py", "-v", "-rs", "--tb=short", "--color=no", "--confcutdir=tests/model"),
+    *("-m", "pytest", "tests/model/test_gpu.py", "-v", "-rsfE", "--tb=short", "--color=no", "--confcutdir=tests/model"),
     *("-p", "no:cacheprovider", "-o", "addopts=", "-o", "filterwarnings=", "-o", "pythonpath="),
     *("-o", "consider_namespace_packages=true", "-o", "markers=gpu: needs a GPU"),
 ]
@@ -165,9 +165,12 @@ def run_tests(smoke: bool) -> tuple[Section, bool]:
     environment = {"TEST_DEVICE": "cpu" if smoke else "cuda", "COLUMNS": "200", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     run = Run([sys.executable, *PYTEST], TESTS.seconds, environment)
     counts: dict[str, Counter[str]] = {}
+    failures: list[str] = []
     reasons: dict[str, str] = {}
     for line in run.lines():
         print(line, flush=True)
+        if line.startswith(("FAILED ", "ERROR ")):
+            failures.append(f"- `{line}`")
         if match := OUTCOME.search(line):
             name, outcome, reason = match.groups()
             counts.setdefault(name, Counter())[outcome] += 1
@@ -182,7 +185,7 @@ def run_tests(smoke: bool) -> tuple[Section, bool]:
         )
         for name, count in counts.items()
     ]
-    return Section(TESTS, rows, run.ending), run.failed
+    return Section(TESTS, rows, "\n".join(failures) or run.ending), run.failed
 
 
 def run_part(name: str, smoke: bool) -> tuple[Section, bool]:
