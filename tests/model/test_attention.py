@@ -3,7 +3,8 @@ import math
 import pytest
 import torch
 
-from model.networks.transformer.attention import MultiHeadAttention
+from model.networks.transformer import attention as attention_module
+from model.networks.transformer.attention import MultiHeadAttention, takes_groups
 from model.networks.transformer.positions import Rotation, alibi_bias, alibi_slopes
 
 
@@ -35,6 +36,40 @@ def test_attention_equals_its_formula_in_float64(key_width, value_width, is_self
     mask = allowed[:, None, None, :]
     result = attention(x, mask) if is_self else attention.cross(x, attention.project_source(memory), mask)
     torch.testing.assert_close(result, reference(attention, x, memory, allowed), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("mask", ["none", "boolean", "bias"])
+def test_repeated_keys_and_values_give_what_groups_give(mask, monkeypatch):
+    """On a GPU they are repeated for a kernel without groups; here both ways run on the CPU."""
+    torch.manual_seed(0)
+    attention = MultiHeadAttention(12, 4, 4, 4, dropout=0.0, bias=True, num_key_heads=2).double()
+    x = torch.randn(2, 5, 12, dtype=torch.float64, requires_grad=True)
+    bias = alibi_bias(alibi_slopes(4).double(), 5, 5).unsqueeze(0)
+    given = {"none": None, "boolean": torch.arange(5) < torch.tensor([[5], [3]]).view(2, 1, 1, 1), "bias": bias}[mask]
+    both = []
+    for takes in (True, False):
+        monkeypatch.setattr(attention_module, "takes_groups", lambda *_, takes=takes: takes)
+        output = attention(x, given)
+        both.append((output, *torch.autograd.grad(output.square().sum(), [x, *attention.parameters()])))
+    torch.testing.assert_close(*both, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("device", "dtype", "width", "mask", "expected"),
+    [
+        ("cpu", torch.float32, 4, True, True),
+        ("cuda", torch.bfloat16, 4, False, True),
+        ("cuda", torch.bfloat16, 4, True, False),
+        ("cuda", torch.bfloat16, 8, False, False),
+        ("cuda", torch.float32, 4, False, False),
+    ],
+)
+def test_only_the_flash_kernel_of_a_gpu_takes_groups(device, dtype, width, mask, expected):
+    class Tokens:
+        def __init__(self, width):
+            self.device, self.dtype, self.shape = torch.device(device), dtype, (2, 4, 5, width)
+
+    assert takes_groups(Tokens(4), Tokens(width), torch.ones(1) if mask else None) is expected
 
 
 def test_rotary_scores_depend_on_the_distance_only():

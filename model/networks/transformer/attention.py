@@ -112,6 +112,10 @@ class MultiHeadAttention(nn.Module):
         """Return the attention's output: (batch, heads, time, width) each -> (batch, time, d_model)."""
         if self.kept_weights is not None:
             self.kept_weights.append(attention_weights(query, key, mask, causal))
+        is_grouped = self.is_grouped
+        if is_grouped and not takes_groups(query, value, mask):
+            key, value = (each.repeat_interleave(query.shape[1] // each.shape[1], dim=1) for each in (key, value))
+            is_grouped = False
         mixed = functional.scaled_dot_product_attention(
             query,
             key,
@@ -119,7 +123,7 @@ class MultiHeadAttention(nn.Module):
             attn_mask=mask,
             dropout_p=self.dropout if self.training else 0.0,
             is_causal=causal,
-            enable_gqa=self.is_grouped,
+            enable_gqa=is_grouped,
         )
         return self.output(mixed.transpose(1, 2).flatten(2))
 
@@ -134,6 +138,23 @@ class MultiHeadAttention(nn.Module):
     def _heads(self, x: Tensor, width: int) -> Tensor:
         """Return `x` by head: (batch, time, heads * width) -> (batch, heads, time, width)."""
         return x.view(*x.shape[:2], -1, width).transpose(1, 2)
+
+
+def takes_groups(query: Tensor, value: Tensor, mask: Tensor | None) -> bool:
+    """Return whether torch's best kernel for these (batch, heads, time, width) takes fewer heads of keys than queries.
+
+    On a GPU the flash kernel does, which takes half precision, one width for keys and values, and no mask. All else is
+    for the memory-efficient kernel, which takes float32, any mask and bias (ALiBi's, which is not copied over the
+    batch), and two widths, but no groups in older releases: asked for them, torch takes its plain kernel, which keeps
+    (batch, heads, time, keys) scores. Keys and values that are repeated take much less.
+
+    Source: torch, aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, the constraints of each kernel.
+    """
+    kind = query.device.type
+    if kind != "cuda":
+        return True
+    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else query.dtype
+    return mask is None and dtype in (torch.float16, torch.bfloat16) and query.shape[-1] == value.shape[-1]
 
 
 def attention_weights(query: Tensor, key: Tensor, mask: Tensor | None, causal: bool) -> Tensor:

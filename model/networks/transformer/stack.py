@@ -149,7 +149,11 @@ class Stack(nn.Module):
         return [layer.source_attention for layer in self.layers if isinstance(layer, Layer) and layer.source_attention]
 
     def _mask(self, x: Tensor, attention_mask: Tensor | None, start: int) -> Tensor | None:
-        """Return what self-attention may see, broadcastable to (batch, heads, time, keys); None = all, or causal."""
+        """Return what self-attention may see, broadcastable to (batch, heads, time, keys); None = all, or causal.
+
+        None is what the fastest kernels take. ALiBi is a bias always, (heads, time, keys), which torch copies over no
+        batch unless there is padding.
+        """
         allowed = _mask_of(attention_mask)
         if self.slopes is None:
             return allowed
