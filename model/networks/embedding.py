@@ -1,6 +1,7 @@
 """The embedding of tokens, or rows of numbers, and the head over a vocabulary."""
 
 import math
+from collections.abc import Callable
 
 from torch import Tensor, nn
 from torch.nn import functional
@@ -15,6 +16,9 @@ _TIED_STD = 0.02
 _PLAIN_STD = 0.1
 # Of a mean square; the numbers of tied tokens begin as small as 1e-3.
 _SMALLEST = 1e-12
+
+# Takes what comes before the head, (batch, time, width), and the head.
+Reader = Callable[[Tensor, nn.Module], Tensor]
 
 
 class InputEmbedding(nn.Module):

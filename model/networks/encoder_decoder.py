@@ -4,7 +4,7 @@ from torch import Tensor, nn
 
 from model.config.networks.network import EncoderDecoder as EncoderDecoderConfig
 from model.networks.bodies import State
-from model.networks.embedding import InputEmbedding, TokenHead
+from model.networks.embedding import InputEmbedding, Reader, TokenHead
 from model.networks.families import build_decoder, build_encoder
 from model.networks.initialise import initialise
 
@@ -40,19 +40,21 @@ class EncoderDecoder(nn.Module):
         self.head = TokenHead(config, self.decoder.width, target_size, tied)
         initialise(self)
 
-    def forward(self, source: Tensor, source_mask: Tensor | None, target: Tensor) -> Tensor:
+    def forward(self, source: Tensor, source_mask: Tensor | None, target: Tensor, read: Reader | None = None) -> Tensor:
         """Return each next target token's logits, given the source and the earlier target tokens.
 
         Args:
             source: (batch, source time) token numbers.
             source_mask: (batch, source time), True = a token, False = padding; None = no padding.
             target: (batch, target time) token numbers, a start token first; padding, if any, at the end.
+            read: where not all logits are to be computed at once, what makes of the head's input what is returned.
 
         Returns:
             (batch, target time, target vocabulary): at place t the logits of token t + 1.
         """
-        read = self.encoder.read(self.source_embedding(source), source_mask)
-        return self.head(self.decoder(self.target_embedding(target), source=read))
+        encoded = self.encoder.read(self.source_embedding(source), source_mask)
+        decoded = self.decoder(self.target_embedding(target), source=encoded)
+        return self.head(decoded) if read is None else read(decoded, self.head)
 
     def begin(self, source: Tensor, source_mask: Tensor | None) -> State:
         """Return the state before the first target token; the source is as in `forward`, and is encoded once, here."""

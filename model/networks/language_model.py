@@ -4,7 +4,7 @@ from torch import Tensor, nn
 
 from model.config.networks.network import Decoder
 from model.networks.bodies import State
-from model.networks.embedding import InputEmbedding, TokenHead
+from model.networks.embedding import InputEmbedding, Reader, TokenHead
 from model.networks.families import build_decoder
 from model.networks.initialise import initialise
 
@@ -25,16 +25,18 @@ class LanguageModel(nn.Module):
         self.head = TokenHead(config, self.decoder.width, vocabulary_size, self.embedding if tied else None)
         initialise(self)
 
-    def forward(self, tokens: Tensor) -> Tensor:
+    def forward(self, tokens: Tensor, read: Reader | None = None) -> Tensor:
         """Return each next token's logits.
 
         Args:
             tokens: (batch, time) token numbers; padding, if any, at the end.
+            read: where not all logits are to be computed at once, what makes of the head's input what is returned.
 
         Returns:
             (batch, time, vocabulary): at place t the logits of token t + 1.
         """
-        return self.head(self.decoder(self.embedding(tokens)))
+        decoded = self.decoder(self.embedding(tokens))
+        return self.head(decoded) if read is None else read(decoded, self.head)
 
     def begin(self) -> State:
         """Return the state before the first token."""

@@ -15,7 +15,7 @@ from model.data.tokens.unknown import UnknownTokens
 from model.data.tokens.vocabulary import UNKNOWN, Vocabulary
 from model.errors import DataError
 from model.networks.language_model import LanguageModel
-from model.tasks.cross_entropy import NO_TARGET, Loss, summed_cross_entropy
+from model.tasks.cross_entropy import NO_TARGET, Loss, token_loss
 from model.tasks.task import Forward
 
 
@@ -126,8 +126,7 @@ class LanguageModelling:
 
     def loss(self, network: Forward, batch: TextBatch, label_smoothing: float, z_loss: float = 0.0) -> Loss:
         """Return the sums of the cross-entropies."""
-        logits = network(batch.inputs).float().flatten(0, 1)
-        return summed_cross_entropy(logits, batch.targets.flatten(), label_smoothing, z_loss)
+        return token_loss(network, (batch.inputs,), batch.targets, len(self.vocabulary), label_smoothing, z_loss)
 
     def measure(
         self, network: nn.Module, encoded: TextBlocks, indices: Tensor, device: torch.device

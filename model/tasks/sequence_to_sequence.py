@@ -13,7 +13,7 @@ from model.data.tokens.tokens import Tokens, learn_pair, tokens_from_dict
 from model.data.tokens.vocabulary import END, START, UNKNOWN
 from model.decoding.beam_search import beam_search
 from model.networks.encoder_decoder import EncoderDecoder
-from model.tasks.cross_entropy import NO_TARGET, Loss, summed_cross_entropy
+from model.tasks.cross_entropy import NO_TARGET, Loss, token_loss
 from model.tasks.sequence_metrics import TextMetrics, compare_rejoined
 from model.tasks.task import Forward
 
@@ -117,8 +117,8 @@ class SequenceToSequence:
 
     def loss(self, network: Forward, batch: PairBatch, label_smoothing: float, z_loss: float = 0.0) -> Loss:
         """Return the sums of the cross-entropies."""
-        logits = network(batch.source, batch.source_mask, batch.inputs).float().flatten(0, 1)
-        return summed_cross_entropy(logits, batch.targets.flatten(), label_smoothing, z_loss)
+        inputs = (batch.source, batch.source_mask, batch.inputs)
+        return token_loss(network, inputs, batch.targets, len(self.target_tokens), label_smoothing, z_loss)
 
     def measure(self, network: nn.Module, encoded: Pairs, indices: Tensor, device: torch.device) -> MeasuredPairs:
         """Return the targets decoded for a batch's sources, and how probable the right ones were."""

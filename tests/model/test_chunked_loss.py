@@ -1,0 +1,73 @@
+"""Logits over a large vocabulary never exist all at once, and the loss and its gradients are the same."""
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from model.tasks import cross_entropy
+from tests.model.test_every_shape import CPU, build, updating
+
+TOKENS = pytest.mark.parametrize("data", ["language_modelling", "translation"])
+EVERY_FAMILY = pytest.mark.parametrize("family", ["transformer", "recurrent", "convolutional"])
+
+
+def loss_and_gradients(task, encoded, network):
+    network.zero_grad()
+    loss = task.loss(network, task.batch(encoded, torch.arange(len(encoded)), CPU), 0.1, 0.01)
+    loss.backward()
+    return [loss.detach(), *(parameter.grad.clone() for parameter in network.parameters())]
+
+
+@TOKENS
+@EVERY_FAMILY
+def test_chunks_have_the_loss_and_gradients_of_the_whole(data, family, monkeypatch):
+    _, task, encoded, network = build(data, family, model__tied_embeddings=family == "transformer")
+    network.double()
+    monkeypatch.setattr(torch.Tensor, "float", torch.Tensor.double)
+    whole = loss_and_gradients(task, encoded, network)
+    for limit in (1, 30, 100):
+        monkeypatch.setattr(cross_entropy, "LARGEST_LOGITS", limit)
+        torch.testing.assert_close(loss_and_gradients(task, encoded, network), whole, rtol=1e-10, atol=1e-10)
+
+
+class LargestWithClasses(TorchDispatchMode):
+    """The largest number of rows of a tensor whose last size is that of the vocabulary, whatever made it."""
+
+    def __init__(self, classes):
+        super().__init__()
+        self.classes, self.rows = classes, 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        for tensor in tree_leaves(result):
+            if isinstance(tensor, torch.Tensor) and tensor.ndim > 1 and tensor.shape[-1] == self.classes:
+                self.rows = max(self.rows, tensor.numel() // self.classes)
+        return result
+
+
+@TOKENS
+def test_no_more_logits_than_the_limit_exist_at_once(data, monkeypatch):
+    # Narrow, since the head's transposed weights have as many rows as the network is wide.
+    _, task, encoded, network = build(data, model__d_model=2, model__num_heads=1)
+    classes, rows = network.head.own.out_features, []
+    for limit in (2**26, 3 * classes):
+        monkeypatch.setattr(cross_entropy, "LARGEST_LOGITS", limit)
+        with LargestWithClasses(classes) as largest:
+            loss_and_gradients(task, encoded, network)
+        rows.append(largest.rows)
+    assert rows[0] > rows[1] == 3
+
+
+@pytest.mark.slow
+@TOKENS
+def test_a_compiled_network_takes_chunks_too(data, monkeypatch):
+    compile_with = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda network: compile_with(network, backend="aot_eager", fullgraph=True))
+    losses = []
+    for limit, compiles in ((2**26, False), (100, True)):
+        monkeypatch.setattr(cross_entropy, "LARGEST_LOGITS", limit)
+        config, task, encoded, network = build(data, training__compile=compiles)
+        step = updating(config, task, encoded, network)
+        losses.append([step() for _ in range(3)])
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5)
