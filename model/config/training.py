@@ -25,7 +25,7 @@ class TrainingConfig(Section):
     epochs: Annotated[int, Field(ge=1, le=1_000_000)]
     max_steps: Annotated[int, Field(ge=1)] | None
     batch_size: Annotated[int, Field(ge=1, le=1_000_000)]
-    batching: Literal["shuffled", "by_length"]
+    batching: Literal["shuffled", "by_length", "packed"]
     batch_tokens: Annotated[int, Field(ge=1)] | None
     accumulation: Annotated[int, Field(ge=1, le=1_000_000)]
     optimizer: Literal["sgd", "adam", "adamw", "adagrad", "rmsprop", "muon"]

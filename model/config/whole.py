@@ -102,6 +102,20 @@ class Config(Section, Generic[Model, Data]):
                 "training.activation_checkpointing",
                 "model.family",
             )
+        if self.training.batching == "packed" and self.model.family != "transformer":
+            raise refuse(
+                f"packed needs the attention of a Transformer: choose shuffled or by_length with "
+                f"model.family={self.model.family}",
+                "training.batching",
+                "model.family",
+            )
+        if self.training.batching == "packed" and self.data.name in ("digits", "language_modelling"):
+            raise refuse(
+                f"packed has no effect with data={self.data.name}, whose sequences are of one length and have no "
+                "padding: choose shuffled",
+                "training.batching",
+                "data.name",
+            )
         if self.training.compile and isinstance(self.model, RecurrentEncoderDecoder) and self.model.goes_token_by_token:
             raise refuse(
                 "torch compiles a decoder that goes token by token anew for every length, and then no more: must be "

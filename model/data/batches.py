@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from model.data.packing import Packing
+
 # Batches in a pool of `batches_by_length`. In batches of 64 of multi30k, shuffled ones have 1.61 times as many tokens,
 # padding counted, as pools of 8; 1.79 times as many as pools of 50, and 1.84 as the whole set sorted, which costs
 # accuracy: the 3,600 words of g2p are two pools of 50.
@@ -62,6 +64,27 @@ class Ragged:
         return tokens.masked_fill(
             ~attention_mask.reshape(attention_mask.shape + (1,) * (tokens.ndim - 2)), 0
         ), attention_mask
+
+    def pack(
+        self, indices: Tensor, device: torch.device, *, without_first: bool = False, without_last: bool = False
+    ) -> tuple[Tensor, Packing | None]:
+        """Return the chosen sequences end to end, on the device, without their first or last tokens where so asked.
+
+        Returns:
+            (1, tokens) or (1, tokens, features); and where they lie. Of equal lengths they are padded nowhere, and come
+            as from `gather`: (batch, time) or (batch, time, features), and None.
+        """
+        starts = self.starts[indices] + int(without_first)
+        lengths = self.lengths[indices] - int(without_first) - int(without_last)
+        longest = max(lengths.tolist())
+        rows = torch.repeat_interleave(lengths)
+        positions = torch.arange(len(rows)) - (lengths.cumsum(0) - lengths)[rows]
+        tokens = to_device(self.flat[to_device(starts[rows] + positions, self.flat.device)], device)
+        if len(rows) == len(indices) * longest:
+            return tokens.view(len(indices), longest, *tokens.shape[1:]), None
+        places = to_device(rows * longest + positions, device)
+        attention_mask = torch.arange(longest, device=device) < to_device(lengths, device).unsqueeze(1)
+        return tokens.unsqueeze(0), Packing(places, attention_mask)
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:

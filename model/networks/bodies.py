@@ -5,6 +5,8 @@ from typing import NamedTuple, Protocol, Self
 
 from torch import Tensor
 
+from model.data.packing import Packing
+
 
 class Source(NamedTuple):
     """A sequence that was read for a decoder.
@@ -14,11 +16,13 @@ class Source(NamedTuple):
         attention_mask: (batch, source time), True = a token, False = padding; None = no padding.
         more: what a family's decoder needs besides: recurrent, the states after the last token, (layers, batch, width)
             each; convolutional, the embeddings, (batch, source time, d_model).
+        packing: how the outputs lie, (1, tokens, width), where they are packed; the mask is then that of the packing.
     """
 
     outputs: Tensor
     attention_mask: Tensor | None
     more: tuple[Tensor, ...] = ()
+    packing: Packing | None = None
 
 
 class State(Protocol):
@@ -49,11 +53,11 @@ class EncoderBody(Protocol):
 
     width: int
 
-    def __call__(self, x: Tensor, attention_mask: Tensor | None) -> Tensor:
+    def __call__(self, x: Tensor, attention_mask: Tensor | Packing | None) -> Tensor:
         """Return every token's representation: (batch, time, d_model) -> (batch, time, width).
 
         `attention_mask` (batch, time): True = a token, False = padding, where the result is meaningless; None = no
-        padding.
+        padding. A Transformer takes packed sequences too, (1, tokens, d_model), with their packing as the mask.
         """
 
     def read(self, x: Tensor, attention_mask: Tensor | None) -> Source:
@@ -68,10 +72,18 @@ class DecoderBody(Protocol):
 
     width: int
 
-    def __call__(self, x: Tensor, source: Source | None = None, state: State | None = None) -> Tensor:
+    def __call__(
+        self,
+        x: Tensor,
+        source: Source | None = None,
+        state: State | None = None,
+        *,
+        attention_mask: Packing | None = None,
+    ) -> Tensor:
         """Return every token's representation, which depends on no later one: (batch, time, d_model) to (..., width).
 
-        With a state, `x` follows the tokens that it has seen, and is added to them; the state's source counts.
+        With a state, `x` follows the tokens that it has seen, and is added to them; the state's source counts. Only a
+        Transformer takes packed sequences, with their packing as the mask.
         """
 
     def begin(self, source: Source | None = None) -> State:

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from model.config.networks.network import Encoder
+from model.data.packing import Packing, first_position
 from model.networks.embedding import InputEmbedding
 from model.networks.families import build_encoder
 from model.networks.initialise import initialise
@@ -30,17 +31,21 @@ class Classifier(nn.Module):
         self.head = nn.Linear(self.encoder.width, num_classes)
         initialise(self)
 
-    def forward(self, x: Tensor, attention_mask: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, attention_mask: Tensor | Packing | None) -> Tensor:
         """Return each class's logit.
 
         Args:
             x: (batch, time) token numbers, or (batch, time, features).
-            attention_mask: (batch, time) boolean, True = a token, False = padding; None = no padding.
+            attention_mask: (batch, time) boolean, True = a token, False = padding; None = no padding; or how `x` is
+                packed, (1, tokens[, features]).
 
         Returns:
             (batch, classes).
         """
-        return self.head(pooled(self.encoder(self.embedding(x), attention_mask), attention_mask, self.pooling))
+        encoded = self.encoder(self.embedding(x, first_position(attention_mask)), attention_mask)
+        if isinstance(attention_mask, Packing):
+            encoded, attention_mask = attention_mask.pad(encoded), attention_mask.attention_mask
+        return self.head(pooled(encoded, attention_mask, self.pooling))
 
 
 def pooled(encoded: Tensor, attention_mask: Tensor | None, pooling: str) -> Tensor:

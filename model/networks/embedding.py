@@ -64,12 +64,12 @@ class InputEmbedding(nn.Module):
         self.positions = input_positions(positions, max_length, config.d_model)
         self.dropout = config.dropout if config.embedding_dropout is None else config.embedding_dropout
 
-    def forward(self, x: Tensor, start: int = 0, also: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, start: int | Tensor = 0, also: Tensor | None = None) -> Tensor:
         """Return the first layer's input.
 
         Args:
             x: (batch, time) token numbers, or (batch, time, features).
-            start: the position of the first token.
+            start: the position of the first token; or (time,), that of each, where sequences are packed.
             also: (batch, time, d_model), other embeddings of the same tokens, on the same scale; or None.
 
         Returns:

@@ -3,7 +3,8 @@
 from torch import Tensor, nn
 
 from model.config.networks.network import EncoderDecoder as EncoderDecoderConfig
-from model.networks.bodies import State
+from model.data.packing import Packing, first_position
+from model.networks.bodies import Source, State
 from model.networks.embedding import InputEmbedding, Reader, TokenHead
 from model.networks.families import build_decoder, build_encoder
 from model.networks.initialise import initialise
@@ -40,20 +41,37 @@ class EncoderDecoder(nn.Module):
         self.head = TokenHead(config, self.decoder.width, target_size, tied)
         initialise(self)
 
-    def forward(self, source: Tensor, source_mask: Tensor | None, target: Tensor, read: Reader | None = None) -> Tensor:
+    def forward(
+        self,
+        source: Tensor,
+        source_mask: Tensor | Packing | None,
+        target: Tensor,
+        target_packing: Packing | None = None,
+        read: Reader | None = None,
+    ) -> Tensor:
         """Return each next target token's logits, given the source and the earlier target tokens.
 
         Args:
             source: (batch, source time) token numbers.
-            source_mask: (batch, source time), True = a token, False = padding; None = no padding.
+            source_mask: (batch, source time), True = a token, False = padding; None = no padding; or how the source
+                is packed, (1, tokens).
             target: (batch, target time) token numbers, a start token first; padding, if any, at the end.
+            target_packing: how the target is packed, (1, tokens), and so is what is returned; None = it is not.
             read: where not all logits are to be computed at once, what makes of the head's input what is returned.
 
         Returns:
             (batch, target time, target vocabulary): at place t the logits of token t + 1.
         """
-        encoded = self.encoder.read(self.source_embedding(source), source_mask)
-        decoded = self.decoder(self.target_embedding(target), source=encoded)
+        embedded = self.source_embedding(source, first_position(source_mask))
+        if isinstance(source_mask, Packing):
+            encoded = Source(self.encoder(embedded, source_mask), source_mask.attention_mask, packing=source_mask)
+        else:
+            encoded = self.encoder.read(embedded, source_mask)
+        embedded = self.target_embedding(target, first_position(target_packing))
+        if target_packing is None:
+            decoded = self.decoder(embedded, source=encoded)
+        else:
+            decoded = self.decoder(embedded, source=encoded, attention_mask=target_packing)
         return self.head(decoded) if read is None else read(decoded, self.head)
 
     def begin(self, source: Tensor, source_mask: Tensor | None) -> State:

@@ -3,6 +3,7 @@
 from torch import Tensor, nn
 
 from model.config.networks.network import Encoder
+from model.data.packing import Packing, first_position
 from model.networks.embedding import InputEmbedding
 from model.networks.families import build_encoder
 from model.networks.initialise import initialise
@@ -21,16 +22,17 @@ class Tagger(nn.Module):
         self.head = nn.Linear(self.encoder.width, num_tags)
         initialise(self)
 
-    def forward(self, x: Tensor, attention_mask: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, attention_mask: Tensor | Packing | None) -> Tensor:
         """Return each tag's logit for each token.
 
         Args:
             x: (batch, time, 2), the numbers of the word and of its ending.
-            attention_mask: (batch, time) boolean, True = a token, False = padding; None = no padding.
+            attention_mask: (batch, time) boolean, True = a token, False = padding; None = no padding; or how `x` is
+                packed, (1, tokens, 2).
 
         Returns:
-            (batch, time, tags).
+            (batch, time, tags), or (1, tokens, tags).
         """
         words, endings = x.unbind(-1)
-        embedded = self.embedding(words, also=self.endings(endings))
+        embedded = self.embedding(words, first_position(attention_mask), also=self.endings(endings))
         return self.head(self.encoder(embedded, attention_mask))

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from model.config.whole import Config
 from model.data.batches import Ragged, to_device
+from model.data.packing import Packing
 from model.data.tokens.vocabulary import UNKNOWN, Vocabulary
 from model.networks.classifier import Classifier
 from model.tasks.cross_entropy import Loss, summed_cross_entropy
@@ -36,10 +37,13 @@ class LabelledSequences:
 
 @dataclass(frozen=True)
 class LabelledBatch:
-    """Inputs (batch, time[, features]); attention_mask (batch, time), True = a token, or None; targets (batch,)."""
+    """Inputs (batch, time[, features]); attention_mask (batch, time), True = a token, or None; targets (batch,).
+
+    Packed, inputs are (1, tokens[, features]), and the mask is how they lie.
+    """
 
     inputs: Tensor
-    attention_mask: Tensor | None
+    attention_mask: Tensor | Packing | None
     targets: Tensor
 
 
@@ -95,11 +99,16 @@ class Classification:
         texts = [self.vocabulary.encode(item["text"])[: self.max_length] or [UNKNOWN] for item in items]
         return LabelledSequences(Ragged.of(texts), targets)
 
-    def batch(self, encoded: LabelledSequences, indices: Tensor, device: torch.device) -> LabelledBatch:
-        """Return the examples at `indices` (batch,), padded to the longest of them."""
+    def batch(
+        self, encoded: LabelledSequences, indices: Tensor, device: torch.device, *, packed: bool = False
+    ) -> LabelledBatch:
+        """Return the examples at `indices` (batch,), padded to the longest of them, or packed."""
+        targets = to_device(encoded.targets[indices], device)
+        if packed:
+            return LabelledBatch(*encoded.inputs.pack(indices, device), targets)
         inputs, attention_mask = encoded.inputs.gather(indices)
         attention_mask = None if attention_mask is None else to_device(attention_mask, device)
-        return LabelledBatch(to_device(inputs, device), attention_mask, to_device(encoded.targets[indices], device))
+        return LabelledBatch(to_device(inputs, device), attention_mask, targets)
 
     def count(self, encoded: LabelledSequences, indices: Tensor) -> int:  # noqa: ARG002 -- the same call as its siblings
         """Return the number of predictions: one per example."""

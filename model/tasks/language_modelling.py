@@ -114,8 +114,9 @@ class LanguageModelling:
         counts = Counter(token for token, number in tokens if number == UNKNOWN)
         return math.fsum(count * self.unknown.bits(token) for token, count in counts.items())
 
-    def batch(self, encoded: TextBlocks, indices: Tensor, device: torch.device) -> TextBatch:
-        """Return the blocks at `indices` (batch,): each token, and the one that follows it."""
+    def batch(self, encoded: TextBlocks, indices: Tensor, device: torch.device, *, packed: bool = False) -> TextBatch:
+        """Return the blocks at `indices` (batch,): each token, and the one that follows it; they are never packed."""
+        assert not packed
         tokens, mask = encoded.blocks.gather(indices)
         targets = tokens[:, 1:] if mask is None else tokens[:, 1:].masked_fill(~mask[:, 1:], NO_TARGET)
         return TextBatch(to_device(tokens[:, :-1], device), to_device(targets, device))

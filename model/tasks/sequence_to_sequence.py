@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from model.config.whole import Config
 from model.data.batches import Ragged, to_device
+from model.data.packing import Packing
 from model.data.tokens.tokens import Tokens, learn_pair, tokens_from_dict
 from model.data.tokens.vocabulary import END, START, UNKNOWN
 from model.decoding.beam_search import beam_search
@@ -37,12 +38,16 @@ class Pairs:
 
 @dataclass(frozen=True)
 class PairBatch:
-    """Source (batch, source time) and its mask; inputs and targets, both (batch, target time)."""
+    """Source (batch, source time) and its mask; inputs and targets, both (batch, target time).
+
+    Packed, each is (1, tokens); the source's mask is how it lies, and so is `target_packing`.
+    """
 
     source: Tensor
-    source_mask: Tensor | None
+    source_mask: Tensor | Packing | None
     inputs: Tensor
     targets: Tensor
+    target_packing: Packing | None = None
 
 
 class MeasuredPairs(NamedTuple):
@@ -101,8 +106,12 @@ class SequenceToSequence:
         targets = [[START, *self.target_tokens.encode(item["target"])[: self.max_length], END] for item in items]
         return Pairs(Ragged.of(sources), Ragged.of(targets), [item["target"] for item in items])
 
-    def batch(self, encoded: Pairs, indices: Tensor, device: torch.device) -> PairBatch:
-        """Return the pairs at `indices` (batch,): each target token, and the one that follows it."""
+    def batch(self, encoded: Pairs, indices: Tensor, device: torch.device, *, packed: bool = False) -> PairBatch:
+        """Return the pairs at `indices` (batch,), padded or packed: each target token, and the one that follows it."""
+        if packed:
+            inputs, packing = encoded.targets.pack(indices, device, without_last=True)
+            targets, _ = encoded.targets.pack(indices, device, without_first=True)
+            return PairBatch(*encoded.sources.pack(indices, device), inputs, targets, packing)
         source, source_mask = encoded.sources.gather(indices)
         target, mask = encoded.targets.gather(indices)
         targets = target[:, 1:] if mask is None else target[:, 1:].masked_fill(~mask[:, 1:], NO_TARGET)
@@ -117,7 +126,8 @@ class SequenceToSequence:
 
     def loss(self, network: Forward, batch: PairBatch, label_smoothing: float, z_loss: float = 0.0) -> Loss:
         """Return the sums of the cross-entropies."""
-        inputs = (batch.source, batch.source_mask, batch.inputs)
+        inputs: tuple[Any, ...] = (batch.source, batch.source_mask, batch.inputs)
+        inputs = inputs if batch.target_packing is None else (*inputs, batch.target_packing)
         return token_loss(network, inputs, batch.targets, len(self.target_tokens), label_smoothing, z_loss)
 
     def measure(self, network: nn.Module, encoded: Pairs, indices: Tensor, device: torch.device) -> MeasuredPairs:
@@ -151,6 +161,7 @@ class SequenceToSequence:
 
     def predict_tokens(self, network: EncoderDecoder, batch: PairBatch) -> list[list[int]]:
         """Return the decoded target for each source as token numbers, without START and END."""
+        assert not isinstance(batch.source_mask, Packing)
         length = self.max_length + 1
         decoded = beam_search(network, batch.source, batch.source_mask, length, self.beam_size, self.length_penalty)
         return decoded.sequences()

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from model.config.whole import Config
 from model.data.batches import Ragged, to_device
+from model.data.packing import Packing
 from model.data.tokens.vocabulary import SPECIAL, UNKNOWN, numbered
 from model.errors import DataError
 from model.networks.tagger import Tagger
@@ -37,10 +38,13 @@ class TaggedSentences:
 
 @dataclass(frozen=True)
 class TaggedBatch:
-    """Inputs (batch, time, 2); attention_mask (batch, time), or None; targets (batch, time), NO_TARGET at padding."""
+    """Inputs (batch, time, 2); attention_mask (batch, time), or None; targets (batch, time), NO_TARGET at padding.
+
+    Packed, inputs are (1, words, 2), the mask is how they lie, and targets are (1, words).
+    """
 
     inputs: Tensor
-    attention_mask: Tensor | None
+    attention_mask: Tensor | Packing | None
     targets: Tensor
 
 
@@ -122,8 +126,13 @@ class Tagging:
         inputs = Ragged(torch.tensor(flat_inputs), starts, length)
         return TaggedSentences(inputs, Ragged(torch.tensor(flat_tags), starts, length))
 
-    def batch(self, encoded: TaggedSentences, indices: Tensor, device: torch.device) -> TaggedBatch:
-        """Return the sentences at `indices` (batch,), padded to the longest of them."""
+    def batch(
+        self, encoded: TaggedSentences, indices: Tensor, device: torch.device, *, packed: bool = False
+    ) -> TaggedBatch:
+        """Return the sentences at `indices` (batch,), padded to the longest of them, or packed."""
+        if packed:
+            targets, _ = encoded.targets.pack(indices, device)
+            return TaggedBatch(*encoded.inputs.pack(indices, device), targets)
         inputs, attention_mask = encoded.inputs.gather(indices)
         targets, _ = encoded.targets.gather(indices)
         if attention_mask is not None:

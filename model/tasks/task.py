@@ -42,8 +42,8 @@ class Task(Protocol):
     def encode(self, items: Sequence[Item]) -> Any:
         """Return examples as numbers."""
 
-    def batch(self, encoded: Any, indices: Tensor, device: torch.device) -> Any:
-        """Return the examples at `indices` (batch,) as padded tensors on `device`."""
+    def batch(self, encoded: Any, indices: Tensor, device: torch.device, *, packed: bool = False) -> Any:
+        """Return the examples at `indices` (batch,) as tensors on `device`, padded, or packed for a Transformer."""
 
     def count(self, encoded: Any, indices: Tensor) -> int:
         """Return how many predictions the batch of `indices` has: the divisor of the summed losses."""

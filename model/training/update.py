@@ -61,7 +61,8 @@ class Update:
             optimizer.zero_grad(set_to_none=True)
 
         shares = [self.processes.share(indices) for indices in batches]
-        prepared = [(self.task.batch(self.data, own, self.device), factor) for own, factor in shares]
+        packed = config.batching == "packed"
+        prepared = [(self.task.batch(self.data, own, self.device, packed=packed), factor) for own, factor in shares]
         count = sum(self.task.count(self.data, indices) for indices in batches)
         total = torch.zeros((), device=self.device)
         for place, (batch, factor) in enumerate(prepared, start=1):

@@ -43,7 +43,7 @@ class RecurrentState:
         if sources is not None:
             self.first = tuple(part[:, sources] for part in self.first)
             if self.source is not None:
-                outputs, attention_mask, _ = self.source
+                outputs, attention_mask = self.source.outputs, self.source.attention_mask
                 self.source = Source(outputs[sources], None if attention_mask is None else attention_mask[sources])
             self.keys = None if self.keys is None else self.keys[sources]
 

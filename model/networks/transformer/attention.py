@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from model.data.packing import Packing
 from model.networks.roles import Matrix
 from model.networks.transformer.positions import Rotation
 from model.networks.transformer.state import KeyValueCache, Memory
@@ -54,6 +55,7 @@ class MultiHeadAttention(nn.Module):
         causal: bool = False,
         rotation: Rotation | None = None,
         cache: KeyValueCache | None = None,
+        packing: Packing | None = None,
     ) -> Tensor:
         """Return self-attention: what each position gathers from its own sequence.
 
@@ -65,17 +67,20 @@ class MultiHeadAttention(nn.Module):
             rotation: rotary positions of `x`, or None.
             cache: earlier positions, which are also seen; `x` is added to them. With it, `x` of more than one position
                 must be the beginning of the sequence.
+            packing: where `x` is packed, (1, tokens, d_model); batch and time are then those of the packing.
 
         Returns:
-            (batch, time, d_model).
+            of the shape of `x`.
         """
-        query, key, value = torch.split(self.projection(x), self.widths, dim=-1)
+        projected = self.projection(x)
+        projected = projected if packing is None else packing.pad(projected)
+        query, key, value = torch.split(projected, self.widths, dim=-1)
         query, key, value = self._queries(query), self._keys(key), self._heads(value, self.value_width)
         if rotation is not None:
             query, key = rotation.turn(query), rotation.turn(key)
         if cache is not None:
             key, value = cache.append(key, value)
-        return self._gather(query, key, value, mask, causal and x.shape[1] > 1 and mask is None)
+        return self._gather(query, key, value, mask, causal and query.shape[2] > 1 and mask is None, packing)
 
     def matrices(self) -> list[Matrix]:
         """Return the maps to queries, keys and values, and the one from all heads."""
@@ -84,32 +89,37 @@ class MultiHeadAttention(nn.Module):
             Matrix(self.output.weight, (len(self.output.weight),)),
         ]
 
-    def project_source(self, source: Tensor) -> Memory:
-        """Return a sequence's keys and values: (batch, time, d_model) -> (batch, heads, time, width) each."""
+    def project_source(self, source: Tensor, packing: Packing | None = None) -> Memory:
+        """Return keys and values, (batch, heads, time, width) each, of (batch, time, d_model) or packed sequences."""
         weight, bias, queries = self.projection.weight, self.projection.bias, self.widths[0]
         both = functional.linear(source, weight[queries:], None if bias is None else bias[queries:])
+        both = both if packing is None else packing.pad(both)
         key, value = torch.split(both, self.widths[1:], dim=-1)
         return self._keys(key), self._heads(value, self.value_width)
 
-    def cross(self, x: Tensor, memory: Memory, mask: Tensor | None) -> Tensor:
+    def cross(self, x: Tensor, memory: Memory, mask: Tensor | None, packing: Packing | None = None) -> Tensor:
         """Return cross-attention: what each position of `x` gathers from another sequence.
 
         Args:
             x: (batch, time, d_model); or several rows for each source sequence, in a row: (batch * rows, ...).
             memory: the other sequence's keys and values.
             mask: as in self-attention.
+            packing: as in self-attention.
 
         Returns:
             of the shape of `x`.
         """
         weight, bias, queries = self.projection.weight, self.projection.bias, self.widths[0]
         # Rows that share a sequence ask it as further positions of one row: nothing is repeated for them.
-        asking = x.reshape(len(memory[0]), -1, x.shape[2])
-        query = self._queries(functional.linear(asking, weight[:queries], None if bias is None else bias[:queries]))
-        return self._gather(query, *memory, mask, causal=False).view_as(x)
+        asking = x if packing is not None else x.reshape(len(memory[0]), -1, x.shape[2])
+        asking = functional.linear(asking, weight[:queries], None if bias is None else bias[:queries])
+        query = self._queries(asking if packing is None else packing.pad(asking))
+        return self._gather(query, *memory, mask, causal=False, packing=packing).view_as(x)
 
-    def _gather(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
-        """Return the attention's output: (batch, heads, time, width) each -> (batch, time, d_model)."""
+    def _gather(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, packing: Packing | None
+    ) -> Tensor:
+        """Return the attention's output: (batch, heads, time, width) each -> (batch, time, d_model), or packed."""
         if self.kept_weights is not None:
             self.kept_weights.append(attention_weights(query, key, mask, causal))
         is_grouped = self.is_grouped
@@ -125,7 +135,8 @@ class MultiHeadAttention(nn.Module):
             is_causal=causal,
             enable_gqa=is_grouped,
         )
-        return self.output(mixed.transpose(1, 2).flatten(2))
+        mixed = mixed.transpose(1, 2).flatten(2)
+        return self.output(mixed if packing is None else packing.pack(mixed))
 
     def _queries(self, x: Tensor) -> Tensor:
         heads = self._heads(x, self.key_width)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from model.errors import SequenceTooLongError
 
@@ -34,8 +35,10 @@ class SinusoidalPositions(nn.Module):
         self.d_model = d_model
         self.register_buffer("table", sinusoidal_table(max_length, d_model), persistent=False)
 
-    def forward(self, x: Tensor, start: int = 0) -> Tensor:
-        """Return `x` (batch, time, d_model) plus the positions start, start + 1, ...; same shape."""
+    def forward(self, x: Tensor, start: int | Tensor = 0) -> Tensor:
+        """Return `x` (batch, time, d_model) plus the positions start, start + 1, ..., or those (time,); same shape."""
+        if isinstance(start, Tensor):
+            return x + self.table[start]
         end = start + x.shape[1]
         if end > self.table.shape[0]:
             self.table = sinusoidal_table(2 * end, self.d_model).to(x.device)
@@ -52,12 +55,14 @@ class LearnedPositions(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(max_length, d_model)
 
-    def forward(self, x: Tensor, start: int = 0) -> Tensor:
-        """Return `x` (batch, time, d_model) plus the positions start, start + 1, ...; same shape.
+    def forward(self, x: Tensor, start: int | Tensor = 0) -> Tensor:
+        """Return `x` (batch, time, d_model) plus the positions start, start + 1, ..., or those (time,); same shape.
 
         Raises:
             SequenceTooLongError: there are fewer learned positions than tokens.
         """
+        if isinstance(start, Tensor):
+            return x + functional.embedding(start, self.embedding.weight)
         end, limit = start + x.shape[1], self.embedding.num_embeddings
         if end > limit:
             raise SequenceTooLongError(
@@ -70,7 +75,7 @@ class LearnedPositions(nn.Module):
 class NoPositions(nn.Module):
     """The unchanged input: no positions, or positions in the attention."""
 
-    def forward(self, x: Tensor, start: int = 0) -> Tensor:  # noqa: ARG002 -- the same call as its siblings
+    def forward(self, x: Tensor, start: int | Tensor = 0) -> Tensor:  # noqa: ARG002 -- the same call as its siblings
         """Return `x` itself."""
         return x
 

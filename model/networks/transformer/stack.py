@@ -11,6 +11,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from model.config.networks.transformer import TransformerConfig
+from model.data.packing import Packing
 from model.networks.bodies import KeepsWeights, Source, State
 from model.networks.transformer.attention import MultiHeadAttention
 from model.networks.transformer.feed_forward import FeedForward, build_norm
@@ -48,15 +49,16 @@ class Layer(nn.Module):
         memory: Memory | None,
         source_mask: Tensor | None,
         cache: KeyValueCache | None,
+        packing: Packing | None,
     ) -> Tensor:
         """Return the output, (batch, time, d_model) like `x`; the other arguments are as in MultiHeadAttention."""
         inner = self.attention_norm(x) if self.norm_first else x
-        inner = self.attention(inner, mask, causal=causal, rotation=rotation, cache=cache)
+        inner = self.attention(inner, mask, causal=causal, rotation=rotation, cache=cache, packing=packing)
         x = self._add(x, inner, self.attention_norm)
         if self.source_attention is not None and self.source_norm is not None:
             assert memory is not None
             inner = self.source_norm(x) if self.norm_first else x
-            inner = self.source_attention.cross(inner, memory, source_mask)
+            inner = self.source_attention.cross(inner, memory, source_mask, packing)
             x = self._add(x, inner, self.source_norm)
         inner = self.feed_forward_norm(x) if self.norm_first else x
         return self._add(x, self.feed_forward(inner), self.feed_forward_norm)
@@ -66,7 +68,7 @@ class Layer(nn.Module):
         if self.source_attention is None:
             return None
         assert source is not None
-        return self.source_attention.project_source(source.outputs)
+        return self.source_attention.project_source(source.outputs, source.packing)
 
     def _add(self, x: Tensor, inner: Tensor, norm: nn.Module) -> Tensor:
         x = x + functional.dropout(inner, self.dropout, self.training)
@@ -97,7 +99,7 @@ class Stack(nn.Module):
     def forward(
         self,
         x: Tensor,
-        attention_mask: Tensor | None = None,
+        attention_mask: Tensor | Packing | None = None,
         source: Source | None = None,
         state: State | None = None,
     ) -> Tensor:
@@ -106,7 +108,8 @@ class Stack(nn.Module):
         Args:
             x: (batch, time, d_model), with positions already added where they are part of the input.
             attention_mask: (batch, time) boolean, True = a token, False = padding; None = no padding. A causal stack
-                needs none: padding is at the end, where no real token can see it.
+                needs none: padding is at the end, where no real token can see it. Of packed sequences, how they lie:
+                `x` is (1, tokens, d_model) then, and so is the result.
             source: the encoder's output, for a stack with a source.
             state: with it, `x` follows the positions that it has seen, and is added to them; its source counts.
 
@@ -115,17 +118,21 @@ class Stack(nn.Module):
         """
         assert state is None or isinstance(state, TransformerState)
         start = 0 if state is None else state.length
-        mask = self._mask(x, None if self.causal else attention_mask, start)
+        time, packing = x.shape[1], None
+        if isinstance(attention_mask, Packing):
+            packing, attention_mask = attention_mask, attention_mask.attention_mask
+            time = attention_mask.shape[1]
+        mask = self._mask(x, time, None if self.causal else attention_mask, start)
         source_mask = _mask_of(source and source.attention_mask) if state is None else state.source_mask
         rotation = None
         if self.rotary_width is not None:
-            rotation = Rotation.of(x.shape[1], self.rotary_width, x.device, start)
+            rotation = Rotation.of(time, self.rotary_width, x.device, start)
         recomputes = self.recomputes and self.training
         for place, layer in enumerate(self.layers):
             assert isinstance(layer, Layer)
             memory = layer.project_source(source) if state is None else state.memories[place]
             cache = None if state is None else state.layers[place]
-            given = (x, mask, self.causal, rotation, memory, source_mask, cache)
+            given = (x, mask, self.causal, rotation, memory, source_mask, cache, packing)
             x = checkpoint(layer, *given, use_reentrant=False) if recomputes else layer(*given)
         return x if self.final_norm is None else self.final_norm(x)
 
@@ -148,7 +155,7 @@ class Stack(nn.Module):
         """Return the attentions to the source, layer by layer."""
         return [layer.source_attention for layer in self.layers if isinstance(layer, Layer) and layer.source_attention]
 
-    def _mask(self, x: Tensor, attention_mask: Tensor | None, start: int) -> Tensor | None:
+    def _mask(self, x: Tensor, time: int, attention_mask: Tensor | None, start: int) -> Tensor | None:
         """Return what self-attention may see, broadcastable to (batch, heads, time, keys); None = all, or causal.
 
         None is what the fastest kernels take. ALiBi is a bias always, (heads, time, keys), which torch copies over no
@@ -157,7 +164,6 @@ class Stack(nn.Module):
         allowed = _mask_of(attention_mask)
         if self.slopes is None:
             return allowed
-        time = x.shape[1]
         bias = alibi_bias(self.slopes, time, start + time).to(x.dtype).unsqueeze(0)
         if self.causal:
             allowed = torch.ones(time, start + time, dtype=torch.bool, device=x.device).tril(start)
