@@ -71,3 +71,14 @@ def test_a_compiled_network_takes_chunks_too(data, monkeypatch):
         step = updating(config, task, encoded, network)
         losses.append([step() for _ in range(3)])
     assert losses[1] == pytest.approx(losses[0], rel=1e-5)
+
+
+@TOKENS
+def test_an_evaluation_in_half_precision_takes_chunks_too(data, monkeypatch):
+    _, task, encoded, network = build(data)
+    batch, losses = task.batch(encoded, torch.arange(len(encoded)), CPU), []
+    for limit in (2**26, 100):
+        monkeypatch.setattr(cross_entropy, "LARGEST_LOGITS", limit)
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+            losses.append(float(task.loss(network.eval(), batch, 0.0)))
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5)

@@ -95,6 +95,7 @@ def losses(points):
 
 CASES = {
     "encoder_decoder": ("encoder_decoder", {"training__batching": "by_length", "training__accumulation": 2}),
+    "packed": ("encoder_decoder", {"training__batching": "packed"}),
     "recurrent": ("recurrent_encoder_decoder", {}),
     "convolutional": ("convolutional_encoder_decoder", {}),
     "decoder": ("decoder", {"data__context": 8, "training__ema": 0.9}),
