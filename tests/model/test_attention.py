@@ -3,9 +3,12 @@ import math
 import pytest
 import torch
 
+from model.config.whole import parse
 from model.networks.transformer import attention as attention_module
-from model.networks.transformer.attention import MultiHeadAttention, takes_groups
+from model.networks.transformer.attention import MultiHeadAttention, in_aligned_rows, takes_groups
 from model.networks.transformer.positions import Rotation, alibi_bias, alibi_slopes
+from model.networks.transformer.stack import Stack
+from tests.model.conftest import small
 
 
 def reference(attention, x, memory, allowed):
@@ -86,6 +89,30 @@ def test_rotary_scores_depend_on_the_distance_only():
 def test_alibi_lowers_a_score_by_slope_times_distance():
     bias = alibi_bias(alibi_slopes(4), 3, 3)
     torch.testing.assert_close(bias[0], -0.25 * torch.tensor([[0.0, 1, 2], [1, 0, 1], [2, 1, 0]]))
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_no_layer_converts_or_copies_the_bias_of_alibi(padded):
+    """Each copy would be kept for the gradients, (time, keys) numbers a head."""
+    stack = Stack(parse(small(model__positions="alibi", model__num_layers=3)).model, 3)
+    x, mask, biases = torch.randn(2, 5, 16), torch.ones(2, 5, dtype=torch.bool), []
+    mask[1, 3:] = False
+    for layer in stack.layers:
+        layer.attention.register_forward_pre_hook(lambda _module, args: biases.append(args[1]))
+    with torch.autocast("cpu", torch.bfloat16):
+        stack(x, mask if padded else None)
+    assert {bias.dtype for bias in biases} == {torch.bfloat16}
+    assert len({bias.data_ptr() for bias in biases}) == 1
+    assert len(biases[0]) == (2 if padded else 1)
+
+
+@pytest.mark.parametrize("keys", [1, 7, 8, 13])
+def test_rows_are_aligned_without_another_number(keys):
+    bias = torch.randn(2, 3, 5, keys)
+    aligned = in_aligned_rows(bias)
+    assert torch.equal(aligned, bias)
+    assert all(stride % 8 == 0 for stride in aligned.stride()[:-1])
+    assert aligned.stride(-1) == 1
 
 
 def test_alibi_slopes_fall_geometrically_from_2_to_the_minus_8_over_heads():

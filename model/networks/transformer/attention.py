@@ -161,11 +161,26 @@ def takes_groups(query: Tensor, value: Tensor, mask: Tensor | None) -> bool:
 
     Source: torch, aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, the constraints of each kernel.
     """
-    kind = query.device.type
-    if kind != "cuda":
+    if query.device.type != "cuda":
         return True
-    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else query.dtype
-    return mask is None and dtype in (torch.float16, torch.bfloat16) and query.shape[-1] == value.shape[-1]
+    is_half = precision_of(query) in (torch.float16, torch.bfloat16)
+    return mask is None and is_half and query.shape[-1] == value.shape[-1]
+
+
+def precision_of(x: Tensor) -> torch.dtype:
+    """Return the type that attention to `x` computes in: that of autocast, where it is on."""
+    kind = x.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
+
+
+def in_aligned_rows(bias: Tensor) -> Tensor:
+    """Return the same bias (..., keys), whose rows begin at multiples of 8 numbers in memory.
+
+    torch's memory-efficient kernel copies any other bias, for each layer anew, and keeps the copy for the gradients.
+
+    Source: torch, aten/src/ATen/native/transformers/attention.cpp, preprocess_mask and pad_bias.
+    """
+    return functional.pad(bias, (0, -bias.shape[-1] % 8))[..., : bias.shape[-1]]
 
 
 def attention_weights(query: Tensor, key: Tensor, mask: Tensor | None, causal: bool) -> Tensor:

@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from model.config.networks.transformer import TransformerConfig
 from model.data.packing import Packing
 from model.networks.bodies import KeepsWeights, Source, State
-from model.networks.transformer.attention import MultiHeadAttention
+from model.networks.transformer.attention import MultiHeadAttention, in_aligned_rows, precision_of
 from model.networks.transformer.feed_forward import FeedForward, build_norm
 from model.networks.transformer.positions import Rotation, alibi_bias, alibi_slopes
 from model.networks.transformer.state import KeyValueCache, Memory, TransformerState
@@ -158,16 +158,17 @@ class Stack(nn.Module):
     def _mask(self, x: Tensor, time: int, attention_mask: Tensor | None, start: int) -> Tensor | None:
         """Return what self-attention may see, broadcastable to (batch, heads, time, keys); None = all, or causal.
 
-        None is what the fastest kernels take. ALiBi is a bias always, (heads, time, keys), which torch copies over no
-        batch unless there is padding.
+        None is what the fastest kernels take. ALiBi is always a bias, (1, heads, time, keys), or with padding as many
+        for each sequence; it is made once, such that no layer has to convert it and keep a copy.
         """
         allowed = _mask_of(attention_mask)
         if self.slopes is None:
             return allowed
-        bias = alibi_bias(self.slopes, time, start + time).to(x.dtype).unsqueeze(0)
+        bias = alibi_bias(self.slopes, time, start + time).to(precision_of(x)).unsqueeze(0)
         if self.causal:
             allowed = torch.ones(time, start + time, dtype=torch.bool, device=x.device).tril(start)
-        return bias if allowed is None else torch.where(allowed, bias, -torch.inf)
+        bias = bias if allowed is None else torch.where(allowed, bias, -torch.inf)
+        return in_aligned_rows(bias) if x.device.type == "cuda" else bias
 
 
 def _mask_of(attention_mask: Tensor | None) -> Tensor | None:
