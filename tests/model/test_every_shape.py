@@ -194,7 +194,8 @@ def test_muon_takes_a_step_with_every_network(data, family, settings):
 @pytest.mark.nightly
 @EVERY
 def test_z_loss_and_a_running_mean_of_the_weights_go_with_every_network(data, family, settings):
-    values = settings | {"training__z_loss": 1e-4, "training__ema": 0.75, "training__schedule": "wsd"}
+    mean = {"training__ema": 0.75, "training__ema_warmup": False}
+    values = settings | mean | {"training__z_loss": 1e-4, "training__schedule": "wsd"}
     config, task, encoded, network = build(data, family, **values)
     average = average_of(network, config.training)
     average.update_parameters(network)
