@@ -53,6 +53,7 @@ class TrainingConfig(Section):
     # These have defaults, unlike all others, because configurations frozen before they existed lack them.
     decay_fraction: Annotated[float, Field(gt=0, le=1)] | None = None
     z_loss: Annotated[float, Field(ge=0, le=1)] = 0.0
+    muon_splits_gates: bool = False
     ema: Annotated[float, Field(gt=0, lt=1)] | None = None
     ema_warmup: bool = False
     activation_checkpointing: bool = False

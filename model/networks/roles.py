@@ -15,10 +15,12 @@ class Matrix:
         weight: (rows, columns).
         sizes: the rows of each map, where several are stacked in one parameter, such as those to queries, keys and
             values.
+        is_gated: whether it is two maps, of a gate and of what it lets through.
     """
 
     weight: Tensor
     sizes: tuple[int, ...]
+    is_gated: bool = False
 
 
 @runtime_checkable

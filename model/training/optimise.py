@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from model.config.training import TrainingConfig
-from model.networks.roles import matrices_of
+from model.networks.roles import Matrix, matrices_of
 from model.training.muon import Muon
 
 
@@ -20,7 +20,7 @@ def build_optimizers(network: nn.Module, config: TrainingConfig) -> list[torch.o
     otherwise.
     With muon, Muon updates the matrices inside the layers, as their modules declare them, and adamw the embeddings, the
     head and all vectors with the same learning rate; Muon's step is scaled to the size of adamw's, so that both can
-    share `lr`.
+    share `lr`. Without `muon_splits_gates` the two maps of a convolution's gates are one matrix, as they once were.
 
     Source: adam: Kingma, Ba 2015; adamw: Loshchilov, Hutter 2019; adagrad: Duchi, Hazan, Singer 2011; rmsprop: Hinton,
     Coursera lecture 6e, 2012; Nesterov: Sutskever et al. 2013; muon: see `Muon`. As torch.optim implements them.
@@ -42,6 +42,8 @@ def build_optimizers(network: nn.Module, config: TrainingConfig) -> list[torch.o
             return [torch.optim.RMSprop(groups, lr, config.beta2, epsilon, momentum=momentum, foreach=True)]
         case "muon":
             matrices = list(matrices_of(network))
+            if not config.muon_splits_gates:
+                matrices = [Matrix(m.weight, (sum(m.sizes),)) if m.is_gated else m for m in matrices]
             taken = {id(matrix.weight) for matrix in matrices}
             muon = Muon(matrices, lr, config.weight_decay, 0.95 if config.momentum is None else config.momentum)
             return [muon, torch.optim.AdamW(_groups(network, config, taken), lr, betas, epsilon, fused=True)]

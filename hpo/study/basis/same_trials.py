@@ -14,11 +14,10 @@ SAME_TRIALS: Mapping[str, Collection[str]] = {
     "ddf2fda1a836e7dc": ("a4558f76cffdd1b9", "e9d7c6b06747a73d", "63709bca1be63a67", "9c66277deff13dd3"),
     "5420290dd971d77c": ("15001abc7d9cd2f7", "a029f5226c098928", "2add9c75ba755596", "5d207e2f0f8aa1d7"),
     # model: how many train together is said by the task, not by the environment; a CSV's header in its own words; what
-    # is scored, what a training costs and how it is warmed up are settings that studies of before lack. Two kinds of
-    # trials are others, as they were meant to be: of convolutional networks under muon, and of amounts that end between
-    # two evaluations.
-    "46d0b1669a12628d": ("be41f3eec7f1dd3c", "fdbb02159fad05f9", "fc47d36deded77cf"),
-    "c8ba001a88bdab8c": ("f0ac7737c25c64df", "be3c33078ce581df", "0db34c279f21196c"),
+    # is scored, what a training costs, how its mean warms up and what muon splits are settings that studies of before
+    # lack. An amount that ends between two evaluations is evaluated there.
+    "741a634d5f3adb6b": ("be41f3eec7f1dd3c", "fdbb02159fad05f9", "fc47d36deded77cf"),
+    "7869046755eb56d0": ("f0ac7737c25c64df", "be3c33078ce581df", "0db34c279f21196c"),
     # asha and the kinds of halving: a setting of what the budget counts, which studies of before lack.
     "9e943cf5c56b250e": ("6d04aab34ce85502",),
     "daf546696d42f02b": ("b1a8b011358f86bd",),
