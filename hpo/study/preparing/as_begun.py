@@ -12,8 +12,8 @@ from hpo.engine.space.reader import space_from_dict
 from hpo.study.files.folder import RUNS, StudyFolder
 
 _log = logging.getLogger(__name__)
-# Keys of the toolkit's data sections that a study of before goes on without: it means by that what it did.
-_SINCE = ("metric_name", "open_vocabulary")
+# Where the sections of the toolkit's own trainer that have got new keys are shipped; data is by its own name.
+_SHIPPED = {"data": ("data", ""), "training": ("training", "default"), "metrics": ("data/metrics", "default")}
 
 
 def ranges_as_begun(config: StudyConfig, frozen: StudyConfig, is_said: bool) -> StudyConfig:
@@ -38,7 +38,7 @@ def as_begun(config: StudyConfig, is_said: bool = True) -> StudyConfig:
     if not folder.exists:
         return config
     frozen, section = folder.config(), config.study
-    config = _shown_as_begun(_data_as_begun(config, frozen), frozen, is_said)
+    config = _shown_as_begun(_trainer_as_begun(config, frozen, is_said), frozen, is_said)
     if section.references is None or frozen.study.references is not None:
         return config
     searched = space_from_dict(frozen.space, flatten(frozen.objective_config)).keys
@@ -61,12 +61,31 @@ def _shown_as_begun(config: StudyConfig, frozen: StudyConfig, is_said: bool) -> 
     return config.model_copy(update={"track": config.track.model_copy(update=kept)})
 
 
-def _data_as_begun(config: StudyConfig, frozen: StudyConfig) -> StudyConfig:
-    """Return it without what the toolkit's data sections have had since: null for a header, and keys of `_SINCE`."""
-    then, now = (each.objective_config.get("data") for each in (frozen, config))
-    if not (config.objective.startswith("model.") and isinstance(then, Mapping) and isinstance(now, Mapping)):
+def _trainer_as_begun(config: StudyConfig, frozen: StudyConfig, is_said: bool) -> StudyConfig:
+    """Return it as the toolkit's own trainer was configured then, where the user says nothing else.
+
+    A key that a study of before lacks, or a whole section, means there what was done; `null` for a header was `auto`,
+    and the precision `auto` was `float32`.
+    """
+    then, own = frozen.objective_config, dict(config.objective_config)
+    if not config.objective.startswith("model."):
         return config
-    data = {name: value for name, value in now.items() if name not in _SINCE or name in then}
-    if then.get("header") == "auto" and data.get("header", "") is None:
-        data["header"] = "auto"
-    return config.model_copy(update={"objective_config": {**config.objective_config, "data": data}})
+    left: list[str] = []
+    for section, (group, name) in _SHIPPED.items():
+        before, now = then.get(section, {}), own.get(section)
+        if not isinstance(before, Mapping) or not isinstance(now, Mapping):
+            continue
+        unsaid = shipped(group, name or str(now.get("name")))
+        new = [key for key, value in now.items() if key not in before and key in unsaid and unsaid[key] == value]
+        own[section] = {key: value for key, value in now.items() if key not in new}
+        left += [f"{section}.{key}" for key in new if key != "metric_name"]
+        for key, meant, was in (("header", None, "auto"), ("precision", "auto", "float32")):
+            if before.get(key) == was and own[section].get(key, was) == meant:
+                own[section][key] = was
+                left += [f"{section}.{key}"] if key == "precision" else []
+        if not own[section] and section not in then:
+            del own[section]
+    if left and is_said:
+        text = "study '%s' was begun by an earlier version, and goes on as it did then without %s"
+        _log.warning(text, config.study.name, ", ".join(left))
+    return config.model_copy(update={"objective_config": own})
