@@ -4,4 +4,6 @@
 set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"
+# What torch wants to have from the first product on, if a later training is to be deterministic.
+export CUBLAS_WORKSPACE_CONFIG="${CUBLAS_WORKSPACE_CONFIG:-:4096:8}"
 exec "${PYTHON:-python}" "$root/benchmarks/gpu.py" "$@"

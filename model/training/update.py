@@ -13,7 +13,7 @@ from model.config.training import TrainingConfig
 from model.errors import Diverged
 from model.networks.transformer.stack import Stack
 from model.tasks.task import Encoded, Task
-from model.training.compile_cache import use_own_compile_cache
+from model.training.compiled import use_own_compile_cache
 from model.training.muon import Muon
 from model.training.numerics import autocast
 from model.training.optimise import add_l1_gradient, clip_gradients, decayed_parameters

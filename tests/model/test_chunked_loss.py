@@ -6,6 +6,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from model.tasks import cross_entropy
+from model.training.compiled import CompiledForward
 from tests.model.test_every_shape import CPU, build, updating
 
 TOKENS = pytest.mark.parametrize("data", ["language_modelling", "translation"])
@@ -79,10 +80,13 @@ def test_a_compiled_network_takes_chunks_too(data, monkeypatch):
 
 @TOKENS
 def test_an_evaluation_in_half_precision_takes_chunks_too(data, monkeypatch):
-    _, task, encoded, network = build(data)
+    """Also of a network whose forward pass is compiled."""
+    monkeypatch.setattr(torch, "compile", lambda forward, **_: forward)
+    config, task, encoded, network = build(data, training__compile=True)
     batch, losses = task.batch(encoded, torch.arange(len(encoded)), CPU), []
     for limit in (2**26, 100):
         monkeypatch.setattr(cross_entropy, "LARGEST_LOGITS", limit)
-        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        forward = CompiledForward(network, config.training)
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16), forward.in_use():
             losses.append(float(task.loss(network.eval(), batch, 0.0).cross_entropy))
     assert losses[1] == pytest.approx(losses[0], rel=1e-5)

@@ -234,6 +234,7 @@ def test_the_memory_of_long_texts_is_far_below_quadratic(configure, fold, tmp_pa
     assert rose[0] < texts * 8 * length**2 * 4, f"{rose[0] / GIB:.2f} GiB"
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, as it compiles
 def test_a_compiled_network_trains_and_is_evaluated_as_the_plain_one(configure, fold):
     config = configure("digits", training__epochs=2)
     assert losses(fold, changed(config, compile=True)) == pytest.approx(losses(fold, config), rel=0.01)
