@@ -49,7 +49,9 @@ def test_a_training_that_is_stopped_and_resumed_ends_with_the_same_bits(fold, tm
     more = [point.pop("more") for point in points]
     assert [point.pop("more") for point in first + second + third][-1] is False
     assert more == [True] * (len(points) - 1) + [False]
-    assert first + second + third == points
+    steps = {point["step"] for point in points}
+    # Besides, an amount's end between two evaluations.
+    assert [point for point in first + second + third if point["step"] in steps] == points
     assert resumed == result
     weights = [(tmp_path / name / "weights.safetensors").read_bytes() for name in ("whole", "parts")]
     assert weights[0] == weights[1]
