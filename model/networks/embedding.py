@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 from torch import Tensor, nn
 from torch.nn import functional
@@ -18,7 +19,7 @@ _PLAIN_STD = 0.1
 _SMALLEST = 1e-12
 
 # Takes what comes before the head, (batch, time, width), and the head.
-Reader = Callable[[Tensor, nn.Module], Tensor]
+Reader = Callable[[Tensor, nn.Module], Any]
 
 
 class InputEmbedding(nn.Module):

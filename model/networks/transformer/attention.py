@@ -169,8 +169,8 @@ def takes_groups(query: Tensor, value: Tensor, mask: Tensor | None) -> bool:
 
 def precision_of(x: Tensor) -> torch.dtype:
     """Return the type that attention to `x` computes in: that of autocast, where it is on."""
-    kind = x.device.type
-    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
+    device = x.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
 
 
 def in_aligned_rows(bias: Tensor) -> Tensor:
