@@ -15,7 +15,7 @@ from torch import nn
 
 from model.config.training import TrainingConfig
 
-NAME = "TORCHINDUCTOR_CACHE_DIR"
+NAME, HEADERS = "TORCHINDUCTOR_CACHE_DIR", "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS"
 
 
 class CompiledForward:
@@ -60,12 +60,10 @@ def use_own_compile_cache() -> None:
     torch 2.13 lets the linker write a library where it is looked for, and takes one that is there for complete. After a
     killed compilation each later training that shares the folder fails ("file too short"), or dies of SIGBUS.
     The folder is removed when the process ends by itself. Headers are not compiled before: torch shares them in another
-    folder, where a killed compiler leaves a part of one, too.
+    folder, where a killed compiler leaves a part of one, too. torch reads that when it first compiles in a process.
     """
-    from torch._inductor import config  # here: it loads slowly, and only torch.compile needs it
-
     os.environ[NAME] = _own_folder(os.getpid())
-    config.cpp_cache_precompile_headers = False
+    os.environ[HEADERS] = "0"
 
 
 @cache

@@ -42,9 +42,9 @@ class Update:
         self.parallel = self.processes.parallel(self.network)
         self.forward: Callable[..., Any] = self.parallel
         if config.compile:
+            use_own_compile_cache()
             # torch compiles a function for eight shapes, and then no more: those of earlier trainings would count.
             torch.compiler.reset()
-            use_own_compile_cache()
             self.forward = torch.compile(self.parallel)
         self.norm_before_clipping: Tensor | None = None
         self.must_unscale = bool(config.l1 or config.clip_norm is not None) and self.scaler.is_enabled()

@@ -6,7 +6,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from torch._dynamo.testing import CompileCounter
-from torch._inductor import config as inductor
 from torch._inductor.runtime.cache_dir_utils import cache_dir
 
 from model import objective
@@ -308,7 +307,8 @@ def test_what_a_killed_process_had_half_compiled_is_not_found_by_the_next_one(fo
         run(task)
     assert len(used) == len({folder for _, folder in used}) == 2
     assert all(tmp_path / "shared" in folder.parents for _, folder in used)
-    assert not inductor.cpp_cache_precompile_headers, "they would be shared by all processes in yet another folder"
+    # They would be shared by all processes in yet another folder.
+    assert os.environ["TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS"] == "0"
 
 
 def test_max_steps_ends_the_training_and_its_schedule(fold):

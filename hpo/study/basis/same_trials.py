@@ -16,8 +16,8 @@ SAME_TRIALS: Mapping[str, Collection[str]] = {
     # model: how many train together is said by the task, not by the environment; a CSV's header in its own words; what
     # is scored, what a training costs, how its mean warms up and what muon splits are settings that studies of before
     # lack. An amount that ends between two evaluations is evaluated there.
-    "0ac91d992d0a9a4f": ("be41f3eec7f1dd3c", "fdbb02159fad05f9", "fc47d36deded77cf"),
-    "50e29071b46a4ccb": ("f0ac7737c25c64df", "be3c33078ce581df", "0db34c279f21196c"),
+    "82d6e5688df761dd": ("be41f3eec7f1dd3c", "fdbb02159fad05f9", "fc47d36deded77cf"),
+    "6aec0420efb876ef": ("f0ac7737c25c64df", "be3c33078ce581df", "0db34c279f21196c"),
     # asha and the kinds of halving: a setting of what the budget counts, which studies of before lack.
     "9e943cf5c56b250e": ("6d04aab34ce85502",),
     "daf546696d42f02b": ("b1a8b011358f86bd",),
