@@ -41,6 +41,7 @@ from hpo.engine.space.space import Point, Space, point_key
 from hpo.engine.strategies import make_strategy
 from hpo.engine.training.payload import Payload, Task
 from hpo.engine.training.worker import Limits, outcome_of, run_task
+from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
 
 BUDGETS = (5, 10, 20)
@@ -137,10 +138,10 @@ def ours(pair: str, workers: CurveWorkers, times: Times, method: str, seed: int)
         cost_of=lambda trial: times.cost(trial.key) / len(curves[trial.key]),
         lanes=round(1.5 * workers.slots),
         order="free" if "free" in method else "clock",
-        stop_rule=StopRule(1, "loss", "minimize") if "median" in method else None,
+        stop_rule=StopRule(1, Goal({"loss": "minimize"})) if "median" in method else None,
     )
     with contextlib.suppress(Enough):
-        search(rules, memory_record("loss", "minimize", TaskLayout()), workers, 100 * max(BUDGETS))
+        search(rules, memory_record(Goal({"loss": "minimize"}), TaskLayout()), workers, 100 * max(BUDGETS))
 
 
 def ray_tune(pair: str, workers: CurveWorkers, seed: int) -> None:

@@ -38,7 +38,7 @@ def measure(strategy: str, trials: int, workers: int) -> list[str]:
     """Run one study and return its row."""
     tree = compose_config("search", [*OVERRIDES, f"strategy={strategy}", f"study.trials={trials}"])
     study = prepare_study(config_from_dict(tree))
-    record = memory_record(study.config.study.metric, "minimize", study.layout)
+    record = memory_record(study.goal, study.layout)
     watch, dispatcher = FinishTimes(time.process_time), SimulatedDispatcher(workers)
     history = search(study.rules(), record, dispatcher, trials, [watch])
     gigabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20

@@ -96,7 +96,7 @@ def measured(name: str, trials: int) -> list[Trial]:
         study.objective.write_development_data(study.config.objective_config, study.plan.development, data_dir)
         builder = replace(study.task_builder(), data_dir=data_dir, states_dir=None, checkpoints_dir=None)
         rules = replace(study.rules(), tasks_of=builder.tasks_of)
-        record = memory_record(study.config.study.metric, study.config.study.direction, study.layout)
+        record = memory_record(study.goal, study.layout)
         history = search(rules, record, LocalDispatcher(), trials)
     return [trial for trial in history if trial.state == "complete"]
 

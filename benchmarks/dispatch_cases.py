@@ -9,6 +9,7 @@ from typing import Any
 
 from dispatch_clock import Clock, FinishTimes, Measurement, count, expect
 
+from hpo.engine.trials.goal import Goal
 from hpo.study.opening import open_study
 
 WORKERS = 2
@@ -36,7 +37,7 @@ def measure_ours(trials: int, dispatch: str, record: bool, mlflow: bool) -> Meas
     dispatcher = make_dispatcher(study.config.dispatch)
     warm_up(dispatcher, study.task_builder())
     startup_seconds = clock.read(1).seconds
-    store = open_study(study) if record else memory_record("score", "maximize", study.layout)
+    store = open_study(study) if record else memory_record(Goal({"score": "maximize"}), study.layout)
     finished = FinishTimes()
     clock.restart()
     if record:

@@ -69,7 +69,7 @@ def study_of(pair: str) -> PreparedStudy:
 def run(study: PreparedStudy, settings: dict[str, Any], seed: int, num_trials: int) -> Sequence[Trial]:
     """Return the trials of one search; their `seconds` are checkpoints."""
     rules = replace(study.rules(), strategy=make_strategy(settings, study.space, seed))
-    record = memory_record(study.config.study.metric, "minimize", study.layout)
+    record = memory_record(study.goal, study.layout)
     return list(search(rules, record, SimulatedDispatcher(1), num_trials))
 
 

@@ -14,6 +14,7 @@ from hpo.engine.loop import search
 from hpo.engine.record.record import Record, memory_record
 from hpo.engine.space.space import Point
 from hpo.engine.training.payload import Payload, Task
+from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.trial import Outcome, TaskLayout, Trial, training_seed
 
 _NOTHING = Payload("", {}, "loss", "minimize")
@@ -117,7 +118,7 @@ class Workers:
 
 def run(strategy: Any, workers: Workers, times: Times, lanes: int, num_trials: int, order: Order = "clock") -> Record:
     """Search until the budget is spent or the workers have enough; return the record."""
-    record = memory_record("loss", "minimize", TaskLayout())
+    record = memory_record(Goal({"loss": "minimize"}), TaskLayout())
     rules = Rules(
         strategy=strategy,
         tasks_of=workers.tasks_of,

@@ -79,7 +79,7 @@ def measured(name: str, method: str, trials: int) -> list[str]:
         study.objective.write_development_data(study.config.objective_config, study.plan.development, data_dir)
         builder = replace(study.task_builder(), data_dir=data_dir, states_dir=None, checkpoints_dir=None)
         rules = rules_of(replace(study.rules(), tasks_of=builder.tasks_of), method)
-        record = memory_record(study.config.study.metric, study.config.study.direction, study.layout)
+        record = memory_record(study.goal, study.layout)
         dispatcher = make_dispatcher(study.config.dispatch, {})
         try:
             while dispatcher.wait(timeout=1.0):

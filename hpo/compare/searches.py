@@ -90,7 +90,7 @@ def run_search(
     states = study.folder.states_dir / f"{label}_{repeat}"
     shutil.rmtree(states, ignore_errors=True)
     builder = replace(study.task_builder(), checkpoints_dir=None, states_dir=states.absolute(), continues=False)
-    record = memory_record(config.metric, config.direction, study.layout)
+    record = memory_record(study.goal, study.layout)
     try:
         # Strategies are compared at equal numbers of trials, as they are run.
         rules = replace(study.rules(study.imports), tasks_of=builder.tasks_of, counts="trials")

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from hpo.config.goals import Choice, Limits, Metrics, metrics_of
+
 
 def _safe_name(name: str) -> str:
     if ".." in name or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", name):
@@ -104,6 +106,31 @@ class StudySection(Section):
     score: Literal["best", "last"] = "best"
     # Written by us: the own keys that refer to what is searched, each with its text; see `references`.
     references: dict[str, str] | None = None
+    metrics: Metrics | None = None
+    limits: Limits | None = None
+    choose: Choice = "knee"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _leads_with_the_first(cls, given: Any) -> Any:
+        """Let `metric` and `direction` be those of the first of several metrics; a single one is the same as these."""
+        metrics = given.get("metrics") if isinstance(given, Mapping) else None
+        if not isinstance(metrics, Mapping) or not metrics:
+            return given
+        first = next(iter(metrics))
+        leading = {"metric": first, "direction": metrics[first]}
+        return {**given, **leading, "metrics": dict(metrics) if len(metrics) > 1 else None}
+
+    @model_validator(mode="after")
+    def _chooses_by_its_metrics(self) -> Self:
+        metrics = self.metrics or {self.metric: self.direction}
+        for name in metrics_of(self.choose):
+            if name not in metrics:
+                raise conflict(f"must name metrics of the study, {', '.join(metrics)}, given {name}", "study.choose")
+        if self.metrics is not None and self.winner != "best":
+            text = "chooses by one metric; with study.metrics study.choose says which is chosen: leave it at best"
+            raise conflict(text, "study.winner")
+        return self
 
     @model_validator(mode="after")
     def _can_be_copied(self) -> Self:

@@ -32,7 +32,7 @@ _ADDRESSES = ("study.storage", "track.uri", "dispatch.address")
 
 # Keys of the section `study` that are frozen only where they are not the default, so that a search that was frozen
 # without them is found by the same words.
-_NEWEST = ("score", "references")
+_NEWEST = ("score", "references", "metrics", "limits", "choose")
 
 # Integers from here on are refused wherever they are read.
 TOO_LARGE = 10**300
@@ -45,7 +45,7 @@ DATA_SOURCES = ("data.path", "data.train", "data.validation", "data.test", "data
 # processes are not among them: they change the order of additions and with it the last digits of a score.
 FREE_KEYS = (
     *("study.trials", "study.minutes", "study.stop_without_gain", "study.winner"),
-    *("study.checkpoints", "study.finalists", "study.finalist_repeats"),
+    *("study.choose", "study.checkpoints", "study.finalists", "study.finalist_repeats"),
     *("study.mirror", "study.artifacts"),
     *(f"dispatch.{name}" for name in DispatchSection.model_fields if name not in ("threads", "processes_per_task")),
     *(f"track.{name}" for name in TrackSection.model_fields),

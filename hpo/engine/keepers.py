@@ -8,6 +8,7 @@ from hpo.engine.observers import Observer
 from hpo.engine.store.url import UrlStore, name_of
 from hpo.engine.training.task_builder import checkpoint_name
 from hpo.engine.trials.history import History
+from hpo.engine.trials.ranking import leaders
 from hpo.engine.trials.trial import Trial
 
 
@@ -37,10 +38,9 @@ class CheckpointKeeper(Observer):
         """Delete the model that is no longer among the best: this one, or the one it displaces."""
         # By number, because a trial may be trained further after the search.
         candidates = {t.number: t for t in [*self._best, *([trial] if trial.state == "complete" else [])]}
-        ranked = sorted(candidates.values(), key=lambda t: t.rank)
-        self._best = ranked[: self._keep]
+        self._best = leaders(candidates.values(), self._keep)
         kept = {t.number for t in self._best}
-        for dropped in {trial.number, *(t.number for t in ranked)} - kept:
+        for dropped in {trial.number, *candidates} - kept:
             _remove(self._dir / checkpoint_name(dropped), self._artifacts)
 
 

@@ -26,9 +26,10 @@ from hpo.study.preparing.preparation import prepare_study
 # The largest number of changes in the line about a new study.
 _SAID = 3
 
+_STUDY_ARGUMENTS = ("trials", "minutes", "seed", "direction", "name", "score", "metric", "limits", "choose")
 # Keys that `search` has arguments for, which its users know by these names: `seed=` for `study.seed`.
 _ARGUMENTS = {
-    **{f"study.{name}": name for name in ("trials", "minutes", "seed", "direction", "name", "score", "metric")},
+    **{f"study.{name}": name for name in _STUDY_ARGUMENTS},
     **{"dispatch.workers": "workers", "strategy.name": "strategy"},
 }
 # Not within backticks, which hold command lines.
@@ -60,8 +61,10 @@ def search(
     trials: int | None = None,
     minutes: float | None = None,
     strategy: str | Mapping[str, Any] | None = None,
-    metric: str | None = None,
+    metric: str | Mapping[str, Literal["maximize", "minimize"]] | None = None,
     direction: Literal["maximize", "minimize"] | None = None,
+    limits: Mapping[str, Any] | None = None,
+    choose: str | Mapping[str, Any] | None = None,
     score: Literal["best", "last"] | None = None,
     name: str | None = None,
     seed: int | None = None,
@@ -85,8 +88,16 @@ def search(
         minutes: no trial begins after so many.
         strategy: one of conf/strategy (None = random), or its name and settings, such as
             `{"name": "evolutionary", "population": 8}`.
-        metric: the score's name (None = score), where the function returns or reports several numbers.
-        direction: whether a higher or a lower score is better.
+        metric: the score's name (None = score), where the function returns or reports several numbers. With several
+            metrics their directions by name, such as `{"accuracy": "maximize", "latency": "minimize"}`: the function
+            returns a dict, or their values in this order; the first is the leading one.
+        direction: whether a higher or a lower score is better; not with several metrics.
+        limits: what the best must keep, by name of a metric or of another number that the function returns: the most
+            that it may be (the least of a metric that is maximized), such as `{"memory": 8e9}`, or
+            `{"latency": {"min": 1, "max": 5}}`.
+        choose: with several metrics, which one of the front is the best: `"knee"` (the default),
+            `"first_within_limits"` (the best of the first metric), weights such as `{"accuracy": 0.7, "latency": 0.3}`,
+            or `{"best": "accuracy", "within": {"latency": "5 %"}}`.
         score: which reported value counts where the function returns nothing (None = best).
         name: the study's, a folder under runs/; None = the function's, with a number where that is another study's: a
             line says what has changed.
@@ -105,6 +116,11 @@ def search(
     """
     asked: dict[str, Any] = {"study.trials": trials, "study.minutes": minutes, "study.seed": seed}
     asked |= {"study.direction": direction, "study.name": name, "dispatch.workers": workers, "study.score": score}
+    asked |= {"study.limits": limits and dict(limits), "study.choose": choose}
+    if isinstance(metric, Mapping):
+        if direction is not None:
+            raise ConfigError("direction: has no effect beside the directions of metric; leave it out")
+        asked |= {"study.metrics": dict(metric)}
     settings = {**(settings or {}), **{key: value for key, value in asked.items() if value is not None}}
     if isinstance(objective, Mapping):
         inside = {"space": space, "config": config, "strategy": strategy, "metric": metric}
@@ -118,8 +134,9 @@ def search(
     config, references = plain_config(config)
     if space is None:
         raise ConfigError('space: is missing; give what is searched, such as {"lr": hpo.log(1e-5, 1e-1)}')
-    if "study.direction" not in settings:
+    if "study.direction" not in settings and not settings.get("study.metrics"):
         raise ConfigError("direction: is missing; give 'maximize' or 'minimize'")
+    called_metric = metric if isinstance(metric, str) else "score"
     objects = Objects()
     searched, constants = objects.space(space), objects.config({} if config is None else config)
     if default := getattr(objective, "default_config", None):
@@ -130,7 +147,7 @@ def search(
     tree = search_tree(given.text, searched, own_tree(searched, constants), strategy or "random")
     tree["study"] |= {"references": references} if references else {}
     called = given.text.partition(":")[2].partition("(")[0] or "study"
-    tree = with_settings(tree, {"study.name": called, "study.metric": metric or "score", **settings})
+    tree = with_settings(tree, {"study.name": called, "study.metric": called_metric, **settings})
     made = config_from_dict(with_changes(tree, {}))
     earlier = GivenObjective.of(objective, searched) if given.kept and objects.are_tuples else given
     if "study.name" in settings:

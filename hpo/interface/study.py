@@ -79,7 +79,7 @@ class Study:
     def trials(self) -> "pd.DataFrame":
         """One row per trial: number, state, score, the searched values, folds, seconds, error; as in trials.csv."""
         with self._read() as (study, _, verdict):
-            table = trials_table(verdict.trials, study.space.keys, study.config.study.metric, study.layout)
+            table = trials_table(verdict.trials, study.space.keys, study.goal, study.layout)
             return table.infer_objects()
 
     @property

@@ -59,7 +59,7 @@ class Subject:
         """Return what the report of a study is made from."""
         section, dispatch = study.config.study, study.config.dispatch
         order, waits, share = section.order if study.has_clock else None, study.waits, Notes(record).gpu_share
-        searched = memory_record(section.metric, section.direction, study.layout, verdict.searched)
+        searched = memory_record(study.goal, study.layout, verdict.searched)
         return cls(
             space=study.space,
             metric=section.metric,

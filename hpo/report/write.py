@@ -54,7 +54,7 @@ def write_report(study: PreparedStudy, record: Record, verdict: Verdict, has_pag
     """
     folder = study.folder
     trials, winner = verdict.trials, verdict.winner
-    table = trials_table(trials, study.space.keys, study.config.study.metric, study.layout)
+    table = trials_table(trials, study.space.keys, study.goal, study.layout)
     write_trials(folder.trials_path, table)
     if imported := Notes(record).imports:
         write_imports(folder.imports_path, imported, study.space.keys)

@@ -16,6 +16,7 @@ from hpo.engine.record.record import Given, Record
 from hpo.engine.space.first_points import read_point
 from hpo.engine.space.space import Point, Space, point_key
 from hpo.engine.store.packing import digest_of
+from hpo.engine.trials.goal import goal_of
 from hpo.engine.trials.trial import TaskLayout
 from hpo.errors import SpaceError, StudyError
 from hpo.study.basis.changes import Basis, allowed_change, refuse_changes, refuse_other_data
@@ -248,4 +249,4 @@ def stored_record(config: StudyConfig, folder: StudyFolder, space: Space, layout
     from hpo.engine.record.storage import Stored
 
     section, url = config.study, folder.storage_url(config)
-    return Stored(url, section.name, space, section.metric, section.direction, layout, section.storage is None)
+    return Stored(url, section.name, space, goal_of(section), layout, section.storage is None)

@@ -19,6 +19,7 @@ from hpo.engine.store.url import UrlStore
 from hpo.engine.strategies import BY_AMOUNT, Strategy
 from hpo.engine.training.splits import Plan
 from hpo.engine.training.task_builder import TaskBuilder, Training
+from hpo.engine.trials.goal import Goal, goal_of
 from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.study.basis.changes import AllowedChange, config_as_of
 from hpo.study.basis.described import Described
@@ -70,6 +71,11 @@ class PreparedStudy:
         return TaskLayout(self.num_folds, self.config.study.repeats)
 
     @property
+    def goal(self) -> Goal:
+        """What is better, and what is allowed."""
+        return goal_of(self.config.study)
+
+    @property
     def has_clock(self) -> bool:
         """Whether its search was made by the clock, not in rounds as by the versions before it."""
         return self.config.study.lanes is not None
@@ -109,18 +115,18 @@ class PreparedStudy:
         """Return what determines its search, besides the budget."""
         study, split = self.config.study, self.config.split
         assert study.lanes is not None
-        by, after = (study.metric, study.direction), split.race_after
+        after = split.race_after
         return Rules(
             strategy=self.strategy,
             tasks_of=self.task_builder().tasks_of,
             cost_of=self.cost_of,
             lanes=study.lanes,
             order=study.order,
-            race=None if after is None else Race(after, split.race_level, *by),
+            race=None if after is None else Race(after, split.race_level, self.goal),
             imported=imported,
             script=self.script,
             stop_without_gain=study.stop_without_gain,
-            stop_rule=None if study.stop_rule == "none" else StopRule(study.stop_rule_after, *by),
+            stop_rule=None if study.stop_rule == "none" else StopRule(study.stop_rule_after, self.goal),
             space=self.space if self.config.has_own_strategy else None,
             counts=self.counts,
         )

@@ -14,6 +14,7 @@ from hpo.engine.record.record import Record, memory_record
 from hpo.engine.space.space import Point
 from hpo.engine.training.payload import Payload, Task
 from hpo.engine.training.worker import Limits
+from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
 
 NOTHING = Payload("", {}, "score", "minimize")
@@ -130,7 +131,7 @@ class Killed(Exception):  # noqa: N818 -- no fault
 
 def empty_record(world: World) -> Record:
     """Return a record, in memory, of no trial."""
-    return memory_record("score", "minimize", TaskLayout(world.folds))
+    return memory_record(Goal({"score": "minimize"}), TaskLayout(world.folds))
 
 
 def run(

@@ -9,8 +9,9 @@ from hpo.engine.space.reader import space_from_dict
 from hpo.engine.space.space import Point, point_key
 from hpo.engine.strategies import Strategy
 from hpo.engine.strategies import make_strategy as make_known
+from hpo.engine.trials.goal import Goal, finished
 from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Outcome, Trial, finished
+from hpo.engine.trials.trial import Outcome, Trial
 from hpo.errors import HpoError, text_of
 from hpo.study.preparing.strategies import make_strategy, type_of
 from hpo.testing.law import check_free_order, check_given, check_law, draw_cases
@@ -97,7 +98,7 @@ def play(
                 continues=proposal.continues,
                 trained=proposal.trained,
             )
-            trials.append(finished(trial, {0: outcome}, "score", "minimize"))
+            trials.append(finished(trial, {0: outcome}, Goal({"score": "minimize"})))
         history = history.extended(trials)
     return history
 

@@ -15,6 +15,7 @@ from hpo.engine.record.optuna_tables import Tables
 from hpo.engine.record.record import Ended, Given, Record, memory_record
 from hpo.engine.record.storage import Stored, continue_record, create_record, read_record
 from hpo.engine.space.reader import space_from_dict
+from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.trial import Outcome, Proposal, TaskLayout
 from hpo.study.notes import FinalModel, Notes
 from tests.studies import REPOSITORY
@@ -34,7 +35,7 @@ print(json.dumps(described(read_record(stored(Path(sys.argv[1]))))))
 def stored(folder: Path) -> Stored:
     """Return where the record of the test's study is."""
     space = space_from_dict(SPACE)
-    return Stored(sqlite_url(folder / "study.db"), "s", space, "score", "maximize", LAYOUT, is_own=True)
+    return Stored(sqlite_url(folder / "study.db"), "s", space, Goal({"score": "maximize"}), LAYOUT, is_own=True)
 
 
 def reopened(record: Record, folder: Path) -> Record:
@@ -65,8 +66,9 @@ def in_optuna(folder: Path) -> Record:
     return create_record(stored(folder))
 
 
+GOAL = Goal({"score": "maximize"})
 STORES = {
-    "memory": Store(lambda _: memory_record("score", "maximize", LAYOUT), lambda record, _: record, is_shared=False),
+    "memory": Store(lambda _: memory_record(GOAL, LAYOUT), lambda record, _: record, is_shared=False),
     "tables": Store(in_optuna),
     "public calls": Store(in_optuna, has_tables=False),
     "restored": Store(in_optuna, restored),

@@ -14,6 +14,7 @@ from hpo.engine.space.reader import space_from_dict
 from hpo.engine.space.space import point_key
 from hpo.engine.strategies import STRATEGIES as REGISTERED
 from hpo.engine.strategies import make_strategy
+from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.history import History
 from hpo.testing import check_strategy
 from hpo.testing.law import Disturbance, check_free_order, check_given, check_law
@@ -48,7 +49,7 @@ def test_it_keeps_what_is_asked_of_every_strategy(name, space):
     check_strategy(STRATEGIES[name], {space: SPACES[space]})
 
 
-STOP_RULES = st.sampled_from([None, StopRule(1, "score", "minimize")])
+STOP_RULES = st.sampled_from([None, StopRule(1, Goal({"score": "minimize"}))])
 
 
 WORLDS = st.builds(

@@ -4,7 +4,8 @@ import shutil
 
 from hpo.engine.dispatch.dispatcher import TaskReport
 from hpo.engine.training.payload import Task
-from hpo.engine.trials.trial import Outcome, TaskLayout, Trial, finished
+from hpo.engine.trials.goal import Goal, finished
+from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
 from hpo.session import progress as shown
 from tests.hpo.cli.commands import TABLE, TABLE_DATA
 from tests.hpo.cli.commands import hpo as command
@@ -38,7 +39,7 @@ def watched(layout):
     def end(second, trial):
         clock.now = 100.0 + second
         outcomes = {index: Outcome({"accuracy": 0.5}, seconds=1.0) for index in range(layout.size)}
-        progress.trial_finished(finished(TRIALS[trial], outcomes, "accuracy", "maximize"))
+        progress.trial_finished(finished(TRIALS[trial], outcomes, Goal({"accuracy": "maximize"})))
 
     return begin, report, end
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hpo.engine.trials.trial import Direction, Trial, loss_of, loss_sign
+from hpo.engine.trials.goal import Goal
+from hpo.engine.trials.trial import Trial, loss_of, loss_sign
 
 Losses = tuple[float, ...]
 # Complete trials that must be known before any is stopped, as in Optuna's MedianPruner.
@@ -27,11 +28,10 @@ class Race:
     against one rival.
     """
 
-    def __init__(self, tasks: int, level: float, metric: str, direction: Direction) -> None:
+    def __init__(self, tasks: int, level: float, goal: Goal) -> None:
         self.tasks = tasks
         self._level = level
-        self._metric = metric
-        self._direction: Direction = direction
+        self._goal = goal
 
     def better(self, rival: Losses, trial: Trial) -> Losses:
         """Return the first losses of the trial if it is complete and better than the rival's, else the rival's."""
@@ -58,7 +58,7 @@ class Race:
         outcomes = [trial.outcomes[index] for index in range(self.tasks) if index in trial.outcomes]
         if len(outcomes) < self.tasks or any(outcome.error for outcome in outcomes):
             return ()
-        return tuple(loss_of(outcome.metrics[self._metric], self._direction) for outcome in outcomes)
+        return tuple(loss_of(outcome.metrics[self._goal.metric], self._goal.direction) for outcome in outcomes)
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,7 @@ class StopRule:
     """
 
     after: int
-    metric: str
-    direction: Direction
+    goal: Goal
 
 
 class Medians:
@@ -97,7 +96,7 @@ class Medians:
         losses = self._losses.get((trial.amount, trial.trained, index), [])
         if not losses or len(losses[0]) < _LEAST:
             return ()
-        early, sign = self._rule.after - 1, loss_sign(self._rule.direction)
+        early, sign = self._rule.after - 1, loss_sign(self._rule.goal.direction)
         medians = [statistics.median(place) for place in losses]
         # Infinite where half of them have no score yet.
         later = [None if math.isinf(loss) else sign * loss for loss in medians[early:] or medians[-1:]]
@@ -105,10 +104,10 @@ class Medians:
 
     def _best(self, curve: Sequence[Mapping[str, Any]]) -> list[float]:
         """Return the least loss up to each point."""
-        best, losses = math.inf, []
+        best, losses, goal = math.inf, [], self._rule.goal
         for point in curve:
-            if self._rule.metric in point:
-                best = min(best, loss_of(point[self._rule.metric], self._rule.direction))
+            if goal.metric in point:
+                best = min(best, loss_of(point[goal.metric], goal.direction))
             losses.append(best)
         return losses
 

@@ -7,7 +7,7 @@ A trial of six hyperparameters and one task takes 0.9 ms of processor time, agai
 import datetime
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, distribution_to_json
@@ -99,15 +99,18 @@ class Tables:
         with self._engine.begin() as connection:
             connection.execute(insert(self._attributes), _rows(trial_id, attributes))
 
-    def close(self, trial_id: int, state: TrialState, score: float | None, attributes: Mapping[str, Any]) -> bool:
-        """Write the last attributes, score and state; return whether another program had told a result of it."""
+    def close(self, trial_id: int, state: TrialState, scores: Sequence[float], attributes: Mapping[str, Any]) -> bool:
+        """Write the last attributes, scores and state; return whether another program had told a result of it."""
         with self._engine.begin() as connection:
             is_told = connection.execute(self._drop_values, {"trial_id": trial_id}).rowcount > 0
             if attributes:
                 connection.execute(insert(self._attributes), _rows(trial_id, attributes))
-            if score is not None:
-                row = {"trial_id": trial_id, "objective": 0, "value": score, "value_type": "FINITE"}
-                connection.execute(insert(self._values).values(row))
+            if scores:
+                rows = [
+                    {"trial_id": trial_id, "objective": place, "value": score, "value_type": "FINITE"}
+                    for place, score in enumerate(scores)
+                ]
+                connection.execute(insert(self._values), rows)
             # After the clock was set back, a trial must not end before it began.
             now, began = literal(_now()), self._trials.c.datetime_start
             values = {"state": state.name, "datetime_complete": case((began > now, began), else_=now)}

@@ -7,9 +7,10 @@ from typing import Any, Generic, Literal, TypeVar
 
 from hpo.engine.space.dimensions import as_values
 from hpo.engine.space.space import Point
+from hpo.engine.trials.goal import Goal, finished
 from hpo.engine.trials.history import History
 from hpo.engine.trials.reported import cleaned
-from hpo.engine.trials.trial import Direction, Outcome, Proposal, State, TaskLayout, Trial, finished
+from hpo.engine.trials.trial import Outcome, Proposal, State, TaskLayout, Trial
 
 _COST, _LEARNED = "cost", "learned"
 EndedBy = Literal["trials", "minutes", "stop_without_gain", "space"]
@@ -83,8 +84,8 @@ class Rows:
     def add(self, number: int, attributes: Mapping[str, Any]) -> None:
         """Write more attributes of a trial."""
 
-    def close(self, number: int, state: State, score: float | None, attributes: Mapping[str, Any]) -> None:
-        """Write the last attributes, then the score and final state."""
+    def close(self, number: int, state: State, scores: Sequence[float], attributes: Mapping[str, Any]) -> None:
+        """Write the last attributes, then the scores (none of a failed trial) and final state."""
 
     def read(self) -> Iterable[tuple[int, Point, State, Mapping[str, Any]]]:
         """Return number, point, state and attributes of every trial, in any order."""
@@ -126,10 +127,9 @@ class Record:
     )
     ended = Note[Ended | None]("ended", lambda noted: Ended(**noted) if noted else None, vars)
 
-    def __init__(self, rows: Rows, metric: str, direction: Direction, layout: TaskLayout) -> None:
+    def __init__(self, rows: Rows, goal: Goal, layout: TaskLayout) -> None:
         self._rows = rows
-        self._metric = metric
-        self._direction: Direction = direction
+        self.goal = goal
         self.layout = layout
         self._has_begun = False
         self._trials = {trial[0]: self._trial(*trial) for trial in rows.read()}
@@ -175,8 +175,8 @@ class Record:
         outcomes = {**trial.outcomes, index: outcome}
         written = {self.layout.name(index): outcome.to_dict()}
         if len(outcomes) == self.layout.size:
-            trial = finished(trial, outcomes, self._metric, self._direction)
-            self._rows.close(number, trial.state, trial.score, written)
+            trial = finished(trial, outcomes, self.goal)
+            self._rows.close(number, trial.state, self._scores(trial), written)
         else:
             trial = replace(trial, outcomes=outcomes)
             self._rows.add(number, written)
@@ -186,8 +186,8 @@ class Record:
     def stop(self, number: int) -> Trial:
         """Write that a trial gets no further tasks, and return it, finished with the outcomes that it has."""
         trial = self._trials[number]
-        trial = finished(trial, trial.outcomes, self._metric, self._direction, is_stopped=True)
-        self._rows.close(number, trial.state, trial.score, {})
+        trial = finished(trial, trial.outcomes, self.goal, is_stopped=True)
+        self._rows.close(number, trial.state, self._scores(trial), {})
         self._trials[number] = trial
         return trial
 
@@ -215,13 +215,19 @@ class Record:
 
     def copy(self) -> "Record":
         """Return a copy in the memory of this process alone: for a look ahead."""
-        copied = memory_record(self._metric, self._direction, self.layout, self.trials())
+        copied = memory_record(self.goal, self.layout, self.trials())
         copied.given = self.given
         return copied
 
     def close(self) -> None:
         """Close the connection."""
         self._rows.dispose()
+
+    def _scores(self, trial: Trial) -> Sequence[float]:
+        """Return the trial's score by each metric, as far as all of its tasks reported them."""
+        if trial.state == "complete":
+            return [*self.goal.scores(trial.losses).values()]
+        return () if trial.score is None or len(self.goal.metrics) > 1 else [trial.score]
 
     def _trial(self, number: int, point: Point, state: State, attributes: Mapping[str, Any]) -> Trial:
         names = {self.layout.name(index): index for index in range(self.layout.size)}
@@ -236,11 +242,11 @@ class Record:
         if len(outcomes) < self.layout.size and not is_cut:
             # Whatever the state: another program may have told a result of it.
             return trial
-        return finished(trial, outcomes, self._metric, self._direction, is_stopped=state == "stopped")
+        return finished(trial, outcomes, self.goal, is_stopped=state == "stopped")
 
 
-def memory_record(metric: str, direction: Direction, layout: TaskLayout, trials: Iterable[Trial] = ()) -> Record:
+def memory_record(goal: Goal, layout: TaskLayout, trials: Iterable[Trial] = ()) -> Record:
     """Return a record of these trials in the memory of this process: for searches over tables, and a look ahead."""
-    record = Record(Rows(), metric, direction, layout)
+    record = Record(Rows(), goal, layout)
     record._trials = {trial.number: trial for trial in trials}
     return record

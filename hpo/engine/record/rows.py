@@ -74,10 +74,10 @@ class OptunaRows(Rows):
         with self._writing(len(attributes)):
             self._calls.add(self._ids[number], attributes)
 
-    def close(self, number: int, state: State, score: float | None, attributes: Mapping[str, Any]) -> None:
-        """Write the last user attributes of a trial, its score and final state."""
+    def close(self, number: int, state: State, scores: Sequence[float], attributes: Mapping[str, Any]) -> None:
+        """Write the last user attributes of a trial, its scores and final state."""
         with self._writing(len(attributes)):
-            is_told = self._calls.close(self._ids[number], STATES[state], score, attributes)
+            is_told = self._calls.close(self._ids[number], STATES[state], scores, attributes)
         if is_told:
             _log.warning("record: another program told a result of trial %d; its own has replaced it", number)
 
@@ -234,8 +234,8 @@ class _PublicCalls:
         for key, value in attributes.items():
             self._storage.set_trial_user_attr(trial_id, key, value)
 
-    def close(self, trial_id: int, state: TrialState, score: float | None, attributes: Mapping[str, Any]) -> bool:
-        """Write the last user attributes, then score and final state; return False, since no result is replaced."""
+    def close(self, trial_id: int, state: TrialState, scores: Sequence[float], attributes: Mapping[str, Any]) -> bool:
+        """Write the last user attributes, then scores and final state; return False, since no result is replaced."""
         self.add(trial_id, attributes)
-        self._storage.set_trial_state_values(trial_id, state, None if score is None else [score])
+        self._storage.set_trial_state_values(trial_id, state, list(scores) or None)
         return False

@@ -21,7 +21,8 @@ from hpo.engine.record.own_file import DamagedRecordError, Mark, backup_path
 from hpo.engine.record.record import FIRST, LAST, Record
 from hpo.engine.record.rows import OptunaRows
 from hpo.engine.space.space import Space
-from hpo.engine.trials.trial import Direction, TaskLayout
+from hpo.engine.trials.goal import Goal
+from hpo.engine.trials.trial import TaskLayout
 from hpo.errors import StudyError, first_line
 from hpo.machine import machine_faults
 
@@ -38,8 +39,7 @@ class Stored:
     url: str
     name: str
     space: Space
-    metric: str
-    direction: Direction
+    goal: Goal
     layout: TaskLayout
     is_own: bool = False
 
@@ -59,7 +59,9 @@ def create_record(study: Stored) -> Record:
     try:
         if name in optuna.get_all_study_names(storage) and _is_half_made(storage, name):
             optuna.delete_study(study_name=name, storage=storage)
-        study_id = storage.create_new_study([StudyDirection[study.direction.upper()]], name)
+        study_id = storage.create_new_study(
+            [StudyDirection[direction.upper()] for direction in study.goal.metrics.values()], name
+        )
     except optuna.exceptions.DuplicatedStudyError as error:
         raise StudyError(f"study.storage: holds a study '{name}' already; choose another study.name") from error
     rows = OptunaRows(storage, study_id, study.space)
@@ -67,7 +69,7 @@ def create_record(study: Stored) -> Record:
         for left_over in (own_file.mark_path(path), backup_path(path)):
             left_over.unlink(missing_ok=True)
         _guard(rows, study, path, Mark("", 0))
-    return Record(rows, study.metric, study.direction, study.layout)
+    return Record(rows, study.goal, study.layout)
 
 
 def read_record(study: Stored) -> Record:
@@ -141,7 +143,7 @@ def _open(study: Stored) -> _Opened:
 def _read(rows: OptunaRows, study: Stored) -> Record:
     """Return the record that these rows hold; DamagedRecordError where they are not those that were written."""
     with damage_named(rows):
-        return Record(rows, study.metric, study.direction, study.layout)
+        return Record(rows, study.goal, study.layout)
 
 
 def _guard(rows: OptunaRows, study: Stored, path: Path, mark: Mark) -> None:

@@ -69,7 +69,9 @@ class Evolutionary:
     known (`surviving` of the population) have children: two different survivors are paired at random, each
     hyperparameter is taken from one or the other, and is changed with a probability: to another value near it where
     values have an order, to any other where not, by a Gaussian step, reflected at the ends, on the (log) scale of a
-    range. `Preselection` chooses the child that is trained from several candidates, and keeps away from pending points
+    range. With several metrics the best are those of the first fronts, and of one front those that add most to the
+    hypervolume (SMS-EMOA: Beume, Naujoks & Emmerich 2007); what exceeds a limit comes after all that does not (Deb
+    2000). `Preselection` chooses the child that is trained from several candidates, and keeps away from pending points
     and from where trials failed. A child that was tried before is made again; where `patience` is out, random points
     replace the missing. Failures have no children, ties go to the earlier trial; while no trial is complete, candidates
     are drawn at random. Ends after its generations, or when a finite space is exhausted.

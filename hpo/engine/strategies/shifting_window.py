@@ -17,7 +17,7 @@ from hpo.engine.strategies.drawing.draws import draw_untried
 from hpo.engine.strategies.drawing.preselection import MEMORY, Preselection
 from hpo.engine.strategies.drawing.stratified import draw_stratified, window
 from hpo.engine.strategies.strategy import MOST, Learns, Settings, generator, next_round
-from hpo.engine.trials.history import History
+from hpo.engine.trials.history import History, Weights
 from hpo.engine.trials.trial import Trial
 from hpo.errors import ConfigError, nearest
 
@@ -68,7 +68,9 @@ class ShiftingWindow:
     have no window: they are drawn from all their values. With `draws: 1` the windows move with every trial that becomes
     known.
 
-    Failures count as worst; once there are some, `Preselection` takes of several draws the first that is not likely to
+    With several metrics the best trial is that of the least loss by weights of the metrics, which are drawn for each
+    proposal, so that the windows come to all of the front (ParEGO: Knowles 2006). Failures, and trials that exceed a
+    limit, count as worst; once there are some, `Preselection` takes of several draws the first that is not likely to
     fail. Ties go to the earlier trial; while every trial has failed points are drawn as at first. Where the windows
     hold no untried point, one is drawn from the whole space. Ends after N rounds, or when a finite space is exhausted.
 
@@ -149,12 +151,14 @@ class ShiftingWindow:
         rng, tried = generator(self.seed, known, pending), known.tried(pending)
         num_proposed = len(known) + len(pending)
         missing = self.first_draws - num_proposed
-        best = known.ranked(1)
+        # With several metrics another leader each time: the weights are drawn for each proposal (ParEGO).
+        weights = known.draw_weights(rng)
+        best = known.ranked(1, weights)
         has_led = any(trial.score is not None for trial in best)
         count = missing if missing > 0 else settings.draws
         if settings.opening == "space" and (missing > 0 or not has_led):
             return draw_stratified(self.space, rng, tried, count)
-        centres = self.centres(known)
+        centres = self.centres(known, weights)
         shortest = min(1.0, self.first_draws / max(num_proposed, 1))
         moving = settings.moving or 1 / (len(best[0].point) if best else len(self.space.dimensions))
         num_candidates = settings.candidates if any(trial.state == "failed" for trial in known[-MEMORY:]) else 1
@@ -167,18 +171,18 @@ class ShiftingWindow:
     def _preselection(self) -> Preselection:
         return Preselection(self.space)
 
-    def centres(self, history: History) -> Mapping[str, Value]:
+    def centres(self, history: History, weights: Weights = None) -> Mapping[str, Value]:
         """Return the value at the centre of each window by key, without dimensions that have no results yet."""
         centres: dict[str, Value] = {
             d.key: canonical(d, self.settings.start.get(d.key, d.default))
             for d in self.space.dimensions
             if d.key in self.settings.start or not isinstance(d.default, type)
         }
-        leaders = [trial for trial in history.ranked(1) if trial.score is not None]
+        leaders = [trial for trial in history.ranked(1, weights) if trial.score is not None]
         for dimension in self.space.dimensions if leaders else ():
             key = dimension.key
             if self.settings.credit != "best" and not isinstance(dimension, Range):
-                groups = _groups(key, history)
+                groups = _groups(key, history, weights)
                 average = statistics.fmean if self.settings.credit == "mean" else statistics.median
                 if groups:
                     # min() keeps the first of equals; the groups are in the order of their earliest trial.
@@ -186,7 +190,7 @@ class ShiftingWindow:
             elif key in leaders[0].point:
                 centres[key] = leaders[0].point[key]
             else:  # A dimension that the best trial does not have.
-                having = (t for t in history.ranked() if key in t.point and t.score is not None)
+                having = (t for t in history.ranked(None, weights) if key in t.point and t.score is not None)
                 leader = next(having, None)
                 if leader is not None:
                     centres[key] = leader.point[key]
@@ -216,10 +220,10 @@ class ShiftingWindow:
         return window(dimension, centres.get(dimension.key, NoDefault), share, length, _LEAST_VALUES)
 
 
-def _groups(key: str, history: History) -> dict[Value, list[float]]:
+def _groups(key: str, history: History, weights: Weights) -> dict[Value, list[float]]:
     """Return the losses of each value's trials, the values in the order of their earliest trial."""
     losses: dict[Value, list[float]] = {}
-    for trial in sorted(history, key=lambda trial: trial.number):
+    for trial, loss in sorted(zip(history, history.losses(weights), strict=True), key=lambda pair: pair[0].number):
         if key in trial.point:
-            losses.setdefault(trial.point[key], []).append(trial.loss)
+            losses.setdefault(trial.point[key], []).append(loss)
     return losses

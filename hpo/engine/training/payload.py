@@ -9,7 +9,7 @@ from hpo.engine.trials.trial import Direction
 from hpo.errors import ConfigError
 
 # What an objective is not told.
-_NOT_TOLD = {"secrets", "before", "limits", "limit_minutes", "kept", "code", "score"}
+_NOT_TOLD = {"secrets", "before", "limits", "limit_minutes", "kept", "code", "score", "limited"}
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Payload:
 
     objective: str  # its path; see `ObjectivePath`
     config: Mapping[str, Any]  # the objective's configuration with the trial's point written into it, sealed
-    metric: str  # the score's name
+    metric: str  # the score's name; with several metrics that of the leading one
     direction: Direction = "maximize"  # which way it is better
     score: Literal["best", "last"] = "best"  # which reported value of it counts where the objective returns nothing
     seed: int = 0
@@ -48,6 +48,9 @@ class Payload:
     limit_minutes: float | None = None  # after how many the training has failed, at its next report; None = no limit
     # Scores by which a rule stops the training; see `Limits`. None = no rule.
     limits: Sequence[float | None] | None = None
+    # With several metrics, or limits: the names in their order, and what else must be returned because it has a limit.
+    metrics: Sequence[str] = ()
+    limited: Sequence[str] = ()
     kept: str | None = None  # the file of a function that was given from Python; None for one that is imported
     # A hash of each source file of the user's as the search began, by its path: what a worker imports must be the same;
     # None where nothing is compared.
@@ -57,7 +60,7 @@ class Payload:
 
     def task(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """Return the objective's argument: what is for it, the configuration opened, and `amount` as `epochs` too."""
-        absent = _NOT_TOLD | {name for name in ("test", "curves") if getattr(self, name) is None}
+        absent = _NOT_TOLD | {name for name in ("test", "curves", "metrics") if getattr(self, name) in (None, ())}
         told = {name: value for name, value in vars(self).items() if name not in absent}
         return told | {"config": config, "epochs": self.amount}
 

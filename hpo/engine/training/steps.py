@@ -93,7 +93,8 @@ def _trained(
         units.end(None)
     try:
         # The final training has no validation part, and so no score.
-        numbers = reported.result(returned, payload.metric, is_scored=payload.validation != [])
+        needed = (payload.metric, *payload.metrics[1:], *payload.limited)
+        numbers = reported.result(returned, needed, len(payload.metrics), is_scored=payload.validation != [])
     except ValueError:
         if must_score:
             raise

@@ -13,6 +13,7 @@ from hpo.config.study_config import DATA_SOURCES, StudyConfig
 from hpo.engine.objective.examples import Indices
 from hpo.engine.training.payload import Payload, Task
 from hpo.engine.training.splits import Plan
+from hpo.engine.trials.goal import goal_of
 from hpo.engine.trials.trial import TaskLayout, Trial, training_seed
 
 # Stands for the fold of the final training on all development examples, in seeds and messages.
@@ -34,12 +35,14 @@ class Training:
     @classmethod
     def of(cls, config: StudyConfig, kept: Path | None = None, code: Mapping[str, str] | None = None) -> Self:
         """Return what the tasks of a study share; `kept` and `code` as in `Payload`."""
-        study = config.study
+        study, goal = config.study, goal_of(config.study)
         common = Payload(
             objective=config.objective,
             config={},
             metric=study.metric,
             direction=study.direction,
+            metrics=() if goal.is_single else tuple(goal.metrics),
+            limited=tuple(name for name in goal.names if name not in goal.metrics),
             score=study.score,
             threads=config.dispatch.threads,
             processes=config.dispatch.processes_per_task,

@@ -1,13 +1,20 @@
 """The history that a strategy sees: every trial that has ended, ranked, and the points tried."""
 
 import bisect
-import heapq
 import itertools
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from hpo.engine.space.space import point_key
+from hpo.engine.trials.fronts import Array, draw_weights, weighted
+from hpo.engine.trials.ranking import Gains, Ranking, front, leaders
 from hpo.engine.trials.trial import Trial
+
+Weights = Array | None
+"""Weights of the metrics, by which several losses are one; None with one metric."""
 
 
 class History(Sequence[Trial]):
@@ -66,18 +73,42 @@ class History(Sequence[Trial]):
         """Return the keys of all points tried, and of those being tried."""
         return _Keys(self._log.first_of_key, self._length, frozenset(trial.key for trial in pending))
 
-    def ranked(self, count: int | None = None) -> list[Trial]:
-        """Return the `count` best trials (None = all) from best to worst: failures last, ties to the earlier trial."""
-        places = (place for _, _, place in self._log.ranked if place < self._length)
-        return [self._log.trials[place] for place in itertools.islice(places, count)]
+    def ranked(self, count: int | None = None, weights: Weights = None) -> list[Trial]:
+        """Return the `count` best trials (None = all) from best to worst: failures last, ties to the earlier trial.
+
+        With several metrics by fronts, or by these weights; those that exceed a limit come after those that keep them:
+        see `Ranking`.
+        """
+        return [self._log.trials[place] for place in self._log.ranking.first(count, self._length, weights)]
+
+    def draw_weights(self, rng: np.random.Generator) -> Weights:
+        """Return weights of the metrics; with one metric None, and nothing is drawn.
+
+        For strategies that follow one leader: another one each time, so that they come to all of the front.
+        """
+        return draw_weights(rng, self._log.num_metrics) if self._log.num_metrics > 1 else None
+
+    def losses(self, weights: Weights) -> list[float]:
+        """Return one loss per trial: its own, or by these weights; infinite where failed, or beyond a limit."""
+        if weights is None:
+            return [trial.loss if trial.excess == 0 else math.inf for trial in self]
+        kept = [trial.keeps_limits for trial in self]
+        losses = np.full(len(self), math.inf)
+        if any(kept):
+            losses[kept] = weighted(np.array([trial.losses for trial in self if trial.keeps_limits]), weights)
+        return losses.tolist()
 
     def leaders(self, count: int) -> list[Trial]:
-        """Return the `count` best complete trials by their rank, the best first; fewer where there are not so many."""
-        complete = (trial for trial in self if trial.state == "complete")
-        return heapq.nsmallest(count, complete, key=lambda trial: trial.rank)
+        """Return the `count` best complete trials, the best first; fewer where there are not so many."""
+        return leaders(self, count)
+
+    @property
+    def front(self) -> list[Trial]:
+        """The complete trials within the limits that none dominates; with one metric the best and its equals."""
+        return front(self)
 
     def best(self) -> Trial | None:
-        """Return the best complete trial by its rank, or None."""
+        """Return the first of the leaders, or None; which one of a front is chosen is the verdict's."""
         return next(iter(self.leaders(1)), None)
 
     @property
@@ -88,24 +119,27 @@ class History(Sequence[Trial]):
 
 
 class _Log:
-    """Trials in order, their ranking by (loss, number, place), and the place of each point's first trial.
+    """Trials in order, their ranking, and the place of each point's first trial.
 
-    `gains` are the places of the complete trials that were better than all before: trained further, or of less loss.
+    `gains` are the places of the complete trials that were better than all before.
     """
 
     def __init__(self) -> None:
         self.trials: list[Trial] = []
-        self.ranked: list[tuple[float, int, int]] = []
+        self.ranking = Ranking()
         self.first_of_key: dict[str, int] = {}
         self.gains: list[int] = []
+        self.num_metrics = 1
+        self._gains = Gains()
 
     def append(self, trials: Iterable[Trial]) -> None:
         for trial in trials:
             place = len(self.trials)
             self.trials.append(trial)
             self.first_of_key.setdefault(trial.key, place)
-            bisect.insort(self.ranked, (trial.loss, trial.number, place))
-            if trial.state == "complete" and (not self.gains or trial.rank[:2] < self.trials[self.gains[-1]].rank[:2]):
+            self.ranking.add(trial)
+            self.num_metrics = max(self.num_metrics, len(trial.losses))
+            if self._gains.is_gain(trial):
                 self.gains.append(place)
 
 

@@ -59,10 +59,18 @@ def seconds(value: Any) -> float | None:
     return float(checked) if checked is not None and 0 <= checked <= _MOST_SECONDS else None
 
 
-def result(returned: Any, metric: str, is_scored: bool) -> dict[str, int | float]:
-    """Return the numbers that an objective returned, one alone as the metric; ValueError without it, if `is_scored`."""
+def result(
+    returned: Any, needed: Sequence[str], num_metrics: int = 1, is_scored: bool = True
+) -> dict[str, int | float]:
+    """Return the numbers that an objective returned: a dict; the metric alone; or several metrics in their order.
+
+    ValueError without one that is `needed`, if `is_scored`: the metrics in their order, then what has a limit.
+    """
+    metric = needed[0]
     if number(returned) is not None or isinstance(returned, float):
         returned = {metric: returned}
+    elif num_metrics > 1 and isinstance(returned, tuple | list):
+        returned = _by_metric(returned, needed[:num_metrics])
     if returned is None:
         raise ValueError(
             f"the objective must return a number or a dict of numbers, it returned None; return the score, or report "
@@ -71,9 +79,19 @@ def result(returned: Any, metric: str, is_scored: bool) -> dict[str, int | float
     if not isinstance(returned, Mapping):
         raise ValueError(f"the objective must return a number or a dict of numbers, it returned {returned!r}")
     by_name = numbers(returned)
-    if is_scored and metric not in by_name:
-        raise ValueError(_why_no_score(returned, metric))
+    for name in needed if is_scored else ():
+        if name not in by_name:
+            raise ValueError(_why_no_score(returned, name))
     return by_name
+
+
+def _by_metric(returned: Sequence[Any], metrics: Sequence[str]) -> dict[str, Any]:
+    """Return the values of several metrics by name; ValueError for more or fewer than the metrics."""
+    if len(returned) != len(metrics):
+        raise ValueError(
+            f"the objective must return one number for each of {', '.join(metrics)}, it returned {len(returned)}"
+        )
+    return dict(zip(metrics, returned, strict=True))
 
 
 def _why_no_score(returned: Mapping[Any, Any], metric: str) -> str:

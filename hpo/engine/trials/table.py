@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from hpo.engine.space.dimensions import Dimension, Range, Value, allows
 from hpo.engine.space.space import Point, Space
+from hpo.engine.trials.goal import Goal
+from hpo.engine.trials.ranking import front
 from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.errors import StudyError
 from hpo.files import write_atomically
@@ -117,11 +119,13 @@ def first_start(trials: Sequence[Trial]) -> float:
     return min((trial.started for trial in trials if trial.started is not None), default=0.0)
 
 
-def trials_table(trials: Sequence[Trial], keys: Sequence[str], metric: str, layout: TaskLayout) -> "pd.DataFrame":
+def trials_table(trials: Sequence[Trial], keys: Sequence[str], goal: Goal, layout: TaskLayout) -> "pd.DataFrame":
     """Return one row per trial in the order of their numbers; a missing value is empty.
 
-    The hyperparameters have their dotted keys, with `space.` before one that is called as another column; cost is of
-    all its training, on the study's clock; the folds have the metric (with repeats fold_0_repeat_0 and so on), seconds
+    The hyperparameters have their dotted keys, with `space.` before one that is called as another column; so have
+    further metrics and what has a limit, with `metric.`; `is_on_front` says of a trial of several metrics whether no
+    other one of them dominates it, `excess` how far it is beyond the limits. Cost is of all its training, on the
+    study's clock; the folds have the (leading) metric (with repeats fold_0_repeat_0 and so on), seconds
     is the wall time of all of them together, started and ended those of its first and last fold, since the study's
     first.
     """
@@ -135,12 +139,21 @@ def trials_table(trials: Sequence[Trial], keys: Sequence[str], metric: str, layo
         columns["learned"] = [" ".join(map(str, trial.learned)) or None for trial in trials]
         columns["cost"] = [trial.total_cost for trial in trials]
     columns |= {"state": [trial.state for trial in trials], "score": [trial.score for trial in trials]}
+    taken = {column_of(key) for key in keys}
+    for name in goal.names[1:]:
+        values = [trial.mean(name) if trial.state == "complete" else None for trial in trials]
+        columns[f"metric.{name}" if name in taken or name in _OTHERS or _FOLD.fullmatch(name) else name] = values
+    if len(goal.metrics) > 1:
+        on_front = {trial.number for trial in front(trials)}
+        columns["is_on_front"] = [trial.number in on_front for trial in trials]
+    if goal.limits:
+        columns["excess"] = [trial.excess if trial.state == "complete" else None for trial in trials]
     columns |= {column_of(key): [trial.point.get(key) for trial in trials] for key in keys}
     if any(trial.amount is not None for trial in trials):
         columns["amount"] = [trial.amount for trial in trials]
     for index in range(layout.size):
         outcomes = [trial.outcomes.get(index) for trial in trials]
-        columns[layout.name(index)] = [outcome and outcome.metrics.get(metric) for outcome in outcomes]
+        columns[layout.name(index)] = [outcome and outcome.metrics.get(goal.metric) for outcome in outcomes]
     sizes = [trial.values("num_parameters") for trial in trials]
     columns["num_parameters"] = [int(max(each)) if each else None for each in sizes]
     columns["seconds"] = [round(trial.seconds, 3) for trial in trials]

@@ -100,8 +100,10 @@ class Trial:
         learned: numbers of the trials that had become known since the proposal before its own, in that order.
         outcomes: by the index of the task; a complete trial has all.
         state: `failed` when any task failed; `stopped` when a rule stopped any task, or a race gave it no more folds.
-        score: mean of the study's metric over its tasks; None when it runs or failed.
+        score: mean of the study's (leading) metric over its tasks; None when it runs or failed.
         loss: the score with its sign turned so that lower is better; infinite when failed or stopped.
+        other_losses: of a complete trial, the losses of the study's further metrics, in their order.
+        excess: how far a complete trial is beyond the limits; 0 where it keeps them; see `Goal`.
         ended_later: when it ended, of one that was trained further after the search; None where its outcomes say it.
     """
 
@@ -119,6 +121,8 @@ class Trial:
     cost: float | None = None
     learned: tuple[int, ...] = ()
     ended_later: float | None = None
+    other_losses: tuple[float, ...] = ()
+    excess: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.key:
@@ -127,12 +131,22 @@ class Trial:
     @property
     def as_opened(self) -> Self:
         """The trial as it was when it was opened: without outcomes."""
-        return replace(self, outcomes={}, state="running", score=None, loss=math.inf)
+        return replace(self, outcomes={}, state="running", score=None, loss=math.inf, other_losses=(), excess=0.0)
 
     @property
-    def rank(self) -> tuple[int, float, int]:
-        """The sort key of complete trials, the best first; see `rank`."""
-        return rank(self.amount, self.loss, self.number)
+    def losses(self) -> tuple[float, ...]:
+        """The losses of a complete trial, the leading metric's first."""
+        return (self.loss, *self.other_losses)
+
+    @property
+    def keeps_limits(self) -> bool:
+        """Whether it is complete and within the limits."""
+        return self.state == "complete" and self.excess == 0
+
+    @property
+    def rank(self) -> tuple[int, float, float, int]:
+        """The sort key of complete trials by the leading metric, the best first; see `rank`."""
+        return rank(self.amount, self.loss, self.number, self.excess)
 
     @property
     def error(self) -> str | None:
@@ -179,6 +193,11 @@ class Trial:
         """Return the metric of every task that reported it, in the order of tasks."""
         return [o.metrics[metric] for _, o in sorted(self.outcomes.items()) if metric in o.metrics]
 
+    def mean(self, metric: str) -> float:
+        """Return the mean of the metric over the tasks that reported it, of which there must be one."""
+        values = self.values(metric)
+        return math.fsum(values) / len(values)
+
 
 def seconds_trained(trials: Iterable[Trial]) -> float:
     """Return for how many seconds at least one of the trials' tasks was trained: trained at once, counted once."""
@@ -188,21 +207,6 @@ def seconds_trained(trials: Iterable[Trial]) -> float:
         covered += max(0.0, end - max(start, reached))
         reached = max(reached, end)
     return covered
-
-
-def finished(
-    trial: Trial, outcomes: Mapping[int, Outcome], metric: str, direction: Direction, is_stopped: bool = False
-) -> Trial:
-    """Return the trial with its outcomes: failed if any task failed; else complete (or stopped) with its score."""
-    done = replace(trial, outcomes=dict(sorted(outcomes.items())))
-    if any(outcome.error for outcome in outcomes.values()):
-        return replace(done, state="failed")
-    values = done.values(metric)
-    score = math.fsum(values) / len(values)
-    if is_stopped or any(outcome.stopped for outcome in outcomes.values()):
-        # A mean over fewer folds, or of less training, does not compare: for strategies the loss stays infinite.
-        return replace(done, state="stopped", score=score)
-    return replace(done, state="complete", score=score, loss=loss_of(score, direction))
 
 
 def loss_sign(direction: Direction) -> float:
@@ -215,9 +219,12 @@ def loss_of(score: float, direction: Direction) -> float:
     return loss_sign(direction) * score
 
 
-def rank(amount: int | None, loss: float, number: int) -> tuple[int, float, int]:
-    """Return the sort key of complete trials, the best first: trained furthest, then least loss, then earliest."""
-    return -(amount or 0), loss, number
+def rank(amount: int | None, loss: float, number: int, excess: float = 0.0) -> tuple[int, float, float, int]:
+    """Return the sort key of complete trials, the best first.
+
+    Trained furthest, then of the least excess over the limits, then of the least loss, then the earliest.
+    """
+    return -(amount or 0), excess, loss, number
 
 
 def training_seed(study_seed: int, key: str, fold: int, repeat: int = 0) -> int:

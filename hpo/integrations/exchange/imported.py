@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from hpo.engine.space.space import Point
+from hpo.engine.trials.goal import Goal, finished
 from hpo.engine.trials.table import trials_table, twice, write_trials
-from hpo.engine.trials.trial import Direction, Outcome, TaskLayout, Trial, finished
+from hpo.engine.trials.trial import Direction, Outcome, TaskLayout, Trial
 from hpo.errors import ConfigError, StudyError, nearest
 from hpo.files import write_atomically
 from hpo.study.files.folder import RUNS
@@ -52,7 +53,7 @@ def attempt(
     if error is None and (not isinstance(score, int | float) or isinstance(score, bool) or not math.isfinite(score)):
         error = f"'{metric}' was {score!r}, which is not a finite number"
     outcome = Outcome({} if error else {metric: float(score)}, seconds=seconds, error=error)
-    return finished(Trial(number, 0, point), {0: outcome}, metric, direction or "minimize")
+    return finished(Trial(number, 0, point), {0: outcome}, Goal({metric: direction or "minimize"}))
 
 
 def renamed(imported: Imported, names: Mapping[str, str]) -> Imported:
@@ -87,7 +88,9 @@ def write_import(path: Path, imported: Imported) -> None:
     """
     if not imported.attempts:
         raise StudyError(f"import: {imported.source} has no finished trial ({imported.num_unfinished} unfinished)")
-    table = trials_table(imported.attempts, imported.keys, imported.metric, TaskLayout())
+    table = trials_table(
+        imported.attempts, imported.keys, Goal({imported.metric: imported.direction or "minimize"}), TaskLayout()
+    )
     about = {
         "source": imported.source,
         "metric": imported.metric,

@@ -82,7 +82,7 @@ def _list_trials(summary: ReportJson, trials: pd.DataFrame) -> dict[str, Any]:
     direction, number = summary["metric"]["direction"], len(rows)
     winner = summary["winner"].get("number")
 
-    def place(row: Mapping[Any, Any]) -> tuple[bool, bool, tuple[int, float, int]]:
+    def place(row: Mapping[Any, Any]) -> tuple[bool, bool, tuple[int, float, float, int]]:
         """The winner first, then complete trials by their rank."""
         is_complete = row["state"] == "complete"
         loss = loss_of(row["score"], direction) if is_complete else math.inf

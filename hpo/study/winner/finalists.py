@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from hpo.engine.dispatch.dispatcher import Dispatcher, outcomes
 from hpo.engine.record.record import Record
 from hpo.engine.training.payload import Task
+from hpo.engine.trials.goal import finished
 from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Trial, finished
+from hpo.engine.trials.trial import Trial
 from hpo.study.notes import Notes
 from hpo.study.study import PreparedStudy
+from hpo.study.winner.choosing import choose
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ def read_finalists(study: PreparedStudy, record: Record, history: History) -> li
     """Return the finalists, the best of the search first, all trained as far; `history` has all of their training."""
     config = study.config.study
     finalists, notes = [], Notes(record)
-    leaders = history.leaders(config.finalists)
+    leaders = _candidates(study, history)
     repeats = range(config.repeats, config.repeats + config.finalist_repeats)
     for trial in (trial for trial in leaders if trial.amount == leaders[0].amount):
         builder = study.as_of(notes.allowed_changes, trial).task_builder()
@@ -38,9 +40,19 @@ def read_finalists(study: PreparedStudy, record: Record, history: History) -> li
         known = {index: outcome for index, outcome in noted.items() if outcome is not None}
         again = Trial(trial.number, trial.round, trial.point, known, key=trial.key)
         if len(known) == len(tasks):
-            again = finished(again, known, config.metric, config.direction)
+            again = finished(again, known, study.goal)
         finalists.append(Finalist(trial, again, [task for task in tasks if task.index not in known]))
     return finalists
+
+
+def _candidates(study: PreparedStudy, history: History) -> list[Trial]:
+    """Return the best of the search within the limits; with several metrics first the one that would be chosen."""
+    section, goal = study.config.study, study.goal
+    leaders = [trial for trial in history.leaders(section.finalists) if trial.keeps_limits]
+    if len(goal.metrics) > 1 and leaders:
+        chosen = choose(history.front, goal, section.choose)
+        leaders = [chosen, *(trial for trial in leaders if trial.number != chosen.number)][: section.finalists]
+    return leaders
 
 
 def train_finalists(finalists: Iterable[Finalist], record: Record, dispatcher: Dispatcher) -> None:

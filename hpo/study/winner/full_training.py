@@ -17,7 +17,8 @@ from hpo.engine.strategies.asha import Asha
 from hpo.engine.strategies.first import FirstPoints
 from hpo.engine.strategies.halving import SuccessiveHalving
 from hpo.engine.training.payload import Task
-from hpo.engine.trials.trial import Outcome, Trial, finished
+from hpo.engine.trials.goal import finished, goal_of
+from hpo.engine.trials.trial import Outcome, Trial
 from hpo.files import copy_tree
 from hpo.study.notes import Notes
 from hpo.study.study import PreparedStudy
@@ -78,7 +79,7 @@ def further_trainings(config: StudyConfig, record: Record) -> list[Trial]:
         outcomes_there = {index: each.outcome for index, each in there.items()}
         if len(there) == record.layout.size and not any(outcome.error for outcome in outcomes_there.values()):
             training = _further(trial, full, min(each.trained for each in there.values()))
-            trainings.append(finished(training, outcomes_there, section.metric, section.direction))
+            trainings.append(finished(training, outcomes_there, goal_of(section)))
     return trainings
 
 

@@ -5,19 +5,20 @@ import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hpo.config.sections import StudySection
 from hpo.engine.record.record import Record
 from hpo.engine.trials.history import History
+from hpo.engine.trials.ranking import front
 from hpo.engine.trials.trial import Trial
 from hpo.study.notes import FinalModel, Notes
 from hpo.study.study import PreparedStudy
+from hpo.study.winner.choosing import choose
 from hpo.study.winner.finalists import Finalist, read_finalists
 from hpo.study.winner.full_training import are_trained_to_the_end, further_trainings, join_trainings
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of a search; `winner` is None where no trial is complete.
+    """The result of a search; `winner` is None where no trial is complete, or none keeps the limits.
 
     Attributes:
         searched: all trials as the search made them, in the order of their numbers, running ones included.
@@ -34,6 +35,11 @@ class Verdict:
     winner: Trial | None
     model: FinalModel | None
     are_best_trained: bool
+
+    @property
+    def front(self) -> list[Trial]:
+        """The trials that none dominates, by the search's scores; the best and its equals with one metric."""
+        return self.history.front
 
     @property
     def are_finalists_trained(self) -> bool:
@@ -53,7 +59,7 @@ def read_verdict(study: PreparedStudy, record: Record) -> Verdict:
     trials = tuple(join_trainings(searched, further))
     history = History(trial for trial in trials if trial.state != "running")
     finalists = tuple(read_finalists(study, record, history))
-    winner = _winner(study.config.study, history, finalists)
+    winner = _winner(study, history, finalists)
     return Verdict(
         searched,
         further,
@@ -72,19 +78,28 @@ def lacks_model(study: PreparedStudy, verdict: Verdict) -> bool:
     return has_parts and verdict.winner is not None and verdict.model is None
 
 
-def _winner(section: StudySection, history: History, finalists: tuple[Finalist, ...]) -> Trial | None:
-    """Return the best trial, on the fresh seeds where all finalists are trained, or the cheapest of those as good."""
+def _winner(study: PreparedStudy, history: History, finalists: tuple[Finalist, ...]) -> Trial | None:
+    """Return the chosen one of the front, on the fresh seeds where all finalists are trained.
+
+    With one metric that is the best trial, or the cheapest of those as good. None where no trial keeps the limits.
+    """
+    section, goal = study.config.study, study.goal
     complete = [finalist for finalist in finalists if finalist.again.state == "complete"]
     if not complete or any(finalist.again.state == "running" for finalist in finalists):
-        best = history.best()
-        if best is None or section.winner == "best":
-            return best
-        return cheapest([best, *as_good_as(best, history, section.metric)])
-    first = min(complete, key=lambda finalist: finalist.again.loss)
-    if section.winner == "best":
-        return first.trial
-    good = {t.number for t in as_good_as(first.again, (f.again for f in complete), section.metric)}
-    return cheapest(f.trial for f in complete if f is first or f.again.number in good)
+        first, others = history.front, list(history)
+    else:
+        others = [finalist.again for finalist in complete]
+        first = front(others)
+    if not first:
+        return None
+    if len(goal.metrics) > 1:
+        chosen = choose(first, goal, section.choose)
+    elif section.winner == "best":
+        chosen = first[0]
+    else:
+        good = {trial.number for trial in as_good_as(first[0], others, goal.metric)}
+        chosen = cheapest(t for t in history if t.number == first[0].number or t.number in good)
+    return next(trial for trial in history if trial.number == chosen.number)
 
 
 def _model(study: PreparedStudy, record: Record, winner: Trial | None) -> FinalModel | None:
@@ -107,7 +122,7 @@ def as_good_as(best: Trial, trials: Iterable[Trial], metric: str) -> list[Trial]
     error = standard_error(best, metric)
     if error is None:
         return []
-    complete = [t for t in trials if t.state == "complete" and t.number != best.number and t.amount == best.amount]
+    complete = [t for t in trials if t.keeps_limits and t.number != best.number and t.amount == best.amount]
     return [trial for trial in complete if trial.loss - best.loss <= error]
 
 

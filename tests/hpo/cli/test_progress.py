@@ -11,8 +11,9 @@ from hpo.config.study_config import config_from_dict
 from hpo.engine.dispatch.dispatcher import TaskReport
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.training.payload import Task
+from hpo.engine.trials.goal import Goal, finished
 from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Outcome, TaskLayout, Trial, finished
+from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
 from hpo.session.progress import TerminalProgress
 from tests.studies import toy_config
 
@@ -29,7 +30,7 @@ def shown(section=STUDY, layout=None, space=None, history=None, **others):
 
 def done(number, value):
     outcome = Outcome({"accuracy": value}, seconds=1.5) if value else Outcome(error="no luck")
-    return finished(Trial(number, 0, {"model.d_model": 32}), {0: outcome}, "accuracy", "maximize")
+    return finished(Trial(number, 0, {"model.d_model": 32}), {0: outcome}, Goal({"accuracy": "maximize"}))
 
 
 def test_a_line_for_every_finished_trial(capsys):

@@ -10,6 +10,7 @@ from hpo.engine.record.address import sqlite_url
 from hpo.engine.record.record import FIRST, LAST
 from hpo.engine.record.storage import Stored, continue_record, copy_record, create_record, read_record
 from hpo.engine.space.reader import space_from_dict
+from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.trial import Outcome, Proposal, TaskLayout
 from hpo.errors import StudyError
 
@@ -25,7 +26,7 @@ POINT = {"layers": 2, "kind": None, "lr": 0.1 + 0.2, "width": 7}
 
 
 def stored(url, name="one", num_folds=1):
-    return Stored(url, name, SPACE, "score", "maximize", TaskLayout(num_folds))
+    return Stored(url, name, SPACE, Goal({"score": "maximize"}), TaskLayout(num_folds))
 
 
 def make(folder, num_folds=1, name="s"):

@@ -13,6 +13,7 @@ from hpo.engine.record.optuna_tables import Tables
 from hpo.engine.record.own_file import DamagedRecordError, backup_path
 from hpo.engine.record.storage import Stored, continue_record, create_record, read_record
 from hpo.engine.space.reader import space_from_dict
+from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.trial import Outcome, Proposal, TaskLayout
 from hpo.errors import StudyError
 from hpo.integrations.exchange.optuna_storage import export_study
@@ -25,7 +26,7 @@ FEW, ALL = 5, 12
 
 @pytest.fixture
 def study(tmp_path):
-    return Stored(sqlite_url(tmp_path / "study.db"), "s", SPACE, "score", "maximize", TaskLayout(), is_own=True)
+    return Stored(sqlite_url(tmp_path / "study.db"), "s", SPACE, Goal({"score": "maximize"}), TaskLayout(), is_own=True)
 
 
 @pytest.fixture(params=["tables", "public calls"])

@@ -43,7 +43,7 @@ def config(path, **changes):
 
 def run(folder, tree, workers=1):
     study = prepared(folder, tree)
-    record = memory_record(study.config.study.metric, "maximize", study.layout)
+    record = memory_record(study.goal, study.layout)
     dispatcher = SimulatedDispatcher(workers)
     history = search(study.rules(), record, dispatcher, tree["study"]["trials"])
     return study, history, dispatcher

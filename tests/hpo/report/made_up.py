@@ -3,7 +3,8 @@
 import random
 
 from hpo.engine.space.reader import space_from_dict
-from hpo.engine.trials.trial import Outcome, TaskLayout, Trial, finished
+from hpo.engine.trials.goal import Goal, finished
+from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
 from hpo.report.figures import Subject
 
 SPACE = space_from_dict(
@@ -51,7 +52,7 @@ def trial(number, scores, at=None, direction="maximize", state=None, curve=(), s
         for index, score in enumerate(scores)
     }
     made = Trial(number, number // 5, point(number) if at is None else at, outcomes, **changes)
-    return finished(made, outcomes, "score", direction, is_stopped=state == "stopped")
+    return finished(made, outcomes, Goal({"score": direction}), is_stopped=state == "stopped")
 
 
 def scored(count, seed=0, folds=1, **changes):

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hpo.engine.trials.goal import Goal, finished
 from hpo.engine.trials.reported import cleaned
-from hpo.engine.trials.trial import Outcome, finished
+from hpo.engine.trials.trial import Outcome
 from hpo.report import figures
 from hpo.report.figures import Drawn
 from tests.hpo.report.made_up import subject, trial
@@ -33,7 +34,7 @@ def reported(number, tasks):
         index: Outcome.from_dict(cleaned({**made.outcomes[index].to_dict(), "curve": curve, "seconds": seconds}))
         for index, (curve, seconds) in enumerate(tasks)
     }
-    return finished(made, outcomes, "score", "maximize")
+    return finished(made, outcomes, Goal({"score": "maximize"}))
 
 
 @pytest.mark.slow

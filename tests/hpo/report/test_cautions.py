@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from hpo.engine.space.reader import space_from_dict
-from hpo.engine.trials.trial import Outcome, Trial, finished
+from hpo.engine.trials.goal import Goal, finished
+from hpo.engine.trials.trial import Outcome, Trial
 from hpo.report.sections.cautions import at_the_end, cautions
 from tests.hpo.report.made_up import subject
 
@@ -24,7 +25,7 @@ def trial(number, folds, point=MIDDLE, curve=()):
     outcomes = {
         i: Outcome({"accuracy": v}, curve) if v is not None else Outcome(error="no") for i, v in enumerate(folds)
     }
-    return finished(Trial(number, 0, point), outcomes, "accuracy", "maximize")
+    return finished(Trial(number, 0, point), outcomes, Goal({"accuracy": "maximize"}))
 
 
 def said(trials, winner=None, **summary):

@@ -251,7 +251,7 @@ def test_the_best_five_hundred_of_more_trials_are_listed(tmp_path):
     record = read_study(study)
     summary = json.loads((tmp_path / "toy" / "report.json").read_text())
     trials, winner = record.trials(), read_verdict(study, record).winner
-    text = render_report_page(summary, (), trials_table(trials, study.space.keys, "score", study.layout))
+    text = render_report_page(summary, (), trials_table(trials, study.space.keys, study.goal, study.layout))
     record.close()
     table = text.partition("class='sortable'")[2].partition("</table>")[0]
     rows = re.findall(r"<tr id='trial-(\d+)'", table)

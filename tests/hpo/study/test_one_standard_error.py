@@ -2,13 +2,14 @@
 
 import math
 
-from hpo.engine.trials.trial import Outcome, Trial, finished
+from hpo.engine.trials.goal import Goal, finished
+from hpo.engine.trials.trial import Outcome, Trial
 from hpo.study.winner.verdict import as_good_as, cheapest, standard_error
 
 
 def trial(number, *scores, cost=1.0, amount=None):
     outcomes = {index: Outcome({"s": score}) for index, score in enumerate(scores)}
-    return finished(Trial(number, number, {"x": number}, amount=amount, cost=cost), outcomes, "s", "maximize")
+    return finished(Trial(number, number, {"x": number}, amount=amount, cost=cost), outcomes, Goal({"s": "maximize"}))
 
 
 BEST = trial(0, 0.8, 0.9, 1.0, cost=5.0)
@@ -22,7 +23,7 @@ def test_the_standard_error_is_that_of_the_mean_over_folds():
 def test_as_good_are_those_within_it_that_were_trained_as_far():
     near, far = trial(1, 0.85, 0.85, 0.86), trial(2, 0.8, 0.8, 0.8)
     shorter = trial(3, 0.9, 0.9, 0.9, amount=1)
-    lost = finished(Trial(4, 4, {"x": 4}), {0: Outcome(error="x")}, "s", "maximize")
+    lost = finished(Trial(4, 4, {"x": 4}), {0: Outcome(error="x")}, Goal({"s": "maximize"}))
     assert as_good_as(BEST, [BEST, near, far, shorter, lost], "s") == [near]
     assert as_good_as(trial(0, 0.9), [trial(1, 0.9)], "s") == []
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from hpo.engine.space.dimensions import Dimension, Range, Value
 from hpo.engine.space.space import Point, Space
 from hpo.engine.trials.history import History
+from hpo.engine.trials.ranking import one_loss
 from hpo.engine.trials.trial import Trial
 
 # How fast a trial's weight falls with its distance: one to the next of five ordered values (0.25) divides it by 12, one
@@ -52,8 +53,9 @@ class Preselection:
     ) -> list[Point]:
         """Return the `count` candidates of the highest expected gain, best first; ties to the earlier candidate.
 
-        It is the share of known trials near the candidate that did not fail, times 1 - its expected rank: the weighted
-        mean of the ranks of those (0 = best), pending ones in the middle. Ranks, not losses, so that diverged trials do
+        It is the share of known trials near the candidate that did not fail, nor exceed a limit, times 1 - its expected
+        rank: the weighted mean of the ranks of those (0 = best; with several metrics in the order of `one_loss`),
+        pending ones in the middle. Ranks, not losses, so that diverged trials do
         not dominate; and a factor for feasibility, so that the search keeps away from failures (Gelbart, Snoek & Adams
         2014, "Bayesian optimization with unknown constraints": expected improvement times probability of feasibility).
 
@@ -63,8 +65,8 @@ class Preselection:
         with the kernel of above in place of a Lipschitz constant).
         """
         trials = known[-MEMORY:]
-        failed = np.array([trial.state == "failed" for trial in trials], dtype=bool)
-        losses = np.array([trial.loss for trial in trials])[~failed]
+        failed = _failed(trials)
+        losses = one_loss([trial for trial, is_out in zip(trials, failed, strict=True) if not is_out])
         # The share of better trials: equal losses share a rank.
         ranks = np.searchsorted(np.sort(losses), losses) / max(len(losses), 1)
         ranks = np.append(ranks, np.full(len(pending), _PENDING))
@@ -82,7 +84,7 @@ class Preselection:
     def most_feasible(self, known: History, candidates: Sequence[Point], count: int) -> list[Point]:
         """Return the first `count` candidates that are feasible enough, then the most feasible of the others."""
         trials = known[-MEMORY:]
-        failed = np.array([trial.state == "failed" for trial in trials], dtype=bool)
+        failed = _failed(trials)
         gains = np.minimum(_feasibility(self._distances(candidates, trials), failed), _FEASIBLE)
         return [candidates[int(i)] for i in np.argsort(-gains, kind="stable")[:count]]
 
@@ -119,6 +121,11 @@ class Preselection:
             _place(dimension, places, point[dimension.key]) if dimension.key in point else np.nan
             for dimension, places in zip(self._dimensions, self._places, strict=True)
         ]
+
+
+def _failed(trials: Sequence[Trial]) -> NDArray[np.bool]:
+    """Return which trials failed, or exceed a limit."""
+    return np.array([trial.state == "failed" or trial.excess > 0 for trial in trials], dtype=bool)
 
 
 def _feasibility(distances: Array, failed: NDArray[np.bool]) -> Array:

@@ -13,8 +13,9 @@ from hpo.engine.record.record import memory_record
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.strategies import make_strategy
 from hpo.engine.training.payload import Task
+from hpo.engine.trials.goal import Goal, finished
 from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Outcome, TaskLayout, Trial, finished
+from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
 from hpo.testing.simulated_tasks import NOTHING, AnyOrder, Killed, World, facts, run
 from tests.studies import STRATEGIES, shipped
 
@@ -117,7 +118,9 @@ def test_a_search_of_free_order_that_ended_without_gain_stays_ended(seed, slots,
 def test_imported_trials_count_for_no_limit(num_imported):
     outcome = {0: Outcome({"score": 0.0})}
     point = {"x": 0.5, "y": 0.5}
-    imported = [finished(Trial(-n, -1, point), outcome, "score", "minimize") for n in range(num_imported, 0, -1)]
+    imported = [
+        finished(Trial(-n, -1, point), outcome, Goal({"score": "minimize"})) for n in range(num_imported, 0, -1)
+    ]
     strategy = make_strategy(STRATEGIES["random"], SPACE, 0)
 
     class Worse(World):
@@ -135,7 +138,7 @@ def test_imported_trials_count_for_no_limit(num_imported):
 def test_trials_without_gain_are_counted_from_the_best():
     def history(*losses):
         outcomes = [Outcome(error="x") if loss is None else Outcome({"s": loss}) for loss in losses]
-        return History(finished(Trial(n, n, {"x": n}), {0: o}, "s", "minimize") for n, o in enumerate(outcomes))
+        return History(finished(Trial(n, n, {"x": n}), {0: o}, Goal({"s": "minimize"})) for n, o in enumerate(outcomes))
 
     counted = {
         (): 0,
@@ -152,7 +155,9 @@ def test_trials_without_gain_are_counted_from_the_best():
 
 def test_a_trial_that_was_trained_further_is_a_gain_and_a_tie_is_none():
     def trial(number, loss, amount=None):
-        return finished(Trial(number, number, {"x": number}, amount=amount), {0: Outcome({"s": loss})}, "s", "minimize")
+        return finished(
+            Trial(number, number, {"x": number}, amount=amount), {0: Outcome({"s": loss})}, Goal({"s": "minimize"})
+        )
 
     assert History([trial(0, 0.1, 1), trial(1, 0.4, 9), trial(2, 0.3, 9)]).num_without_gain == 0
     assert History([trial(0, 0.4, 9), trial(1, 0.1, 1)]).num_without_gain == 1
@@ -171,7 +176,7 @@ class Slow(AnyOrder):
 def test_minutes_cut_the_sequence_between_two_trials_and_may_be_raised(name):
     world = World(1)
     whole = facts(run(world, rules(name), 30))
-    record, lengths = memory_record("score", "minimize", TaskLayout()), []
+    record, lengths = memory_record(Goal({"score": "minimize"}), TaskLayout()), []
     for minutes in (10, 10, 25, 1000):
         dispatcher = Slow(world, 2, 0)
 
@@ -192,7 +197,7 @@ def test_minutes_cut_the_sequence_between_two_trials_and_may_be_raised(name):
 
 
 def test_the_time_of_a_search_without_limit_counts_when_one_is_given_later():
-    world, record = World(1), memory_record("score", "minimize", TaskLayout())
+    world, record = World(1), memory_record(Goal({"score": "minimize"}), TaskLayout())
 
     def searched(num_trials, dies_after=None):
         dispatcher = Slow(world, 2, 0, dies_after)

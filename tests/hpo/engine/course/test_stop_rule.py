@@ -11,7 +11,8 @@ from hpo.engine.course.stopping import Medians, Race, StopRule
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.strategies import make_strategy
 from hpo.engine.training.worker import Limits
-from hpo.engine.trials.trial import Outcome, Trial, finished
+from hpo.engine.trials.goal import Goal, finished
+from hpo.engine.trials.trial import Outcome, Trial
 from hpo.testing.simulated_tasks import World, facts, run
 from tests.studies import STRATEGIES
 
@@ -21,8 +22,8 @@ CURVES = st.lists(st.integers(0, 9).map(float), min_size=1, max_size=5)
 
 def rules(name, lanes=3, order="clock", races=False):
     strategy = make_strategy(STRATEGIES[name], SPACE, 0)
-    race = Race(2, 0.2, "score", "minimize") if races else None
-    rule = StopRule(1, "score", "minimize")
+    race = Race(2, 0.2, Goal({"score": "minimize"})) if races else None
+    rule = StopRule(1, Goal({"score": "minimize"}))
     return lambda tasks_of, cost_of: Rules(
         strategy=strategy, tasks_of=tasks_of, cost_of=cost_of, lanes=lanes, order=order, race=race, stop_rule=rule
     )
@@ -30,14 +31,14 @@ def rules(name, lanes=3, order="clock", races=False):
 
 def trial_of(number, curve, direction="minimize", **fidelity):
     outcome = Outcome({"score": curve[-1]}, [{"epoch": place, "score": value} for place, value in enumerate(curve, 1)])
-    return finished(Trial(number, number, {"x": number}, **fidelity), {0: outcome}, "score", direction)
+    return finished(Trial(number, number, {"x": number}, **fidelity), {0: outcome}, Goal({"score": direction}))
 
 
 @pytest.mark.parametrize("direction", ["minimize", "maximize"])
 @settings(max_examples=50)
 @given(curves=st.lists(CURVES, min_size=5, max_size=9), own=CURVES, after=st.integers(1, 3))
 def test_stops_where_the_best_so_far_is_worse_than_the_median_of_the_best_of_the_others(direction, curves, own, after):
-    rule = StopRule(after, "score", direction)
+    rule = StopRule(after, Goal({"score": direction}))
     medians, better = Medians(rule), min if direction == "minimize" else max
     for number, curve in enumerate(curves):
         medians.learn([trial_of(number, curve, direction)])
@@ -54,7 +55,7 @@ def test_stops_where_the_best_so_far_is_worse_than_the_median_of_the_best_of_the
 
 
 def test_no_trial_is_stopped_before_five_are_complete_nor_by_others_than_its_like():
-    medians = Medians(StopRule(1, "score", "minimize"))
+    medians = Medians(StopRule(1, Goal({"score": "minimize"})))
     medians.learn(trial_of(number, [1.0]) for number in range(4))
     medians.learn([Trial(4, 4, {"x": 4}, {0: Outcome(error="failed")}, "failed")])
     medians.learn(trial_of(number, [1.0], amount=3) for number in range(5, 10))

@@ -11,8 +11,9 @@ from hpo.engine.course.rules import Rules
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.space.space import point_key
 from hpo.engine.strategies import make_strategy
+from hpo.engine.trials.goal import Goal, finished
 from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Outcome, Trial, finished
+from hpo.engine.trials.trial import Outcome, Trial
 from hpo.testing.simulated_tasks import World, run
 from tests.studies import shipped
 
@@ -32,7 +33,7 @@ def on(*rungs):
             continues, trained = latest.get(x, (None, 0))
             outcome = Outcome(error="x") if loss is None else Outcome({"s": loss})
             trial = Trial(len(trials), len(trials), {"x": x}, amount=amount, continues=continues, trained=trained)
-            trials.append(finished(trial, {0: outcome}, "s", "minimize"))
+            trials.append(finished(trial, {0: outcome}, Goal({"s": "minimize"})))
             latest[x] = trial.number, amount
     return History(trials)
 
@@ -149,4 +150,4 @@ def test_a_strategy_that_reads_only_what_is_new_goes_on_as_one_that_reads_everyt
             trial = pending.pop(rng.randrange(len(pending)))
             loss = random.Random(point_key(trial.point)).random() + noise * rng.random()
             outcome = Outcome(error="x") if rng.random() < 0.1 else Outcome({"s": round(loss, 2)})
-            known = known.extended([finished(trial, {0: outcome}, "s", "minimize")])
+            known = known.extended([finished(trial, {0: outcome}, Goal({"s": "minimize"}))])

@@ -8,8 +8,9 @@ from hpo.engine.strategies import make_strategy
 from hpo.engine.strategies.drawing import preselection
 from hpo.engine.strategies.drawing.preselection import Preselection
 from hpo.engine.strategies.evolutionary import Evolutionary, EvolutionarySettings
+from hpo.engine.trials.goal import Goal, finished
 from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Outcome, Trial, finished
+from hpo.engine.trials.trial import Outcome, Trial
 from tests.studies import shipped
 
 TREE = {"a": [1, 2, 3, 4, 5], "b": {"choices": ["x", "y", "z"]}, "c": {"low": 1e-4, "high": 1.0, "log": True}}
@@ -24,7 +25,7 @@ def history_of(points, losses):
     trials = []
     for number, (point, loss) in enumerate(zip(points, losses, strict=True)):
         outcome = Outcome(error="failed") if loss is None else Outcome({"score": loss})
-        trials.append(finished(Trial(number, 0, point), {0: outcome}, "score", "minimize"))
+        trials.append(finished(Trial(number, 0, point), {0: outcome}, Goal({"score": "minimize"})))
     return History(trials)
 
 
@@ -193,7 +194,7 @@ def test_fewer_trials_fail_than_at_random(name):
             for point in strategy.propose(History(trials), []):
                 lost = point["a"] + point["b"] > 1
                 outcome = Outcome(error="x") if lost else Outcome({"s": -point["a"] - point["b"]})
-                trials.append(finished(Trial(len(trials), 0, point), {0: outcome}, "s", "minimize"))
+                trials.append(finished(Trial(len(trials), 0, point), {0: outcome}, Goal({"s": "minimize"})))
         return sum(trial.state == "failed" for trial in trials)
 
     ours = sum(failed(shipped(name), seed) for seed in range(5))

@@ -6,8 +6,9 @@ from hpo.engine.course.proposer import propose
 from hpo.engine.keepers import CheckpointKeeper
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.strategies import make_strategy
+from hpo.engine.trials.goal import Goal, finished
 from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Outcome, Trial, finished
+from hpo.engine.trials.trial import Outcome, Trial
 
 SPACE = space_from_dict({"x": {"low": 0.0, "high": 1.0}})
 
@@ -24,7 +25,7 @@ def rungs(name, num_rounds, **settings):
             for i, p in enumerate(proposals)
         ]
         history = history.extended(
-            finished(t, {0: Outcome({"score": t.point["x"]})}, "score", "maximize") for t in trials
+            finished(t, {0: Outcome({"score": t.point["x"]})}, Goal({"score": "maximize"})) for t in trials
         )
     return seen, history
 
@@ -65,5 +66,5 @@ def test_the_model_that_is_kept_is_that_of_the_longest_training(tmp_path):
     for number, amount in ((0, 1), (1, 3)):
         (tmp_path / f"trial_{number:04d}").mkdir()
         trial = Trial(number, number, {"x": 0.5}, amount=amount)
-        keeper.trial_finished(finished(trial, {0: Outcome({"score": 1.0})}, "score", "maximize"))
+        keeper.trial_finished(finished(trial, {0: Outcome({"score": 1.0})}, Goal({"score": "maximize"})))
     assert [path.name for path in tmp_path.iterdir()] == ["trial_0001"]

@@ -4,8 +4,9 @@ import pytest
 
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.strategies import make_strategy
+from hpo.engine.trials.goal import Goal, finished
 from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Outcome, Trial, finished
+from hpo.engine.trials.trial import Outcome, Trial
 from hpo.errors import ConfigError
 from tests.studies import shipped
 
@@ -27,7 +28,7 @@ def history_of(pairs, key="width", round_number=0):
     trials = []
     for number, (value, loss) in enumerate(pairs):
         outcome = Outcome(error="failed") if loss is None else Outcome({"score": loss})
-        trials.append(finished(Trial(number, round_number, {key: value}), {0: outcome}, "score", "minimize"))
+        trials.append(finished(Trial(number, round_number, {key: value}), {0: outcome}, Goal({"score": "minimize"})))
     return History(trials)
 
 
@@ -121,7 +122,8 @@ def test_by_default_a_draw_changes_one_dimension_on_average_and_keeps_the_best_e
     strategy = make_default(tree, draws=200)
     best = dict.fromkeys("abcdef", 9)
     trials = [
-        finished(Trial(n, 0, {**best, "a": n}), {0: Outcome({"s": abs(n - 9)})}, "s", "minimize") for n in range(20)
+        finished(Trial(n, 0, {**best, "a": n}), {0: Outcome({"s": abs(n - 9)})}, Goal({"s": "minimize"}))
+        for n in range(20)
     ]
     points = strategy.propose(History(trials), [])
     changed = [sum(point[name] != 9 for name in "abcdef") for point in points]

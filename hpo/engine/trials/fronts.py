@@ -1,0 +1,121 @@
+"""Which trials are better where several metrics count: fronts, and what each trial adds to the hypervolume.
+
+All losses here are arrays of shape (trials, metrics), lower is better. The algorithms are moocore's (Lopez-Ibanez,
+Stützle & Paquete 2010, "Graphical tools for the analysis of bi-objective optimization algorithms", and since).
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+# The reference point of a hypervolume in losses of 0 to 1: beyond the worst, so that the ends of a front count, too
+# (Ishibuchi et al. 2018, "How to specify a reference point in hypervolume calculation for fair performance
+# comparison").
+REFERENCE = 1.1
+# Where the worst begin. From 0.5 to 1 the quality of shifting windows differs by less than its noise.
+_WORST = 0.75
+
+
+def front_numbers(losses: Array) -> NDArray[np.int64]:
+    """Return the front of each trial: 0 of those that none dominates, 1 of those that only they do, and so on.
+
+    Source: nondominated sorting of Deb et al. 2002, "A fast and elitist multiobjective genetic algorithm: NSGA-II";
+    n log n for two metrics. Equal trials are on the same front.
+    """
+    import moocore
+
+    numbers: NDArray[np.int64] = np.asarray(moocore.pareto_rank(losses), dtype=np.int64)
+    return numbers
+
+
+def is_on_front(losses: Array) -> NDArray[np.bool]:
+    """Return which trials none dominates; of equal ones all."""
+    import moocore
+
+    return np.asarray(moocore.is_nondominated(losses, keep_weakly=True), dtype=bool)
+
+
+def scale_of(losses: Array) -> Array:
+    """Return the best and the worst loss of each metric: shape (2, metrics)."""
+    return np.stack((losses.min(axis=0), losses.max(axis=0)))
+
+
+def scaled(losses: Array, scale: Array) -> Array:
+    """Return the losses with those of the scale at 0 and 1; 0 where these are equal."""
+    low, high = scale
+    units: Array = (losses - low) / np.where(high > low, high - low, 1.0)
+    return units
+
+
+def hypervolume(losses: Array, reference: Array | float = REFERENCE) -> float:
+    """Return the volume that the trials dominate up to the reference; higher is better, 0 for none.
+
+    Source: Zitzler & Thiele 1998, "Multiobjective optimization using evolutionary algorithms: a comparative case
+    study".
+    """
+    import moocore
+
+    return float(moocore.hypervolume(losses, ref=reference)) if len(losses) else 0.0
+
+
+def contributions(front: Array, scale: Array) -> Array:
+    """Return what each trial of one front adds to its hypervolume, in losses of this scale.
+
+    Equal trials have what one of them would add. The scale decides only how much the ends of a front count.
+    """
+    import moocore
+
+    different, place = np.unique(scaled(front, scale), axis=0, return_inverse=True)
+    added: Array = moocore.hv_contributions(different, ref=REFERENCE)[place.ravel()]
+    return added
+
+
+def best_first(losses: Array, count: int | None = None, scale: Array | None = None) -> NDArray[np.int64]:
+    """Return the places of the `count` best trials (None = all), the best first; of equals the first.
+
+    In the order of their fronts, and within a front of what each adds to its hypervolume, the most first (SMS-EMOA:
+    Beume, Naujoks & Emmerich 2007, "SMS-EMOA: Multiobjective selection based on dominated hypervolume"). `scale` is
+    that of the losses themselves where none is given.
+    """
+    numbers = front_numbers(losses)
+    scale = scale_of(losses) if scale is None and len(losses) else scale
+    ordered: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64)]
+    for number in range(int(numbers.max(initial=-1)) + 1):
+        if count is not None and sum(map(len, ordered)) >= count:
+            break
+        members = np.flatnonzero(numbers == number)
+        assert scale is not None
+        ordered.append(members[np.argsort(-contributions(losses[members], scale), kind="stable")])
+    return np.concatenate(ordered)[:count]
+
+
+def as_one_loss(losses: Array) -> Array:
+    """Return the place of each trial in the order of `best_first` as its loss: equal trials have the same."""
+    numbers, scale = front_numbers(losses), scale_of(losses)
+    added = np.empty(len(losses))
+    for number in range(int(numbers.max()) + 1):
+        members = numbers == number
+        added[members] = contributions(losses[members], scale)
+    places: Array = np.unique(np.stack((numbers, -added), axis=1), axis=0, return_inverse=True)[1].ravel().astype(float)
+    return places
+
+
+def weighted(losses: Array, weights: Array) -> Array:
+    """Return one loss per trial: the augmented Tchebycheff function of the losses.
+
+    Scaled from the best to where the worst quarter begins, so that a few diverged trials do not hide a metric.
+
+    Source: Knowles 2006, "ParEGO: A hybrid algorithm with on-line landscape approximation for expensive multiobjective
+    optimization problems", equation 2, with its rho of 0.05.
+    """
+    scale = np.stack((losses.min(axis=0), np.quantile(losses, _WORST, axis=0)))
+    units = scaled(losses, scale) * weights
+    one: Array = np.maximum.reduce(units.T) + 0.05 * np.add.reduce(units.T)
+    return one
+
+
+def draw_weights(rng: np.random.Generator, num_metrics: int) -> Array:
+    """Return weights that add up to 1, evenly distributed over all such (ParEGO draws them from a grid of these)."""
+    weights: Array = rng.dirichlet(np.ones(num_metrics))
+    return weights

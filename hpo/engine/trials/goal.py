@@ -1,0 +1,101 @@
+"""What a search is for: metrics, each with the direction in which it is better, and limits that are kept."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from hpo.config.goals import bounds_of
+from hpo.config.sections import StudySection
+from hpo.engine.trials.trial import Direction, Outcome, Trial, loss_of, loss_sign
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A bound that a chosen trial keeps: the most that a metric may be, or the least."""
+
+    metric: str
+    bound: float
+    is_least: bool = False
+
+    def excess(self, value: float) -> float:
+        """Return how far a value is beyond the bound, as a share of the bound's size (of 1, if it is 0); 0 within."""
+        beyond = self.bound - value if self.is_least else value - self.bound
+        return max(0.0, beyond) / (abs(self.bound) or 1.0)
+
+    def __str__(self) -> str:
+        """As people write it: `parameters <= 1e+06`."""
+        return f"{self.metric} {'>=' if self.is_least else '<='} {self.bound:g}"
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a search is for.
+
+    With several metrics a trial is better than another where it dominates it: no metric is worse, and one is better.
+    The first metric is the leading one: `score` and `loss` of a trial are its, and so are learning curves, the choice
+    of a training's best epoch, and what stops a training early. Limits are no metrics: of a trial that exceeds one only
+    the excess counts (Deb 2000, "An efficient constraint handling method for genetic algorithms": what is feasible is
+    better than what is not, and of two that are not the one of less excess).
+    """
+
+    metrics: Mapping[str, Direction]
+    limits: Sequence[Limit] = ()
+
+    @property
+    def metric(self) -> str:
+        """The leading metric."""
+        return next(iter(self.metrics))
+
+    @property
+    def direction(self) -> Direction:
+        """Which way the leading metric is better."""
+        return self.metrics[self.metric]
+
+    @property
+    def is_single(self) -> bool:
+        """Whether one metric alone decides."""
+        return len(self.metrics) == 1 and not self.limits
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What every task must return: the metrics in their order, then what has a limit."""
+        return tuple(dict.fromkeys([*self.metrics, *(limit.metric for limit in self.limits)]))
+
+    def losses(self, values: Mapping[str, float]) -> tuple[float, ...]:
+        """Return the metrics' values in their order, their signs turned so that lower is better."""
+        return tuple(loss_of(values[name], direction) for name, direction in self.metrics.items())
+
+    def scores(self, losses: Sequence[float]) -> dict[str, float]:
+        """Return the values by metric of what `losses` returned."""
+        return {name: loss_sign(way) * loss for (name, way), loss in zip(self.metrics.items(), losses, strict=True)}
+
+    def excess(self, values: Mapping[str, float]) -> float:
+        """Return the sum of how far the values are beyond the limits; 0 where all are kept."""
+        return math.fsum(limit.excess(values[limit.metric]) for limit in self.limits)
+
+
+def goal_of(study: StudySection) -> Goal:
+    """Return what a study is for, by its section `study`."""
+    metrics = study.metrics or {study.metric: study.direction}
+    limits = [
+        Limit(name, bound, is_least)
+        for name, given in (study.limits or {}).items()
+        for bound, is_least in bounds_of(given, metrics.get(name))
+    ]
+    return Goal(metrics, tuple(limits))
+
+
+def finished(trial: Trial, outcomes: Mapping[int, Outcome], goal: Goal, is_stopped: bool = False) -> Trial:
+    """Return the trial with its outcomes: failed if any task failed; else complete (or stopped) with its score."""
+    done = replace(trial, outcomes=dict(sorted(outcomes.items())))
+    if any(outcome.error for outcome in outcomes.values()):
+        return replace(done, state="failed")
+    score = done.mean(goal.metric)
+    if is_stopped or any(outcome.stopped for outcome in outcomes.values()):
+        # A mean over fewer folds, or of less training, does not compare: for strategies the loss stays infinite.
+        return replace(done, state="stopped", score=score)
+    values = {name: done.mean(name) for name in goal.names}
+    losses = goal.losses(values)
+    return replace(
+        done, state="complete", score=score, loss=losses[0], other_losses=losses[1:], excess=goal.excess(values)
+    )

@@ -1,0 +1,64 @@
+"""Chooses one trial of a front, as `study.choose` says."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from hpo.config.goals import metrics_of, share_of
+from hpo.engine.trials.fronts import Array, scale_of, scaled
+from hpo.engine.trials.goal import Goal
+from hpo.engine.trials.trial import Trial
+
+Choice = str | Mapping[str, Any]
+
+
+def choose(front: Sequence[Trial], goal: Goal, choice: Choice) -> Trial:
+    """Return the trial of a front, of at least one, that a choice takes; ties go to the earlier trial.
+
+    - `knee`: the least sum of the losses, scaled from the best to the worst of the front: with two metrics the trial
+      farthest from the straight line between the front's ends (Das 1999, "On characterizing the 'knee' of the Pareto
+      curve based on normal-boundary intersection").
+    - `first_within_limits`: the best of the leading metric.
+    - weights by metric: the least sum of the scaled losses by these weights; a metric without one has none.
+    - `{best: a, within: {b: share}}`: the best of `a` among those whose `b` is worse than the front's best by at most
+      this share of its size; where the shares leave none, those that are beyond them by the least.
+    """
+    losses = np.array([trial.losses for trial in front])
+    names = list(goal.metrics)
+    if choice == "first_within_limits":
+        keys = losses[:, 0]
+    elif choice == "knee":
+        keys = scaled(losses, scale_of(losses)).sum(axis=1)
+    elif isinstance(choice, Mapping) and "within" in choice:
+        beyond, best = _beyond(losses, names, choice["within"]), names.index(choice["best"])
+        keys = np.where(beyond == beyond.min(), losses[:, best], np.inf)
+    else:
+        assert isinstance(choice, Mapping)
+        weights = np.array([choice.get(name, 0.0) for name in names])
+        keys = scaled(losses, scale_of(losses)) @ weights
+    ranked = sorted(range(len(front)), key=lambda place: (keys[place], front[place].number))
+    return front[ranked[0]]
+
+
+def _beyond(losses: Array, names: Sequence[str], shares: Mapping[str, Any]) -> Array:
+    """Return how far each trial is beyond the shares, 0 within: the sum over the metrics, as shares of their best."""
+    beyond = np.zeros(len(losses))
+    for name, share in shares.items():
+        column = losses[:, names.index(name)]
+        best = column.min()
+        beyond += np.maximum(0.0, (column - best) / (abs(best) or 1.0) - share_of(share))
+    return beyond
+
+
+def why(choice: Choice) -> str:
+    """Return a choice in words, after `chosen as`."""
+    if choice == "knee":
+        return "the knee of the front"
+    if choice == "first_within_limits":
+        return "the best of the leading metric within the limits"
+    assert isinstance(choice, Mapping)
+    if "within" in choice:
+        shares = " and ".join(f"{share_of(share):.3g} of the best {name}" for name, share in choice["within"].items())
+        return f"the best {choice['best']} within {shares}"
+    return "the best by weights " + ", ".join(f"{name} {choice[name]:g}" for name in metrics_of(choice))
