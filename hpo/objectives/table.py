@@ -60,10 +60,12 @@ def describe_method(config: Mapping[str, Any]) -> dict[str, Any]:
     table = _table(config)
     metric = config["data"]["metric"]
     columns = metric if isinstance(metric, str) else ", ".join(metric)
+    own = str(config["data"].get("metric_name"))
     return {
         "preprocessing": f"none here: scores are looked up in {len(table.rows):,} measured configurations",
         "vocabulary": "none here",
-        "metrics": {str(config["data"].get("metric_name")): f"the table's column(s) {columns}"},
+        "metrics": {own: f"the table's column(s) {columns}"},
+        "columns": table.numbers,
         "checkpoint": "as in the table; with a learning curve, the best up to the amount of training",
         "determinism": "a lookup: the same every time",
     }
@@ -83,17 +85,19 @@ def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[st
     """Return the table's score for the task's point on its fold, and the `seconds` and `units` that it cost.
 
     With a learning curve, yield its points from `task["trained"]` up to the amount; the best of them is the score.
+    Further metrics, and what has a limit, are columns of their names, the same for every fold and amount.
     """
     row, distance = _row(task["config"])
     if row is None:
         raise LookupError("the table does not have this configuration")
     metric, curve = task["metric"], row.curve
-    away = {} if distance is None else {"distance": distance}
+    others = (name for name in (*task.get("metrics", ()), *task.get("limited", ())) if name != metric)
+    fixed = {name: _cell(row, name) for name in others} | ({} if distance is None else {"distance": distance})
     seconds = _UNIT if row.cost is None else row.cost
     if curve is None:
         if task["amount"] is not None:
             raise LookupError("the table has no learning curve for this configuration; give data.curves and data.curve")
-        return {metric: row.scores[task["fold"]], "seconds": seconds, **away}
+        return {metric: row.scores[task["fold"]], "seconds": seconds, **fixed}
     if row.cost is not None:
         seconds /= len(curve)
     end = min(task["amount"] or len(curve), len(curve))
@@ -102,7 +106,14 @@ def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[st
         taken = seconds * (place + 1 - start)
         yield {"epoch": place + 1, metric: curve[place], "seconds": taken, "more": place + 1 < end}
     best = (max if task["direction"] == "maximize" else min)(curve[:end])
-    return {metric: best, "seconds": seconds * (end - start), "units": max(1, end - start), "amount": end, **away}
+    return {metric: best, "seconds": seconds * (end - start), "units": max(1, end - start), "amount": end, **fixed}
+
+
+def _cell(row: Row, column: str) -> float:
+    value = row.others.get(column)
+    if value is None or not _is_number(value):
+        raise LookupError(f"the table has no number in a column '{column}' for this configuration")
+    return float(value)
 
 
 def _row(config: Mapping[str, Any]) -> tuple[Row | None, float | None]:

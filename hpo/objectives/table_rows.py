@@ -87,6 +87,16 @@ class Table:
         return list(self.rows.values())[near[nearest]], distances[nearest]
 
     @cached_property
+    def numbers(self) -> list[str]:
+        """The columns besides the hyperparameters that have a number in the first row."""
+        first = next(iter(self.rows.values())).others
+        return [
+            name
+            for name, value in first.items()
+            if name not in self.values and isinstance(value, int | float) and not isinstance(value, bool)
+        ]
+
+    @cached_property
     def _places(self) -> list[dict[Any, int]]:
         """The place of each value of a hyperparameter in `values`."""
         return [{value: place for place, value in enumerate(values)} for values in self.values.values()]

@@ -24,12 +24,13 @@ from hpo.engine.training.payload import Payload
 from hpo.engine.training.splits import make_plan
 from hpo.engine.training.task_builder import TaskBuilder, Training
 from hpo.engine.training.worker import Message, outcome_of
+from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
 from hpo.errors import ConfigError
 from hpo.files import write_atomically
 from hpo.study.basis.environment import describe_environment
 from hpo.study.files.folder import RUNS, StudyFolder, short_path
-from hpo.study.preparing.checks import refuse_unknown_metric
+from hpo.study.preparing.checks import refuse_unknown_metrics
 from hpo.study.study import training_command
 
 _SECTIONS = ("objective", "study", "split", "dispatch")
@@ -118,7 +119,7 @@ def check_tree(
     function = None if kept is None else KeptFunction.read(kept)
     objective = resolve(training.objective, str(Path.cwd()), secrets, function)
     objective.refuse_bad_config(config)
-    refuse_unknown_metric(study.metric, objective.method(config), objective)
+    refuse_unknown_metrics(Goal({study.metric: study.direction}), objective.method(config), objective)
     common = Payload(
         objective=training.objective,
         config={},

@@ -9,7 +9,7 @@ from hpo.engine.trials.trial import Direction
 from hpo.errors import ConfigError
 
 # What an objective is not told.
-_NOT_TOLD = {"secrets", "before", "limits", "limit_minutes", "kept", "code", "score", "limited"}
+_NOT_TOLD = {"secrets", "before", "limits", "limit_minutes", "kept", "code", "score"}
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,8 @@ class Payload:
 
     def task(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """Return the objective's argument: what is for it, the configuration opened, and `amount` as `epochs` too."""
-        absent = _NOT_TOLD | {name for name in ("test", "curves", "metrics") if getattr(self, name) in (None, ())}
+        if_any = ("test", "curves", "metrics", "limited")
+        absent = _NOT_TOLD | {name for name in if_any if getattr(self, name) in (None, ())}
         told = {name: value for name, value in vars(self).items() if name not in absent}
         return told | {"config": config, "epochs": self.amount}
 

@@ -109,8 +109,9 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
         elif kind == "warning":
             yield {"warning": excerpt(content, values, _LONGEST_LINE)}
         else:
-            seconds = content.pop("seconds", None)
-            metrics = {shown(name): number for name, number in content.items()}
+            seconds = content.get("seconds")
+            counted = {payload.metric, *payload.metrics, *payload.limited}
+            metrics = {shown(name): each for name, each in content.items() if name != "seconds" or name in counted}
         if payload.limit_minutes is not None and time.perf_counter() - clock > 60 * payload.limit_minutes:
             error = f"took longer than study.trial_minutes={payload.limit_minutes:g}"
             units.done += kind != "result"

@@ -12,6 +12,8 @@ from hpo.engine.objective.path import ObjectivePath
 from hpo.engine.space.dimensions import Dimension, Range, Value
 from hpo.engine.space.space import short_value
 from hpo.engine.strategies import BY_AMOUNT
+from hpo.engine.strategies.first import FirstPoints
+from hpo.engine.trials.goal import Goal
 from hpo.errors import ConfigError, SpaceError, nearest
 from hpo.study.basis.counted_in import Units, varied_keys
 from hpo.study.study import PreparedStudy
@@ -25,7 +27,8 @@ def refuse_bad_parts(study: PreparedStudy) -> None:
     _refuse_bad_space(study)
     _refuse_missing_keys(study)
     _refuse_bad_amounts(study)
-    refuse_unknown_metric(study.config.study.metric, study.described.method or {}, study.objective)
+    refuse_unknown_metrics(study.goal, study.described.method or {}, study.objective)
+    _refuse_several_metrics(study)
 
 
 def refuse_bad_data(study: PreparedStudy) -> None:
@@ -127,16 +130,42 @@ def _refuse_bad_value(study: PreparedStudy, dimension: Dimension, value: Value) 
         raise SpaceError(f"space.{dimension.key}: the value {value!r} is refused: {error}") from error
 
 
-def refuse_unknown_metric(metric: str, method: Mapping[str, Any], objective: Objective) -> None:
-    """Refuse a metric that the objective does not return, where `method` (of `describe_method`) lists its metrics."""
-    # An objective with its own search (a table) gives its score the requested name.
+def refuse_unknown_metrics(goal: Goal, method: Mapping[str, Any], objective: Objective) -> None:
+    """Refuse what the objective does not return, where `method` (of `describe_method`) lists its metrics."""
+    known = [*(method.get("metrics") or ()), *(method.get("columns") or ())]
+    names = list(goal.names)
     if objective.describe_search is not None:
-        return
-    known = method.get("metrics") or {}
-    if known and metric not in known:
+        # An objective with its own search (a table) gives its score the requested name.
+        known = list(dict.fromkeys([goal.metric, *known]))
+    for name in names if known else ():
+        if name not in known:
+            key = "metric" if len(goal.metrics) == 1 else "metrics"
+            raise ConfigError(
+                f"study.{key if name in goal.metrics else 'limits'}: must be one of {', '.join(known)}, given {name!r}"
+                f"{nearest(name, known)}; another kind of data has others"
+            )
+
+
+def notes_on_measured(study: PreparedStudy) -> tuple[str, ...]:
+    """Return a line on what is measured on the machine that trains, where that decides which trials are better."""
+    measured = [name for name in study.goal.names if name in ((study.described.method or {}).get("measured") or ())]
+    if not measured:
+        return ()
+    return (
+        f"{', '.join(measured)}: measured on the machine that trains, so that another run of the same study may give "
+        f"other trials; what is counted or computed is the same everywhere",
+    )
+
+
+def _refuse_several_metrics(study: PreparedStudy) -> None:
+    """Refuse a strategy that cannot search by several metrics, or with limits."""
+    strategy = study.strategy.strategy if isinstance(study.strategy, FirstPoints) else study.strategy
+    reason = getattr(strategy, "refuses_several", None)
+    if reason is not None and not study.goal.is_single:
+        given = "study.metrics" if len(study.goal.metrics) > 1 else "study.limits"
         raise ConfigError(
-            f"study.metric: must be one of {', '.join(known)}, given {metric!r}{nearest(metric, known)}; another "
-            f"kind of data has others"
+            f"strategy: {study.config.strategy['name']} {reason}, given {given}; choose another strategy, such as "
+            f"evolutionary"
         )
 
 
@@ -145,9 +174,11 @@ def refuse_incomparable_metric(study: PreparedStudy) -> None:
 
     Studies that were begun before this was refused go on, and are reported and reproduced.
     """
-    metric, varied = study.config.study.metric, varied_keys(study.config)
+    varied = varied_keys(study.config)
     units = Units.of(study.described.method or {}, study.config.objective)
-    if changed := units[metric].changed_by(varied):
+    for metric in study.goal.names:
+        if not (changed := units[metric].changed_by(varied)):
+            continue
         others, keys = ", ".join(units.unchanged_by(varied)), ", ".join(changed)
         raise ConfigError(
             f"study.metric: {metric} is counted in {units[metric].unit}, and {keys}, which is searched, "
