@@ -61,8 +61,8 @@ def close_trial(trial: Trial, metric: str, layout: TaskLayout) -> TrackerMessage
     for index, outcome in sorted(trial.outcomes.items()):
         others = {name: value for name, value in outcome.metrics.items() if name != "num_parameters"}
         metrics |= {f"{layout.name(index)}/final_{mlflow_name(name)}": value for name, value in others.items()}
-        if "num_parameters" in outcome.metrics:
-            metrics["num_parameters"] = outcome.metrics["num_parameters"]
+        if outcome.num_parameters is not None:
+            metrics["num_parameters"] = outcome.num_parameters
     error = {"hpo.error": trial.error} if trial.error else {}
     failed = [(layout.name(i), o.details or o.error) for i, o in sorted(trial.outcomes.items()) if o.error]
     return {

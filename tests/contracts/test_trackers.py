@@ -7,7 +7,8 @@ import pytest
 from mlflow import MlflowClient
 
 from hpo.engine.dispatch.local import LocalDispatcher
-from hpo.engine.trials.trial import TaskLayout, Trial
+from hpo.engine.trials.table import trials_table
+from hpo.engine.trials.trial import Outcome, TaskLayout, Trial, finished
 from hpo.report.sections.curves import improvements
 from hpo.track.messages import close_trial, mlflow_name, run_name
 from tests.hpo.report.made_up import trial as made_up_trial
@@ -85,6 +86,17 @@ def test_the_spread_over_folds_is_a_metric_beside_their_mean():
     assert metrics["score"] == pytest.approx(0.6)
     assert metrics["score_standard_deviation"] == pytest.approx(0.2 / 2**0.5)
     assert "score_standard_deviation" not in close_trial(made_up_trial(0, [0.5]), "score", TaskLayout(1))["metrics"]
+
+
+@pytest.mark.parametrize("name", ["parameters", "num_parameters"])
+def test_the_number_of_parameters_is_one_metric_and_one_column_under_either_name(name):
+    """That of the fold with the most, whose vocabulary is the largest."""
+    outcomes = {index: Outcome({"score": 0.5, name: size}) for index, size in enumerate((700, 900))}
+    trial = finished(Trial(0, 0, {"a.lr": 0.1}), outcomes, "score", "maximize")
+    assert trial.num_parameters == 900
+    assert trials_table([trial], ["a.lr"], "score", TaskLayout(2)).num_parameters.tolist() == [900]
+    assert close_trial(trial, "score", TaskLayout(2))["metrics"]["num_parameters"] == 900
+    assert Trial(0, 0, {}).num_parameters is None
 
 
 def test_a_failed_trial_says_why(finished_run):

@@ -154,8 +154,7 @@ def trials_table(trials: Sequence[Trial], keys: Sequence[str], goal: Goal, layou
     for index in range(layout.size):
         outcomes = [trial.outcomes.get(index) for trial in trials]
         columns[layout.name(index)] = [outcome and outcome.metrics.get(goal.metric) for outcome in outcomes]
-    sizes = [trial.values("num_parameters") for trial in trials]
-    columns["num_parameters"] = [int(max(each)) if each else None for each in sizes]
+    columns["num_parameters"] = [trial.num_parameters for trial in trials]
     columns["seconds"] = [round(trial.seconds, 3) for trial in trials]
     for name, times in (("started", [t.started for t in trials]), ("ended", [t.ended for t in trials])):
         columns[name] = [None if time is None else round(time - start, 3) for time in times]

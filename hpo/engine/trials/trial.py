@@ -37,6 +37,11 @@ class Outcome:
     details: str | None = None
     stopped: str | None = None
 
+    @property
+    def num_parameters(self) -> float | None:
+        """How many parameters the network has: the metric `parameters`, which was called `num_parameters` before."""
+        return self.metrics.get("num_parameters", self.metrics.get("parameters"))
+
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-able dict that `from_dict` reads."""
         # `dataclasses.asdict` copies deeply, which took a third of a study's time.
@@ -188,6 +193,12 @@ class Trial:
         if self.ended_later is not None:
             return self.ended_later
         return max((o.started + o.seconds for o in self.outcomes.values() if o.worker), default=None)
+
+    @property
+    def num_parameters(self) -> int | None:
+        """How many parameters its networks have, that of its tasks with the most; None where none says it."""
+        sizes = (outcome.num_parameters for outcome in self.outcomes.values())
+        return max((int(size) for size in sizes if size is not None), default=None)
 
     def values(self, metric: str) -> list[float]:
         """Return the metric of every task that reported it, in the order of tasks."""

@@ -139,7 +139,7 @@ def _counts(study: PreparedStudy, record: Record, verdict: Verdict) -> Counts:
 
 
 def _num_parameters(trials: Sequence[Trial]) -> Sizes | Missing:
-    sizes = [int(max(values)) for trial in trials if (values := trial.values("num_parameters"))]
+    sizes = [trial.num_parameters for trial in trials if trial.num_parameters is not None]
     if not sizes:
         return missing("the objective returns no num_parameters")
     return {

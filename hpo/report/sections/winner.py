@@ -92,7 +92,7 @@ def describe_winner(study: PreparedStudy, verdict: Verdict) -> Winner | Missing:
         "n": len(values),
         "standard_deviation": statistics.stdev(values) if len(values) > 1 else None,
         "interval": interval(values),
-        "num_parameters": max((int(n) for n in winner.values("num_parameters")), default=None),
+        "num_parameters": winner.num_parameters,
         "config": str(short_path(study.folder.best_path)),
         "model": vars(verdict.model) if verdict.model else None,
         "run": {"study": study.config.study.name, "trial": winner.number, "tag": f"hpo.trial={winner.number}"},
