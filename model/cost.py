@@ -1,4 +1,4 @@
-"""What a training costs on a study's clock: the operations of its steps, counted from the configuration alone."""
+"""What a training, and an example, costs: operations counted from the configuration alone."""
 
 import math
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ def cost_of_unit(config: Config[Any, Any]) -> float:
     (twice the forward pass) and evaluations are left out for the same reason. The longest of a shuffled batch is longer
     than the mean by sqrt(2 ln batch) standard deviations, as that of so many normal numbers is at most (Gumbel 1958).
     """
-    training, otherwise = config.training, config.training.cost_vocabulary
+    training = config.training
     length, number, step = training.cost_length, training.cost_number, training.cost_step
     if length is None or number is None or step is None:
         raise ValueError("training.cost_length, cost_number, cost_step: must be given; take those of conf/training")
@@ -45,12 +45,30 @@ def cost_of_unit(config: Config[Any, Any]) -> float:
         batch = min(batch, max(1, training.batch_tokens // length))
     if config.data.lengths_differ and training.batching == "shuffled":
         length = round(length * (1 + training.cost_spread * math.sqrt(2 * math.log(batch))))
-    work = work_of(config.model, length, None if otherwise is None else vocabulary_of(config.data, otherwise))
+    work = _work_at(config, length)
     per_example = length * (work.products + number * work.numbers)
     per_batch = step * work.blocks
     if training.evaluate_every_steps is None:
         return per_example + per_batch / batch
     return training.evaluate_every_steps * training.accumulation * (batch * per_example + per_batch)
+
+
+def cost_per_example(config: Config[Any, Any]) -> float | None:
+    """Return the cost of a forward pass of one example of `training.cost_length` tokens, of pairs on either side.
+
+    In multiplications; a number that is written counts as `training.cost_number` of them. None without these settings,
+    in configurations of before the clock.
+    """
+    length, number = config.training.cost_length, config.training.cost_number
+    if length is None or number is None:
+        return None
+    work = _work_at(config, length)
+    return length * (work.products + number * work.numbers)
+
+
+def _work_at(config: Config[Any, Any], length: int) -> Work:
+    otherwise = config.training.cost_vocabulary
+    return work_of(config.model, length, None if otherwise is None else vocabulary_of(config.data, otherwise))
 
 
 def vocabulary_of(data: DataConfig, otherwise: int) -> int:

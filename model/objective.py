@@ -96,9 +96,12 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
         One point per evaluation: see `model.training.train.train`.
 
     Returns:
-        The validation metrics of the best evaluation (with training.ema, those of the running mean of the weights),
-        `num_parameters` and `best_epoch`, the epoch in which it was; without validation `train_loss` and
-        `num_parameters`.
+        The validation metrics of the best evaluation (with training.ema, those of the running mean of the weights);
+        `parameters`, `cost_per_example` and `model_bytes` (see `model.tasks.resources.count_resources`), which are
+        the same on every machine; `examples_per_second`, the median over the evaluations (see
+        `model.training.train.evaluate`), which is measured; and `best_epoch`, the epoch of the best evaluation. The
+        best is so by `metric`, or, where that is no metric of predictions (`parameters`), by the task's first: accuracy
+        of classes and tags, else loss. Without validation: `train_loss`, and what can be counted.
 
     Raises:
         Diverged: the loss became NaN or infinite.
@@ -118,7 +121,8 @@ def run_test(task: dict[str, Any]) -> dict[str, float]:
         task: `config` (with its real paths), `checkpoint_dir`, `test`, `threads`.
 
     Returns:
-        Every metric of the task.
+        Every metric of the task, and of what the network takes all that `run_fold` returns; `examples_per_second` is
+        that of the test part.
     """
     from model.training.fold import score_test  # here for the same reason as in run_fold
 

@@ -4,6 +4,8 @@ from typing import Any
 
 from model.config.whole import Config
 from model.tasks.counted_in import counted_in
+from model.tasks.directions import DIRECTIONS
+from model.tasks.resources import MEASURED, resource_names
 from model.tasks.sequence_metrics import TextMetrics, signatures
 
 _UNKNOWN = "; built from the training part of each fold alone, all else is read as unknown"
@@ -28,6 +30,15 @@ _OPEN = (
     "; an unknown token also takes the bits that say which it is, by how often the training part has each token that "
     "the vocabulary leaves out, and spelled where the training part has no such token (Witten and Bell 1991, method C)"
 )
+_RESOURCES = {
+    "parameters": "numbers that are trained, of which those of shared weights count once",
+    "cost_per_example": "multiplications of a forward pass of one example, counted from the configuration: {length} "
+    "tokens (training.cost_length), of pairs on either side; a number that is written counts as {number:g} of them "
+    "(training.cost_number)",
+    "model_bytes": "bytes of the weights in the checkpoint",
+    "examples_per_second": "examples of the validation part that the network predicts in a second, median over the "
+    "evaluations; measured on the machine that trained it",
+}
 _METRICS = {
     "digits": _CLASSIFICATION,
     "text_classification": _CLASSIFICATION,
@@ -44,6 +55,8 @@ def describe_method(config: Config[Any, Any]) -> dict[str, Any]:
     Returns:
         `preprocessing`, `vocabulary`, `checkpoint` (which one is scored), `determinism`: a text each;
         `metrics`: the definition of each metric, with sacrebleu's signature where it is that library's;
+        `directions`: which way each of them is better, maximize or minimize;
+        `measured`: the names of those that are of the machine that trains, and differ from run to run;
         `counted_in`: what metrics are counted in, where settings change that.
     """
     data, training = config.data, config.training
@@ -54,12 +67,15 @@ def describe_method(config: Config[Any, Any]) -> dict[str, Any]:
         metrics |= {name: f"sacrebleu, 0 to 100, {signature}" for name, signature in signatures().items()}
     if data.name == "language_modelling" and data.open_vocabulary:
         metrics |= {name: metrics[name] + _OPEN for name in ("bits_per_character", "bits_per_byte")}
+    metrics |= _resources(config, "accuracy" if "accuracy" in metrics else "loss")
     every = f"every {training.evaluate_every_steps} steps" if training.evaluate_every_steps else "after each epoch"
     warmup = ", at step t at most (1 + t) / (10 + t)" if training.ema_warmup else ""
     return {
         "preprocessing": _preprocessing(data),
         "vocabulary": _vocabulary(data),
         "metrics": metrics,
+        "directions": {name: DIRECTIONS[name] for name in metrics},
+        "measured": [*MEASURED],
         "counted_in": counted_in(config),
         "checkpoint": f"the best of the evaluations ({every}) by the study's metric on the validation part"
         + (f", of the running mean of the weights (decay {training.ema:g}{warmup})" if training.ema else ""),
@@ -78,6 +94,13 @@ def describe_method(config: Config[Any, Any]) -> dict[str, Any]:
             )
         ),
     }
+
+
+def _resources(config: Config[Any, Any], first: str) -> dict[str, str]:
+    training = config.training
+    chosen = f"; a study of it keeps the evaluation with the best {first}"
+    values = {"length": training.cost_length, "number": training.cost_number}
+    return {name: _RESOURCES[name].format(**values) + chosen for name in resource_names(config)}
 
 
 def _preprocessing(data: Any) -> str:

@@ -29,7 +29,8 @@ class Task(Protocol):
     `Any` stands for the task's own type of Encoded and of batch: the trainer only passes them on.
     """
 
-    metric_names: ClassVar[tuple[str, ...]]  # what `metrics` gives, `loss` among them
+    # What `metrics` gives, `loss` among them. By the first the best evaluation is chosen where no other is told.
+    metric_names: ClassVar[tuple[str, ...]]
     encoded_type: ClassVar[type]  # what `encode` gives: a dataclass of tensors and JSON-able values
 
     @classmethod

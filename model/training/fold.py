@@ -1,6 +1,7 @@
 """Training from a task's plain dict to a network, and the test score of a checkpoint."""
 
-from collections.abc import Generator
+import statistics
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from model.data.encoded_cache import cache_folder, encode_once
 from model.data.readers.source import read_examples
 from model.data.store import read_store
 from model.tasks.choose import TASKS
+from model.tasks.directions import DIRECTIONS
+from model.tasks.resources import MEASURED, count_resources, resource_names
 from model.tasks.task import Encoded, Task
 from model.training.device import choose_device
 from model.training.memory import is_out_of_memory, out_of_memory
@@ -29,10 +32,7 @@ def train_fold(task: dict[str, Any]) -> Generator[Point, None, dict[str, float]]
     torch.set_num_threads(task["threads"])
     config = parse(task["config"])
     task_type = TASKS[config.data.name]
-    goal = Goal(task["metric"], task["direction"])
-    if goal.metric not in task_type.metric_names:
-        names = ", ".join(task_type.metric_names)
-        raise ValueError(f"unknown metric {goal.metric!r}; data.name={config.data.name} has {names}")
+    goal = _goal(task_type, config, task["metric"], task["direction"])
     size = task.get("processes", 1)
     prepare_device(config.training)
     device = choose_device(config.training.device, size)
@@ -65,10 +65,10 @@ def train_fold(task: dict[str, Any]) -> Generator[Point, None, dict[str, float]]
     if task["checkpoint_dir"] is not None and processes.rank == 0:
         weights = copy_weights(network) if best is None else best.weights
         save_checkpoint(task["checkpoint_dir"], config, learned, weights)
-    num_parameters = sum(parameter.numel() for parameter in network.parameters())
+    counted = count_resources(config, network)
     if best is None:
-        return {"train_loss": progress.train_loss, "num_parameters": num_parameters}
-    return {**best.metrics, "num_parameters": num_parameters, "best_epoch": best.epoch}
+        return {"train_loss": progress.train_loss, **counted}
+    return {**best.metrics, **_measured(progress.curve or [best.metrics]), **counted, "best_epoch": best.epoch}
 
 
 def score_test(task: dict[str, Any]) -> dict[str, float]:
@@ -80,7 +80,28 @@ def score_test(task: dict[str, Any]) -> dict[str, float]:
     data = checkpoint.task.encode([items[index] for index in sorted(task["test"])])
     prepare_device(config.training)
     device = choose_device(config.training.device)
-    return evaluate(checkpoint.task, checkpoint.network.to(device), data, device, config.training, Processes())
+    network = checkpoint.network.to(device)
+    metrics = evaluate(checkpoint.task, network, data, device, config.training, Processes())
+    return {**metrics, **count_resources(checkpoint.config, network)}
+
+
+def _goal(task_type: type[Task], config: Config[Any, Any], metric: str, direction: str) -> Goal:
+    """Return what makes an evaluation the best: the study's metric, or the task's first where that is a resource."""
+    first, *_ = names = task_type.metric_names
+    if metric in names:
+        return Goal(metric, direction)
+    resources = resource_names(config)
+    if metric not in resources:
+        known = ", ".join((*names, *resources))
+        raise ValueError(f"unknown metric {metric!r}; data.name={config.data.name} has {known}")
+    return Goal(first, DIRECTIONS[first])
+
+
+def _measured(evaluations: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the medians of what is measured: of one evaluation it depends on what else the machine did just then."""
+    # Points in states that an earlier version wrote have none.
+    values = {name: [each[name] for each in evaluations if name in each] for name in MEASURED}
+    return {name: statistics.median(measured) for name, measured in values.items() if measured}
 
 
 def _encoded(

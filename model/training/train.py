@@ -1,6 +1,7 @@
 """The training loop."""
 
 import math
+import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -79,9 +80,9 @@ def train(
 
     Yields:
         One learning-curve point per evaluation: `epoch`, `step`, `train_loss` (mean cross-entropy since the evaluation
-        before, in nats per prediction, without label smoothing and z-loss), every metric, `lr`, `gradient_norm` (of the
-        last update, before clipping), `epochs`, what `Speed.measured` gives, and `more`, whether the training goes on;
-        and {"warning": text} for each damaged state.
+        before, in nats per prediction, without label smoothing and z-loss), what `evaluate` gives, `lr`,
+        `gradient_norm` (of the last update, before clipping), `epochs`, what `Speed.measured` gives, and `more`,
+        whether the training goes on; and {"warning": text} for each damaged state.
 
     Raises:
         Diverged: the loss is NaN or infinite.
@@ -201,7 +202,9 @@ def evaluate(
 ) -> dict[str, float]:
     """Return every metric of the task over all of `data`, of which each process measures its share of the batches.
 
-    The metrics are those of one process, to the bit where the same batches give the same bits.
+    The metrics are those of one process, to the bit where the same batches give the same bits. Besides,
+    `examples_per_second`: how many of `data` all processes together predict, without what compares the predictions with
+    their references, by the clock of the first. It is of this machine, and of this run.
 
     Raises:
         OutOfMemoryError: a batch of the evaluation did not fit.
@@ -209,6 +212,7 @@ def evaluate(
     network.eval()
     tokens = config.evaluation_tokens
     batches = batches_by_length(data.lengths, _EVALUATION_BATCH if tokens is None else len(data), tokens)
+    began = time.perf_counter()
     try:
         with torch.no_grad(), numerics(config, device), autocast(config, device):
             own = [
@@ -219,7 +223,8 @@ def evaluate(
             raise
         raise out_of_evaluation_memory(error, config, device) from error
     measured = processes.interleaved(own)
-    return processes.by_first(lambda: task.metrics(data, measured))
+    speed = len(data) / (time.perf_counter() - began)
+    return processes.by_first(lambda: {**task.metrics(data, measured), "examples_per_second": speed})
 
 
 def _updates(config: TrainingConfig, data: Encoded, randomness: Randomness, epoch: int) -> list[list[Tensor]]:

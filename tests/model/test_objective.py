@@ -18,6 +18,8 @@ from model.training.schedule import ReplayedPlateaus
 from model.training.train import Goal
 from tests.model.conftest import compose, repeatable, run, small
 
+COUNTED = ("parameters", "cost_per_example", "model_bytes")
+
 
 @pytest.mark.slow
 def test_the_default_digits_reach_96_percent(fold):
@@ -31,7 +33,7 @@ def test_a_curve_point_and_a_result_hold_what_the_search_relies_on(fold):
     always = {"epoch", "step", "train_loss", "gradient_norm", "lr", "epochs", "more"}
     assert set(points[0]) == always | {"loss", "accuracy", "macro_f1"}
     assert [point["more"] for point in points] == [True, False]
-    assert set(result) == {"accuracy", "macro_f1", "loss", "num_parameters", "best_epoch"}
+    assert set(result) == {"accuracy", "macro_f1", "loss", *COUNTED, "best_epoch"}
     assert json.loads(json.dumps([points, result])) == [points, result]
 
 
@@ -77,7 +79,7 @@ def test_without_validation_the_last_weights_are_kept(fold, tmp_path):
     task = fold(small(), validation=[], epochs=1, checkpoint_dir=str(tmp_path / "checkpoint"))
     points, result = run(task)
     assert points == []
-    assert set(result) == {"train_loss", "num_parameters"}
+    assert set(result) == {"train_loss", *COUNTED}
     assert load_checkpoint(str(tmp_path / "checkpoint")).task.classes == tuple("0123456789")
 
 
@@ -138,6 +140,7 @@ def test_the_checkpoint_scores_as_its_training_said(fold, tmp_path):
     scored = objective.run_test(
         {"config": config, "checkpoint_dir": task["checkpoint_dir"], "test": test, "threads": 1}
     )
+    assert scored.pop("examples_per_second") > 0
     assert scored == pytest.approx({name: result[name] for name in scored})
 
 
@@ -173,7 +176,7 @@ def test_preparing_again_replaces_what_a_process_has_read(fold, tmp_path):
 def test_reading_data_loads_no_torch():
     code = (
         "import sys, json; from model import objective; config = json.load(sys.stdin); objective.check(config);"
-        "objective.describe_data(config); assert 'torch' not in sys.modules"
+        "objective.describe_data(config); objective.describe_method(config); assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], input=json.dumps(compose()), text=True, check=True)
 
@@ -228,7 +231,7 @@ def test_metrics_say_which_settings_change_what_they_are_counted_in(data, key, v
     ours, its = varied(small(data, shape, data__path="a.txt"), key, value)
     assert {name for name in ours if ours[name]["depends_on"] != its[name]["depends_on"]} == names
     known = objective.describe_method(small(data, shape, data__path="a.txt"))["metrics"]
-    assert ours.keys() <= known.keys() == {*TASKS[data].metric_names}
+    assert ours.keys() <= known.keys() == {*TASKS[data].metric_names, *COUNTED, "examples_per_second"}
 
 
 def test_source_tokens_change_no_target_where_it_has_tokens_of_its_own():

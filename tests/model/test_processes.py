@@ -59,7 +59,9 @@ with Processes.joined(cpu, size) as processes:
             def forward(*_):
                 raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.50 GiB.")
             network.forward = forward
-        print(json.dumps(evaluate(task, network, task.encode(items), cpu, config.training, processes)), flush=True)
+        metrics = evaluate(task, network, task.encode(items), cpu, config.training, processes)
+        assert metrics.pop("examples_per_second") > 0
+        print(json.dumps(metrics), flush=True)
 """
 # Dropout draws other numbers in each process.
 EXACT = {"model__dropout": 0.0, "training__evaluate_every_steps": 10, "training__patience": None}
@@ -86,7 +88,7 @@ def together(task, size):
     """What each of the processes gives: the points of its curve, and the result."""
     lines = [process.communicate(timeout=120)[0].splitlines() for process in trained(task, size)]
     told = [[repeatable(json.loads(line)) for line in given] for given in lines]
-    return [(points, last["result"]) for *points, last in told]
+    return [(points, repeatable(last["result"])) for *points, last in told]
 
 
 def losses(points):
