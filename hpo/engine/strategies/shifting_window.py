@@ -161,7 +161,7 @@ class ShiftingWindow:
         centres = self.centres(known, weights)
         shortest = min(1.0, self.first_draws / max(num_proposed, 1))
         moving = settings.moving or 1 / (len(best[0].point) if best else len(self.space.dimensions))
-        num_candidates = settings.candidates if any(trial.state == "failed" for trial in known[-MEMORY:]) else 1
+        num_candidates = settings.candidates if any(t.state == "failed" or t.excess > 0 for t in known[-MEMORY:]) else 1
         drawn = draw_untried(
             self.space, rng, tried, count * num_candidates, lambda: self.draw(centres, shortest, moving, rng)
         )

@@ -60,14 +60,13 @@ def hypervolume(losses: Array, reference: Array | float = REFERENCE) -> float:
 
 
 def contributions(front: Array, scale: Array) -> Array:
-    """Return what each trial of one front adds to its hypervolume, in losses of this scale.
+    """Return what each of different trials of one front adds to its hypervolume, in losses of this scale.
 
-    Equal trials have what one of them would add. The scale decides only how much the ends of a front count.
+    The scale decides only how much the ends of a front count.
     """
     import moocore
 
-    different, place = np.unique(scaled(front, scale), axis=0, return_inverse=True)
-    added: Array = moocore.hv_contributions(different, ref=REFERENCE)[place.ravel()]
+    added: Array = moocore.hv_contributions(scaled(front, scale), ref=REFERENCE)
     return added
 
 
@@ -75,30 +74,46 @@ def best_first(losses: Array, count: int | None = None, scale: Array | None = No
     """Return the places of the `count` best trials (None = all), the best first; of equals the first.
 
     In the order of their fronts, and within a front of what each adds to its hypervolume, the most first (SMS-EMOA:
-    Beume, Naujoks & Emmerich 2007, "SMS-EMOA: Multiobjective selection based on dominated hypervolume"). `scale` is
-    that of the losses themselves where none is given.
+    Beume, Naujoks & Emmerich 2007, "SMS-EMOA: Multiobjective selection based on dominated hypervolume"); equal trials
+    as one. `scale` is that of the losses themselves where none is given.
     """
-    numbers = front_numbers(losses)
-    scale = scale_of(losses) if scale is None and len(losses) else scale
-    ordered: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64)]
-    for number in range(int(numbers.max(initial=-1)) + 1):
-        if count is not None and sum(map(len, ordered)) >= count:
-            break
-        members = np.flatnonzero(numbers == number)
-        assert scale is not None
-        ordered.append(members[np.argsort(-contributions(losses[members], scale), kind="stable")])
-    return np.concatenate(ordered)[:count]
+    if not len(losses):
+        return np.empty(0, dtype=np.int64)
+    different, place = np.unique(losses, axis=0, return_inverse=True)
+    keys = _keys(different, scale_of(losses) if scale is None else scale, count)[place.ravel()]
+    order: NDArray[np.int64] = np.lexsort((-keys[:, 1], keys[:, 0]))[:count]
+    return order
 
 
 def as_one_loss(losses: Array) -> Array:
-    """Return the place of each trial in the order of `best_first` as its loss: equal trials have the same."""
-    numbers, scale = front_numbers(losses), scale_of(losses)
-    added = np.empty(len(losses))
-    for number in range(int(numbers.max()) + 1):
-        members = numbers == number
-        added[members] = contributions(losses[members], scale)
-    places: Array = np.unique(np.stack((numbers, -added), axis=1), axis=0, return_inverse=True)[1].ravel().astype(float)
-    return places
+    """Return the place of each trial in the order of `best_first` as its loss: equal trials have the same.
+
+    Of the worse half those of one front have the same, too: what they add to it would take most of the time.
+    """
+    different, place = np.unique(losses, axis=0, return_inverse=True)
+    numbers, added = _keys(different, scale_of(losses), (len(different) + 1) // 2).T
+    ordered = np.lexsort((-added, numbers))
+    rises = np.diff(numbers[ordered]) + np.abs(np.diff(added[ordered])) > 0
+    places = np.empty(len(different))
+    places[ordered] = np.concatenate(([0], np.cumsum(rises)))
+    one: Array = places[place.ravel()]
+    return one
+
+
+def _keys(losses: Array, scale: Array, count: int | None = None) -> Array:
+    """Return the front of each of different trials and what it adds to that: shape (trials, 2).
+
+    What it adds is 0 on fronts that begin after the first `count` trials.
+    """
+    numbers = front_numbers(losses)
+    keys: Array = np.stack((numbers.astype(float), np.zeros(len(losses))), axis=1)
+    sizes = np.bincount(numbers).cumsum()
+    for number, begins in enumerate([0, *sizes[:-1]]):
+        if count is not None and begins >= count:
+            break
+        members = np.flatnonzero(numbers == number)
+        keys[members, 1] = contributions(losses[members], scale)
+    return keys
 
 
 def weighted(losses: Array, weights: Array) -> Array:

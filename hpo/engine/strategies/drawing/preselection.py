@@ -25,6 +25,12 @@ _PENDING = 0.5
 # what can be trained, and its regret doubles where a fifth cannot; the best are often at the border.
 _FEASIBLE = 0.7
 
+# How sharply candidates that may exceed a limit are left out, and how much a slope costs. With these, trials exceed a
+# limit half as often as random ones do on the tables of benchmarks/fronts.py, where the best lie at the border.
+_LIMIT_POWER, _RIDGE = 3, 1.0
+# As _FEASIBLE, of the share that keeps the limits.
+_WITHIN = 0.85
+
 Array = NDArray[np.float64]
 
 
@@ -53,28 +59,32 @@ class Preselection:
     ) -> list[Point]:
         """Return the `count` candidates of the highest expected gain, best first; ties to the earlier candidate.
 
-        It is the share of known trials near the candidate that did not fail, nor exceed a limit, times 1 - its expected
-        rank: the weighted mean of the ranks of those (0 = best; with several metrics in the order of `one_loss`),
-        pending ones in the middle. Ranks, not losses, so that diverged trials do
-        not dominate; and a factor for feasibility, so that the search keeps away from failures (Gelbart, Snoek & Adams
-        2014, "Bayesian optimization with unknown constraints": expected improvement times probability of feasibility).
+        It is the share of known trials near the candidate that did not fail, times 1 - its expected rank: the weighted
+        mean of the ranks of those (0 = best; with several metrics in the order of `one_loss`), pending ones in the
+        middle. Ranks, not losses, so that diverged trials do not dominate; and a factor for feasibility, so that the
+        search keeps away from failures (Gelbart, Snoek & Adams 2014, "Bayesian optimization with unknown constraints":
+        expected improvement times probability of feasibility). Where trials exceed a limit, another one is the expected
+        share of those that keep it, to the power of 3.
 
-        A third factor, where pending trials are penalized, is 1 - exp(-10 x distance) to the nearest of them: many
+        A last factor, where pending trials are penalized, is 1 - exp(-10 x distance) to the nearest of them: many
         lanes spread out, and while nothing is known the farthest candidate is the best, up to a distance of 3.7, where
         the factor is 1 in floating point (Gonzalez et al. 2016, "Batch Bayesian optimization via local penalization",
         with the kernel of above in place of a Lipschitz constant).
         """
         trials = known[-MEMORY:]
-        failed = _failed(trials)
-        losses = one_loss([trial for trial, is_out in zip(trials, failed, strict=True) if not is_out])
+        failed = np.array([trial.state == "failed" for trial in trials], dtype=bool)
+        compared = ~failed & np.array([trial.excess == 0 for trial in trials], dtype=bool)
+        losses = one_loss([trial for trial, is_compared in zip(trials, compared, strict=True) if is_compared])
         # The share of better trials: equal losses share a rank.
         ranks = np.searchsorted(np.sort(losses), losses) / max(len(losses), 1)
         ranks = np.append(ranks, np.full(len(pending), _PENDING))
         distances = self._distances(candidates, [*trials, *pending])
         gains = _feasibility(distances[:, : len(trials)], failed)
+        if (within := self._within_limits(candidates, trials)) is not None:
+            gains = gains * within**_LIMIT_POWER
         if len(ranks):
             # Not by a mask: its columns lie otherwise in memory, and sums that differ in the last bit decide ties.
-            others = np.append(np.flatnonzero(~failed), np.arange(len(trials), distances.shape[1]))
+            others = np.append(np.flatnonzero(compared), np.arange(len(trials), distances.shape[1]))
             weights = _weights(distances.take(others, axis=1))
             gains = gains * (1 - weights @ ranks / weights.sum(axis=1))
         if self._penalizes_pending and pending:
@@ -84,9 +94,39 @@ class Preselection:
     def most_feasible(self, known: History, candidates: Sequence[Point], count: int) -> list[Point]:
         """Return the first `count` candidates that are feasible enough, then the most feasible of the others."""
         trials = known[-MEMORY:]
-        failed = _failed(trials)
+        failed = np.array([trial.state == "failed" for trial in trials], dtype=bool)
         gains = np.minimum(_feasibility(self._distances(candidates, trials), failed), _FEASIBLE)
+        if (within := self._within_limits(candidates, trials)) is not None:
+            gains = gains * np.minimum(within, _WITHIN)
         return [candidates[int(i)] for i in np.argsort(-gains, kind="stable")[:count]]
+
+    def _within_limits(self, candidates: Sequence[Point], trials: Sequence[Trial]) -> Array | None:
+        """Return the expected share of trials that keep the limits, .01 to .99, of each candidate; None if all do.
+
+        By a linear model of the coordinates, since what is limited (size, time, memory) rises or falls with most
+        hyperparameters: ridge regression (Hoerl & Kennard 1970) on whether a trial exceeds a limit.
+        """
+        complete = [trial for trial in trials if trial.state == "complete"]
+        over = np.array([trial.excess > 0 for trial in complete], dtype=float)
+        if not over.any():
+            return None
+        known = self._features(self._rows_of(complete))
+        middle, share = known.mean(axis=0), over.mean()
+        apart = known - middle
+        slopes = np.linalg.solve(apart.T @ apart + _RIDGE * np.eye(apart.shape[1]), apart.T @ (over - share))
+        asked = self._features(np.array([self._row(point) for point in candidates]))
+        within: Array = np.clip(1 - share - (asked - middle) @ slopes, 0.01, 0.99)
+        return within
+
+    def _features(self, rows: Array) -> Array:
+        """Return coordinates for a linear model, shape (rows, features): of choices one for each value."""
+        ordered = np.nan_to_num(rows[:, self._is_ordered], nan=0.5)
+        choices = [
+            rows[:, [column]] == np.array(list(places.values()))
+            for column, places in enumerate(self._places)
+            if not self._is_ordered[column]
+        ]
+        return np.hstack([ordered, *choices]).astype(float)
 
     def _distances(self, candidates: Sequence[Point], trials: Sequence[Trial]) -> Array:
         """Return the distance of each candidate to each trial: shape (candidates, trials)."""
@@ -121,11 +161,6 @@ class Preselection:
             _place(dimension, places, point[dimension.key]) if dimension.key in point else np.nan
             for dimension, places in zip(self._dimensions, self._places, strict=True)
         ]
-
-
-def _failed(trials: Sequence[Trial]) -> NDArray[np.bool]:
-    """Return which trials failed, or exceed a limit."""
-    return np.array([trial.state == "failed" or trial.excess > 0 for trial in trials], dtype=bool)
 
 
 def _feasibility(distances: Array, failed: NDArray[np.bool]) -> Array:
