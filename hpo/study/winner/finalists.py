@@ -12,6 +12,7 @@ from hpo.engine.record.record import Record
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.goal import finished
 from hpo.engine.trials.history import History
+from hpo.engine.trials.ranking import leaders as leaders_of
 from hpo.engine.trials.trial import Trial
 from hpo.study.notes import Notes
 from hpo.study.study import PreparedStudy
@@ -48,7 +49,7 @@ def read_finalists(study: PreparedStudy, record: Record, history: History) -> li
 def _candidates(study: PreparedStudy, history: History) -> list[Trial]:
     """Return the best of the search within the limits; with several metrics first the one that would be chosen."""
     section, goal = study.config.study, study.goal
-    leaders = [trial for trial in history.leaders(section.finalists) if trial.keeps_limits]
+    leaders = leaders_of((trial for trial in history if trial.keeps_limits), section.finalists)
     if len(goal.metrics) > 1 and leaders:
         chosen = choose(history.front, goal, section.choose)
         leaders = [chosen, *(trial for trial in leaders if trial.number != chosen.number)][: section.finalists]
