@@ -131,11 +131,12 @@ def write_reports(
 
 
 def score_on_test(
-    name: str, again: bool, with_default: bool, elsewhere: Mapping[str, str] | None = None
+    name: str, again: bool, with_default: bool, elsewhere: Mapping[str, str] | None = None, with_front: bool = False
 ) -> tuple[PreparedStudy, Mapping[str, Any], WrittenReport]:
     """Open the test part of a study with its winner; return the study, what was found, and the report that has it.
 
-    Where the data lie now (`elsewhere`, by key) is kept with the study.
+    `with_front` scores all of the front in the same opening. Where the data lie now (`elsewhere`, by key) is kept with
+    the study.
     """
     study = load_study(name, elsewhere=elsewhere)
     with study.folder.lock():
@@ -146,7 +147,7 @@ def score_on_test(
         known = len(openings(study.folder.openings_path))
         try:
             verdict = read_verdict(study, record)
-            result = open_test(study, record, verdict, again, with_default)
+            result = open_test(study, record, verdict, again, with_default, with_front)
             report = write_report(study, record, verdict)
         finally:
             study_id = Notes(record).study_id or ""

@@ -14,7 +14,8 @@ from hpo.study.files.imports import table_path
 from hpo.study.study import PreparedStudy
 
 Opening = Mapping[str, Any]
-_NAMES = ("time", "study", "study_id", "trial", "fingerprint")
+# `scored` has the numbers of all trials that were scored, where these were several: those of a front.
+_NAMES = ("time", "study", "study_id", "trial", "scored", "fingerprint")
 
 
 def openings(ledger: Path) -> list[Opening]:
@@ -34,6 +35,11 @@ def all_openings(folder: StudyFolder, fingerprint: str) -> list[Opening]:
     """Return every known opening of this test part by any study, the earliest first, whichever ledgers have it."""
     known = _merged(openings(_common(folder)), *_own(folder))
     return [line for line in known if line["fingerprint"] == fingerprint]
+
+
+def num_scored(openings: Iterable[Opening]) -> int:
+    """Return how many configurations of searches these openings have scored, each opening's own ones."""
+    return sum(len(scored) if isinstance(scored := line.get("scored"), list) else 1 for line in openings)
 
 
 def write_opening(folder: StudyFolder, opening: Opening) -> None:

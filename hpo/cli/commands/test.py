@@ -1,6 +1,7 @@
 """`hpo test`: open the test part, once, with the winner, and write down that it was opened."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from hpo.cli.arguments import add_data, add_study, data_places, make_parser
 from hpo.engine.trials.digits import score_format
@@ -8,6 +9,7 @@ from hpo.engine.trials.digits import score_format
 _EXAMPLES = """\
   hpo test digits
   hpo test digits --no-default
+  hpo test digits --front                   several metrics: every trial of the front
   hpo test reviews data.path=there.csv      the data lie elsewhere now"""
 
 
@@ -20,15 +22,18 @@ def run(arguments: Sequence[str]) -> None:
     add("--again", action="store_true", help="open a test part that was opened before; the report says how often")
     what = "do not train and score the default configuration beside the winner"
     add("--no-default", action="store_true", help=what)
+    what = "with several metrics, score every trial of the front in this one opening; those whose models are not kept "
+    add("--front", action="store_true", help=f"{what}are trained again before it")
     given = parser.parse_intermixed_args(arguments)
     elsewhere = data_places(given.data)
 
     from hpo.interface.existing import score_on_test
     from hpo.study.files.folder import short_path
 
-    study, result, report = score_on_test(given.study, given.again, not given.no_default, elsewhere)
+    study, result, report = score_on_test(given.study, given.again, not given.no_default, elsewhere, given.front)
     times = result["openings_of_these_data"]
-    print(f"test part of {result['size']} examples, opened {times} time(s) over all studies of these data")
+    scored = f", with {result['scored_of_these_data']} configurations" if given.front else ""
+    print(f"test part of {result['size']} examples, opened {times} time(s) over all studies of these data{scored}")
     metric, score, default = study.config.study.metric, result["validation_score"], result["default"] or {}
     text = score_format([result["metrics"][metric], score, default.get("metrics", {}).get(metric)])
     for name, value in result["metrics"].items():
@@ -38,4 +43,26 @@ def run(arguments: Sequence[str]) -> None:
     elif default:
         print(f"the default configuration, in the same opening: {metric} = {text(default['metrics'][metric])}")
     print(f"validation {metric} was {text(score)} (trial {result['trial']})")
+    if given.front:
+        print("\n".join(_front(result, study.goal.names)))
     print(f"report: {short_path(report.paths[0])}")
+
+
+def _front(result: Mapping[str, Any], names: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of a table of the front: of each trial what it has on the test part, and had in the search."""
+    front = result["front"]
+    columns = [("the front", [f"trial {each['trial']}" for each in front])]
+    for name in names:
+        on_test = [each.get("metrics", {}).get(name) for each in front]
+        before = [each["validation_metrics"][name] for each in front]
+        text = score_format([*on_test, *before])
+        cells = ["failed" if "error" in each else "missing" for each in front]
+        cells = [cell if value is None else text(value) for cell, value in zip(cells, on_test, strict=True)]
+        columns += [(name, cells), ("validation", list(map(text, before)))]
+    widths = [max(map(len, [head, *cells])) for head, cells in columns]
+    rows = [[head for head, _ in columns], *zip(*(cells for _, cells in columns), strict=True)]
+    chosen = ["", *("  chosen" if each["trial"] == result["trial"] else "" for each in front)]
+    for (first, *others), mark in zip(rows, chosen, strict=True):
+        cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))]
+        yield "  " + "  ".join(cells) + mark
+    yield from (f"trial {each['trial']} has no score: {each['error']}" for each in front if "error" in each)

@@ -92,9 +92,10 @@ def _trained(
     else:
         units.end(None)
     try:
-        # The final training has no validation part, and so no score.
-        needed = (payload.metric, *payload.metrics[1:], *payload.limited)
-        numbers = reported.result(returned, needed, len(payload.metrics), is_scored=payload.validation != [])
+        names = (payload.metric, *payload.metrics[1:], *payload.limited)
+        # The final training has no validation part, and so no score; of a kept model some metrics may not be known.
+        num_needed = 0 if payload.validation == [] else 1 if payload.test is not None else None
+        numbers = reported.result(returned, names, len(payload.metrics), num_needed)
     except ValueError:
         if must_score:
             raise

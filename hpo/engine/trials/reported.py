@@ -60,17 +60,18 @@ def seconds(value: Any) -> float | None:
 
 
 def result(
-    returned: Any, needed: Sequence[str], num_metrics: int = 1, is_scored: bool = True
+    returned: Any, names: Sequence[str], num_metrics: int = 1, num_needed: int | None = None
 ) -> dict[str, int | float]:
     """Return the numbers that an objective returned: a dict; the metric alone; or several metrics in their order.
 
-    ValueError without one that is `needed`, if `is_scored`: the metrics in their order, then what has a limit.
+    `names` are the metrics in their order, then what has a limit; ValueError without one of the first `num_needed`
+    (None = all).
     """
-    metric = needed[0]
+    metric = names[0]
     if number(returned) is not None or isinstance(returned, float):
         returned = {metric: returned}
     elif num_metrics > 1 and isinstance(returned, tuple | list):
-        returned = _by_metric(returned, needed[:num_metrics])
+        returned = _by_metric(returned, names[:num_metrics])
     if returned is None:
         raise ValueError(
             f"the objective must return a number or a dict of numbers, it returned None; return the score, or report "
@@ -79,7 +80,7 @@ def result(
     if not isinstance(returned, Mapping):
         raise ValueError(f"the objective must return a number or a dict of numbers, it returned {returned!r}")
     by_name = numbers(returned)
-    for name in needed if is_scored else ():
+    for name in names[:num_needed]:
         if name not in by_name:
             raise ValueError(_why_no_score(returned, name))
     return by_name

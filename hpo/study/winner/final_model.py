@@ -8,7 +8,8 @@ from hpo.config.keys import plain_own
 from hpo.engine.dispatch.dispatcher import Dispatcher, outcomes
 from hpo.engine.objective.path import ObjectivePath
 from hpo.engine.record.record import Record
-from hpo.engine.training.task_builder import checkpoint_name
+from hpo.engine.training.payload import Task
+from hpo.engine.training.task_builder import TaskBuilder, checkpoint_name
 from hpo.engine.trials.trial import Trial, training_seed
 from hpo.errors import StudyError
 from hpo.study.notes import FinalModel, Notes
@@ -27,16 +28,12 @@ def make_final_model(
     winner = verdict.winner
     if winner is None or not lacks_model(study, verdict):
         return verdict.model
-    study = study.as_of(Notes(record).allowed_changes, winner)
-    builder, epochs, seconds = study.task_builder(), None, 0.0
-    if is_hold_out := study.num_folds == 1:
-        name, task = f"checkpoints/{checkpoint_name(winner.number)}", builder.tasks_of(replace(winner, trained=0))[0]
-    else:
-        best = winner.values("best_epoch")
-        epochs = max(1, round(statistics.fmean(best))) if best else None
-        name, task = "checkpoints/final", builder.final_task(winner, epochs)
-    is_kept = is_hold_out and study.has_model(name) and not study.folder.changed_files(name)
-    if not is_kept:
+    study, seconds = study.as_of(Notes(record).allowed_changes, winner), 0.0
+    task, is_hold_out = model_task(study.task_builder(), winner), study.num_folds == 1
+    name, epochs = f"checkpoints/{checkpoint_name(winner.number)}", None
+    if not is_hold_out:
+        name, epochs = "checkpoints/final", task.payload.amount
+    if not (is_hold_out and has_own_model(study, winner)):
         ((_, outcome),) = outcomes(dispatcher, [task])
         if outcome.error:
             what = "training the model of trial {} again" if is_hold_out else "final training of trial {}"
@@ -46,6 +43,23 @@ def make_final_model(
     model = FinalModel(winner.number, name, epochs, seconds)
     Notes(record).final_model = model
     return model
+
+
+def model_task(builder: TaskBuilder, trial: Trial) -> Task:
+    """Return the training of a trial's model: again on its hold-out, or on all folds for the mean of their best epochs.
+
+    Either with the seed of the trial.
+    """
+    if builder.layout.folds == 1:
+        return builder.tasks_of(replace(trial, trained=0))[0]
+    best = trial.values("best_epoch")
+    return builder.final_task(trial, max(1, round(statistics.fmean(best))) if best else None)
+
+
+def has_own_model(study: PreparedStudy, trial: Trial) -> bool:
+    """Return whether the model of a trial's own hold-out is kept, and unchanged."""
+    name = f"checkpoints/{checkpoint_name(trial.number)}"
+    return study.has_model(name) and not study.folder.changed_files(name)
 
 
 def best_config(study: PreparedStudy, winner: Trial) -> dict[str, object]:

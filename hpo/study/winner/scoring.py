@@ -1,39 +1,66 @@
-"""Opens the test part, once, with the winner and the default configuration, and records the opening.
+"""Opens the test part, once, with the winner or the whole front, and the default configuration; records the opening.
 
 A search has overtuned if on unseen examples its result is no better than its start, trained as the winner was.
 Source: Schneider et al. 2025, "Overtuning in Hyperparameter Optimization" (arXiv 2506.19540).
 """
 
 import datetime
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from hpo.engine.dispatch.process.group import run_here
 from hpo.engine.record.record import Record
+from hpo.engine.training.payload import Task
 from hpo.engine.training.splits import open_test_part
+from hpo.engine.training.task_builder import checkpoint_name
 from hpo.engine.training.worker import outcome_of
 from hpo.engine.trials.trial import Outcome, Trial
 from hpo.errors import MachineError, StudyError
-from hpo.study.ledger import all_openings, write_opening
+from hpo.study.ledger import Opening, all_openings, num_scored, write_opening
 from hpo.study.notes import Notes
 from hpo.study.study import PreparedStudy
+from hpo.study.winner.final_model import has_own_model, model_task
 from hpo.study.winner.verdict import Verdict, lacks_model
 
 # The configuration without any point of the space.
 _DEFAULT = Trial(number=-1, round=-1, point={})
 
 
+@dataclass(frozen=True)
+class _Model:
+    """What a trial is scored with: its study as of then, and the folder of its model, or why it has none.
+
+    Where the objective keeps no models, it is trained when it is scored.
+    """
+
+    trial: Trial
+    study: PreparedStudy
+    checkpoint_dir: str | None = None
+    error: str | None = None
+
+
 def open_test(
-    study: PreparedStudy, record: Record, verdict: Verdict, again: bool, with_default: bool = True
+    study: PreparedStudy,
+    record: Record,
+    verdict: Verdict,
+    again: bool,
+    with_default: bool = True,
+    with_front: bool = False,
 ) -> dict[str, Any]:
     """Score the winner, and the default configuration, on the test part; return the content of test.json.
 
-    StudyError where the search is not finished, nothing can be scored, or the part was opened before and not `again`.
+    `with_front` scores the other trials of the front in the same opening: those whose models are not kept are trained
+    again before it, with their seeds. Of one that fails the error is told. StudyError where the search is not finished,
+    nothing can be scored, the part was opened before and not `again`, or there is only one metric for a front.
     """
+    if with_front and len(study.goal.metrics) == 1:
+        raise StudyError(
+            f"test: `--front` (from Python `front=True`) is for several metrics, and study '{study.reference}' has "
+            f"one, of which the winner is the front; leave it out"
+        )
     winner = _winner(study, record, verdict)
     # The report needs it: a fault must be noticed before the part is open.
     study.environment()
@@ -45,25 +72,30 @@ def open_test(
     fingerprint = study.examples.fingerprint(test)
     earlier = all_openings(study.folder, fingerprint)
     if earlier and not again:
-        last = earlier[-1]
-        raise StudyError(
-            f"test: the test part of these data was opened before ({len(earlier)} time(s), last by study "
-            f"'{last['study']}' at {last['time']}); a test part is for one opening: `--again` (from Python "
-            f"`again=True`) opens it once more, which the report will always mention"
-        )
-    opening = {
+        raise StudyError(_opened_before(earlier))
+    allowed = Notes(record).allowed_changes
+    # Where fresh seeds decided, the winner may be none of the search's front.
+    others = [trial for trial in verdict.front if trial.number != winner.number] if with_front else []
+    opening: dict[str, Any] = {
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "study": study.config.study.name,
         "study_id": Notes(record).study_id,
         "trial": winner.number,
-        "fingerprint": fingerprint,
     }
-    with _default_model(study) if with_default else nullcontext() as default:
+    if with_front:
+        opening["scored"] = [trial.number for trial in (winner, *others)]
+    opening["fingerprint"] = fingerprint
+    with TemporaryDirectory(prefix="hpo-test-") as scratch:
+        default = _default_model(study, Path(scratch, "default")) if with_default else None
+        models = [
+            _member_model(study.as_of(allowed, trial), trial, Path(scratch, str(trial.number))) for trial in others
+        ]
         # Before the part is read, so that a crash cannot hide it.
         write_opening(study.folder, opening)
         kept = str(study.folder.inside(verdict.model.checkpoint_dir)) if verdict.model else None
-        metrics = _score(study.as_of(Notes(record).allowed_changes, winner), winner, kept, list(test))
-        of_default = None if default is None else _score_default(study, *default, list(test))
+        metrics = _score(_Model(winner, study.as_of(allowed, winner), kept), test)
+        of_default = None if default is None else _try(default, test)
+        of_others = [_try(model, test) for model in models]
     result = opening | {
         "metrics": dict(metrics),
         "default": of_default,
@@ -71,17 +103,42 @@ def open_test(
         "validation_score": winner.score,
         "openings_of_these_data": len(earlier) + 1,
     }
+    if with_front:
+        told = zip((winner, *others), ({"metrics": dict(metrics)}, *of_others), strict=True)
+        result["front"] = [_member(study, trial, scored) for trial, scored in told]
+        result["scored_of_these_data"] = num_scored([*earlier, opening])
     study.folder.write_json(study.folder.test_path, result)
     return result
+
+
+def _member(study: PreparedStudy, trial: Trial, scored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what test.json tells of a member of the front: its scores there (or the error), and in the search."""
+    values = {name: trial.mean(name) for name in study.goal.names}
+    return {"trial": trial.number, **scored, "validation_score": trial.score, "validation_metrics": values}
+
+
+def _opened_before(earlier: Sequence[Opening]) -> str:
+    last = earlier[-1]
+    number = num_scored([last])
+    front = "" if number == 1 else f" with {number} configurations"
+    return (
+        f"test: the test part of these data was opened before ({len(earlier)} time(s), last by study "
+        f"'{last['study']}' at {last['time']}{front}); a test part is for one opening: `--again` (from Python "
+        f"`again=True`) opens it once more, which the report will always mention"
+    )
 
 
 def _winner(study: PreparedStudy, record: Record, verdict: Verdict) -> Trial:
     """Return the winner; raise StudyError where the search, finalists or final model are not finished."""
     first = f"run `hpo resume {study.reference}` first"
+    why_none = "every trial failed, so there is no winner to score; see trials.csv for the reasons"
+    if verdict.history.best() is not None and study.goal.limits:
+        limits = " and ".join(map(str, study.goal.limits))
+        why_none = f"no trial that could be chosen keeps the limits ({limits}), so there is no winner to score"
     for is_so, why in (
         (not study.is_over(record), f"the search is not finished ({study.done(verdict.history)}); {first}"),
         (not verdict.are_finalists_trained, f"the best are not trained to their end, or again; {first}"),
-        (verdict.winner is None, "every trial failed, so there is no winner to score; see trials.csv for the reasons"),
+        (verdict.winner is None, why_none),
         (lacks_model(study, verdict), f"the winner's model is missing or was replaced; {first}"),
     ):
         if is_so:
@@ -90,42 +147,53 @@ def _winner(study: PreparedStudy, record: Record, verdict: Verdict) -> Trial:
     return verdict.winner
 
 
-@contextmanager
-def _default_model(study: PreparedStudy) -> Iterator[tuple[str | None, str | None]]:
-    """Train the default configuration in this process; yield the folder of its model, and the error of its training.
+def _default_model(study: PreparedStudy, scratch: Path) -> _Model:
+    """Train the default configuration in this process; its model is below `scratch`.
 
     With a hold-out it is stopped early on that, as every trial was; with folds it is trained on all of them together
-    for all epochs, since its best epoch is not known. An objective that keeps no models trains when it is scored.
+    for all epochs, since its best epoch is not known.
     """
     if not study.keeps_models:
-        yield None, None
-        return
-    with TemporaryDirectory(prefix="hpo-default-") as scratch:
-        builder = replace(study.task_builder(), checkpoints_dir=Path(scratch))
-        is_hold_out = study.num_folds == 1
-        task = builder.tasks_of(_DEFAULT)[0] if is_hold_out else builder.final_task(_DEFAULT, amount=None)
-        try:
-            outcome = outcome_of(run_here(task.payload))
-        except MachineError as error:
-            outcome = Outcome(error=str(error))
-        yield None if outcome.error else task.payload.checkpoint_dir, outcome.error
+        return _Model(_DEFAULT, study)
+    builder = replace(study.task_builder(), checkpoints_dir=scratch)
+    is_hold_out = study.num_folds == 1
+    task = builder.tasks_of(_DEFAULT)[0] if is_hold_out else builder.final_task(_DEFAULT, amount=None)
+    return _trained(_DEFAULT, study, task)
 
 
-def _score_default(
-    study: PreparedStudy, checkpoint_dir: str | None, error: str | None, test: list[int]
-) -> dict[str, Any]:
-    """Return the metrics of the default configuration, or its error, which must not spoil the opening."""
-    if error:
-        return {"error": error}
+def _member_model(study: PreparedStudy, trial: Trial, scratch: Path) -> _Model:
+    """Return the model of a trial of the front: that of its hold-out if it is kept, or one trained below `scratch`."""
+    if not study.keeps_models:
+        return _Model(trial, study)
+    if study.num_folds == 1 and has_own_model(study, trial):
+        return _Model(trial, study, str(study.folder.checkpoints_dir / checkpoint_name(trial.number)))
+    # Its states in the study's folder are as far as the search went.
+    builder = replace(study.task_builder(), checkpoints_dir=scratch / "models", states_dir=scratch / "states")
+    return _trained(trial, study, model_task(builder, trial))
+
+
+def _trained(trial: Trial, study: PreparedStudy, task: Task) -> _Model:
     try:
-        return {"metrics": dict(_score(study, _DEFAULT, checkpoint_dir, test))}
+        outcome = outcome_of(run_here(task.payload))
+    except MachineError as error:
+        outcome = Outcome(error=str(error))
+    return _Model(trial, study, None if outcome.error else task.payload.checkpoint_dir, outcome.error)
+
+
+def _try(model: _Model, test: Sequence[int]) -> dict[str, Any]:
+    """Return the metrics of a model that is not the winner's, or its error, which must not spoil the opening."""
+    if model.error:
+        return {"error": model.error}
+    try:
+        return {"metrics": dict(_score(model, test))}
     except (StudyError, MachineError) as fault:
         return {"error": str(fault)}
 
 
-def _score(study: PreparedStudy, trial: Trial, checkpoint_dir: str | None, test: list[int]) -> Mapping[str, float]:
+def _score(model: _Model, test: Sequence[int]) -> Mapping[str, float]:
     """Return the metrics of a trained model, or of one trained now where the objective keeps none."""
-    task = study.task_builder().test_task(trial, test, checkpoint_dir)
+    trial = model.trial
+    task = model.study.task_builder().test_task(trial, test, model.checkpoint_dir)
     outcome = outcome_of(run_here(task.payload))
     if outcome.error:
         what = "the default configuration" if trial is _DEFAULT else f"trial {trial.number}"

@@ -1,0 +1,87 @@
+"""`hpo test --front`: one opening of the test part in which every member of the front is scored."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import hpo as toolkit
+from hpo.engine.space.space import point_key
+from hpo.engine.training.task_builder import FINAL_FOLD
+from hpo.engine.trials.trial import training_seed
+from tests.hpo.cli.commands import hpo, refused, searched
+from tests.studies import shipped, toy_config
+
+METRICS = {"score": "maximize", "size": "minimize"}
+SEED = shipped("default", "study")["seed"]
+
+
+def toy(capsys, folds=1, **changes):
+    """Return the folder of a search of three sizes, all of which are its front; the chosen one is in the middle."""
+    tree = toy_config("grid", {"toy": {"layers": [2, 3, 4]}}, 3, "tests.toy_fronts:run_fold")
+    tree["study"] |= {"checkpoints": 1, "metrics": METRICS, "choose": {"best": "score", "within": {"size": 0.5}}}
+    tree["study"] |= changes
+    tree["split"] |= {"folds": folds, "test_fraction": 0.2}
+    return searched(capsys, tree)
+
+
+@pytest.mark.quick("1")
+@pytest.mark.slow
+@pytest.mark.parametrize("folds", [1, 3])
+def test_all_of_the_front_is_scored_in_one_opening(capsys, folds):
+    folder = toy(capsys, folds)
+    before = Path("kept").read_text().splitlines()
+    kept = {path.read_text().split()[0] for path in folder.glob("checkpoints/*/layers")}
+    assert "3" in kept
+    chosen = json.loads((folder / "report.json").read_text())["winner"]["number"]
+    code, out, err = hpo(capsys, "test", "toy", "--front", "--no-default")
+    assert code == 0, out + err
+
+    result = json.loads((folder / "test.json").read_text())
+    by_layers = {round(each["validation_metrics"]["size"]): each for each in result["front"]}
+    # The chosen one is first, and has what it has alone.
+    assert (result["trial"], result["metrics"]) == (chosen, {"score": 2.5})
+    assert (result["front"][0]["trial"], result["front"][0]["metrics"]) == (chosen, {"score": 2.5})
+    assert by_layers[2]["metrics"] == {"score": 1.5}
+    assert {size: each["validation_score"] for size, each in by_layers.items()} == {2: 2.0, 3: 3.0, 4: 4.0}
+    # What cannot be scored says so, and spoils nothing.
+    assert "four is too many" in by_layers[4]["error"]
+    assert "metrics" not in by_layers[4]
+    for part in ("trial 1", "chosen", "missing", "failed", "four is too many", "with 3 configurations"):
+        assert part in out
+
+    # Models that are not kept were trained again as the winner's: with their seeds, on a hold-out or on all folds.
+    again = [line.split() for line in Path("kept").read_text().splitlines()[len(before) :]]
+    assert {layers for layers, _, _ in again} == {"2", "3", "4"} - kept
+    for layers, seed, has_validation in again:
+        key, fold = point_key({"toy.layers": int(layers)}), FINAL_FOLD if folds > 1 else 0
+        assert (int(seed), has_validation) == (training_seed(SEED, key, fold), str(folds == 1))
+    assert {path.read_text().split()[0] for path in folder.glob("checkpoints/*/layers")} == kept
+
+    # It is one opening, of three configurations, in both ledgers; there is no second, of either kind.
+    for ledger in (folder / "test_openings.jsonl", folder.parent / "test_openings.jsonl"):
+        (opening,) = map(json.loads, ledger.read_text().splitlines())
+        assert sorted(opening["scored"]) == [0, 1, 2]
+    for way in ([], ["--front"]):
+        assert "with 3 configurations" in refused(capsys, "test", "toy", *way)
+    assert json.loads((folder / "test.json").read_text()) == result
+
+
+@pytest.mark.slow
+def test_from_python_the_front_is_a_table_and_a_second_opening_counts_all(capsys):
+    toy(capsys)
+    study = toolkit.load("toy")
+    assert study.test(with_default=False) == {"score": 2.5}
+    with pytest.raises(toolkit.HpoError, match="opened before"):
+        study.test(front=True)
+    table = study.test(again=True, with_default=False, front=True)
+    assert (table["is_chosen"].tolist(), table["score"].tolist()[0]) == ([True, False, False], 2.5)
+    assert sorted(table["validation.size"]) == [2, 3, 4]
+    result = json.loads((study.folder / "test.json").read_text())
+    assert (result["openings_of_these_data"], result["scored_of_these_data"]) == (2, 4)
+
+
+def test_with_one_metric_the_front_is_refused_and_nothing_is_opened(capsys):
+    folder = toy(capsys, metrics=None, choose="knee", limits={"size": 3})
+    assert "`--front`" in refused(capsys, "test", "toy", "--front")
+    assert not (folder / "test_openings.jsonl").exists()
