@@ -35,6 +35,8 @@ class World:
     tells_more: bool = True
     # Whether all trials cost the same.
     even: bool = False
+    # Of which `score` is the leading metric. Others, which do not depend on the fold, are 0 to 0.9.
+    goal: Goal = Goal({"score": "minimize"})  # noqa: RUF009 -- frozen
 
     def _random(self, *key: Any) -> random.Random:
         return random.Random(f"{self.seed} {key}")
@@ -60,7 +62,10 @@ class World:
         rng = self._random("outcome", trial.key, index)
         if rng.random() < self.failing:
             return Outcome(curve=curve, units=max(reports, default=0) + 1, error="failed")
-        return Outcome({"score": round(rng.random(), 1)}, curve, units=total)
+        metrics = {"score": round(rng.random(), 1)}
+        for name in self.goal.names[1:]:
+            metrics[name] = self._random(name, trial.key).randrange(10) / 10
+        return Outcome(metrics, curve, units=total)
 
     def messages(self, trial: Trial, task: Task) -> Iterator[TaskReport]:
         """Yield everything that a worker says of the task, in order."""
@@ -131,7 +136,7 @@ class Killed(Exception):  # noqa: N818 -- no fault
 
 def empty_record(world: World) -> Record:
     """Return a record, in memory, of no trial."""
-    return memory_record(Goal({"score": "minimize"}), TaskLayout(world.folds))
+    return memory_record(world.goal, TaskLayout(world.folds))
 
 
 def run(

@@ -15,6 +15,7 @@ from hpo.engine.strategies.drawing.draws import draw_untried
 from hpo.engine.strategies.halving import HalvingSettings
 from hpo.engine.strategies.strategy import Learns, generator
 from hpo.engine.trials.history import History
+from hpo.engine.trials.ranking import Fronts, sort_key
 from hpo.engine.trials.trial import Proposal, Trial
 
 # The percentile of the criss-crossing pairs' differences that counts as noise, as in Bohdal et al. 2023.
@@ -28,36 +29,60 @@ class AshaSettings(HalvingSettings):
 
 
 class Rung:
-    """The trials that have ended on one rung, ranked, ties to the earlier; and the losses of complete ones by point."""
+    """The trials that have ended on one rung, ranked; and the losses of complete ones by point."""
 
     def __init__(self) -> None:
         self.losses: dict[str, float] = {}
         self._trials: dict[int, Trial] = {}
-        # By (loss, number): all, and the complete ones that nobody has continued.
-        self._ranked: list[tuple[float, int]] = []
-        self._waiting: list[tuple[float, int]] = []
+        # By `sort_key`: all (with several metrics those that are not within the limits), and the complete ones that
+        # nobody has continued.
+        self._ranked: list[tuple[float, float, int]] = []
+        self._waiting: list[tuple[float, float, int]] = []
+        # With several metrics the others: their numbers, and whether nobody has continued them, by place.
+        self._fronts: Fronts | None = None
+        self._numbers: list[int] = []
+        self._places: dict[int, int] = {}
+        self._waits = bytearray()
 
     def __len__(self) -> int:
-        return len(self._ranked)
+        return len(self._trials)
 
     def add(self, trial: Trial) -> None:
         """Add a trial that has ended here."""
         self._trials[trial.number] = trial
-        bisect.insort(self._ranked, (trial.loss, trial.number))
+        if trial.other_losses and trial.keeps_limits:
+            place = self._places[trial.number] = len(self._numbers)
+            if self._fronts is None:
+                self._fronts = Fronts(len(trial.losses))
+            self._fronts.add(place, trial)
+            self._numbers.append(trial.number)
+            self._waits.append(True)
+            return
+        bisect.insort(self._ranked, sort_key(trial))
         if trial.state == "complete":
-            bisect.insort(self._waiting, (trial.loss, trial.number))
+            bisect.insort(self._waiting, sort_key(trial))
             self.losses[trial.key] = trial.loss
 
     def mark_continued(self, number: int) -> None:
         """Let this trial, one of those that wait, wait no longer."""
-        del self._waiting[bisect.bisect_left(self._waiting, (self._trials[number].loss, number))]
+        if number in self._places:
+            self._waits[self._places[number]] = False
+        else:
+            del self._waiting[bisect.bisect_left(self._waiting, sort_key(self._trials[number]))]
 
     def best_waiting(self, eta: int, pending: Collection[int | None]) -> Trial | None:
         """Return the best that waits, if it is one of the best 1 / `eta` of all. Those in `pending` do not wait."""
-        best = next((entry for entry in self._waiting if entry[1] not in pending), None)
-        if best is None or bisect.bisect_left(self._ranked, best) >= len(self) // eta:
+        count = len(self) // eta
+        if self._fronts is not None:
+            waits = np.array(self._waits, dtype=np.bool)
+            waits[[self._places[number] for number in pending if number in self._places]] = False
+            place = self._fronts.first_of(waits, count)
+            if place is not None:
+                return self._trials[self._numbers[place]]
+        best = next((key for key in self._waiting if key[-1] not in pending), None)
+        if best is None or len(self._numbers) + bisect.bisect_left(self._ranked, best) >= count:
             return None
-        return self._trials[best[1]]
+        return self._trials[best[-1]]
 
 
 class Rungs:
@@ -153,12 +178,19 @@ class Asha:
     no rung has one, a random untried point starts on the first rung. A trial is one point on one rung, and a
     continuation costs what it adds. Ends when a finite space is exhausted and nobody can rise.
 
+    With several metrics the best of a rung are those of its first fronts, and of one front those that add most to the
+    rung's hypervolume; what exceeds a limit comes after all that does not, that of least excess first (Deb 2000).
+
     With `rungs: progressive` the top rung rises only while the ranking is undecided: as soon as the points on the two
-    highest rungs are in a different order there, up to noise, the next rung opens, up to `max_amount`.
+    highest rungs are in a different order there, up to noise, the next rung opens, up to `max_amount`. Noise is a
+    difference of losses. Places in an order by fronts have none: two trials of one front change places as soon as
+    another trial changes what each of them adds. So several metrics and limits need `rungs: fixed`.
 
     Source: Li et al. 2020, "A System for Massively Parallel Hyperparameter Tuning", algorithm 2 (asha; promotions, one
-    bracket, the one that halves most); Bohdal et al. 2023, "PASHA: Efficient HPO and NAS with Progressive Resource
-    Allocation" (soft ranking). We differ: differences are compared on rungs, not after every epoch.
+    bracket, the one that halves most); Schmucker et al. 2021, "Multi-objective Asynchronous Successive Halving"
+    (rungs by fronts); Bohdal et al. 2023, "PASHA: Efficient HPO and NAS with Progressive Resource Allocation" (soft
+    ranking). We differ: within a front it is the hypervolume that counts, not the spread of the points; differences are
+    compared on rungs, not after every epoch.
 
     Example: min_amount 1, max_amount 9, eta 3: as soon as three points have ended on 1, the best goes on to 3.
     """
@@ -174,6 +206,13 @@ class Asha:
         amounts = ", ".join(map(str, self.amounts))
         opened = ", opened while the ranking changes" if self.settings.rungs == "progressive" else ""
         return f"asha: the best 1 in {self.settings.eta} of a rung continue at once, by {amounts}{opened}"
+
+    @property
+    def refuses_several(self) -> str | None:
+        """Why it cannot search by several metrics, or with limits; None where it can."""
+        if self.settings.rungs == "fixed":
+            return None
+        return "opens rungs by the noise of one metric alone with rungs: progressive; set strategy.rungs=fixed"
 
     @property
     def amounts(self) -> list[int]:

@@ -13,6 +13,7 @@ from hpo.engine.space.space import Space
 from hpo.engine.strategies.drawing.draws import draw_untried
 from hpo.engine.strategies.strategy import MOST, Learns, Settings
 from hpo.engine.trials.history import History
+from hpo.engine.trials.ranking import leaders
 from hpo.engine.trials.trial import Proposal, Trial
 
 
@@ -125,6 +126,9 @@ class SuccessiveHalving:
     costs only what it adds. First points: eta ** (number of halvings) random ones. Failures never survive; ties go to
     the earlier trial. A rung with too few successes passes on fewer. Ends when a finite space is exhausted.
 
+    With several metrics the best of a rung are those of its first fronts, and of one front those that add most to its
+    hypervolume; what exceeds a limit comes after all that does not: see `Asha`.
+
     With `keep` there are two rungs: the best `keep` of `points` are trained to the end. After one epoch this is the
     baseline that every method of several rungs must beat (Egele et al. 2023, "Is One Epoch All You Need For
     Multi-Fidelity Hyperparameter Optimization?").
@@ -205,9 +209,8 @@ class SuccessiveHalving:
             if history[place].round != history[-1].round:
                 break
             last.append(history[place])
-        # A trial that a race stopped lacks the state of some folds, and was behind anyway.
-        alive = [trial for trial in last if trial.state == "complete"]
-        return sorted(alive, key=lambda trial: (trial.loss, trial.number))[:count]
+        # Only complete ones: a trial that a race stopped lacks the state of some folds, and was behind anyway.
+        return leaders(last, count)
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from hpo.engine.trials.fronts import Array, as_one_loss, best_first, front_numbers, is_on_front, scale_of, weighted
 from hpo.engine.trials.trial import Trial
 
-# How many times as many trials as are asked for are kept at hand, and how many at least.
-_AT_HAND, _LEAST_AT_HAND = 4, 32
+# How many more trials than are asked for are kept at hand: this share of them, and so many at least.
+_MORE, _LEAST_MORE = 0.25, 32
 
 
 class Ranking:
@@ -26,19 +26,18 @@ class Ranking:
     def __init__(self) -> None:
         # By (excess, loss, number, place): all, or with several metrics those that are not within the limits.
         self._sorted: list[tuple[float, float, int, int]] = []
-        self._fronts: _Fronts | None = None
+        self._fronts: Fronts | None = None
         self._num_added = 0
 
     def add(self, trial: Trial) -> None:
         """Add the trial of the next place."""
         place, self._num_added = self._num_added, self._num_added + 1
         if trial.other_losses and self._fronts is None:
-            self._fronts = _Fronts(len(trial.losses))
+            self._fronts = Fronts(len(trial.losses))
         if self._fronts is not None and trial.keeps_limits:
-            self._fronts.add(place, trial.losses)
+            self._fronts.add(place, trial)
         else:
-            excess = math.inf if math.isinf(trial.loss) else trial.excess
-            bisect.insort(self._sorted, (excess, trial.loss, trial.number, place))
+            bisect.insort(self._sorted, (*sort_key(trial), place))
 
     def first(self, count: int | None, length: int, weights: Array | None = None) -> Iterator[int]:
         """Return the best `count` of the first `length` places (None = all), the best first; with weights by these."""
@@ -47,30 +46,46 @@ class Ranking:
         return itertools.islice(itertools.chain(of_fronts, others), count)
 
 
-class _Fronts:
-    """Trials of several metrics. At hand are those of the first fronts, to which alone a new trial is compared.
+def sort_key(trial: Trial) -> tuple[float, float, int]:
+    """Return the place of a trial of one metric, or beyond the limits, among those trained as far: failures last."""
+    return math.inf if math.isinf(trial.loss) else trial.excess, trial.loss, trial.number
 
-    A trial's front never comes earlier when trials are added, and depends only on those of earlier fronts. So while
-    the fronts at hand hold enough, they are the first of all trials; where not, all are compared again.
+
+class Fronts:
+    """Trials of several metrics within the limits, ranked while more are added; of equal ones the earlier is first.
+
+    At hand are those of the first fronts, to which alone a new trial is compared. A trial's front never comes earlier
+    when trials are added, and depends only on those of earlier fronts. So while the fronts at hand hold enough, they
+    are the first of all trials; where not, all are compared again.
     """
 
     def __init__(self, num_metrics: int) -> None:
         # By columns, which are read as wholes.
         self._losses: Array = np.empty((64, num_metrics), order="F")
+        self._numbers: NDArray[np.int64] = np.empty(64, dtype=np.int64)
         self._places: list[int] = []
-        # Rows of the fronts at hand, the last of these fronts, and the number of rows that were read.
+        # Rows of the fronts at hand, and the front of each; the last of these; and the number of rows that were read.
         self._at_hand: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._fronts: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self._last = -1
         self._num_read = 0
+        # Those of one front in order, by front, since the last was added.
+        self._ordered: dict[int, NDArray[np.int64]] = {}
 
-    def add(self, place: int, losses: Sequence[float]) -> None:
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def add(self, place: int, trial: Trial) -> None:
+        """Add a trial, by this place from now on; places rise."""
         row = len(self._places)
         if row == len(self._losses):
             self._losses = np.concatenate((self._losses, np.empty_like(self._losses)))
-        self._losses[row] = losses
+            self._numbers = np.concatenate((self._numbers, np.empty_like(self._numbers)))
+        self._losses[row], self._numbers[row] = trial.losses, trial.number
         self._places.append(place)
 
-    def first(self, count: int | None, length: int, weights: Array | None) -> Iterator[int]:
+    def first(self, count: int | None, length: int, weights: Array | None = None) -> Iterator[int]:
+        """Return the best `count` of the places below `length` (None = all), the best first; with weights by these."""
         rows = bisect.bisect_left(self._places, length)
         losses = self._losses[:rows]
         if not rows:
@@ -79,22 +94,51 @@ class _Fronts:
             values = weighted(losses, weights)
             order = np.array([values.argmin()]) if count == 1 else np.argsort(values, kind="stable")[:count]
         elif count is None or rows < len(self._places):
-            order = best_first(losses, count)
+            order = self._in_order(np.arange(rows), losses, count)
         else:
-            at_hand = self._fronts_at_hand(losses, count)
-            order = at_hand[best_first(losses[at_hand], count, scale_of(losses))]
+            order = self._in_order(self._fronts_at_hand(losses, count)[0], losses, count)
         yield from (self._places[row] for row in order)
 
-    def _fronts_at_hand(self, losses: Array, count: int) -> NDArray[np.int64]:
-        """Return the rows of the first fronts, at least `count` of them where there are so many."""
-        near = np.concatenate((self._at_hand, np.arange(self._num_read, len(losses))))
-        numbers = front_numbers(losses[near]) if len(near) else np.empty(0, dtype=np.int64)
-        if (numbers <= self._last).sum() < min(count, len(losses)):
-            near, numbers = np.arange(len(losses)), front_numbers(losses)
-            sizes = np.bincount(numbers).cumsum()
-            self._last = int(np.searchsorted(sizes, min(max(_LEAST_AT_HAND, _AT_HAND * count), len(losses))))
-        self._at_hand, self._num_read = near[numbers <= self._last], len(losses)
-        return self._at_hand
+    def first_of(self, wanted: NDArray[np.bool], count: int) -> int | None:
+        """Return the best place of those that are wanted, if it is among the first `count` of all; else None.
+
+        `wanted` has one entry per trial, in the order of `add`. Only the front of the answer is put in order.
+        """
+        losses = self._losses[: len(self)]
+        if count <= 0 or not wanted.any():
+            return None
+        rows, fronts = self._fronts_at_hand(losses, count)
+        front = int(fronts[wanted[rows]].min(initial=len(self)))
+        num_before = int((fronts < front).sum())
+        if num_before >= count:
+            return None
+        if front not in self._ordered:
+            self._ordered[front] = self._in_order(rows[fronts == front], losses)
+        order = self._ordered[front]
+        place = int(wanted[order].argmax())
+        return self._places[order[place]] if num_before + place < count else None
+
+    def _in_order(self, rows: NDArray[np.int64], losses: Array, count: int | None = None) -> NDArray[np.int64]:
+        """Return the `count` best of these rows, which are whole fronts."""
+        rows = rows[self._numbers[rows].argsort()]
+        return rows[best_first(losses[rows], count, scale_of(losses))]
+
+    def _fronts_at_hand(self, losses: Array, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the rows of the first fronts, at least `count` of them where there are so many, and their fronts."""
+        if self._num_read < len(losses):
+            near = np.concatenate((self._at_hand, np.arange(self._num_read, len(losses))))
+            self._keep(near, front_numbers(losses[near]))
+        if len(self._at_hand) < min(count, len(losses)):
+            fronts = front_numbers(losses)
+            sizes, more = np.bincount(fronts).cumsum(), max(_LEAST_MORE, int(_MORE * count))
+            self._last = int(np.searchsorted(sizes, min(count + more, len(losses))))
+            self._keep(np.arange(len(losses)), fronts)
+        self._num_read = len(losses)
+        return self._at_hand, self._fronts
+
+    def _keep(self, rows: NDArray[np.int64], fronts: NDArray[np.int64]) -> None:
+        is_at_hand = fronts <= self._last
+        self._at_hand, self._fronts, self._ordered = rows[is_at_hand], fronts[is_at_hand], {}
 
 
 def leaders(trials: Iterable[Trial], count: int) -> list[Trial]:

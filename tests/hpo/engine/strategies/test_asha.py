@@ -3,15 +3,17 @@
 import itertools
 import random
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpo.engine.course.rules import Rules
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.space.space import point_key
 from hpo.engine.strategies import make_strategy
-from hpo.engine.trials.goal import Goal, finished
+from hpo.engine.trials.fronts import best_first
+from hpo.engine.trials.goal import Goal, Limit, finished
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Outcome, Trial
 from hpo.testing.simulated_tasks import World, run
@@ -19,6 +21,9 @@ from tests.studies import shipped
 
 FIELDS = "amount", "continues", "trained"
 SPACE = space_from_dict({"x": {"low": 0.0, "high": 1.0}})
+ONE, TWO = {"s": "minimize"}, {"s": "minimize", "size": "minimize"}
+LIMITS = (Limit("size", 0.6),)
+GOALS = {"one": Goal(ONE), "limited": Goal(ONE, LIMITS), "two": Goal(TWO), "two limited": Goal(TWO, LIMITS)}
 
 
 def make(**changes):
@@ -61,6 +66,30 @@ def test_the_highest_rung_is_served_first_and_failures_count_but_never_rise():
     assert proposed(make(), on((1, {0.1: None, 0.2: None, 0.3: None})))[1:] == (1, None, 0)
 
 
+def test_rungs_that_open_by_the_noise_of_one_metric_are_refused_with_several():
+    assert make().refuses_several is None
+    assert "strategy.rungs=fixed" in make(rungs="progressive").refuses_several
+
+
+def test_with_several_metrics_the_first_fronts_go_on_within_the_limits_first():
+    """On the front are 0.1, which adds most, and 0.2; 0.6 dominates both, beyond the limit."""
+    values = {0.1: (1.0, 3.0), 0.2: (3.0, 2.5), 0.3: (4.0, 4.0), 0.4: (2.0, 5.0), 0.5: (5.0, 3.0), 0.6: (0.0, 0.0)}
+    goal = Goal(TWO, (Limit("speed", 1.0, is_least=True),))
+
+    def ended(number, x, speed):
+        outcome = Outcome({"s": values[x][0], "size": values[x][1], "speed": speed})
+        return finished(Trial(number, number, {"x": x}, amount=1), {0: outcome}, goal)
+
+    known = History(ended(number, x, 0.9 if x == 0.6 else 1.0) for number, x in enumerate(values))
+    assert proposed(make(), known) == (0.1, 3, 0, 1)
+    pending = [Trial(6, 6, {"x": 0.1}, amount=3, continues=0, trained=1)]
+    assert proposed(make(), known, pending) == (0.2, 3, 1, 1)
+    exceeding = History(
+        ended(number, x, speed) for number, (x, speed) in enumerate([(0.1, 0.3), (0.5, 0.9), (0.2, 0.5)])
+    )
+    assert proposed(make(), exceeding) == (0.5, 3, 1, 1)
+
+
 def test_the_top_rung_opens_only_where_the_ranking_changed():
     low = {0.1: 1.0, 0.2: 2.0, 0.3: 3.0, **{0.4 + n / 100: 9.0 + n for n in range(6)}}
     agreed = on((1, low), (3, {0.1: 0.1, 0.2: 0.2, 0.3: 0.3}))
@@ -99,6 +128,16 @@ def test_every_continuation_was_among_the_best_when_it_was_proposed(rungs, seed,
     assert len({(t.key, t.amount) for t in trials}) == 40
 
 
+def in_order(rung):
+    """Return the trials of a rung, the best first: by fronts within the limits, then of least excess, failures last."""
+    by_one = sorted(rung, key=lambda trial: (trial.state != "complete", trial.excess, trial.loss, trial.number))
+    kept = sorted((trial for trial in rung if trial.keeps_limits), key=lambda trial: trial.number)
+    if not any(trial.other_losses for trial in kept):
+        return by_one
+    order = best_first(np.array([trial.losses for trial in kept]))
+    return [*(kept[place] for place in order), *(trial for trial in by_one if not trial.keeps_limits)]
+
+
 def written_out(settings, known, pending):
     """Return the number of the trial that goes on, None = a new point; by the whole of what is known."""
     amounts = settings.amounts(settings.num_halvings)
@@ -106,7 +145,7 @@ def written_out(settings, known, pending):
     taken = {trial.continues for trial in (*known, *pending)}
     top = len(amounts) - 1 if settings.rungs == "fixed" else open_rung(rungs)
     for rung in reversed(rungs[:top]):
-        for trial in sorted(rung, key=lambda trial: (trial.loss, trial.number))[: len(rung) // settings.eta]:
+        for trial in in_order(rung)[: len(rung) // settings.eta]:
             if trial.number not in taken and trial.state == "complete":
                 return trial.number
     return None
@@ -129,18 +168,19 @@ def open_rung(rungs):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rungs", ["fixed", "progressive"])
+@pytest.mark.parametrize(("rungs", "goal"), [("progressive", "one"), *(("fixed", goal) for goal in GOALS)])
+@settings(max_examples=20)
 @given(seed=st.integers(0, 9999), noise=st.sampled_from([0.0, 0.1, 1.0]), eta=st.integers(2, 3))
-def test_a_strategy_that_reads_only_what_is_new_goes_on_as_one_that_reads_everything(rungs, seed, noise, eta):
+def test_a_strategy_that_reads_only_what_is_new_goes_on_as_one_that_reads_everything(rungs, goal, seed, noise, eta):
     """Trials end in any order, some fail; now and then the strategy is asked from an earlier history again."""
     rng = random.Random(seed)
-    settings = {"rungs": rungs, "max_amount": eta**3, "eta": eta}
-    strategy = make(**settings)
+    changes = {"rungs": rungs, "max_amount": eta**3, "eta": eta}
+    strategy = make(**changes)
     known, pending, earlier = History(), [], []
     for number in range(60):
         if earlier and rng.random() < 0.1:
             asked = rng.choice(earlier)
-            assert strategy.propose(*asked) == make(**settings).propose(*asked)
+            assert strategy.propose(*asked) == make(**changes).propose(*asked)
         (proposal,) = strategy.propose(known, pending)
         assert proposal.continues == written_out(strategy.settings, known, pending)
         earlier.append((known, tuple(pending)))
@@ -148,6 +188,8 @@ def test_a_strategy_that_reads_only_what_is_new_goes_on_as_one_that_reads_everyt
         pending.append(Trial(number, number, proposal.point, **dict(zip(FIELDS, fields, strict=True))))
         while pending and rng.random() < 0.6:
             trial = pending.pop(rng.randrange(len(pending)))
-            loss = random.Random(point_key(trial.point)).random() + noise * rng.random()
-            outcome = Outcome(error="x") if rng.random() < 0.1 else Outcome({"s": round(loss, 2)})
-            known = known.extended([finished(trial, {0: outcome}, Goal({"s": "minimize"}))])
+            of_point = random.Random(point_key(trial.point))
+            loss, size = of_point.random() + noise * rng.random(), of_point.random()
+            values = {"s": round(loss, 2), "size": round(size, 1)}
+            outcome = Outcome(error="x") if rng.random() < 0.1 else Outcome(values)
+            known = known.extended([finished(trial, {0: outcome}, GOALS[goal])])

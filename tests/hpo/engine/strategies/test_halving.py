@@ -1,20 +1,23 @@
 """Successive halving and Hyperband: the brackets, and which points go on."""
 
+import numpy as np
 import pytest
 
 from hpo.engine.course.proposer import propose
 from hpo.engine.keepers import CheckpointKeeper
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.strategies import make_strategy
-from hpo.engine.trials.goal import Goal, finished
+from hpo.engine.trials.fronts import best_first
+from hpo.engine.trials.goal import Goal, Limit, finished
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Outcome, Trial
 
+ONE = Goal({"score": "maximize"})
 SPACE = space_from_dict({"x": {"low": 0.0, "high": 1.0}})
 
 
-def rungs(name, num_rounds, **settings):
-    """Return (amount, number of points) of each round; the larger x is the better."""
+def rungs(name, num_rounds, goal=ONE, **settings):
+    """Return (amount, number of points) of each round; the larger x is the better, and the smaller its size."""
     strategy = make_strategy({"name": name, "min_amount": 1, "eta": 3} | settings, SPACE, 0)
     history, seen = History(), []
     for number in range(num_rounds):
@@ -24,9 +27,8 @@ def rungs(name, num_rounds, **settings):
             Trial(len(history) + i, number, p.point, amount=p.amount, continues=p.continues, trained=p.trained)
             for i, p in enumerate(proposals)
         ]
-        history = history.extended(
-            finished(t, {0: Outcome({"score": t.point["x"]})}, Goal({"score": "maximize"})) for t in trials
-        )
+        values = ({"score": t.point["x"], "size": t.point["x"] * 97 % 1} for t in trials)
+        history = history.extended(finished(t, {0: Outcome(v)}, goal) for t, v in zip(trials, values, strict=True))
     return seen, history
 
 
@@ -37,6 +39,17 @@ def test_one_in_eta_goes_on_each_time_the_best_and_from_where_it_stopped():
     best = sorted(first, key=lambda t: -t.point["x"])[:3]
     assert [(t.continues, t.trained) for t in second] == [(t.number, 1) for t in best]
     assert [(t.continues, t.trained) for t in third] == [(second[0].number, 3)]
+
+
+@pytest.mark.parametrize("limits", [(), (Limit("size", 0.5),)])
+def test_with_several_metrics_the_first_fronts_go_on_within_the_limits_first(limits):
+    _, history = rungs("successive_halving", 6, Goal({"score": "maximize", "size": "minimize"}, limits), max_amount=9)
+    for number in (0, 1, 3, 4):
+        before, after = ([t for t in history if t.round == r] for r in (number, number + 1))
+        kept = [trial for trial in before if trial.keeps_limits]
+        order = [kept[place] for place in best_first(np.array([trial.losses for trial in kept]))] if kept else []
+        order += sorted((trial for trial in before if not trial.keeps_limits), key=lambda trial: trial.excess)
+        assert [t.continues for t in after] == [t.number for t in order[: len(after)]]
 
 
 def test_one_epoch_keeps_the_best_few_to_the_end():
