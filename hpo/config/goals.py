@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 Direction = Literal["maximize", "minimize"]
 _CHOICES = ("knee", "first_within_limits")
@@ -65,7 +65,7 @@ def _choice(given: Any) -> Any:
     return given
 
 
-Choice = Annotated[str | dict[str, Any], AfterValidator(_choice)]
+Choice = Annotated[str | dict[str, Any], BeforeValidator(_choice)]
 """How one of the front is chosen."""
 
 
@@ -75,7 +75,7 @@ def share_of(given: Any) -> float:
     if match is not None:
         return float(match[1]) / 100
     if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given < 1e100:
-        raise ValueError(f"must have shares such as 5 % or 0.05, given {given!r}")
+        raise ValueError(f"must have shares such as 5 % or 0.05, not {given!r}")
     return float(given)
 
 

@@ -1,19 +1,15 @@
 """A study as Python users see it: its best, its trials, its report, its test, and how it goes on."""
 
-import html
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from hpo.config.keys import copy_plain
+from hpo.config.study_config import StudyConfig
 from hpo.engine.record.record import Record
-from hpo.engine.space.space import short_text
-from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.table import trials_table
-from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError, TrackError, nearest
+from hpo.interface.best import Best, best_of, front_table, winner_of
 from hpo.interface.existing import (
     changed_config,
     prepare_to_extend,
@@ -22,7 +18,7 @@ from hpo.interface.existing import (
     score_on_test,
     write_reports,
 )
-from hpo.interface.given.objects import as_given
+from hpo.interface.summary import Summary
 from hpo.interface.train import draw_attention, find_model, train_tree
 from hpo.report.figures import FIGURES, Drawn, draw_figures
 from hpo.report.sections.report import report_schema
@@ -30,6 +26,7 @@ from hpo.report.subject import Subject
 from hpo.session.notebook import run_shown
 from hpo.study.files.folder import StudyFolder, short_path
 from hpo.study.notes import Notes
+from hpo.study.opening import change_choice
 from hpo.study.preparing.preparation import known_study
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.final_model import best_config
@@ -37,26 +34,6 @@ from hpo.study.winner.verdict import Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-@dataclass(frozen=True)
-class Best:
-    """The winner of a study.
-
-    Attributes:
-        number: its trial.
-        score: of the study's metric, on the validation parts.
-        point: its values of what was searched, by dotted key.
-        config: the whole configuration that it was trained with; objects as files hold them, but tuples and numbers as
-            keys, which a function from Python got, as they were given.
-        amount: how far it was trained, under a strategy that trains by amounts; None = to its end.
-    """
-
-    number: int
-    score: float
-    point: Mapping[str, Any]
-    config: Mapping[str, Any]
-    amount: int | None = None
 
 
 class Study:
@@ -84,15 +61,42 @@ class Study:
 
     @property
     def best(self) -> Best:
-        """The winner; StudyError where no trial is complete."""
+        """The winner, with several metrics the chosen one; StudyError where no trial is complete within the limits."""
         with self._read() as (study, _, verdict):
-            winner = _winner(study, verdict)
-            assert winner.score is not None
-            point, config = copy_plain(winner.point), study.config.trial_config(winner.point)
-            if kept := study.objective.kept:
-                function = kept.load()
-                point, config = as_given(function, point), as_given(function, config)
-            return Best(winner.number, winner.score, point, config, winner.amount)
+            return best_of(study, verdict)
+
+    @property
+    def front(self) -> "pd.DataFrame":
+        """One row per trial within the limits that no other dominates, the best in the leading metric first.
+
+        Columns: number; `is_chosen`, whether it is the best; each metric and what has a limit, by name, and of several
+        folds or repeats its standard error over them, as `NAME_standard_error`; the searched values; amount, under a
+        strategy that trains by amounts. With one metric it is the best alone.
+        """
+        with self._read() as (study, _, verdict):
+            return front_table(study, verdict)
+
+    def choose(self, how: str | Mapping[str, Any], *, save: bool = False) -> Best:
+        """Return which one of the front is the best by another choice.
+
+        Args:
+            how: as `choose` of `hpo.search`: `"knee"`, `"first_within_limits"`, weights such as
+                `{"accuracy": 0.7, "latency": 0.3}`, or `{"best": "accuracy", "within": {"latency": "5 %"}}`.
+            save: whether it becomes the study's own, as by `hpo resume STUDY study.choose=...`: `best` is chosen by it
+                from then on, `resume` trains what its winner lacks, such as its model, and that it was changed is kept
+                with the study.
+
+        Raises:
+            hpo.HpoError: there is no such choice, or it names what is no metric of the study; no trial is complete
+                within the limits; or, with `save`, the study runs just now.
+        """
+        config = changed_config(self._folder, {"study.choose": dict(how) if isinstance(how, Mapping) else how})
+        with self._read(config) as (study, _, verdict):
+            best = best_of(study, verdict)
+        if save:
+            change_choice(study)
+            self.report()
+        return best
 
     def report(
         self, *, publish: bool = False, checklist: bool = False, latex: bool = False, **said: str | None
@@ -255,7 +259,7 @@ class Study:
             hpo.HpoError: no trial is complete, or the training failed.
         """
         with self._read() as (study, record, verdict):
-            winner = _winner(study, verdict)
+            winner = winner_of(study, verdict)
             tree = best_config(study.as_of(Notes(record).allowed_changes, winner), winner)
         return train_tree(tree, progress, self._folder.function_path if study.objective.kept else None)
 
@@ -310,8 +314,8 @@ class Study:
         return self._folder.config().to_dict()
 
     @contextmanager
-    def _read(self) -> Iterator[tuple[PreparedStudy, Record, Verdict]]:
-        study = known_study(str(self.folder))
+    def _read(self, config: StudyConfig | None = None) -> Iterator[tuple[PreparedStudy, Record, Verdict]]:
+        study = known_study(str(self.folder), config)
         with read_results(study) as (record, verdict):
             yield study, record, verdict
 
@@ -320,49 +324,17 @@ class Study:
 
     def __str__(self) -> str:
         """Return how many trials there are, the winner with its point, and where the report is."""
-        name, done, best, point = self._facts()
-        lines = [f"study {name}: {done}"]
-        if best:
-            metric, score, where = best
-            lines += [f"best: {metric} {score}, {where}", f"  {short_text(point)}"]
         report = self.folder / "report.html"
+        lines = self._summary().as_lines()
         return "\n".join([*lines, *([f"report: {short_path(report)}"] if report.exists() else [])])
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the winner, and how many trials there are."""
-        name, done, best, point = self._facts()
-        lines = [f"<b>{html.escape(name)}</b>: {done}"]
-        if best:
-            metric, score, where = best
-            lines.append(f"best {html.escape(metric)} <b>{score}</b>, {where}")
-            texts = {key: f"{v:g}" if isinstance(v, float) else str(v) for key, v in point.items()}
-            cells = [f"<tr><td>{html.escape(key)}</td><td>{html.escape(text)}</td></tr>" for key, text in texts.items()]
-            lines.append(f"<table>{''.join(cells)}</table>")
-        return "<br>".join(lines)
+        return self._summary().as_html()
 
-    def _facts(self) -> tuple[str, str, tuple[str, ...], Mapping[str, Any]]:
-        """Return the name, how many trials there are, the winner's metric, score and trial, and its point."""
+    def _summary(self) -> Summary:
         with self._read() as (study, _, verdict):
-            section, winner, trials = study.config.study, verdict.winner, verdict.history
-        done = f"{study.done(trials)}, {sum(trial.state == 'failed' for trial in trials)} failed"
-        if winner is None or winner.score is None:
-            return section.name, done, (), {}
-        score = score_format(trial.score for trial in trials)(winner.score)
-        return (
-            section.name,
-            done,
-            (section.metric, score, f"trial {winner.number}{study.how_far(winner)}"),
-            winner.point,
-        )
-
-
-def _winner(study: PreparedStudy, verdict: Verdict) -> Trial:
-    """Return the winner; StudyError where no trial is complete."""
-    if verdict.winner is None or verdict.winner.score is None:
-        errors = [trial.error for trial in verdict.history if trial.error]
-        why = f"; the first failed with: {errors[0]}" if errors else ""
-        raise StudyError(f"study '{study.reference}': no trial is complete{why}")
-    return verdict.winner
+            return Summary.of(study, verdict)
 
 
 def run(study: PreparedStudy, progress: bool) -> Study:

@@ -11,13 +11,16 @@ from hpo.engine.dispatch import Code
 from hpo.engine.dispatch.dispatcher import Gpus
 from hpo.engine.observers import Observer
 from hpo.engine.record.record import Record
-from hpo.engine.trials.digits import score_format
+from hpo.engine.trials.digits import score_format, shown_value
+from hpo.engine.trials.goal import goal_of
 from hpo.engine.trials.history import History
+from hpo.engine.trials.ranking import front
 from hpo.engine.trials.trial import Trial
 from hpo.machine import GIB
 from hpo.report.write import WrittenReport
 from hpo.study.basis.environment import gpu_driver
 from hpo.study.study import PreparedStudy
+from hpo.study.winner.choosing import why_none
 from hpo.study.winner.verdict import Verdict
 
 
@@ -33,6 +36,8 @@ class Result:
 class Progress(Observer, AbstractContextManager["Progress", None]):
     """Counts the trials of a search, and keeps the best, the scores and the time; it shows nothing as it is.
 
+    The best is, with several metrics, a front.
+
     Earlier runs left `history` in `seconds_before`. To be entered before the first trial.
     """
 
@@ -46,8 +51,11 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
         self._study, self._counts = study.config.study, study.counts
         self._clock, self._seconds_before = clock, seconds_before
         self.num_done = self._done_before = sum(is_counted(trial, study.counts) for trial in history)
-        self._best = history.best()
-        self._scores = [trial.score for trial in history]
+        self._goal = goal_of(self._study)
+        self._front = self._reduced(history.front)
+        self._values: dict[str, list[float | None]] = {name: [] for name in self._goal.names}
+        for trial in history:
+            self._keep_values(trial)
         self._started = clock()
 
     def __exit__(self, *_: object) -> None:
@@ -58,16 +66,47 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
         self._count(trial)
 
     def _count(self, trial: Trial) -> bool:
-        """Count a trial, and return whether it is the best so far."""
+        """Count a trial, and return whether it is the best so far, or is on the front."""
         self.num_done += is_counted(trial, self._counts)
-        self._scores.append(trial.score)
-        is_best = trial.state == "complete" and (self._best is None or trial.rank < self._best.rank)
-        if is_best:
-            self._best = trial
-        return is_best
+        self._keep_values(trial)
+        if trial.keeps_limits:
+            self._front = self._reduced(front([*self._front, trial]))
+        return self._is_best(trial)
 
-    def _score_text(self, score: float) -> str:
-        return score_format([*self._scores, score])(score)
+    @property
+    def _best(self) -> Trial | None:
+        """The best so far; with several metrics the one of the front that is the best in the leading one."""
+        return next(iter(self._front), None)
+
+    def _is_best(self, trial: Trial) -> bool:
+        return any(trial.number == one.number for one in self._front)
+
+    def _reduced(self, members: list[Trial]) -> list[Trial]:
+        """Return a front, of equals of one metric the earliest alone."""
+        is_one = len(self._goal.metrics) == 1
+        return sorted(members, key=lambda trial: trial.number)[:1] if is_one else members
+
+    def _keep_values(self, trial: Trial) -> None:
+        for name, values in self._values.items():
+            values.append(shown_value(trial, name, self._goal))
+
+    def _score_text(self, score: float, name: str | None = None) -> str:
+        """Return a value of the leading metric, or of this one, as text."""
+        return score_format([*self._values[name or self._goal.metric], score])(score)
+
+    def _values_text(self, trial: Trial) -> str:
+        """Return what a complete trial has of the metrics, and of what has a limit."""
+        return "  ".join(f"{name} {self._score_text(trial.mean(name), name)}" for name in self._goal.names)
+
+    @property
+    def _best_text(self) -> str:
+        """The best so far, or how many are on the front."""
+        if len(self._goal.metrics) > 1:
+            return f"front of {len(self._front)}"
+        best = "none yet"
+        if self._best is not None and self._best.score is not None:
+            best = f"{self._score_text(self._best.score)} (trial {self._best.number})"
+        return f"best {self._study.metric} {best}"
 
     def _time_left(self) -> str:
         """Return the time that the remaining trials will take at the pace of this session, or what `minutes` leaves."""
@@ -127,7 +166,9 @@ def peak_in_words(peak: int, total: int) -> str:
     return f"{held}: about {total // max(peak, 1)} like it fit on one (dispatch.workers)"
 
 
-def failures_in_words(result: Result) -> str:
+def failures_in_words(study: PreparedStudy, result: Result) -> str:
     """Return why a search has no winner."""
+    if (why := why_none(result.verdict.history, study.goal)) is not None:
+        return why
     errors = [trial.error for trial in result.verdict.history if trial.error]
     return f"every trial failed, the first with: {errors[0]}" if errors else "no trial is complete"

@@ -72,7 +72,7 @@ class Notebook(Display):
     def conclude(self, study: PreparedStudy, result: Result) -> None:
         """Print where the report is; the winner is shown by the study itself."""
         if result.verdict.winner is None:
-            print(failures_in_words(result))
+            print(failures_in_words(study, result))
         if not result.is_tracked:
             print(f"MLflow does not have everything: send it later with `hpo sync {study.reference}`")
         print(f"report: {short_path(result.report.paths[0])}")
@@ -109,7 +109,13 @@ class NotebookProgress(Progress):
         """Count the trial and show its line."""
         self._running.pop(trial.number, None)
         mark = " *" if self._count(trial) else ""
-        result = f"failed: {trial.error}" if trial.score is None else f"{self._score_text(trial.score)}{mark}"
+        mark = mark or (" !" if trial.excess > 0 else "")
+        if trial.score is None:
+            result = f"failed: {trial.error}"
+        elif self._goal.is_single or trial.state != "complete":
+            result = f"{self._score_text(trial.score)}{mark}"
+        else:
+            result = f"{self._values_text(trial)}{mark}"
         self._lines.append(f"trial {trial.number}  {result}  {short_text(trial.point)}  {trial.seconds:.1f} s")
         self._update(_SECONDS_BETWEEN_UPDATES)
 
@@ -123,7 +129,9 @@ class NotebookProgress(Progress):
     def _page(self) -> str:
         section, best = self._study, self._best
         head = f"<b>{html.escape(section.name)}</b>: {self.num_done} of {section.trials} {self._counts}"
-        if best is not None and best.score is not None:
+        if len(self._goal.metrics) > 1:
+            head += f", {self._best_text}"
+        elif best is not None and best.score is not None:
             where = f"trial {best.number}{self._how_far(best)}"
             head += f", best {html.escape(section.metric)} <b>{self._score_text(best.score)}</b> ({where})"
         head += f", {self._workers} workers" if self._workers > 1 else ""

@@ -29,6 +29,8 @@ _LINES_PER_SECOND = 10
 _SILENT_SECONDS = 10
 
 _AMOUNTS = "`to 3` is how far a trial was trained, and * the best so far of those that were trained furthest"
+_SEVERAL = "* is on the front: of all so far none is as good in every metric and better in one"
+_FURTHEST = "`to 3` is how far a trial was trained, and the front is of those that were trained furthest"
 # Of a number of a range: 5.57e-5.
 _NUMBER = 7
 
@@ -92,11 +94,21 @@ class TerminalProgress(Progress):
         now = self._clock()
         is_last = self.num_done == self._study.trials
         if is_best or is_last or self._num_printed < _LINES_AT_ONCE or now - self._last_line > 1 / _LINES_PER_SECOND:
-            if trial.amount is not None:
-                self._say_once(_AMOUNTS, _AMOUNTS)
+            self._explain(trial)
             self._say(self._line(trial))
             self._num_printed += 1
             self._last_line = now
+
+    def _explain(self, trial: Trial) -> None:
+        """Say, before the first line that has them, what its marks are."""
+        is_one = len(self._goal.metrics) == 1
+        if not is_one:
+            self._say_once(_SEVERAL, _SEVERAL)
+        if trial.amount is not None:
+            says = _AMOUNTS if is_one else _FURTHEST
+            self._say_once(says, says)
+        if trial.excess > 0:
+            self._say_once("limits", f"! exceeds a limit: {', '.join(map(str, self._goal.limits))}")
 
     def _tell_of_first(self, text: str, is_due: bool = False) -> None:
         """Print a line of a running trial: until the first has ended, after a silence, and where no panel shows it."""
@@ -124,17 +136,14 @@ class TerminalProgress(Progress):
         elif trial.state == "stopped":
             result = f"{self._study.metric} {self._score_text(trial.score)}, stopped {trial.stopped}"
         else:
-            is_best = self._best is not None and trial.number == self._best.number
-            result = f"{self._study.metric} {self._score_text(trial.score)}{' *' if is_best else '  '}"
+            mark = "*" if self._is_best(trial) else " " if trial.keeps_limits else "!"
+            result = f"{self._values_text(trial)} {mark}"
         left = self._time_left()
         return f"{head}{result}  {point}  {trial.seconds:.1f} s{f'  ({left} left)' if left else ''}"
 
     def _panel(self) -> Group:
-        best = "none yet"
-        if self._best is not None and self._best.score is not None:
-            best = f"{self._score_text(self._best.score)} (trial {self._best.number})"
         left = self._time_left()
-        head = f"{self.num_done} of {self._study.trials} {self._counts}  best {self._study.metric} {best}"
+        head = f"{self.num_done} of {self._study.trials} {self._counts}  {self._best_text}"
         head += f"  {left} left" if left else ""
         bar = ProgressBar(total=self._study.trials, completed=self.num_done, width=60)
         table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)

@@ -15,7 +15,7 @@ from hpo.engine.loop import seconds_spent
 from hpo.engine.record.record import Record
 from hpo.engine.space.branches import parted
 from hpo.engine.space.first_points import default_point
-from hpo.engine.trials.digits import score_format
+from hpo.engine.trials.digits import values_in_words
 from hpo.engine.trials.trial import Trial
 from hpo.errors import SpaceError, printable
 from hpo.report.part import require
@@ -25,12 +25,15 @@ from hpo.session.progress import TerminalProgress
 from hpo.session.session import run_to_the_end
 from hpo.study.files.folder import short_path
 from hpo.study.study import PreparedStudy
+from hpo.study.winner.choosing import why
 from hpo.study.winner.full_training import expected_at_end
 
 # Idle share of the workers' time from which a hint is printed.
 _MUCH_IDLE = 0.4
 # Where cost predicts seconds within a third or so; measured in benchmarks/clock.md.
 _LANES_PER_WORKER = 1.5
+# Of a front.
+_SHOWN = 10
 
 
 def run_at_terminal(study: PreparedStudy) -> int:
@@ -53,7 +56,12 @@ class Terminal(Display):
             names = ", ".join(config.secrets)
             _say(f"secrets are kept by name alone: set {names} in the environment before you resume or reproduce this")
         section = config.study
-        _say(f"study {section.name}: {section.trials} {study.counts}, {section.metric} ({section.direction})")
+        metrics = ", ".join(f"{name} ({direction})" for name, direction in study.goal.metrics.items())
+        _say(f"study {section.name}: {section.trials} {study.counts}, {metrics}")
+        if study.goal.limits:
+            _say(f"limits: {', '.join(map(str, study.goal.limits))}")
+        if len(study.goal.metrics) > 1:
+            _say(f"the winner will be {why(section.choose)} (study.choose)")
         variables = [name for key, name in MLFLOWS_OWN.items() if is_from(name, getattr(config.track, key))]
         if config.track.name == "mlflow" and variables:
             _say(f"MLflow: {config.track.uri}, experiment {config.track.experiment} ({', '.join(variables)})")
@@ -122,7 +130,7 @@ class Terminal(Display):
 
     def conclude(self, study: PreparedStudy, result: Result) -> None:
         """Print the winner, and where the report is."""
-        name, metric = study.reference, study.config.study.metric
+        name, goal = study.reference, study.goal
         history, winner = result.verdict.history, result.verdict.winner
         failed = sum(trial.state == "failed" for trial in history)
         counts = require(result.report.summary["counts"])
@@ -135,11 +143,17 @@ class Terminal(Display):
         if not history:
             _say("nothing to try: all points of the space are known already, or the strategy proposes none")
         elif winner is None:
-            _say(failures_in_words(result))
+            _say(failures_in_words(study, result))
         else:
-            assert winner.score is not None
-            score = score_format(trial.score for trial in history)(winner.score)
-            _say(f"winner: trial {winner.number}, {metric} {score}{study.how_far(winner)}")
+            chosen = ""
+            if len(goal.metrics) > 1:
+                front = result.verdict.front
+                more = ", ..." if len(front) > _SHOWN else ""
+                numbers = ", ".join(str(trial.number) for trial in front[:_SHOWN])
+                _say(f"front: {len(front)} of {_count(len(history), 'trial')}, by {goal.metric}: {numbers}{more}")
+                chosen = f": {why(study.config.study.choose)}"
+            values = values_in_words(winner, goal, history)
+            _say(f"winner: trial {winner.number}, {values}{study.how_far(winner)}{chosen}")
             for key, value in winner.point.items():
                 _say(f"  {key} = {value:g}" if isinstance(value, float) else f"  {key} = {value}")
         _tell_time(study, result.report.summary["cost"])

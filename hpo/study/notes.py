@@ -25,6 +25,20 @@ class FinalModel:
 
 
 @dataclass(frozen=True)
+class ChangedChoice:
+    """A change of `study.choose` after the search began, from one value to another, at a time in ISO 8601.
+
+    `trials` is how many had ended; `is_test_open` whether the test part had been opened.
+    """
+
+    time: str
+    before: Any
+    after: Any
+    trials: int
+    is_test_open: bool
+
+
+@dataclass(frozen=True)
 class FullOutcome:
     """What a training that takes a trial to its end has come to; it began at `trained`, 0 = anew."""
 
@@ -38,6 +52,7 @@ class Notes:
     Attributes:
         study_id: unique; a copy has another.
         allowed_changes: the changes with which the study was continued, the earliest first.
+        changed_choices: of how the winner is chosen from the front, the earliest first.
         gpu_share: the GPUs that each worker had when the search last went on; None in studies of before version 0.2.0.
         data_hashes: the hash of each file in the workers' copy of the data; None before it is written.
     """
@@ -47,6 +62,11 @@ class Notes:
     allowed_changes = Note[list[AllowedChange]](
         "allowed_changes",
         lambda noted: [AllowedChange.from_dict(change) for change in noted or ()],
+        lambda changes: [*map(vars, changes)],
+    )
+    changed_choices = Note[list[ChangedChoice]](
+        "changed_choices",
+        lambda noted: [ChangedChoice(**each) for each in noted or ()],
         lambda changes: [*map(vars, changes)],
     )
     final_model = Note[FinalModel | None]("final", lambda noted: FinalModel(**noted) if noted else None, vars)

@@ -1,5 +1,6 @@
 """Creates, continues and reads a study's record, with the checks before that."""
 
+import datetime
 import logging
 import shutil
 import uuid
@@ -26,8 +27,8 @@ from hpo.study.basis.source_code import CodeHashes, describe_code
 from hpo.study.extension import copy_states
 from hpo.study.files.folder import StudyFolder, refuse_link, short_path
 from hpo.study.files.made_here import remember
-from hpo.study.ledger import begin_ledger, openings_to_take
-from hpo.study.notes import Notes
+from hpo.study.ledger import begin_ledger, openings, openings_to_take
+from hpo.study.notes import ChangedChoice, Notes
 from hpo.study.preparing.preparation import refuse_missing_lanes, refuse_past_search
 from hpo.study.preparing.strategies import strategy_type
 from hpo.study.study import PreparedStudy
@@ -79,6 +80,19 @@ def read_study(study: PreparedStudy) -> Record:
             f"({'; '.join(changed.values())}); restore it"
         )
     return record
+
+
+def change_choice(study: PreparedStudy) -> None:
+    """Let an existing study choose its winner by another `study.choose`, as in this configuration, and note it."""
+    from hpo.engine.record.storage import continue_record
+
+    with study.folder.lock():
+        record = continue_record(_stored(study))
+        try:
+            _note_choice(study, study.folder.config(), record)
+        finally:
+            record.close()
+        study.folder.freeze(study.config)
 
 
 def refuse_to_open(study: PreparedStudy) -> tuple[int, str | None]:
@@ -155,9 +169,21 @@ def _continue(study: PreparedStudy, frozen: StudyConfig) -> Record:
     if changes or versions or before.code != now.code:
         Notes(record).write_basis(now)
     study.folder.keep_function(study.objective.kept)
+    _note_choice(study, frozen, record)
     if points := queued_points(study, record):
         record.write_given(Given(point, len(record.trials())) for point in points)
     return record
+
+
+def _note_choice(study: PreparedStudy, frozen: StudyConfig, record: Record) -> None:
+    """Note a change of how one of the front is chosen; with one metric nothing is."""
+    before, after = frozen.study.choose, study.config.study.choose
+    if before == after or len(study.goal.metrics) == 1:
+        return
+    notes, now = Notes(record), datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    is_open = bool(openings(study.folder.openings_path))
+    change = ChangedChoice(now, before, after, len(record.history()), is_open)
+    notes.changed_choices = [*notes.changed_choices, change]
 
 
 def queued_points(study: PreparedStudy, record: Record) -> list[Point]:

@@ -1,8 +1,11 @@
 """How many digits of a score are shown: as many as tell apart what is compared."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+
+from hpo.engine.trials.goal import Goal
+from hpo.engine.trials.trial import Trial
 
 _USUAL = 4  # decimals of an accuracy or a loss, which most scores are
 _IF_EQUAL = 4
@@ -20,6 +23,22 @@ def score_format(compared: Iterable[float | None]) -> Callable[[float], str]:
     known = sorted(score for score in compared if score is not None and math.isfinite(score))
     largest, digits = _measure(known)
     return partial(_text, decimals=digits - 1 - _exponent(largest), most=digits + 2)
+
+
+def values_in_words(trial: Trial, goal: Goal, compared: Sequence[Trial]) -> str:
+    """Return a complete trial's metrics, and what has a limit, told apart from those of others: `accuracy 0.91`."""
+    texts = []
+    for name in goal.names:
+        values = [shown_value(each, name, goal) for each in compared]
+        texts.append(f"{name} {score_format(values)(trial.mean(name))}")
+    return ", ".join(texts)
+
+
+def shown_value(trial: Trial, name: str, goal: Goal) -> float | None:
+    """Return a trial's score, or of a complete one the mean of another metric; None where it has none."""
+    if name == goal.metric:
+        return trial.score
+    return trial.mean(name) if trial.state == "complete" else None
 
 
 def _measure(known: list[float]) -> tuple[float, int]:

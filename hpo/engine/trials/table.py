@@ -4,7 +4,7 @@ import csv
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,6 +106,11 @@ def column_of(key: str) -> str:
     return f"space.{key}" if key in _OTHERS or _FOLD.fullmatch(key) else key
 
 
+def metric_column(name: str, taken: Collection[str]) -> str:
+    """Return the column of a metric: its name, except where that is the name of another column."""
+    return f"metric.{name}" if name in taken or name in _OTHERS or _FOLD.fullmatch(name) else name
+
+
 def _number(text: str) -> float | None:
     try:
         number = float(text)
@@ -142,7 +147,7 @@ def trials_table(trials: Sequence[Trial], keys: Sequence[str], goal: Goal, layou
     taken = {column_of(key) for key in keys}
     for name in goal.names[1:]:
         values = [trial.mean(name) if trial.state == "complete" else None for trial in trials]
-        columns[f"metric.{name}" if name in taken or name in _OTHERS or _FOLD.fullmatch(name) else name] = values
+        columns[metric_column(name, taken)] = values
     if len(goal.metrics) > 1:
         on_front = {trial.number for trial in front(trials)}
         columns["is_on_front"] = [trial.number in on_front for trial in trials]

@@ -6,6 +6,7 @@ from typing import Any
 
 from hpo.config.documents import read_yaml
 from hpo.config.keys import at_path, path_of, plain_own, refuse_inside_of_list, refuse_unknown, replaced
+from hpo.config.sections import later_keys
 from hpo.config.shipped import names_of, shipped, shipped_dir, strategy_settings, with_mlflows_own
 from hpo.config.study_config import SEARCH_SECTIONS
 from hpo.engine.space.branches import leaves, parted, with_first
@@ -119,5 +120,7 @@ def with_settings(tree: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[
                 raise ConfigError(f"settings: {group} must be one of {allowed}, given {given!r}{nearest(given, known)}")
             tree[group] = _shipped(group, settings[group])
     values = {key: value for key, value in settings.items() if key not in ("dispatch", "track")}
-    refuse_unknown(values, {name: tree[name] for name in _SETTABLE}, "settings")
+    # A study lacks the keys that are later than it, and those that are mappings of names are set as wholes.
+    settable: dict[str, Any] = {**tree, "study": {**tree["study"], **later_keys()}}
+    refuse_unknown(values, {name: settable[name] for name in _SETTABLE}, "settings")
     return replaced(tree, values)

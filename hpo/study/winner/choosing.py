@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 
 from hpo.config.goals import metrics_of, share_of
+from hpo.engine.trials.digits import values_in_words
 from hpo.engine.trials.fronts import Array, scale_of, scaled
 from hpo.engine.trials.goal import Goal
+from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 
 Choice = str | Mapping[str, Any]
@@ -62,3 +64,13 @@ def why(choice: Choice) -> str:
         shares = " and ".join(f"{share_of(share):.3g} of the best {name}" for name, share in choice["within"].items())
         return f"the best {choice['best']} within {shares}"
     return "the best by weights " + ", ".join(f"{name} {choice[name]:g}" for name in metrics_of(choice))
+
+
+def why_none(history: History, goal: Goal) -> str | None:
+    """Return that no trial keeps the limits, with the one of the least excess; None where one does, or none ended."""
+    nearest = history.best()
+    if nearest is None or history.front:
+        return None
+    limits = ", ".join(map(str, goal.limits))
+    values = values_in_words(nearest, goal, history)
+    return f"no trial keeps the limits ({limits}); the nearest is trial {nearest.number}: {values}"

@@ -4,6 +4,7 @@ import io
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -11,10 +12,11 @@ from hpo.config.study_config import config_from_dict
 from hpo.engine.dispatch.dispatcher import TaskReport
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.training.payload import Task
-from hpo.engine.trials.goal import Goal, finished
+from hpo.engine.trials.goal import Goal, finished, goal_of
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
 from hpo.session.progress import TerminalProgress
+from hpo.study.winner.choosing import why_none
 from tests.studies import toy_config
 
 STUDY = config_from_dict(toy_config(trials=4)).study.model_copy(update={"metric": "accuracy"})
@@ -85,3 +87,47 @@ def test_the_time_left_is_at_most_that_of_the_budget(capsys):
     with shown(study, seconds_before=10.0) as progress:
         progress.trial_finished(done(0, 0.5))
     assert "(20 s left)" in capsys.readouterr().out
+
+
+SEVERAL = STUDY.model_copy(
+    update={"metrics": {"accuracy": "maximize", "size": "minimize"}, "limits": {"memory": 4}, "trials": 5}
+)
+
+
+def measured(number, accuracy, size, memory=1.0):
+    outcome = Outcome({"accuracy": accuracy, "size": size, "memory": memory}, seconds=1.5)
+    return finished(Trial(number, 0, {"model.d_model": 32}), {0: outcome}, goal_of(SEVERAL))
+
+
+def test_with_several_metrics_lines_have_all_and_mark_the_front_and_what_exceeds_a_limit(capsys):
+    trials = [(0.5, 10.0), (0.6, 12.0, 5.0), (0.4, 11.0), (0.4, 9.0), (0.5, 8.0)]
+    with shown(SEVERAL) as progress:
+        for number, values in enumerate(trials):
+            progress.trial_finished(measured(number, *values))
+    front, *lines = capsys.readouterr().out.splitlines()
+    limit = lines.pop(1)
+    assert "on the front" in front
+    assert limit == "! exceeds a limit: memory <= 4"
+    assert [mark for line in lines for mark in "*!" if mark in line] == ["*", "!", "*", "*"]
+    assert lines[0].startswith("1/5  trial 0  accuracy 0.5000  size 10.00  memory 1.0000 *  d_model=32")
+    assert "front of 1" in progress._best_text
+
+
+def test_the_front_that_is_shown_is_that_of_the_history(capsys):
+    rng = np.random.default_rng(0)
+    trials = [measured(number, *rng.integers(0, 9, 2).astype(float), rng.choice([1.0, 5.0])) for number in range(60)]
+    progress = shown(SEVERAL, history=History(trials[:20]))
+    for trial in trials[20:]:
+        progress.trial_finished(trial)
+    assert {trial.number for trial in progress._front} == {trial.number for trial in History(trials).front}
+    assert f"front of {len(History(trials).front)}" in progress._best_text
+
+
+def test_without_a_trial_within_the_limits_the_nearest_is_named():
+    trials = [measured(0, 0.9, 1.0, 9.0), measured(1, 0.5, 1.0, 5.0), done(2, None)]
+    says = (
+        "no trial keeps the limits (memory <= 4); the nearest is trial 1: accuracy 0.5000, size 1.0000, memory 5.0000"
+    )
+    assert why_none(History(trials), goal_of(SEVERAL)) == says
+    assert why_none(History([*trials, measured(3, 0.1, 2.0)]), goal_of(SEVERAL)) is None
+    assert why_none(History(trials[2:]), goal_of(SEVERAL)) is None

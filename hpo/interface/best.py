@@ -1,0 +1,88 @@
+"""The best of a study as Python users see it, and the front that it was chosen from."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from hpo.config.keys import copy_plain
+from hpo.engine.trials.table import column_of, metric_column
+from hpo.engine.trials.trial import Trial
+from hpo.errors import StudyError
+from hpo.interface.given.objects import as_given
+from hpo.study.study import PreparedStudy
+from hpo.study.winner.choosing import why_none
+from hpo.study.winner.verdict import Verdict, standard_error
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Best:
+    """The winner of a study.
+
+    Attributes:
+        number: its trial.
+        score: of the study's metric (with several, of the leading one), on the validation parts.
+        point: its values of what was searched, by dotted key.
+        config: the whole configuration that it was trained with; objects as files hold them, but tuples and numbers as
+            keys, which a function from Python got, as they were given.
+        amount: how far it was trained, under a strategy that trains by amounts; None = to its end.
+        scores: all metrics and what has a limit, by name, each the mean over folds and repeats.
+    """
+
+    number: int
+    score: float
+    point: Mapping[str, Any]
+    config: Mapping[str, Any]
+    amount: int | None = None
+    scores: Mapping[str, float] = field(default_factory=dict)
+
+
+def best_of(study: PreparedStudy, verdict: Verdict) -> Best:
+    """Return the winner; StudyError where there is none."""
+    winner = winner_of(study, verdict)
+    assert winner.score is not None
+    point, config = copy_plain(winner.point), study.config.trial_config(winner.point)
+    if kept := study.objective.kept:
+        function = kept.load()
+        point, config = as_given(function, point), as_given(function, config)
+    scores = {name: winner.mean(name) for name in study.goal.names}
+    return Best(winner.number, winner.score, point, config, winner.amount, scores)
+
+
+def winner_of(study: PreparedStudy, verdict: Verdict) -> Trial:
+    """Return the winner; StudyError where no trial is complete, or none keeps the limits."""
+    if verdict.winner is None or verdict.winner.score is None:
+        why = why_none(verdict.history, study.goal)
+        if why is None:
+            errors = [trial.error for trial in verdict.history if trial.error]
+            why = f"no trial is complete{f'; the first failed with: {errors[0]}' if errors else ''}"
+        raise StudyError(f"study '{study.reference}': {why}")
+    return verdict.winner
+
+
+def front_table(study: PreparedStudy, verdict: Verdict) -> "pd.DataFrame":
+    """Return a row per member of the front, see `Study.front`; with one metric of the winner alone."""
+    goal, keys, winner = study.goal, study.space.keys, verdict.winner
+    trials = verdict.front
+    if len(goal.metrics) == 1:
+        trials = [] if winner is None else [winner]
+    columns: dict[str, list[Any]] = {
+        "number": [trial.number for trial in trials],
+        "is_chosen": [winner is not None and trial.number == winner.number for trial in trials],
+    }
+    taken = {column_of(key) for key in keys}
+    # Here nothing else is called score.
+    names = {name: name if name == "score" else metric_column(name, taken) for name in goal.names}
+    columns |= {column: [trial.mean(name) for trial in trials] for name, column in names.items()}
+    if study.layout.size > 1:
+        for name, column in names.items():
+            columns[f"{column}_standard_error"] = [standard_error(trial, name) for trial in trials]
+    columns |= {column_of(key): [trial.point.get(key) for trial in trials] for key in keys}
+    if any(trial.amount is not None for trial in trials):
+        columns["amount"] = [trial.amount for trial in trials]
+    import pandas as pd  # Half a second to load.
+
+    # dtype object: pandas would turn a column of integers with a gap into floats.
+    return pd.DataFrame(columns, dtype=object).infer_objects()

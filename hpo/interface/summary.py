@@ -1,0 +1,65 @@
+"""A study in a few lines, as text and as HTML: how many trials there are, and the winner."""
+
+import html
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from hpo.engine.space.space import short_text
+from hpo.engine.trials.digits import score_format, shown_value
+from hpo.study.study import PreparedStudy
+from hpo.study.winner.choosing import why, why_none
+from hpo.study.winner.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What is said of a study.
+
+    Attributes:
+        name, done: its name, and how many trials there are.
+        best: the winner's metrics, and what has a limit, as text by name; empty where there is no winner.
+        where: which trial that is, and why it was chosen; without a winner, why there is none, if limits are.
+        point: its values of what was searched.
+    """
+
+    name: str
+    done: str
+    best: Mapping[str, str]
+    where: str
+    point: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, study: PreparedStudy, verdict: Verdict) -> Self:
+        """Return that of a study."""
+        goal, trials, winner = study.goal, verdict.history, verdict.winner
+        name, done = study.config.study.name, f"{study.done(trials)}, {sum(t.state == 'failed' for t in trials)} failed"
+        if winner is None or winner.score is None:
+            return cls(name, done, {}, why_none(trials, goal) or "", {})
+        best = {
+            metric: score_format(shown_value(trial, metric, goal) for trial in trials)(winner.mean(metric))
+            for metric in goal.names
+        }
+        where = f"trial {winner.number}{study.how_far(winner)}"
+        if len(goal.metrics) > 1:
+            where += f": {why(study.config.study.choose)}, of {len(verdict.front)} on the front"
+        return cls(name, done, best, where, winner.point)
+
+    def as_lines(self) -> list[str]:
+        """Return it as lines of text."""
+        lines = [f"study {self.name}: {self.done}"]
+        if not self.best:
+            return [*lines, *([self.where] if self.where else [])]
+        best = ", ".join(f"{metric} {value}" for metric, value in self.best.items())
+        return [*lines, f"best: {best}, {self.where}", f"  {short_text(self.point)}"]
+
+    def as_html(self) -> str:
+        """Return it as a notebook shows it."""
+        lines = [f"<b>{html.escape(self.name)}</b>: {self.done}"]
+        if not self.best:
+            return "<br>".join([*lines, *([html.escape(self.where)] if self.where else [])])
+        best = ", ".join(f"{html.escape(metric)} <b>{value}</b>" for metric, value in self.best.items())
+        lines.append(f"best {best}, {html.escape(self.where)}")
+        texts = {key: f"{v:g}" if isinstance(v, float) else str(v) for key, v in self.point.items()}
+        cells = [f"<tr><td>{html.escape(key)}</td><td>{html.escape(text)}</td></tr>" for key, text in texts.items()]
+        return "<br>".join([*lines, f"<table>{''.join(cells)}</table>"])
