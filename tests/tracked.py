@@ -19,7 +19,7 @@ from hpo.study.opening import open_study, read_study
 from hpo.study.preparing.preparation import prepare_study
 from hpo.study.winner.verdict import read_verdict
 from hpo.track import make_tracker
-from hpo.track.messages import dropped_trials
+from hpo.track.messages import dropped_trials, metric_names
 from hpo.track.mlflow.store import absolute_uri
 from hpo.track.projection import close_in_tracker, open_in_tracker
 from tests import words
@@ -46,6 +46,13 @@ def tracked_study(folder, trials=6, uri=None, strategy="evolutionary", experimen
     track = {"name": "mlflow", "uri": uri or f"sqlite:///{folder}/mlflow.db", "experiment": experiment}
     config = config_from_dict(toy_config(strategy, trials=trials, track=track, **changes))
     return replace(prepare_study(config), folder=StudyFolder(folder / "study"))
+
+
+def front_study(folder, trials=12, limit=4.0, **changes):
+    """Return a study of two metrics and a limit; see `tests.toy_data:sized`."""
+    section = toy_config(trials=trials)["study"]
+    section |= {"metrics": {"score": "maximize", "size": "minimize"}, "limits": {"seconds": limit}}
+    return tracked_study(folder, objective="tests.toy_data:sized", study=section, **changes)
 
 
 def words_study(folder, trials, uri=None, name="reviews", **changes):
@@ -115,6 +122,13 @@ def assert_shows_the_record(study, uri=None, status="FINISHED"):
         assert child.data.metrics.get("score") == trial.score
         assert child.data.tags.get("hpo.error") == trial.error
         assert _curves(child, uri or study.config.track.uri) == _recorded_curves(trial, study.layout)
+        if not study.goal.is_single and trial.state == "complete":
+            assert child.data.tags["hpo.is_within_limits"] == str(trial.keeps_limits).lower()
+            shown = {name: child.data.metrics[called] for name, called in metric_names(study.goal).items()}
+            assert shown == {name: trial.mean(name) for name in study.goal.names}
+    if len(study.goal.metrics) > 1:
+        on_front = {number for number, child in children.items() if child.data.tags.get("hpo.is_on_front") == "true"}
+        assert on_front == {trial.number for trial in verdict.front}
 
 
 def _curves(child, uri):

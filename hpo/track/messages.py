@@ -5,11 +5,12 @@ import posixpath
 import re
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from hpo.engine.space.space import short_text
+from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.trial import State, TaskLayout, Trial
 
 TrackerMessage = dict[str, Any]
@@ -18,6 +19,8 @@ _STATUS: Mapping[State, str] = {"complete": "FINISHED", "failed": "FAILED", "sto
 # Some stores cut longer names, others refuse them.
 _MAX_RUN_NAME = 250
 _MAX_NAME = 200  # of 250, since a fold's name precedes a metric's
+# Metrics of a trial's run; what a study is for is called otherwise.
+_OURS = frozenset({"score", "score_standard_deviation", "trial", "round", "seconds"})
 
 
 def open_trial(trial: Trial) -> TrackerMessage:
@@ -51,8 +54,9 @@ def curves(trial: Trial, layout: TaskLayout) -> list[TrackerMessage]:
     ]
 
 
-def close_trial(trial: Trial, metric: str, layout: TaskLayout) -> TrackerMessage:
+def close_trial(trial: Trial, goal: Goal, layout: TaskLayout) -> TrackerMessage:
     """Return the message that closes the child run; it has the trial's number as a metric, for the axis of charts."""
+    metric = goal.metric
     metrics: dict[str, float] = {"trial": trial.number, "round": trial.round, "seconds": trial.seconds}
     if trial.score is not None:
         metrics["score"] = trial.score
@@ -63,6 +67,9 @@ def close_trial(trial: Trial, metric: str, layout: TaskLayout) -> TrackerMessage
         metrics |= {f"{layout.name(index)}/final_{mlflow_name(name)}": value for name, value in others.items()}
         if outcome.num_parameters is not None:
             metrics["num_parameters"] = outcome.num_parameters
+    metrics |= _means(trial, goal)
+    is_judged = goal.limits and trial.state == "complete"
+    limits = {"hpo.is_within_limits": str(trial.keeps_limits).lower()} if is_judged else {}
     error = {"hpo.error": trial.error} if trial.error else {}
     failed = [(layout.name(i), o.details or o.error) for i, o in sorted(trial.outcomes.items()) if o.error]
     return {
@@ -70,18 +77,23 @@ def close_trial(trial: Trial, metric: str, layout: TaskLayout) -> TrackerMessage
         "number": trial.number,
         "status": _STATUS[trial.state],
         "metrics": {name: value for name, value in metrics.items() if math.isfinite(value)},
-        "tags": {"hpo.metric": metric, "hpo.state": trial.state, **error, **_amount(trial)},
+        "tags": {"hpo.metric": metric, "hpo.state": trial.state, **limits, **error, **_amount(trial)},
         "details": "\n".join(f"{task}:\n{details}" for task, details in failed),
         "time": trial.ended or time.time(),
     }
 
 
-def train_further(before: Trial, trial: Trial, metric: str, layout: TaskLayout) -> TrackerMessage:
+def show_front(members: Iterable[Trial]) -> TrackerMessage:
+    """Return the message that says which trials are on the front, of all that are closed."""
+    return {"do": "show_front", "numbers": [trial.number for trial in members]}
+
+
+def train_further(before: Trial, trial: Trial, goal: Goal, layout: TaskLayout) -> TrackerMessage:
     """Return the message that adds to a closed child run what its trial was trained further, after the search."""
     points: list[TrackerMessage] = []
     for index, outcome in sorted(trial.outcomes.items()):
         points += curves(replace(trial, outcomes={index: outcome}), layout)[len(before.outcomes[index].curve) :]
-    return close_trial(trial, metric, layout) | {"do": "train_further", "points": points}
+    return close_trial(trial, goal, layout) | {"do": "train_further", "points": points}
 
 
 def dropped_trials(trials: Sequence[Trial]) -> list[int]:
@@ -96,6 +108,23 @@ def run_name(trial: Trial) -> str:
     return f"{trial.number:04d} {short_text(trial.point)}"[:_MAX_RUN_NAME]
 
 
+def metric_names(goal: Goal) -> dict[str, str]:
+    """Return by metric of the goal, the leading one first, what it is called in a trial's run.
+
+    With one metric `score`; with several, or limits, each by its own name, after `metric.` where that is taken.
+    """
+    if goal.is_single:
+        return {goal.metric: "score"}
+    taken = _OURS - ({"score"} & {goal.metric})
+    return {name: mlflow_name(f"metric.{name}" if name in taken else name) for name in goal.names}
+
+
+def goal_values(trial: Trial, goal: Goal) -> dict[str, float]:
+    """Return what a trial with a score came to in all that its study is for: means, the leading metric first."""
+    assert trial.score is not None
+    return {goal.metric: trial.score} | {name: trial.mean(name) for name in goal.names[1:]}
+
+
 def mlflow_name(name: str) -> str:
     """Return the name with `_` for what MLflow refuses: odd characters, and paths that are not plain."""
     name = re.sub(r"[^\w\-. :/]", "_", name)[:_MAX_NAME]
@@ -106,6 +135,19 @@ def mlflow_name(name: str) -> str:
 def mlflow_names(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values with names that MLflow takes."""
     return {mlflow_name(key): value for key, value in values.items()}
+
+
+def _means(trial: Trial, goal: Goal) -> dict[str, float]:
+    """Return of a trial with a score all that its study is for: mean and standard deviation over its folds."""
+    means: dict[str, float] = {}
+    for name, shown in metric_names(goal).items():
+        values = trial.values(name)
+        if goal.is_single or trial.score is None or not values:
+            continue
+        means[shown] = trial.mean(name)
+        if len(values) > 1:
+            means[f"{shown}_standard_deviation"] = statistics.stdev(values)
+    return means
 
 
 def _amount(trial: Trial) -> dict[str, str]:

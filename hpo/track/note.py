@@ -1,22 +1,27 @@
 """The note on a study's page in a tracker: the winner, what was searched, the best five, how to reproduce it."""
 
+import itertools
 import statistics
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from hpo.engine.space.space import Point, short_value
 from hpo.engine.trials.digits import score_format
+from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 from hpo.report.blocks import markdown_table
 from hpo.report.words import count_text
 from hpo.study.study import PreparedStudy
-from hpo.track.mlflow.pages import RUN_ID, TABLE, trial_page
+from hpo.study.winner.choosing import why
+from hpo.track.messages import goal_values
+from hpo.track.mlflow.pages import FRONT, RUN_ID, TABLE, trial_page
 
 # A tracker keeps some thousand characters; with these bounds a note has less than 5,000 (tested).
 _TOP = 5
 _COLUMNS = 8
 _CELL = 24
 _POINT = 600
+_CHOICE = 200
 
 
 def study_note(study: PreparedStudy, history: History, winner: Trial | None, is_running: bool) -> str:
@@ -31,20 +36,39 @@ def study_note(study: PreparedStudy, history: History, winner: Trial | None, is_
 
 def _winner_lines(study: PreparedStudy, history: History, winner: Trial | None) -> Iterator[str]:
     if winner is None:
-        yield "**No winner:** every trial failed so far." if len(history) else "**No trial is finished yet.**"
+        yield _why_none(history)
+        yield from _within_limits(study, history)
         return
-    metric = study.config.study.metric
-    values = winner.values(metric)
-    assert winner.score is not None
-    text = _format(history)
-    spread = f" ± {text(statistics.stdev(values))} over {len(values)} trainings" if len(values) > 1 else ""
+    goal, values = study.goal, winner.values(study.goal.metric)
+    texts = _texts(goal, [*_best_trials(study, history), *([] if goal.is_single else [winner])])
+    score = ", ".join(f"{_name(goal, name)} {texts[name](value)}" for name, value in _numbers(winner, goal).items())
+    spread = f" ± {texts[goal.metric](statistics.stdev(values))}" if goal.is_single and len(values) > 1 else ""
+    over = f"{spread} over {len(values)} trainings" if len(values) > 1 else ""
     trial = f"[trial {winner.number}]({trial_page(winner.number)})"
-    score = f"{_plain(metric)} {text(winner.score)}**{spread}{study.how_far(winner)}"
-    yield f"**Winner: {trial}, {score}: {_point(winner.point)}"
+    yield f"**Winner: {trial}, {score}**{over}{study.how_far(winner)}: {_point(winner.point)}"
+    if len(goal.metrics) > 1:
+        size, choice = count_text(len(history.front), "trial*"), _cut(why(study.config.study.choose), _CHOICE)
+        yield from ("", f"Chosen as {_plain(choice)}. The front: [{size}]({FRONT}) that no other one dominates.")
+    yield from _within_limits(study, history)
     test = study.folder.test_result()
-    if test is not None and metric in test["metrics"]:
-        yield ""
-        yield f"Test {_plain(metric)}: **{text(test['metrics'][metric])}** (trial {test['trial']})."
+    if test is not None and goal.metric in test["metrics"]:
+        metrics = [name for name in texts if name in test["metrics"]]
+        shown = ", ".join(f"{_name(goal, name)}: **{texts[name](test['metrics'][name])}**" for name in metrics)
+        yield from ("", f"Test {shown} (trial {test['trial']}).")
+
+
+def _why_none(history: History) -> str:
+    if any(trial.state == "complete" for trial in history):
+        return "**No winner:** no trial keeps the limits so far."
+    return "**No winner:** every trial failed so far." if len(history) else "**No trial is finished yet.**"
+
+
+def _within_limits(study: PreparedStudy, history: History) -> Iterator[str]:
+    complete = [trial for trial in history if trial.state == "complete"]
+    if study.goal.limits and complete:
+        limits = ", ".join(_plain(_cut(str(limit), 2 * _CELL)) for limit in study.goal.limits[:_COLUMNS])
+        kept = f"{sum(trial.keeps_limits for trial in complete)} of {count_text(len(complete), 'complete trial*')}"
+        yield from ("", f"Limits: {limits}; kept by {kept}.")
 
 
 def _what(study: PreparedStudy, history: History, is_running: bool) -> Iterator[str]:
@@ -53,10 +77,16 @@ def _what(study: PreparedStudy, history: History, is_running: bool) -> Iterator[
     others = [f"{count} {state}" for state, count in states.items() if count]
     done = study.done(history) + (f" ({', '.join(others)})" if others else "")
     when = " when this was written" if is_running else ""
+    goal = study.goal
+    if len(goal.metrics) == 1:
+        what = f"Metric: {_name(goal, goal.metric)}, {goal.direction}d, the mean"
+    else:
+        each = (f"{_name(goal, name)} ({way}d)" for name, way in itertools.islice(goal.metrics.items(), _COLUMNS))
+        what = f"Metrics: {', '.join(each)}; the means"
     yield (
         f"Search by `{study.config.strategy['name']}` in {count_text(len(study.space.dimensions), 'hyperparameter*')}, "
-        f"seed {config.seed}: [{done}]({TABLE}){when}. Metric: {_plain(config.metric)}, {config.direction}d, "
-        f"the mean over {_trainings(study)}. {_data(study)} The score of every trial, and the best so far, are charts "
+        f"seed {config.seed}: [{done}]({TABLE}){when}. {what} "
+        f"over {_trainings(study)}. {_data(study)} The score of every trial, and the best so far, are charts "
         "of this run (Model metrics)."
     )
 
@@ -74,26 +104,44 @@ def _data(study: PreparedStudy) -> str:
 
 
 def _best(study: PreparedStudy, history: History) -> Iterator[str]:
-    best = history.leaders(_TOP)
+    best, goal = _best_trials(study, history), study.goal
     if not best:
         return
-    keys = study.space.keys[:_COLUMNS]
+    texts = _texts(goal, best)
+    keys = study.space.keys[: _COLUMNS + 1 - len(texts)]
     lasts = [key.rpartition(".")[2] for key in keys]
     names = lasts if len(set(lasts)) == len(lasts) else keys
-    head = ["best trials", _spaced(_plain(study.config.study.metric)), *(_spaced(_cell(name)) for name in names)]
-    yield from markdown_table(head, (_best_row(trial, keys, _format(history)) for trial in best))
+    first = f"{len(best)} of the front" if len(goal.metrics) > 1 else "best trials"
+    head = [first, *(_spaced(_name(goal, name)) for name in texts), *(_spaced(_cell(name)) for name in names)]
+    yield from markdown_table(head, (_best_row(trial, keys, goal, texts) for trial in best))
 
 
-def _format(history: History) -> Callable[[float], str]:
-    return score_format(trial.score for trial in history.leaders(_TOP))
+def _best_trials(study: PreparedStudy, history: History) -> list[Trial]:
+    """Return those of the table: the best, or of a front what adds most to it, the leading metric's best first."""
+    leaders = [trial for trial in history.leaders(_TOP) if trial.keeps_limits]
+    if len(study.goal.metrics) == 1:
+        return leaders
+    numbers = {trial.number for trial in leaders}
+    return [trial for trial in history.front if trial.number in numbers]
 
 
-def _best_row(trial: Trial, keys: Iterable[str], text: Callable[[float], str]) -> list[str]:
-    assert trial.score is not None
+def _numbers(trial: Trial, goal: Goal) -> dict[str, float]:
+    """Return what a complete trial came to: the leading metric first, as many as have room."""
+    return dict(itertools.islice(goal_values(trial, goal).items(), _COLUMNS))
+
+
+def _texts(goal: Goal, compared: Iterable[Trial]) -> dict[str, Callable[[float], str]]:
+    """Return by metric what writes its numbers, so that those that are compared are told apart."""
+    numbers = [_numbers(trial, goal) for trial in compared]
+    return {name: score_format(each[name] for each in numbers) for name in goal.names[:_COLUMNS]}
+
+
+def _best_row(trial: Trial, keys: Iterable[str], goal: Goal, texts: Mapping[str, Callable[[float], str]]) -> list[str]:
     values = [short_value(trial.point[key]) if key in trial.point else "" for key in keys]
     amount = "" if trial.amount is None else f" to {trial.amount}"
-    numbers = [f"{text(trial.score)}{amount}", *(_cell(value) for value in values)]
-    return [f"[{trial.number}]({trial_page(trial.number)})", *map(_spaced, numbers)]
+    score, *others = (texts[name](number) for name, number in _numbers(trial, goal).items())
+    cells = [score + amount, *others, *map(_cell, values)]
+    return [f"[{trial.number}]({trial_page(trial.number)})", *map(_spaced, cells)]
 
 
 def _again(study: PreparedStudy) -> Iterator[str]:
@@ -110,6 +158,10 @@ def _point(point: Point) -> str:
 def _spaced(text: str) -> str:
     """Return a cell with space before it: MLflow shows tables without space between columns."""
     return f"&emsp;{text}"
+
+
+def _name(goal: Goal, name: str) -> str:
+    return _plain(name) if name == goal.metric else _cell(name)
 
 
 def _cell(text: str) -> str:

@@ -11,14 +11,18 @@ from hpo.config.sealing import hide_secrets
 from hpo.engine.record.record import Record
 from hpo.engine.space.space import short_text
 from hpo.engine.trials.digits import score_format
+from hpo.engine.trials.goal import Goal
+from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 from hpo.report.sections.curves import improvements
 from hpo.report.subject import score_of
 from hpo.report.write import WrittenReport
 from hpo.study.notes import FinalModel, Notes
 from hpo.study.study import PreparedStudy
+from hpo.study.winner.choosing import choose, why
 from hpo.study.winner.verdict import Verdict
 from hpo.track import MlflowTracker, messages
+from hpo.track.mlflow.pages import FRONT_TAG
 from hpo.track.note import study_note
 
 # The packages that a model needs to predict; the toolkit's requirements bring the rest.
@@ -37,7 +41,9 @@ def open_in_tracker(study: PreparedStudy, record: Record, tracker: MlflowTracker
         "params": messages.mlflow_names(_params(study)),
         "tags": _tags(study),
         "datasets": _datasets(study),
-        "note": study_note(study, history, history.best(), is_running=True),
+        "note": study_note(study, history, _winner_so_far(study, history), is_running=True),
+        "metrics": [*messages.metric_names(study.goal).values()],
+        "flags": _flags(study.goal),
         "columns": [messages.mlflow_name(key) for key in study.space.keys],
         "curves": [messages.mlflow_name(f"{study.layout.name(0)}/{config.study.metric}")],
         "direction": config.study.direction,
@@ -47,7 +53,8 @@ def open_in_tracker(study: PreparedStudy, record: Record, tracker: MlflowTracker
         tracker.trial_opened(trial)
         for message in messages.curves(trial, study.layout):
             tracker.send(message)
-        tracker.trial_finished(trial)
+        tracker.trial_known(trial)
+    tracker.show_front(history.front)
 
 
 def close_in_tracker(
@@ -57,10 +64,14 @@ def close_in_tracker(
     history, winner = verdict.history, verdict.winner
     before, further = {trial.number: trial for trial in verdict.searched}, verdict.further_trained
     for trial in further:
-        tracker.send(messages.train_further(before[trial.number], trial, study.config.study.metric, study.layout))
+        tracker.send(messages.train_further(before[trial.number], trial, study.goal, study.layout))
     # Others of their rung were continued.
     stopped = set(messages.dropped_trials(verdict.searched)) - {trial.number for trial in further}
     tracker.send({"do": "stop_trials", "numbers": sorted(stopped)})
+    tracker.show_front(verdict.front)
+    if len(study.goal.metrics) > 1 and winner is not None:
+        chosen = {"hpo.chosen_trial": str(winner.number), "hpo.chosen_as": why(study.config.study.choose)}
+        tracker.send({"do": "tag_study", "tags": chosen})
     reason = _why_no_model(study, verdict)
     if reason:
         tracker.send({"do": "tag_study", "tags": {"hpo.model": f"none: {reason}"}})
@@ -73,7 +84,7 @@ def close_in_tracker(
         **_CLOSE,
         "status": ended if study.is_over(record) else "KILLED",
         "time": max((trial.ended for trial in history if trial.ended), default=time.time()),
-        "metrics": report.metrics,
+        "metrics": {**report.metrics, **_chosen(study.goal, verdict)},
         "note": study_note(study, history, winner, is_running=False),
         "artifacts": [str(path) for path in report.paths],
         "best": list(_best_so_far(verdict)),
@@ -83,7 +94,7 @@ def close_in_tracker(
 def interrupt_in_tracker(study: PreparedStudy, record: Record, tracker: MlflowTracker) -> None:
     """Send what stopped the study, while its exception is handled: killed by a signal, or failed with an error."""
     error, history = sys.exception(), record.history()
-    note = study_note(study, history, history.best(), is_running=False)
+    note = study_note(study, history, _winner_so_far(study, history), is_running=False)
     ending = {"status": "KILLED"}
     if isinstance(error, Exception):
         text = hide_secrets("".join(traceback.format_exception(error)), study.config.secrets)
@@ -91,10 +102,37 @@ def interrupt_in_tracker(study: PreparedStudy, record: Record, tracker: MlflowTr
     tracker.send({**_CLOSE, "time": time.time(), "note": note, **ending})
 
 
+def _winner_so_far(study: PreparedStudy, history: History) -> Trial | None:
+    """Return the best of a search that is not over: what would be chosen of the front as it is."""
+    if study.goal.is_single:
+        return history.best()
+    members = history.front
+    return choose(members, study.goal, study.config.study.choose) if members else None
+
+
+def _flags(goal: Goal) -> list[str]:
+    """Return the tags of a trial's run by which a person selects trials."""
+    limits = ["hpo.is_within_limits"] if goal.limits else []
+    return [FRONT_TAG, *limits] if len(goal.metrics) > 1 else limits
+
+
+def _chosen(goal: Goal, verdict: Verdict) -> dict[str, float]:
+    """Return the size of the front, and what the chosen trial came to; nothing with one metric alone."""
+    size = {"num_on_front": float(len(verdict.front))} if len(goal.metrics) > 1 else {}
+    if goal.is_single or verdict.winner is None:
+        return size
+    values = messages.goal_values(verdict.winner, goal)
+    return size | {f"chosen/{messages.mlflow_name(name)}": value for name, value in values.items()}
+
+
 def _tags(study: PreparedStudy) -> dict[str, str]:
     config = study.config
     tags = {"hpo.strategy": config.strategy["name"], "hpo.seed": str(config.study.seed), "hpo.study": config.study.name}
     tags |= {"hpo.objective": config.objective, "hpo.metric": config.study.metric}
+    if len(study.goal.metrics) > 1:
+        tags["hpo.metrics"] = ", ".join(f"{name}: {direction}" for name, direction in study.goal.metrics.items())
+    if study.goal.limits:
+        tags["hpo.limits"] = ", ".join(map(str, study.goal.limits))
     commit = study.environment().get("commit")
     return tags | ({"mlflow.source.git.commit": commit} if isinstance(commit, str) else {})
 
@@ -142,13 +180,12 @@ def _model(study: PreparedStudy, record: Record, winner: Trial, final: FinalMode
     describe = study.objective.describe_prediction
     config = study.as_of(Notes(record).allowed_changes, winner).config.trial_config(winner.point)
     packages = study.environment()["packages"]
-    assert winner.score is not None
-    score = score_format([winner.score])(winner.score)
+    numbers = {name: score_format([value])(value) for name, value in messages.goal_values(winner, study.goal).items()}
     return {
         "name": messages.mlflow_name(study.config.study.name),
         "trial": winner.number,
         "point": dict(winner.point),
-        "description": f"{study.config.study.metric} {score}, {short_text(winner.point)}",
+        "description": ", ".join([*map(" ".join, numbers.items()), short_text(winner.point)]),
         "checkpoint_dir": str(study.folder.inside(final.checkpoint_dir)),
         "objective": study.config.objective,
         "prediction": describe(config) if describe else {"inputs": "text", "options": {}},
@@ -157,9 +194,12 @@ def _model(study: PreparedStudy, record: Record, winner: Trial, final: FinalMode
 
 
 def _best_so_far(verdict: Verdict) -> Iterator[tuple[int, float, float]]:
-    """Yield number, score and end of each trial of the search that is better than those before, last the winner's."""
+    """Yield number, score and end of each trial of the search that is better than those before, last the winner's.
+
+    With several metrics they are better by the leading one, which the winner need not be.
+    """
     history, winner = [trial for trial in verdict.searched if trial.state != "running"], verdict.winner
-    for trial in improvements(history):
+    for trial in improvements(trial for trial in history if trial.keeps_limits):
         yield trial.number, score_of(trial), trial.ended or 0.0
-    if winner is not None and winner.score is not None:
+    if winner is not None and winner.score is not None and not winner.other_losses:
         yield len(history), winner.score, max(trial.ended or 0.0 for trial in verdict.history)

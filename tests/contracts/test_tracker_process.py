@@ -46,7 +46,7 @@ def test_a_live_curve_is_there_within_five_seconds_and_has_each_point_once(folde
         assert seconds < 5
     trial = replace(trial, outcomes={0: Outcome({"score": 0.3}, points)}, state="complete", score=0.3)
     again = [curve_point(trial, "fold_0", point) for point in points]
-    for message in (*again, close_trial(trial, "score", study.layout), *curves(trial, study.layout)):
+    for message in (*again, close_trial(trial, study.goal, study.layout), *curves(trial, study.layout)):
         tracker.send(message)
     tracker.close()
     record.close()

@@ -7,15 +7,24 @@ import pytest
 from mlflow import MlflowClient
 
 from hpo.engine.dispatch.local import LocalDispatcher
+from hpo.engine.trials.goal import Goal, finished
+from hpo.engine.trials.ranking import front
 from hpo.engine.trials.table import trials_table
-from hpo.engine.trials.trial import Outcome, TaskLayout, Trial, finished
+from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
 from hpo.report.sections.curves import improvements
+from hpo.study.opening import open_study
 from hpo.track.messages import close_trial, mlflow_name, run_name
+from hpo.track.mlflow.pages import saved_views
+from hpo.track.mlflow.sink import MlflowSink
+from hpo.track.mlflow.tracker import MlflowTracker
+from hpo.track.projection import open_in_tracker
 from tests.hpo.report.made_up import trial as made_up_trial
 from tests.studies import REPOSITORY, shipped
-from tests.tracked import assert_shows_the_record, new_store, run, runs_of, synchronise, tracked_study
+from tests.tracked import assert_shows_the_record, front_study, new_store, run, runs_of, synchronise, tracked_study
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+
+SCORE = Goal({"score": "maximize"})
 
 
 @pytest.fixture
@@ -32,6 +41,15 @@ def finished_run(tmp_path_factory):
     with contextlib.chdir(folder):
         study = tracked_study(folder, trials=14, objective="tests.toy_data:odd_names")
         return study, run(study, has_page=True)
+
+
+@pytest.fixture(scope="module")
+def front_run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("front")
+    new_store(folder)
+    with contextlib.chdir(folder):
+        study = front_study(folder)
+        return study, run(study)
 
 
 def everything(study):
@@ -82,20 +100,20 @@ def test_names_are_short_and_bounded(point, name):
 
 
 def test_the_spread_over_folds_is_a_metric_beside_their_mean():
-    metrics = close_trial(made_up_trial(0, [0.5, 0.7]), "score", TaskLayout(2))["metrics"]
+    metrics = close_trial(made_up_trial(0, [0.5, 0.7]), SCORE, TaskLayout(2))["metrics"]
     assert metrics["score"] == pytest.approx(0.6)
     assert metrics["score_standard_deviation"] == pytest.approx(0.2 / 2**0.5)
-    assert "score_standard_deviation" not in close_trial(made_up_trial(0, [0.5]), "score", TaskLayout(1))["metrics"]
+    assert "score_standard_deviation" not in close_trial(made_up_trial(0, [0.5]), SCORE, TaskLayout(1))["metrics"]
 
 
 @pytest.mark.parametrize("name", ["parameters", "num_parameters"])
 def test_the_number_of_parameters_is_one_metric_and_one_column_under_either_name(name):
     """That of the fold with the most, whose vocabulary is the largest."""
     outcomes = {index: Outcome({"score": 0.5, name: size}) for index, size in enumerate((700, 900))}
-    trial = finished(Trial(0, 0, {"a.lr": 0.1}), outcomes, "score", "maximize")
+    trial = finished(Trial(0, 0, {"a.lr": 0.1}), outcomes, SCORE)
     assert trial.num_parameters == 900
-    assert trials_table([trial], ["a.lr"], "score", TaskLayout(2)).num_parameters.tolist() == [900]
-    assert close_trial(trial, "score", TaskLayout(2))["metrics"]["num_parameters"] == 900
+    assert trials_table([trial], ["a.lr"], SCORE, TaskLayout(2)).num_parameters.tolist() == [900]
+    assert close_trial(trial, SCORE, TaskLayout(2))["metrics"]["num_parameters"] == 900
     assert Trial(0, 0, {}).num_parameters is None
 
 
@@ -170,8 +188,98 @@ def test_the_table_of_trials_is_a_saved_view_of_the_experiment(finished_run):
 
 
 @pytest.mark.slow
-def test_sending_it_again_changes_nothing(finished_run, monkeypatch):
-    study, _ = finished_run
+def test_of_several_metrics_every_one_is_shown_and_what_is_on_the_front_and_within_the_limits(front_run):
+    study, result = front_run
+    assert_shows_the_record(study)
+    parent, children = runs_of(study)
+    verdict, goal = result.verdict, study.goal
+    complete = [trial for trial in verdict.history if trial.state == "complete"]
+    assert 0 < len(verdict.front) < sum(trial.keeps_limits for trial in complete) < len(complete)
+    assert parent.data.metrics["num_on_front"] == len(verdict.front)
+    for name in goal.names:
+        assert parent.data.metrics[f"chosen/{name}"] == verdict.winner.mean(name)
+    assert parent.data.tags["hpo.chosen_trial"] == str(verdict.winner.number)
+    assert parent.data.tags["hpo.chosen_as"] == "the knee of the front"
+    assert parent.data.tags["hpo.limits"] == "seconds <= 4"
+    client = MlflowClient(study.config.track.uri)
+    sizes = {point.step: point.value for point in client.get_metric_history(parent.info.run_id, "trial_size")}
+    assert sizes == {trial.number: trial.mean("size") for trial in complete}
+    # Whatever is better beyond the limits.
+    assert parent.data.metrics["best_score"] == max(trial.score for trial in complete if trial.keeps_limits)
+    child = children[complete[0].number].data.metrics
+    assert child["seconds"] == pytest.approx(complete[0].seconds)
+    assert child["metric.seconds"] == complete[0].mean("seconds")
+
+
+@pytest.mark.slow
+def test_of_several_metrics_the_views_have_each_as_column_and_chart_and_one_has_the_front_alone(front_run):
+    study, _ = front_run
+    parent, _ = runs_of(study)
+    tags = MlflowClient(study.config.track.uri).get_experiment_by_name("tests").tags
+    key = f"mlflow.sharedViewState.{parent.data.tags['hpo.study_id']}"
+    every, alone = (json.loads(json.loads(tags[view])["state"]) for view in (key, f"{key}-front"))
+    metrics = ["score", "size", "metric.seconds"]
+    flags = ["tags.`hpo.is_on_front`", "tags.`hpo.is_within_limits`"]
+    assert every["selectedColumns"][:5] == [*(f"metrics.`{name}`" for name in metrics), *flags]
+    assert (every["orderByKey"], every["orderByAsc"]) == ("metrics.`score`", False)
+    axes = [(c["xaxis"]["key"], c["yaxis"]["key"]) for c in every["compareRunCharts"] if c["type"] == "SCATTER"]
+    assert axes == [("score", "size"), *(("trial", name) for name in metrics)]
+    assert alone | {"searchFilter": ""} == every | {"searchFilter": ""}
+    assert f"viewStateShareKey={parent.data.tags['hpo.study_id']}-front" in parent.data.tags["mlflow.note.content"]
+    client = MlflowClient(study.config.track.uri)
+    found = client.search_runs([parent.info.experiment_id], alone["searchFilter"])
+    assert len(found) == parent.data.metrics["num_on_front"]
+
+
+@pytest.mark.parametrize("count", [1, 2, 30])
+def test_a_view_fits_into_a_tag_whatever_the_names(count):
+    columns = [f"{place}{'n' * 190}" for place in range(count)]
+    message = {"study_id": "1", "name": "s", "time": 0.0, "direction": "minimize", "curves": [f"fold_0/{columns[0]}"]}
+    views = saved_views({**message, "metrics": columns, "flags": ["hpo.is_on_front"], "columns": columns}, "r" * 32)
+    for view in views.values():
+        assert len(view) <= 5000
+        assert columns[0] in view
+
+
+class InThisProcess(MlflowTracker):
+    """Has a store written by this process, message by message."""
+
+    def __init__(self, study, sink):
+        self._goal, self._layout, self._front, self._sink = study.goal, study.layout, (), sink
+
+    def send(self, message):
+        self._sink.apply([message])
+
+
+def test_whether_a_trial_is_on_the_front_stays_true_and_only_runs_that_changed_are_written(folder, monkeypatch):
+    study = front_study(folder)
+    uri = study.config.track.uri
+    tracker = InThisProcess(study, MlflowSink(uri, "tests", folder))
+    record = open_study(study)
+    open_in_tracker(study, record, tracker)
+    record.close()
+    written, set_tag = [], MlflowClient.set_tag
+    monkeypatch.setattr(MlflowClient, "set_tag", lambda *given: (written.append(given), set_tag(*given)))
+    shown, known, left = {}, [], 0
+    for number, (score, size, seconds) in enumerate([(1, 5, 1), (2, 5, 9), (2, 4, 1), (3, 6, 2), (3, 4, 4), (0, 4, 1)]):
+        outcome = Outcome({"score": score, "size": size, "seconds": seconds})
+        known.append(finished(Trial(number, 0, {"toy.layers": number}), {0: outcome}, study.goal))
+        tracker.trial_opened(known[-1])
+        written.clear()
+        tracker.trial_finished(known[-1])
+        members = {trial.number for trial in front(known)}
+        before, shown = shown, {trial.number: trial.number in members for trial in known}
+        left += sum(before[number] > shown[number] for number in before)
+        assert len(written) == sum(before.get(number) != shown[number] for number in shown)
+        _, children = runs_of(study, uri)
+        assert {n: child.data.tags["hpo.is_on_front"] == "true" for n, child in children.items()} == shown
+    assert left > 1, "some were on the front for a while"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["finished_run", "front_run"])
+def test_sending_it_again_changes_nothing(name, request, monkeypatch):
+    study, _ = request.getfixturevalue(name)
     # What is told of paths is told from here.
     monkeypatch.chdir(study.folder.path.parent)
     before = everything(study)

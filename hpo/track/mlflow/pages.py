@@ -18,12 +18,17 @@ _KIND = "workflowType=machine_learning"
 EXPERIMENTS = f"#/experiments?{_KIND}"
 # Placeholders in a note for what only MLflow's process knows; they are replaced when the note is stored.
 RUN_ID, TABLE = "@@run@@", "@@table@@"
+# The key of the view of the front is that of all trials, with which its address ends, and this.
+_FRONT = "-front"
+FRONT = TABLE + _FRONT
 
+# Of a trial's run in a study of several metrics: true or false.
+FRONT_TAG = "hpo.is_on_front"
 VIEW_PREFIX = "mlflow.sharedViewState."
 # Limit of an experiment's tag in older servers; today's is four times as large.
 _MAX_VALUE = 5000
 _MAX_COLUMNS = 12
-_METRICS = ("score", "score_standard_deviation", "trial", "round", "seconds", "num_parameters")
+_METRICS = ("score_standard_deviation", "trial", "round", "seconds", "num_parameters")
 
 _OURS = {"deleted": False, "isGenerated": False}
 
@@ -52,32 +57,49 @@ def run_page(experiment_id: str, run_id: str) -> str:
 
 
 def table_page(experiment_id: str, study_id: str) -> str:
-    """Return the address of the table of a study's trials; see `trials_view`."""
+    """Return the address of the table of a study's trials; see `saved_views`."""
     return f"#/experiments/{quote(experiment_id)}/runs?{_KIND}&viewStateShareKey={quote(study_id)}"
 
 
-def trials_view(message: TrackerMessage, parent: str) -> tuple[str, str]:
-    """Return the tag, as key and value, that holds the view of the trials of the study that a message opens."""
+def saved_views(message: TrackerMessage, parent: str) -> dict[str, str]:
+    """Return the tags that hold the views of the study that a message opens: its trials, and the front, if it has one.
+
+    The message's `metrics` are columns and charts, the leading one first, `flags` columns of tags.
+    """
+    of_study = f"tags.`mlflow.parentRunId` = '{parent}'"
+    key = VIEW_PREFIX + message["study_id"]
+    views = {key: _view(message, "trials", of_study)}
+    if FRONT_TAG in message["flags"]:
+        views[key + _FRONT] = _view(message, "front", f"{of_study} and tags.`{FRONT_TAG}` = 'true'")
+    return views
+
+
+def _view(message: TrackerMessage, name: str, condition: str) -> str:
     when = int(message["time"] * 1000)
+    metrics, keys = message["metrics"], message["columns"]
     # Every column occurs three times, and a key may be long.
-    for count in range(_MAX_COLUMNS, -1, -1):
-        state = json.dumps(_state(message, parent, message["columns"][:count]))
-        envelope = {"name": f"{message['name']}: trials", "createdAt": when, "updatedAt": when, "state": state}
+    for count in range(len(metrics) + _MAX_COLUMNS, 0, -1):
+        columns = metrics[:count], keys[: max(0, count - len(metrics))]
+        state = json.dumps(_state(message, condition, *columns))
+        envelope = {"name": f"{message['name']}: {name}", "createdAt": when, "updatedAt": when, "state": state}
         value = json.dumps(envelope)
         if len(value) <= _MAX_VALUE:
             break
-    return VIEW_PREFIX + message["study_id"], value
+    return value
 
 
-def _state(message: TrackerMessage, parent: str, keys: Sequence[str]) -> dict[str, Any]:
-    metrics, params = [f"metrics.`{name}`" for name in _METRICS], [f"params.`{key}`" for key in keys]
-    cards = _cards(keys, message["curves"])
+def _state(message: TrackerMessage, condition: str, metrics: Sequence[str], keys: Sequence[str]) -> dict[str, Any]:
+    goal, others = ([f"metrics.`{name}`" for name in names] for names in (metrics, _METRICS))
+    flags, params = [f"tags.`{flag}`" for flag in message["flags"]], [f"params.`{key}`" for key in keys]
+    # A metric may be called as one of ours that says the same.
+    columns = list(dict.fromkeys([*goal, *flags, *others, *params]))
+    cards = _cards(metrics, keys, message["curves"])
     return {
-        "searchFilter": f"tags.`mlflow.parentRunId` = '{parent}'",
-        "orderByKey": "metrics.`score`",
+        "searchFilter": condition,
+        "orderByKey": goal[0],
         "orderByAsc": message["direction"] == "minimize",
-        "selectedColumns": [*metrics, *params],
-        "columnOrder": [*metrics, *params],
+        "selectedColumns": columns,
+        "columnOrder": columns,
         "runsHiddenMode": "SHOW_ALL",
         # Keeps the order of sections in this list, instead of sorting by name.
         "isAccordionReordered": True,
@@ -88,11 +110,16 @@ def _state(message: TrackerMessage, parent: str, keys: Sequence[str]) -> dict[st
     }
 
 
-def _cards(keys: Sequence[str], curves: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the charts: the score over the trial's number, all hyperparameters, and the learning curves."""
-    x, y = ({"key": name, "type": "METRIC"} for name in ("trial", "score"))
+def _cards(metrics: Sequence[str], keys: Sequence[str], curves: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the charts: the first two metrics, each over the trial's number, all columns, the learning curves."""
+    pairs = [(metrics[0], metrics[1])] if len(metrics) > 1 else []
+    pairs += [("trial", name) for name in metrics]
     return [
-        {"type": "SCATTER", "xaxis": x, "yaxis": y, "runsCountToCompare": 100},
-        {"type": "PARALLEL", "selectedParams": list(keys), "selectedMetrics": ["score"], "showAllRuns": True},
+        *({"type": "SCATTER", "xaxis": _axis(x), "yaxis": _axis(y), "runsCountToCompare": 100} for x, y in pairs),
+        {"type": "PARALLEL", "selectedParams": list(keys), "selectedMetrics": list(metrics), "showAllRuns": True},
         *({"type": "LINE", "metricKey": key, "selectedMetricKeys": [key], "xAxisKey": "step"} for key in curves),
     ]
+
+
+def _axis(metric: str) -> dict[str, str]:
+    return {"key": metric, "type": "METRIC"}

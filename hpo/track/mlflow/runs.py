@@ -10,6 +10,7 @@ from mlflow.entities import Run
 
 from hpo.engine.space.dimensions import as_value
 from hpo.track.messages import TrackerMessage
+from hpo.track.mlflow.pages import FRONT_TAG
 from hpo.track.mlflow.store import all_runs
 
 # Maximum length of a parameter's and a tag's value in every store.
@@ -20,7 +21,8 @@ _ENDED = ("FINISHED", "FAILED", "KILLED")
 class StudyRuns:
     """The id of a study's parent run (empty before `open`), and those of its child runs by the numbers of their trials.
 
-    `closed` are the numbers of the trials whose runs are complete; `stopped`, of those that are shown as stopped early.
+    `closed` are the numbers of the trials whose runs are complete; `stopped`, of those that are shown as stopped early;
+    `on_front` has those that are shown as on the front, or as not on it.
     """
 
     def __init__(self, client: MlflowClient, experiment_id: str) -> None:
@@ -31,6 +33,7 @@ class StudyRuns:
         self.trials: dict[int, str] = {}
         self.closed: set[int] = set()
         self.stopped: set[int] = set()
+        self.on_front: dict[int, bool] = {}
 
     def open(self, message: TrackerMessage) -> Mapping[str, str]:
         """Find or create the study's parent run; return its parameters."""
@@ -88,6 +91,8 @@ class StudyRuns:
                     self._client.set_terminated(kept.info.run_id, kept.data.tags["hpo.status"], kept.info.end_time)
             if "hpo.stopped" in kept.data.tags:
                 self.stopped.add(number)
+            if FRONT_TAG in kept.data.tags:
+                self.on_front[number] = kept.data.tags[FRONT_TAG] == "true"
 
     def _parents(self) -> Iterable[Run]:
         condition = f"tags.`hpo.study_id` = '{self.study_id}' and tags.`hpo.kind` = 'study'"

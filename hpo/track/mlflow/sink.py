@@ -13,7 +13,7 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunT
 from hpo.engine.trials.trial import loss_sign
 from hpo.track.messages import TrackerMessage
 from hpo.track.mlflow.models import register_champion
-from hpo.track.mlflow.pages import EXPERIMENT_TAGS, fill_in, run_page, table_page, trials_view
+from hpo.track.mlflow.pages import EXPERIMENT_TAGS, FRONT_TAG, fill_in, run_page, saved_views, table_page
 from hpo.track.mlflow.runs import StudyRuns, milliseconds, texts
 
 # Limits of MLflow's log_batch.
@@ -42,8 +42,10 @@ class MlflowSink:
         self._pending: dict[int, dict[_Point, Metric]] = {}
         # The curve points that MLflow has of running trials; a dead worker may have sent some already.
         self._curves: dict[int, set[_Point]] = {}
-        # The least loss of the complete trials that were closed, and the sign that makes a loss of a score.
+        # The least loss of the complete trials within the limits, of those closed, and the sign that makes a loss.
         self._least, self._sign = math.inf, 1.0
+        # Metrics of trials that the study's run shows beside their scores.
+        self._further: Sequence[str] = ()
         self._is_unsure = self._was_unsure = False
 
     def apply(self, messages: Sequence[TrackerMessage]) -> None:
@@ -77,7 +79,9 @@ class MlflowSink:
             self._client.log_batch(self._runs.parent, params=params[start : start + _MAX_PARAMS])
         if message["datasets"]:
             self._client.log_inputs(self._runs.parent, [_dataset(d) for d in message["datasets"]])
-        self._client.set_experiment_tag(self._experiment_id, *trials_view(message, self._runs.parent))
+        for key, view in saved_views(message, self._runs.parent).items():
+            self._client.set_experiment_tag(self._experiment_id, key, view)
+        self._further = message["metrics"][1:]
         self._least, self._sign = math.inf, loss_sign(message["direction"])
         self._set_note(message["note"])
 
@@ -110,21 +114,22 @@ class MlflowSink:
         self._add(number, new, message["time"], step)
 
     def _close_trial(self, message: TrackerMessage) -> None:
-        number, score = message["number"], message["metrics"].get("score")
-        loss = math.inf if score is None or message["tags"]["hpo.state"] != "complete" else self._sign * score
+        number, score, tags = message["number"], message["metrics"].get("score"), message["tags"]
+        counts = tags["hpo.state"] == "complete" and tags.get("hpo.is_within_limits") != "false"
+        loss = self._sign * score if score is not None and counts else math.inf
         is_best, self._least = loss < self._least, min(loss, self._least)
         if number in self._runs.closed:
             return
         self._add(number, message["metrics"], message["time"])
         if score is not None:
             # The page shows metrics in the order of their first points.
-            names = ("best_score", "trial_score") if is_best else ("trial_score",)
-            self._add(_PARENT, dict.fromkeys(names, score), message["time"], number)
+            best = {"best_score": score} if is_best else {}
+            self._add(_PARENT, best | self._of_trial(message["metrics"]), message["time"], number)
         run_id = self._runs.trials[number]
         if message["details"]:
             self._client.log_text(run_id, message["details"], "error.txt")
         # The status tag is last: a run that has it is complete.
-        self._flush(number, message["tags"] | {"hpo.status": message["status"]})
+        self._flush(number, tags | {"hpo.status": message["status"]})
         self._client.set_terminated(run_id, message["status"], milliseconds(message["time"]))
         self._runs.closed.add(number)
         self._curves.pop(number, None)
@@ -135,8 +140,18 @@ class MlflowSink:
             self._add(number, point["metrics"], point["time"], point["step"])
         self._add(number, metrics, message["time"])
         if "score" in metrics:
-            self._add(_PARENT, {"trial_score": metrics["score"]}, message["time"], number)
+            self._add(_PARENT, self._of_trial(metrics), message["time"], number)
         self._flush(number, message["tags"])
+
+    def _of_trial(self, metrics: Mapping[str, float]) -> dict[str, float]:
+        return {f"trial_{name}": metrics[name] for name in ("score", *self._further) if name in metrics}
+
+    def _show_front(self, message: TrackerMessage) -> None:
+        members, shown = set(message["numbers"]), self._runs.on_front
+        for number in sorted(self._runs.closed):
+            if shown.get(number) != (number in members):
+                self._client.set_tag(self._runs.trials[number], FRONT_TAG, str(number in members).lower())
+                shown[number] = number in members
 
     def _stop_trials(self, message: TrackerMessage) -> None:
         now, shown = {n for n in message["numbers"] if n in self._runs.closed}, self._runs.stopped

@@ -5,12 +5,15 @@ import json
 import queue
 import subprocess
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 from hpo.config.study_config import StudyConfig
 from hpo.engine.dispatch.dispatcher import TaskReport
 from hpo.engine.objective.path import path_variable, python
 from hpo.engine.observers import Observer
+from hpo.engine.trials.goal import goal_of
+from hpo.engine.trials.ranking import front
 from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.track import messages
 from hpo.track.messages import TrackerMessage
@@ -24,7 +27,8 @@ class MlflowTracker(Observer):
     """Sends messages through a queue and a pipe to `hpo.track.mlflow.process`; nothing is read from there."""
 
     def __init__(self, uri: str, config: StudyConfig, layout: TaskLayout, lock_path: Path | None) -> None:
-        self._metric = config.study.metric
+        self._goal = goal_of(config.study)
+        self._front: Sequence[Trial] = ()
         self._layout = layout
         self._process = subprocess.Popen(
             python("hpo.track.mlflow.process"),
@@ -61,7 +65,20 @@ class MlflowTracker(Observer):
 
     def trial_finished(self, trial: Trial) -> None:
         """Close the trial's child run."""
-        self.send(messages.close_trial(trial, self._metric, self._layout))
+        self.trial_known(trial)
+        if len(self._goal.metrics) > 1:
+            # What those on the front dominated before, they dominate now.
+            self.show_front(front([*self._front, trial]))
+
+    def trial_known(self, trial: Trial) -> None:
+        """Close the trial's child run; whether it is on the front is told by `show_front`."""
+        self.send(messages.close_trial(trial, self._goal, self._layout))
+
+    def show_front(self, members: Sequence[Trial]) -> None:
+        """Show which of all finished trials are on the front; with one metric nothing."""
+        if len(self._goal.metrics) > 1:
+            self._front = members
+            self.send(messages.show_front(members))
 
     def close(self, patience_seconds: float = 60.0) -> bool:
         """Send what is left, until nothing arrives for `patience_seconds`; return whether everything did."""

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from hpo.engine.trials.goal import finished
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Outcome, Trial
 from hpo.track.mlflow.pages import fill_in
@@ -60,6 +61,68 @@ def test_the_longest_note_fits_into_a_tag(tmp_path):
     config["toy"] |= {key.removeprefix("toy."): "v" * 300 for key in keys}
     study = prepared(tmp_path, config)
     trials = [complete(n, dict.fromkeys(keys, "v" * 300), 0.5) for n in range(5)]
+    text = study_note(study, History(trials), trials[0], is_running=False)
+    page = f"#/experiments/123456/runs/{'r' * 32}"
+    assert len(fill_in(text, "r" * 32, f"{page}?key={'s' * 32}", dict.fromkeys(range(5), page))) < 5000
+
+
+TWO = {"metrics": {"score": "maximize", "size": "minimize"}, "limits": {"cost": 3.0}}
+
+
+def several(tmp_path, numbers, section=TWO, choose="knee"):
+    """Return the note of trials with these scores, sizes and costs, and the trials; the first is the winner."""
+    tree = toy_config()
+    study = prepared(tmp_path, tree | {"study": tree["study"] | section | {"choose": choose}})
+    outcomes = [Outcome(dict(zip(("score", "size", "cost"), each, strict=True))) for each in numbers]
+    trials = [finished(Trial(n, 0, {"toy.layers": n}), {0: outcome}, study.goal) for n, outcome in enumerate(outcomes)]
+    history = History(trials)
+    return study_note(study, history, trials[0] if history.front else None, is_running=False), history
+
+
+def test_of_several_metrics_the_chosen_one_has_all_the_front_its_size_and_first_members_and_limits_how_many(tmp_path):
+    text, history = several(tmp_path, [(0.5, 20, 1), (0.4, 30, 1), (0.9, 90, 2), (0.1, 10, 3), (0.95, 5, 4)])
+    head, chosen, limits, what = text.split("\n\n")[:4]
+    assert head.startswith("**Winner: [trial 0](@@trial 0@@), score 0.5000, size 20")
+    assert "cost 1.000**" in head.replace("1.0000", "1.000")
+    assert (
+        chosen == "Chosen as the knee of the front. The front: [3 trials](@@table@@-front) that no other one dominates."
+    )
+    assert limits == "Limits: cost \\<= 3; kept by 4 of 5 complete trials."
+    assert "Metrics: score (maximized), size (minimized); the means over" in what
+    rows = [line for line in text.splitlines() if line.startswith("| [")]
+    assert [row.partition("]")[0] for row in rows] == [f"| [{trial.number}" for trial in history.front]
+    assert "| 3 of the front | &emsp;score | &emsp;size | &emsp;cost | &emsp;layers" in text
+
+
+def test_where_no_trial_keeps_the_limits_the_note_says_so(tmp_path):
+    text, _ = several(tmp_path, [(0.5, 20, 7)])
+    assert text.startswith(
+        "**No winner:** no trial keeps the limits so far.\n\nLimits: cost \\<= 3; kept by 0 of 1 complete trial."
+    )
+
+
+def test_of_one_metric_with_limits_the_best_are_those_within(tmp_path):
+    text, _ = several(tmp_path, [(0.5, 1, 1), (0.9, 1, 9)], {"limits": TWO["limits"]})
+    assert text.startswith("**Winner: [trial 0](@@trial 0@@), score 0.5000, cost 1")
+    assert "Chosen" not in text
+    assert [line.partition("]")[0] for line in text.splitlines() if line.startswith("| [")] == ["| [0"]
+
+
+def test_the_longest_note_of_many_metrics_fits_into_a_tag(tmp_path):
+    names = [f"{'m' * 80}{n}" for n in range(20)]
+    space = {"toy": {f"{'n' * 80}{n}": {"choices": ["v" * 300, "w" * 300]} for n in range(20)}}
+    tree = toy_config(space=space)
+    tree["toy"] |= dict.fromkeys(space["toy"], "v" * 300)
+    tree["study"] |= {
+        "metric": names[0],
+        "metrics": dict.fromkeys(names, "maximize"),
+        "limits": dict.fromkeys(names, -1e-300),
+        "choose": dict.fromkeys(names, 0.123456),
+    }
+    study = prepared(tmp_path, tree)
+    point = {f"toy.{key}": "v" * 300 for key in space["toy"]}
+    metrics = {name: 1.23456e-100 * (1 + place) for place, name in enumerate(names)}
+    trials = [finished(Trial(n, 0, point), {0: Outcome(metrics)}, study.goal) for n in range(5)]
     text = study_note(study, History(trials), trials[0], is_running=False)
     page = f"#/experiments/123456/runs/{'r' * 32}"
     assert len(fill_in(text, "r" * 32, f"{page}?key={'s' * 32}", dict.fromkeys(range(5), page))) < 5000
