@@ -84,9 +84,11 @@ class History(Sequence[Trial]):
     def draw_weights(self, rng: np.random.Generator) -> Weights:
         """Return weights of the metrics; with one metric None, and nothing is drawn.
 
+        They come from a stream of their own, so that a metric in which all trials are equal changes nothing.
+
         For strategies that follow one leader: another one each time, so that they come to all of the front.
         """
-        return draw_weights(rng, self._log.num_metrics) if self._log.num_metrics > 1 else None
+        return draw_weights(rng.spawn(1)[0], self._log.num_metrics) if self._log.num_metrics > 1 else None
 
     def losses(self, weights: Weights) -> list[float]:
         """Return one loss per trial: its own, or by these weights; infinite where failed, or beyond a limit."""
