@@ -133,6 +133,16 @@ class StudySection(Section):
         return self
 
     @model_validator(mode="after")
+    def _stops_by_one_metric(self) -> Self:
+        if self.metrics is not None and self.stop_rule != "none":
+            text = (
+                f"must be none with study.metrics, given {self.stop_rule}: a training that is behind in "
+                f"{self.metric} may be among the best for another metric; split.race_after compares all of them"
+            )
+            raise conflict(text, "study.stop_rule")
+        return self
+
+    @model_validator(mode="after")
     def _can_be_copied(self) -> Self:
         if self.mirror is not None and self.storage is not None:
             text = "copies the study's folder, in which no record is with study.storage; leave one of them out"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hpo.engine.course.clock import Arrival, Clock, Event, Key
 from hpo.engine.course.proposer import Proposer
 from hpo.engine.course.rules import Rules
-from hpo.engine.course.stopping import Losses, Medians, Race
+from hpo.engine.course.stopping import Medians, Race, Rivals
 from hpo.engine.dispatch.dispatcher import TaskReport
 from hpo.engine.observers import Observer
 from hpo.engine.record.record import EndedBy, Record
@@ -46,8 +46,8 @@ class Course:
         self._limits: dict[int, dict[int, Sequence[float | None]]] = {}
         # Under a race each trial is judged once, when its first tasks have ended; its later tasks wait for that.
         self._num_later = 0 if rules.race is None else record.layout.size - rules.race.tasks
-        self._unjudged: dict[int, Losses] = {}
-        self._best: dict[int | None, Losses] = {}
+        self._unjudged: dict[int, Rivals] = {}
+        self._rivals: dict[int | None, Rivals] = {}
         self._medians = None if rules.stop_rule is None else Medians(rules.stop_rule)
         self._num_judged_by = 0
         self.events: list[Event] = []
@@ -131,7 +131,7 @@ class Course:
         if self._rules.judges:
             self._learn(self._proposer.known[self._num_judged_by :])
         if self._rules.race is not None:
-            self._unjudged[number] = self._best.get(trial.amount, ())
+            self._unjudged[number] = self._rivals.get(trial.amount, {})
         if self._medians is not None and trial.state == "running":
             self._limits[number] = {index: self._medians.limits(trial, index) for index in range(num_tasks)}
         # A trial that is over has no other tasks than those with an outcome.
@@ -156,7 +156,7 @@ class Course:
         self._num_judged_by += len(trials)
         if race is not None:
             for known in trials:
-                self._best[known.amount] = race.better(self._best.get(known.amount, ()), known)
+                self._rivals[known.amount] = race.joined(self._rivals.get(known.amount, {}), known)
         if self._medians is not None:
             self._medians.learn(trials)
 
@@ -186,8 +186,8 @@ class Course:
 
     def _judge(self, race: Race, number: int) -> None:
         """Give a trial its other tasks, or stop it; what the record says of it stands."""
-        trial, rival = self._trials[number], self._unjudged.pop(number)
-        if trial.state == "running" and race.is_behind(trial, rival):
+        trial, rivals = self._trials[number], self._unjudged.pop(number)
+        if trial.state == "running" and race.is_behind(trial, rivals):
             trial = self._stop(number)
         if len(trial.outcomes) == race.tasks and trial.state != "running":
             self._missing[number] = 0

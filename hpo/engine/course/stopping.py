@@ -3,14 +3,17 @@
 import bisect
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hpo.engine.trials.goal import Goal
-from hpo.engine.trials.trial import Trial, loss_of, loss_sign
+from hpo.engine.trials.ranking import joined
+from hpo.engine.trials.trial import Outcome, Trial, loss_of, loss_sign
 
-Losses = tuple[float, ...]
+Values = tuple[float, ...]
+Rivals = Mapping[Values, Sequence[Values]]
+"""The trials that others are compared with: by the mean loss of each metric on the first tasks, the losses there."""
 # Complete trials that must be known before any is stopped, as in Optuna's MedianPruner.
 _LEAST = 5
 
@@ -23,9 +26,17 @@ class Race:
     when its losses on them are all worse, and so is their mean by a one-sided t-test of significance `level`, paired
     because some folds are harder than others.
 
+    With several metrics the rivals are those whose mean losses on these tasks no other's dominate. A trial is behind
+    one of them when it is so, by the test above, in every metric in which they differ on any task: so one of a metric
+    in which it is better, or might be, is never stopped. That all tests must say so keeps the `level` for each rival
+    (Berger 1982, "Multiparameter hypothesis testing and acceptance sampling"); that any of several rivals will do is
+    not corrected for. Rivals keep the limits. Where there are some, a trial is behind, too, when it is beyond a limit
+    by the same test, with the bound in place of the rival's losses: what does not depend on the fold, such as a number
+    of parameters, is beyond or not. Where none keeps the limits yet, no trial is stopped.
+
     Source: F-Race, Birattari et al. 2002, "A Racing Algorithm for Configuring Metaheuristics"; with the t-test in place
     of Friedman's, as in irace (Lopez-Ibanez et al. 2016, section 3.2). We differ: one decision, after the first tasks,
-    against one rival.
+    against the best alone.
     """
 
     def __init__(self, tasks: int, level: float, goal: Goal) -> None:
@@ -33,19 +44,31 @@ class Race:
         self._level = level
         self._goal = goal
 
-    def better(self, rival: Losses, trial: Trial) -> Losses:
-        """Return the first losses of the trial if it is complete and better than the rival's, else the rival's."""
-        own = self._first_losses(trial)
-        if trial.state == "complete" and own and (not rival or statistics.fmean(own) < statistics.fmean(rival)):
-            return own
-        return rival
+    def joined(self, rivals: Rivals, trial: Trial) -> Rivals:
+        """Return the rivals after this trial became known: with it, without those that are no better, or as before."""
+        own = self._first_losses(trial) if trial.keeps_limits else ()
+        if not own:
+            return rivals
+        means = tuple(map(statistics.fmean, own))
+        front = joined(list(rivals), means)
+        return rivals if front is None else {each: rivals.get(each, own) for each in front}
 
-    def is_behind(self, trial: Trial, rival: Losses) -> bool:
-        """Return whether the trial should get no further tasks: it failed, or is clearly worse than the rival."""
+    def is_behind(self, trial: Trial, rivals: Rivals) -> bool:
+        """Return whether the trial should get no further tasks: it failed, or is clearly worse than a rival."""
         own = self._first_losses(trial)
-        if not own or not rival:
+        if not own or not rivals:
             return not own
-        differences = [mine - its for mine, its in zip(own, rival, strict=True)]
+        if any(self._are_worse(beyond) for beyond in self._beyond_limits(trial)):
+            return True
+        return any(self._is_dominated(own, rival) for rival in rivals.values())
+
+    def _is_dominated(self, own: Sequence[Values], rival: Sequence[Values]) -> bool:
+        differences = [[mine - its for mine, its in zip(*pair, strict=True)] for pair in zip(own, rival, strict=True)]
+        different = [each for each in differences if any(each)]
+        return bool(different) and all(map(self._are_worse, different))
+
+    def _are_worse(self, differences: Sequence[float]) -> bool:
+        """Return whether these are above 0 with certainty."""
         if min(differences) <= 0:
             return False
         if math.isclose(min(differences), max(differences)):
@@ -54,11 +77,23 @@ class Race:
 
         return bool(stats.ttest_1samp(differences, 0.0, alternative="greater").pvalue < self._level)
 
-    def _first_losses(self, trial: Trial) -> Losses:
-        outcomes = [trial.outcomes[index] for index in range(self.tasks) if index in trial.outcomes]
+    def _first_losses(self, trial: Trial) -> Sequence[Values]:
+        """Return the losses on the first tasks, by metric; none where it lacks one of these tasks, or failed in it."""
+        outcomes = self._first(trial)
         if len(outcomes) < self.tasks or any(outcome.error for outcome in outcomes):
             return ()
-        return tuple(loss_of(outcome.metrics[self._goal.metric], self._goal.direction) for outcome in outcomes)
+        return list(zip(*(self._goal.losses(outcome.metrics) for outcome in outcomes), strict=True))
+
+    def _beyond_limits(self, trial: Trial) -> Iterator[Sequence[float]]:
+        """Yield per limit how far its values on the first tasks are beyond the bound; below 0 is within."""
+        outcomes = self._first(trial)
+        for limit in self._goal.limits:
+            # One that the median rule has stopped has the leading metric alone.
+            if all(limit.metric in outcome.metrics for outcome in outcomes):
+                yield [limit.beyond(outcome.metrics[limit.metric]) for outcome in outcomes]
+
+    def _first(self, trial: Trial) -> list[Outcome]:
+        return [trial.outcomes[index] for index in range(self.tasks) if index in trial.outcomes]
 
 
 @dataclass(frozen=True)
@@ -67,7 +102,9 @@ class StopRule:
 
     The others are the same fold of the complete trials that were known when the trial was proposed; one that ended
     earlier counts with the best that it reached. So workers, their order and the budget have no influence, and the
-    worker itself can decide. Every training gets `after` points of its learning curve, 1 or more.
+    worker itself can decide. Every training gets `after` points of its learning curve, 1 or more. With limits the
+    others are those that keep them. It goes by one metric: with several, a training that is behind in one may be on the
+    front for another, so that `study.stop_rule` is refused there.
 
     Source: the median stopping rule of Golovin et al. 2017, "Google Vizier", section 3.2.1. We differ: the best score
     instead of the running average, as Optuna's MedianPruner does.
@@ -88,7 +125,7 @@ class Medians:
     def learn(self, trials: Iterable[Trial]) -> None:
         """Add trials that became known."""
         for trial in trials:
-            for index, outcome in trial.outcomes.items() if trial.state == "complete" else ():
+            for index, outcome in trial.outcomes.items() if trial.keeps_limits else ():
                 self._add(self._losses.setdefault((trial.amount, trial.trained, index), []), self._best(outcome.curve))
 
     def limits(self, trial: Trial, index: int) -> Sequence[float | None]:

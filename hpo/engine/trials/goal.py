@@ -17,10 +17,13 @@ class Limit:
     bound: float
     is_least: bool = False
 
+    def beyond(self, value: float) -> float:
+        """Return how far a value is beyond the bound; below 0 is within."""
+        return self.bound - value if self.is_least else value - self.bound
+
     def excess(self, value: float) -> float:
         """Return how far a value is beyond the bound, as a share of the bound's size (of 1, if it is 0); 0 within."""
-        beyond = self.bound - value if self.is_least else value - self.bound
-        return max(0.0, beyond) / (abs(self.bound) or 1.0)
+        return max(0.0, self.beyond(value)) / (abs(self.bound) or 1.0)
 
     def __str__(self) -> str:
         """As people write it: `parameters <= 1e+06`."""

@@ -209,7 +209,15 @@ class Gains:
         losses = trial.losses
         if trial.rank[:2] < self._best:
             self._best, self._front = trial.rank[:2], []
-        elif any(all(map(float.__le__, one, losses)) for one in self._front):
+        front = joined(self._front, losses)
+        if front is None:
             return False
-        self._front = [one for one in self._front if not all(map(float.__le__, losses, one))] + [losses]
+        self._front = front
         return True
+
+
+def joined(front: Sequence[tuple[float, ...]], losses: tuple[float, ...]) -> list[tuple[float, ...]] | None:
+    """Return the losses of a front with those of one trial more; None where one of it is as good in all metrics."""
+    if any(all(map(float.__le__, one, losses)) for one in front):
+        return None
+    return [one for one in front if not all(map(float.__le__, losses, one))] + [losses]

@@ -156,6 +156,10 @@ CROSS_FIELD = {
         ["split.test_fraction=0.6", "split.validation_fraction=0.5"],
         ("split.test_fraction", "1.1"),
     ),
+    "the median rule with several metrics": (
+        ["study.metrics={accuracy: maximize, loss: minimize}", "study.stop_rule=median"],
+        ("study.stop_rule", "must be none with study.metrics", "given median", "split.race_after"),
+    ),
     "a race without folds": (["split.race_after=2", "split.folds=1"], ("split.race_after",)),
     "more folds than examples of a class": (["split.folds=500"], ("split.folds", "class")),
     "two workers in one process": (["dispatch=local", "dispatch.workers=2"], ("dispatch.workers", "dispatch=ray")),

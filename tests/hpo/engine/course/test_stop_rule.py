@@ -11,7 +11,7 @@ from hpo.engine.course.stopping import Medians, Race, StopRule
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.strategies import make_strategy
 from hpo.engine.training.worker import Limits
-from hpo.engine.trials.goal import Goal, finished
+from hpo.engine.trials.goal import Goal, Limit, finished
 from hpo.engine.trials.trial import Outcome, Trial
 from hpo.testing.simulated_tasks import World, facts, run
 from tests.studies import STRATEGIES
@@ -62,6 +62,15 @@ def test_no_trial_is_stopped_before_five_are_complete_nor_by_others_than_its_lik
     assert not medians.limits(Trial(10, 10, {"x": 10}), 0)
     assert not medians.limits(Trial(10, 10, {"x": 10}, amount=9), 0)
     assert medians.limits(Trial(10, 10, {"x": 10}, amount=3), 0) == [1.0]
+
+
+def test_with_limits_the_others_are_those_that_keep_them():
+    goal = Goal({"score": "minimize"}, (Limit("size", 3.0),))
+    medians = Medians(StopRule(1, goal))
+    for number in range(10):
+        outcome = Outcome({"score": 9.0, "size": number % 2 * 4.0}, [{"epoch": 1, "score": number % 2 - 1.0}])
+        medians.learn([finished(Trial(number, number, {"x": number}), {0: outcome}, goal)])
+    assert medians.limits(Trial(10, 10, {"x": 10}), 0) == [-1.0]
 
 
 @pytest.mark.quick("grid", "asha")
