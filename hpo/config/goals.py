@@ -1,10 +1,12 @@
 """The values of `study.metrics`, `study.limits` and `study.choose`: what is better, allowed, and chosen in the end."""
 
 import re
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from collections.abc import Collection, Mapping
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import BeforeValidator, Field
+
+from hpo.errors import ConfigError
 
 Direction = Literal["maximize", "minimize"]
 _CHOICES = ("knee", "first_within_limits")
@@ -17,25 +19,59 @@ _EXAMPLES = (
 _Name = Annotated[str, Field(min_length=1)]
 
 
-def _named(given: dict[str, Any]) -> dict[str, Any]:
-    if not given:
-        raise ValueError("must name a metric or more, such as {accuracy: maximize, parameters: minimize}")
+def _named(given: Any) -> Any:
+    if isinstance(given, str) and ":" in given:
+        # Of {a:maximize,b:minimize} a shell makes two words.
+        raise ValueError("must be in quotes, such as 'study.metrics={accuracy: maximize, parameters: minimize}'")
+    if not isinstance(given, dict) or not given:
+        raise ValueError("must have a direction by metric, such as {accuracy: maximize, parameters: minimize}")
     return given
 
 
-def _bounded(given: float | dict[str, float]) -> float | dict[str, float]:
-    if isinstance(given, dict) and (not given or given.keys() - {"min", "max"}):
+def _limited(given: Any) -> Any:
+    if not isinstance(given, dict) or not given:
+        raise ValueError("must have a bound by metric, such as {parameters: 1.0e6}, or be null")
+    return given
+
+
+def _bounded(given: Any) -> Any:
+    bounds = [*given.values()] if isinstance(given, dict) else [given]
+    is_named = not isinstance(given, dict) or (given and given.keys() <= {"min", "max"})
+    if not is_named or any(isinstance(bound, bool) or not isinstance(bound, int | float) for bound in bounds):
         raise ValueError("must be a number, or {min: ...}, {max: ...} or both")
-    if isinstance(given, dict) and len(given) == 2 and given["min"] > given["max"]:
+    if len(bounds) == 2 and given["min"] > given["max"]:
         raise ValueError("must not have its min above its max")
     return given
 
 
-Metrics = Annotated[dict[_Name, Direction], AfterValidator(_named)]
+Metrics = Annotated[dict[_Name, Direction], BeforeValidator(_named)]
 """Directions by metric; the first is the leading one."""
 
-Limits = dict[_Name, Annotated[float | dict[str, float], AfterValidator(_bounded)]]
+Limits = Annotated[
+    dict[_Name, Annotated[float | dict[str, float], BeforeValidator(_bounded)]], BeforeValidator(_limited)
+]
 """Limits by metric: a number is the most that it may be, or the least where it is maximized."""
+
+
+def leading(metrics: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return `metric` and `direction` of several metrics: those of the first; nothing where these cannot be."""
+    name, direction = next(iter(metrics.items()), (None, None))
+    is_sound = isinstance(name, str) and name and direction in get_args(Direction)
+    return {"metric": name, "direction": direction} if is_sound else {}
+
+
+def refuse_beside_metrics(given: Collection[str]) -> None:
+    """Raise ConfigError where one of these keys says what `study.metrics`, which is there too, says already."""
+    for key in ("study.metric", "study.direction"):
+        if key in given:
+            raise ConfigError(f"{key}: has no effect beside the directions of study.metrics; leave it out")
+
+
+def one_name(given: Any) -> Any:
+    """Return the name of a metric as it is given; ValueError for several."""
+    if isinstance(given, Mapping | list):
+        raise ValueError("must be one name; several, each with its direction, are given by study.metrics")
+    return given
 
 
 def bounds_of(given: float | Mapping[str, float], direction: Direction | None) -> list[tuple[float, bool]]:
@@ -58,8 +94,10 @@ def _choice(given: Any) -> Any:
             share_of(share)
         return given
     weights = [*given.values()]
-    if not weights or any(isinstance(w, bool) or not isinstance(w, int | float) or not 0 <= w < 1e100 for w in weights):
+    if not weights or given.keys() & {"best", "within"}:
         raise ValueError(f"must be one of {_EXAMPLES}")
+    if any(isinstance(w, bool) or not isinstance(w, int | float) or not 0 <= w < 1e100 for w in weights):
+        raise ValueError("must have weights that are numbers, 0 or more")
     if not any(weights):
         raise ValueError("must have a weight above 0")
     return given

@@ -35,7 +35,9 @@ def replaced(tree: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
         *path, last = path_of(copy, key) or key.split(".")
         node = copy
         for name in path:
-            node = node.setdefault(name, {})
+            if not isinstance(node.get(name), Mapping | list):
+                node[name] = {}
+            node = node[name]
         node[last] = copy_plain(value)
     return copy
 

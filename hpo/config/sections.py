@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from hpo.config.goals import Choice, Limits, Metrics, metrics_of
+from hpo.config.goals import Choice, Limits, Metrics, leading, metrics_of, one_name
 
 
 def _safe_name(name: str) -> str:
@@ -83,7 +83,7 @@ class StudySection(Section):
     name: StudyName
     seed: int = Field(ge=0, le=MOST_SEED)
     trials: int = Field(ge=1, le=MOST)
-    metric: str = Field(min_length=1)
+    metric: Annotated[str, BeforeValidator(one_name)] = Field(min_length=1)
     direction: Literal["maximize", "minimize"]
     repeats: int = Field(ge=1, le=MOST)
     finalists: int = Field(ge=0, le=MOST)
@@ -115,11 +115,13 @@ class StudySection(Section):
     def _leads_with_the_first(cls, given: Any) -> Any:
         """Let `metric` and `direction` be those of the first of several metrics; a single one is the same as these."""
         metrics = given.get("metrics") if isinstance(given, Mapping) else None
-        if not isinstance(metrics, Mapping) or not metrics:
+        if not isinstance(metrics, Mapping):
             return given
-        first = next(iter(metrics))
-        leading = {"metric": first, "direction": metrics[first]}
-        return {**given, **leading, "metrics": dict(metrics) if len(metrics) > 1 else None}
+        first = leading(metrics)
+        if not first:
+            # What is wrong with them is said of them alone.
+            return {**given, "metric": "score", "direction": "maximize"}
+        return {**given, **first, "metrics": dict(metrics) if len(metrics) > 1 else None}
 
     @model_validator(mode="after")
     def _chooses_by_its_metrics(self) -> Self:

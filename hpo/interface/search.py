@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hpo.config.composing.references import plain_config, with_changes
-from hpo.config.keys import flatten
+from hpo.config.keys import copy_plain, flatten
 from hpo.config.study_config import StudyConfig, config_from_dict
 from hpo.engine.objective.path import ObjectivePath
 from hpo.engine.space.branches import leaves, parted
@@ -30,15 +30,18 @@ _STUDY_ARGUMENTS = ("trials", "minutes", "seed", "direction", "name", "score", "
 # Keys that `search` has arguments for, which its users know by these names: `seed=` for `study.seed`.
 _ARGUMENTS = {
     **{f"study.{name}": name for name in _STUDY_ARGUMENTS},
-    **{"dispatch.workers": "workers", "strategy.name": "strategy"},
+    **{"dispatch.workers": "workers", "strategy.name": "strategy", "study.metrics": "metric"},
 }
 # Not within backticks, which hold command lines.
 _KEY = re.compile(rf"`[^`]*`|(?<![\w.])({'|'.join(map(re.escape, _ARGUMENTS))})(?!\w|\.\w)([=:]?)")
+# What follows are names, of metrics.
+_INNER = re.compile(r"(?<![\w.])study\.(metric|limit)s(?=\.\w)")
 
 
 def _as_typed(text: str) -> str:
     """Return a text with the arguments in place of their keys."""
-    return _KEY.sub(lambda found: _ARGUMENTS[found[1]] + (found[2] or "=") if found[1] else found[0], text)
+    text = _KEY.sub(lambda found: _ARGUMENTS[found[1]] + (found[2] or "=") if found[1] else found[0], text)
+    return _INNER.sub(lambda found: _ARGUMENTS[f"study.{found[1]}s"], text)
 
 
 @contextmanager
@@ -116,11 +119,8 @@ def search(
     """
     asked: dict[str, Any] = {"study.trials": trials, "study.minutes": minutes, "study.seed": seed}
     asked |= {"study.direction": direction, "study.name": name, "dispatch.workers": workers, "study.score": score}
-    asked |= {"study.limits": limits and dict(limits), "study.choose": choose}
-    if isinstance(metric, Mapping):
-        if direction is not None:
-            raise ConfigError("direction: has no effect beside the directions of metric; leave it out")
-        asked |= {"study.metrics": dict(metric)}
+    asked |= {"study.limits": copy_plain(limits), "study.choose": copy_plain(choose)}
+    asked |= {"study.metrics": dict(metric)} if isinstance(metric, Mapping) else {"study.metric": metric}
     settings = {**(settings or {}), **{key: value for key, value in asked.items() if value is not None}}
     if isinstance(objective, Mapping):
         inside = {"space": space, "config": config, "strategy": strategy, "metric": metric}
@@ -134,9 +134,8 @@ def search(
     config, references = plain_config(config)
     if space is None:
         raise ConfigError('space: is missing; give what is searched, such as {"lr": hpo.log(1e-5, 1e-1)}')
-    if "study.direction" not in settings and not settings.get("study.metrics"):
+    if "study.direction" not in settings and settings.get("study.metrics") is None:
         raise ConfigError("direction: is missing; give 'maximize' or 'minimize'")
-    called_metric = metric if isinstance(metric, str) else "score"
     objects = Objects()
     searched, constants = objects.space(space), objects.config({} if config is None else config)
     if default := getattr(objective, "default_config", None):
@@ -147,7 +146,8 @@ def search(
     tree = search_tree(given.text, searched, own_tree(searched, constants), strategy or "random")
     tree["study"] |= {"references": references} if references else {}
     called = given.text.partition(":")[2].partition("(")[0] or "study"
-    tree = with_settings(tree, {"study.name": called, "study.metric": called_metric, **settings})
+    tree["study"] |= {"metric": "score"}
+    tree = with_settings(tree, {"study.name": called, **settings})
     made = config_from_dict(with_changes(tree, {}))
     earlier = GivenObjective.of(objective, searched) if given.kept and objects.are_tuples else given
     if "study.name" in settings:

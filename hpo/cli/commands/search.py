@@ -19,6 +19,7 @@ _EXAMPLES = """\
   hpo search data=text_classification data.train=train.tsv data.validation=dev.tsv data.test=test.tsv
   hpo search data=translation data.path=train data.source_ending=.de data.target_ending=.en   train.de, train.en
   hpo search 'space.training.lr={low: 1e-5, high: 1e-2, log: true}' space.model.num_heads=[2,4]
+  hpo search 'study.metrics={accuracy: maximize, parameters: minimize}' study.limits={latency:5}
   hpo search strategy=asha study.trials=1000 study.minutes=90 study.stop_without_gain=100
   hpo search split.folds=5 dispatch.workers=4 dispatch.gpus_per_worker=0.5
   hpo search --config-dir my_conf study=forest      groups of your own, as `hpo new forest` writes them

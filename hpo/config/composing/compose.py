@@ -17,6 +17,7 @@ from hpo.config.composing.config_folder import searchpath
 from hpo.config.composing.interpolation import resolve
 from hpo.config.composing.references import own_references, references_of, with_changes
 from hpo.config.documents import read_yaml, refuse_optimized_python
+from hpo.config.goals import leading, refuse_beside_metrics
 from hpo.config.keys import flatten, typed_key, within, without
 from hpo.config.sealing import hide_in_argument
 from hpo.config.sections import later_keys
@@ -44,7 +45,8 @@ _LOWER_IS_BETTER = re.compile(
 _FAULTS = (HydraException, OmegaConfBaseException, RecursionError, ValueError, TypeError, AttributeError)
 
 # Mappings whose keys the user chooses: they are set after composing and need no `+`.
-_USERS_OWN = ("space.", "strategy.start", "strategy.windows", "data.where")
+_OF_METRICS = ("study.metrics", "study.limits", "study.choose")
+_USERS_OWN = ("space.", "strategy.start", "strategy.windows", "data.where", *_OF_METRICS)
 
 
 def compose_config(
@@ -62,8 +64,22 @@ def compose_config(
     for key in (o.key_or_group for o in others if o.is_add() and "." not in o.key_or_group):
         if (typed := typed_key(key)) != key:
             raise ConfigError(f"{key}: is a group of the configuration; your own key of this name is +{typed}=...")
+    _refuse_twice(of_user)
     if config_file:
-        return _load(config_file, parsed, _CHOSEN_ANEW if name == "search" else {})
+        tree = _load(config_file, parsed, _CHOSEN_ANEW if name == "search" else {})
+    else:
+        tree = _composed(name, config_dir, of_user, others)
+    metrics = section.get("metrics") if isinstance(section := tree.get("study"), Mapping) else None
+    if not isinstance(metrics, Mapping) or not metrics:
+        return tree
+    refuse_beside_metrics([o.key_or_group for o in parsed])
+    return tree | {"study": {**tree["study"], **leading(metrics)}}
+
+
+def _composed(
+    name: str, config_dir: str | None, of_user: Sequence[Override], others: Sequence[Override]
+) -> dict[str, Any]:
+    """Return the resolved tree of a primary configuration; `of_user` are the overrides that are set after composing."""
     config = _compose(name, [*_function_alone(name, others), *others], config_dir)
     for override in of_user:
         OmegaConf.update(config, override.key_or_group, _plain(override.value()), merge=False, force_add=True)
@@ -74,6 +90,16 @@ def compose_config(
     if name == "search" and (references := own_references(references_of(OmegaConf.to_container(config)), tree)):
         tree["study"]["references"] = references
     return tree | ({"track": with_mlflows_own(tree["track"])} if isinstance(tree.get("track"), dict) else {})
+
+
+def _refuse_twice(overrides: Sequence[Override]) -> None:
+    """Raise ConfigError where one of the mappings of metrics has a name twice, of which Hydra takes the last."""
+    for override in overrides:
+        if override.key_or_group in _OF_METRICS and isinstance(override.value(), Mapping):
+            text = _text(override).partition("=")[2].strip()[1:-1]
+            names = re.findall(r"(?:^|,)\s*['\"]?([^,:{}'\"]+?)['\"]?\s*:", re.sub(r"\{[^{}]*\}", "", text))
+            if twice := next((name for name in names if names.count(name) > 1), None):
+                raise ConfigError(f"{override.key_or_group}: names '{twice}' twice; give it once")
 
 
 def _written_out(text: str) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hpo.config.documents import read_yaml
+from hpo.config.goals import refuse_beside_metrics
 from hpo.config.keys import at_path, path_of, plain_own, refuse_inside_of_list, refuse_unknown, replaced
 from hpo.config.sections import later_keys
 from hpo.config.shipped import names_of, shipped, shipped_dir, strategy_settings, with_mlflows_own
@@ -123,4 +124,7 @@ def with_settings(tree: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[
     # A study lacks the keys that are later than it, and those that are mappings of names are set as wholes.
     settable: dict[str, Any] = {**tree, "study": {**tree["study"], **later_keys()}}
     refuse_unknown(values, {name: settable[name] for name in _SETTABLE}, "settings")
-    return replaced(tree, values)
+    tree = replaced(tree, values)
+    if tree["study"].get("metrics"):
+        refuse_beside_metrics(settings)
+    return tree

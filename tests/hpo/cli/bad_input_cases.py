@@ -45,6 +45,7 @@ def table(content, *words, options=(), name="table.csv"):
 
 ALIGNED = ["data.format=aligned", "data.path=p", "data.source_ending=.de", "data.target_ending=.en"]
 LM = ["data=language_modelling", "model=decoder", "study.metric=loss", "data.path=text.txt"]
+SEVERAL = ["study.metrics={accuracy:maximize,size:minimize}"]
 LAUGHS = "a: &a [x, x]\nb: &b [*a, *a]\n"
 
 COMMAND_LINE = {
@@ -55,6 +56,35 @@ COMMAND_LINE = {
     "an override without a key": (["=3"], ("command line", "names no key")),
     "several values": (["study.trials=1,2"], ("study.trials", "takes one value")),
     "a deep override": (["study.name=" + "[" * 300 + "]" * 300], ("config", "nested too deeply")),
+    "a direction that is none": (
+        ["study.metrics={accuracy:max,size:minimize}"],
+        ("study.metrics.accuracy", "'maximize'"),
+    ),
+    "a metric twice": (
+        ["study.metrics={accuracy:maximize,accuracy:minimize}"],
+        ("study.metrics: names 'accuracy' twice",),
+    ),
+    "no metrics": (["study.metrics={}"], ("study.metrics: must have a direction by metric",)),
+    "metrics as a shell splits them": (["study.metrics=accuracy:maximize"], ("study.metrics: must be in quotes",)),
+    "several as one": (["study.metric={accuracy:maximize}"], ("study.metric: must be one name", "study.metrics")),
+    "a metric beside metrics": (
+        [*SEVERAL, "study.metric=loss"],
+        (
+            "study.metric: has no effect beside",
+            "study.metrics",
+        ),
+    ),
+    "a direction beside metrics": ([*SEVERAL, "study.direction=minimize"], ("study.direction: has no effect beside",)),
+    "a limit that is no number": (["study.limits={size:5GB}"], ("study.limits.size: must be a number", "5GB")),
+    "a limit that is infinite": (["study.limits.size=inf"], ("study.limits.size: must be a finite number",)),
+    "a limit with its ends exchanged": (
+        ["study.limits={size:{min:5,max:1}}"],
+        ("study.limits.size", "min above its max"),
+    ),
+    "no limits": (["study.limits={}"], ("study.limits: must have a bound by metric", "null")),
+    "a choice of nothing": ([*SEVERAL, "study.choose=kne"], ("study.choose: must be one of knee",)),
+    "a choice by another metric": ([*SEVERAL, "study.choose={speed:1}"], ("study.choose: must name metrics", "speed")),
+    "a negative weight": ([*SEVERAL, "study.choose={accuracy:-1}"], ("study.choose: must have weights", "0 or more")),
     "an option that is not there": (["--nope"], ("command line", "--nope", "hpo search --help")),
     "an option without its value": (["--config"], ("command line", "--config", "expected one argument")),
     "a choice that is not there": (["--cfg", "hydra"], ("command line", "--cfg", "choose from")),
