@@ -2,7 +2,6 @@
 
 import contextlib
 import itertools
-import statistics
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,11 +14,13 @@ from hpo.config.keys import differences, flatten, replaced
 from hpo.config.study_config import FREE_KEYS, config_from_dict, explain
 from hpo.engine.space.space import Space
 from hpo.engine.strategies import Strategy, make_strategy
-from hpo.engine.trials.trial import Trial, loss_of
+from hpo.engine.trials.goal import finished
+from hpo.engine.trials.trial import Outcome, Trial
 from hpo.errors import ConfigError, HpoError, StudyError
 from hpo.files import write_atomically
 from hpo.study.basis.environment import describe_environment
 from hpo.study.files.folder import short_path
+from hpo.study.preparing.checks import refuse_several_metrics
 from hpo.study.preparing.preparation import prepare_study, refuse_missing_lanes
 from hpo.study.preparing.strategies import strategy_type
 from hpo.study.study import PreparedStudy
@@ -64,19 +65,20 @@ class ComparisonPlan:
         own = config.model_copy(update={"study": config.study.model_copy(update={"seed": seed}), "strategy": settings})
         return replace(self.study, config=own, strategy=_strategy(label, settings, self.study.space, seed))
 
-    def optimum(self) -> float | None:
-        """Return the best score in the table's space; None where scores cannot be looked up."""
+    def table(self) -> list[Trial] | None:
+        """Return a trial of each point of the table's space that it has; None where trials cannot be looked up."""
         study, space = self.study, self.study.space
         if study.config.objective != _TABLE or space.size is None or space.size > _MOST_LOOKED_UP:
             return None
-        builder, metric = study.task_builder(), study.config.study.metric
-        scores: list[float] = []
-        for point in space.points():
-            payloads = [task.payload for task in builder.tasks_of(Trial(0, 0, point))]
+        builder, goal = study.task_builder(), study.goal
+        trials: list[Trial] = []
+        for number, point in enumerate(space.points()):
+            trial = Trial(number, 0, point)
+            payloads = [task.payload for task in builder.tasks_of(trial)]
             with contextlib.suppress(LookupError):  # A missing cell is a failed trial.
                 results = [_result(study.objective.run_fold(payload.task(payload.config))) for payload in payloads]
-                scores.append(statistics.fmean(result[metric] for result in results))
-        return min(scores, key=lambda score: loss_of(score, study.config.study.direction), default=None)
+                trials.append(finished(trial, {fold: Outcome(metrics) for fold, metrics in enumerate(results)}, goal))
+        return trials
 
     def open(self) -> None:
         """Freeze the configuration, or raise StudyError where the folder holds a study or another comparison."""
@@ -156,9 +158,10 @@ def prepare_comparison(
     refuse_missing_lanes(config)
     named = config_from_dict(replaced(config.to_dict(), {"study.name": name or f"compare-{config.study.name}"}))
     study = prepare_study(named.model_copy(update={"secrets": config.secrets}))
-    for label, settings in strategies.items():
-        _strategy(label, settings, study.space, config.study.seed)
-    return ComparisonPlan(study, dict(strategies), repeats)
+    comparison = ComparisonPlan(study, dict(strategies), repeats)
+    for label in strategies:
+        refuse_several_metrics(comparison.study_of(0, label))
+    return comparison
 
 
 def _strategy(label: str, settings: Mapping[str, Any], space: Space, seed: int) -> Strategy:

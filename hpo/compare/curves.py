@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,8 @@ class FinishedSearch:
             A trial that was trained for less than others counts with the score that it reached.
         seconds: of each trial, summed over folds and workers.
         is_partial: whether trials were trained by different amounts, so that equal counts are not equal budgets.
+        other_losses: with several metrics, of each trial those of the further metrics; `losses` has the leading one's.
+        excess: with limits, how far each trial is beyond them; 0 within, and of a trial that did not complete.
     """
 
     label: str
@@ -33,6 +36,31 @@ class FinishedSearch:
     losses: tuple[float, ...]
     seconds: tuple[float, ...]
     is_partial: bool = False
+    other_losses: tuple[tuple[float, ...], ...] = ()
+    excess: tuple[float, ...] = ()
+
+    @cached_property
+    def keeps_limits(self) -> npt.NDArray[np.bool]:
+        """Whether each trial is complete and within the limits."""
+        excess = np.asarray(self.excess or (0.0,) * len(self.losses))
+        keeps: npt.NDArray[np.bool] = np.isfinite(np.asarray(self.losses, dtype=np.float64)) & (excess == 0)
+        return keeps
+
+    @property
+    def kept(self) -> npt.NDArray[np.float64]:
+        """All losses of the trials that keep the limits, of shape (such trials, metrics)."""
+        columns = np.asarray(self.losses, dtype=np.float64)[:, np.newaxis]
+        if self.other_losses:
+            columns = np.concatenate((columns, np.asarray(self.other_losses, dtype=np.float64)), axis=1)
+        return columns[self.keeps_limits]
+
+    @property
+    def within_limits(self) -> Self:
+        """The search with infinite losses where a trial is beyond the limits."""
+        if not any(self.excess):
+            return self
+        losses = (loss if keeps else math.inf for loss, keeps in zip(self.losses, self.keeps_limits, strict=True))
+        return replace(self, losses=tuple(losses))
 
     @cached_property
     def best(self) -> npt.NDArray[np.float64]:
@@ -51,12 +79,20 @@ class FinishedSearch:
 
     def best_at(self, budget: float, unit: Unit) -> float:
         """Return the lowest loss within a budget; a search that ended earlier keeps its best."""
-        if unit == "trials":
-            done = min(int(budget), len(self.losses))
-        else:
-            # Sums of seconds in a different order differ in their last digits.
-            done = int(np.searchsorted(self.cost, budget * (1 + 1e-12), side="right"))
+        done = self._done(budget, unit)
         return float(self.best[done - 1]) if done else math.inf
+
+    def over_at(self, budget: float, unit: Unit) -> float:
+        """Return the share of the trials within a budget that are beyond the limits; 0 of none."""
+        done = self._done(budget, unit)
+        return sum(each > 0 for each in self.excess[:done]) / done if done else 0.0
+
+    def _done(self, budget: float, unit: Unit) -> int:
+        """Return the number of trials within a budget."""
+        if unit == "trials":
+            return min(int(budget), len(self.losses))
+        # Sums of seconds in a different order differ in their last digits.
+        return int(np.searchsorted(self.cost, budget * (1 + 1e-12), side="right"))
 
     def seconds_at(self, budget: float, unit: Unit) -> float:
         """Return the seconds spent within a budget."""

@@ -18,6 +18,7 @@ from hpo.report.comparison import ComparisonJson
 from hpo.report.pages.comparison import (
     READING,
     answers,
+    chosen,
     headline,
     render_comparison_markdown,
     render_comparison_page,
@@ -63,7 +64,8 @@ def _csv(result: ComparisonJson) -> str:
         writer.writerow({**pair, **lows, **{f"{name}_high": high for name, (_, high) in ends.items()}})
     for each in result.get("folds", ()):
         sides = {"a": each["a"], "b": each["b"]}
-        writer.writerows({**sides, "fold": fold, "difference": value} for fold, value in each["by_fold"].items())
+        by_fold = each["by_fold"] or {"": each["mean_difference"]}
+        writer.writerows({**sides, "fold": fold, "difference": value} for fold, value in by_fold.items())
     return text.getvalue()
 
 
@@ -79,9 +81,12 @@ def show(result: ComparisonJson, paths: Sequence[Path]) -> None:
     if result["pairs"]:
         _print_by_budget(console, _fitted(console, verdicts(result, result["pairs"])))
         console.print(READING)
-    if result.get("folds"):
+    if winners(result).rows:
         console.print()
         console.print(_table(winners(result)))
+    if (trials := chosen(result)).rows:
+        console.print()
+        console.print(_table(trials))
     for note in result["notes"]:
         console.print(f"note: {_printable(note)}", soft_wrap=True)
     console.print(f"files: {', '.join(map(str, paths))}", soft_wrap=True)

@@ -3,11 +3,12 @@
 import itertools
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from hpo.compare.curves import FinishedSearch, mean_curve
+from hpo.compare.hypervolume import NAME, Yardstick
 from hpo.compare.statistics import (
     FLIPS,
     LEVEL,
@@ -19,8 +20,10 @@ from hpo.compare.statistics import (
     win_interval,
     win_share,
 )
-from hpo.engine.trials.trial import Direction, loss_sign
+from hpo.engine.trials.goal import Goal, Limit
+from hpo.engine.trials.trial import Direction, Trial, loss_sign
 from hpo.report.comparison import ComparisonJson, Pair, Standing, Unit
+from hpo.report.words import join_names
 
 NOT_DISTINGUISHABLE = "not distinguishable at this budget"
 UNITS: tuple[Unit, ...] = ("trials", "seconds")
@@ -51,11 +54,40 @@ class Budget(NamedTuple):
 
 @dataclass(frozen=True)
 class Measure:
-    """The metric and its direction, as in the studies, and the best possible score (None = not known)."""
+    """The number by which searches are compared.
+
+    Attributes:
+        metric, direction: as in the studies; with several metrics the hypervolume regret, which is minimized.
+        optimum: the best possible score; None = not known, or several metrics.
+        yardstick: with several metrics, what their fronts are measured by.
+        limits: what has to be kept.
+    """
 
     metric: str
     direction: Direction
     optimum: float | None = None
+    yardstick: Yardstick | None = None
+    limits: Sequence[Limit] = ()
+
+    @classmethod
+    def of(
+        cls,
+        goal: Goal,
+        searches: Iterable[FinishedSearch],
+        table: Sequence[Trial] | None = None,
+        optimum: float | None = None,
+    ) -> "Measure":
+        """Return the measure of these searches; `table` has the trials of a table that is known as a whole."""
+        if len(goal.metrics) > 1:
+            return cls(NAME, "minimize", None, Yardstick.of(goal, searches, table), goal.limits)
+        if optimum is None:
+            kept = [trial for trial in table or () if trial.keeps_limits]
+            optimum = min(kept, key=lambda trial: trial.loss).score if kept else None
+        return cls(goal.metric, goal.direction, optimum, None, goal.limits)
+
+    def measured(self, search: FinishedSearch) -> FinishedSearch:
+        """Return the search with the losses that count."""
+        return search.within_limits if self.yardstick is None else self.yardstick.measured(search)
 
     @property
     def sign(self) -> float:
@@ -72,9 +104,11 @@ def compare_strategies(
 ) -> ComparisonJson:
     """Return the content of comparison.json for searches that were repeated with paired seeds."""
     repeats = min(len(of_label) for of_label in searches.values())
-    pairs = [pair for budget in budgets for pair in compare_pairs(searches, budget)]
+    measured = {label: [measure.measured(search) for search in those] for label, those in searches.items()}
+    pairs = [pair for budget in budgets for pair in compare_pairs(measured, budget)]
     notes = _notes(searches, measure, repeats)
-    return as_json("strategies", name, searches, measure, budgets, settings, _METHOD, notes, repeats, pairs)
+    content = as_json("strategies", name, measured, measure, budgets, settings, _METHOD, notes, repeats, pairs)
+    return with_fronts(content, searches, measure)
 
 
 def as_json(
@@ -89,7 +123,7 @@ def as_json(
     repeats: int = 1,
     pairs: Sequence[Pair] = (),
 ) -> ComparisonJson:
-    """Return what comparison.json holds of either kind of comparison."""
+    """Return what comparison.json holds of either kind of comparison, of searches with the losses that count."""
     return {
         "format": 1,
         "kind": kind,
@@ -110,6 +144,18 @@ def as_json(
     }
 
 
+def with_fronts(
+    content: ComparisonJson, searches: Mapping[str, Sequence[FinishedSearch]], measure: Measure
+) -> ComparisonJson:
+    """Return the content with the limits, and the fronts of the searches, where there are any."""
+    if measure.limits:
+        content["limits"] = [str(limit) for limit in measure.limits]
+    if measure.yardstick is not None:
+        content["method"] = measure.yardstick.method() | content["method"]
+        content["fronts"] = measure.yardstick.as_json(searches)
+    return content
+
+
 def compare_pairs(searches: Mapping[str, Sequence[FinishedSearch]], budget: Budget) -> list[Pair]:
     """Return the tests of each pair of strategies at one budget, corrected for the number of pairs."""
     pairs = [_pair(a, b, searches, budget) for a, b in itertools.combinations(searches, 2)]
@@ -128,6 +174,7 @@ def _pair(a: str, b: str, searches: Mapping[str, Sequence[FinishedSearch]], budg
     is_complete = all(math.isfinite(loss) for loss in (*of_a, *of_b))
     differences = [mine - its for mine, its in zip(of_a, of_b, strict=True)] if is_complete else []
     share = win_share(of_a, of_b)
+    limits = "within the limits and " if any(search.excess for search in (*searches[a], *searches[b])) else ""
     return {
         "budget": budget.amount,
         "unit": budget.unit,
@@ -141,7 +188,7 @@ def _pair(a: str, b: str, searches: Mapping[str, Sequence[FinishedSearch]], budg
         "p": sign_flip_p(differences, _SEED) if is_complete else None,
         "p_holm": None,
         "better": None,
-        "verdict": "not comparable: searches without a complete trial within this budget",
+        "verdict": f"not comparable: searches without a complete trial {limits}within this budget",
     }
 
 
@@ -150,7 +197,7 @@ def _standing(label: str, searches: Sequence[FinishedSearch], measure: Measure, 
     is_complete = all(math.isfinite(loss) for loss in losses)
     mean, ends = (statistics.fmean(losses), mean_interval(losses, _SEED)) if is_complete else (None, None)
     best = None if measure.optimum is None else measure.sign * measure.optimum
-    return {
+    standing: Standing = {
         "budget": budget.amount,
         "unit": budget.unit,
         "label": label,
@@ -160,6 +207,9 @@ def _standing(label: str, searches: Sequence[FinishedSearch], measure: Measure, 
         "regret_interval": None if ends is None or best is None else [end - best for end in ends],
         "mean_seconds": statistics.fmean(search.seconds_at(*budget) for search in searches),
     }
+    if measure.limits:
+        standing["share_over_limits"] = statistics.fmean(search.over_at(*budget) for search in searches)
+    return standing
 
 
 def _notes(searches: Mapping[str, Sequence[FinishedSearch]], measure: Measure, repeats: int) -> list[str]:
@@ -180,12 +230,29 @@ def _notes(searches: Mapping[str, Sequence[FinishedSearch]], measure: Measure, r
             f"{', '.join(partial)}: trials are trained by different amounts, so equal numbers of trials are not equal "
             f"budgets; look at the verdicts at equal seconds."
         )
-    losses = [loss for those in searches.values() for search in those for loss in search.losses]
+    losses = [loss for search in _all(searches) for loss in search.losses]
     failed = sum(not math.isfinite(loss) for loss in losses)
     if failed:
         notes.append(f"{failed:,} of {len(losses):,} trials did not complete; each counts in the budget.")
-    if measure.optimum is None:
+    notes += notes_on_limits(searches, measure)
+    if measure.yardstick is not None:
+        notes += measure.yardstick.notes()
+    elif measure.optimum is None:
         notes.append("The optimum is not known, so there is no regret; give it with --optimum.")
-    elif any(loss < measure.sign * measure.optimum for loss in losses):
+    elif any(loss < measure.sign * measure.optimum for each in _all(searches) for loss in each.within_limits.losses):
         notes.append("A search reached a better score than the given optimum: regret below 0.")
     return notes
+
+
+def notes_on_limits(searches: Mapping[str, Sequence[FinishedSearch]], measure: Measure) -> list[str]:
+    """Return how many trials were beyond the limits; nothing without limits."""
+    if not measure.limits:
+        return []
+    over = sum(excess > 0 for search in _all(searches) for excess in search.excess)
+    total = sum(len(search.losses) for search in _all(searches))
+    limits = join_names([str(limit) for limit in measure.limits])
+    return [f"{over:,} of {total:,} trials are over the limits ({limits}); each counts in the budget."]
+
+
+def _all(searches: Mapping[str, Sequence[FinishedSearch]]) -> list[FinishedSearch]:
+    return [search for those in searches.values() for search in those]

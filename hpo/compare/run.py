@@ -12,13 +12,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from hpo.compare.comparison import ComparisonPlan
 from hpo.compare.curves import FinishedSearch
+from hpo.compare.finished_study import read_studies
 from hpo.compare.output import show, write_comparison
 from hpo.compare.result import Budget, Measure, compare_strategies
 from hpo.compare.searches import Searches, run_search
-from hpo.compare.studies import compare_studies, read_studies
+from hpo.compare.studies import compare_studies
 from hpo.config.study_config import study_name
 from hpo.engine.dispatch import Dispatcher, code_to_send, make_dispatcher
 from hpo.engine.observers import Observer
+from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.trial import Trial, loss_sign
 from hpo.errors import ConfigError, StudyError
 from hpo.session.stopping import SessionDispatcher, Stopping
@@ -36,14 +38,15 @@ def run_comparison(
     shortest search, too, where `shortest` is among those or trials are trained by different amounts. An optimum of None
     is looked up if possible. A signal raises Stopped; finished searches are saved.
     """
-    study = comparison.study.config.study
+    study, goal = comparison.study.config.study, comparison.study.goal
     budgets = _budgets(at, study.trials)
+    _refuse_optimum(optimum, goal)
     with ExitStack() as stack:
         # A new one is created after its workers have started, so that a refusal leaves no trace.
         dispatcher = None if comparison.path.exists() else _start_dispatcher(comparison, stack)
         stack.enter_context(comparison.study.folder.lock())
         comparison.open()
-        searches = Searches(comparison.path / "searches.csv", study.direction)
+        searches = Searches(comparison.path / "searches.csv", goal)
         total, missing = len(comparison.searches), [s for s in comparison.searches if s not in searches]
         if missing:
             dispatcher = dispatcher or _start_dispatcher(comparison, stack)
@@ -62,17 +65,19 @@ def run_comparison(
         costs = _costs(at_seconds, by_label)
         # Equal cost comes first if numbers of trials do not measure it.
         ordered = [*costs, *budgets] if _has_partial(by_label) else [*budgets, *costs]
-        measure = Measure(study.metric, study.direction, comparison.optimum() if optimum is None else optimum)
+        of_all = [search for of_label in by_label.values() for search in of_label]
+        measure = Measure.of(goal, of_all, comparison.table() if optimum is None else None, optimum)
         result = compare_strategies(study.name, by_label, measure, ordered, comparison.strategies)
         paths = write_comparison(comparison.path, result)
     show(result, (*paths, comparison.path / "searches.csv"))
-    has_result = any(math.isfinite(loss) for of_label in by_label.values() for s in of_label for loss in s.losses)
+    has_result = any(math.isfinite(loss) for search in of_all for loss in search.losses)
     return 0 if has_result else 1
 
 
 def run_studies(names: Sequence[str], at: Sequence[int], optimum: float | None, name: str | None) -> Path:
     """Compare studies that exist, write the files, print the result, and return the folder; arguments as above."""
     studies = read_studies(names)
+    _refuse_optimum(optimum, studies[0].goal)
     name = name or "compare-" + "-".join(study.label for study in studies)[:80]
     folder = StudyFolder(RUNS / study_name(name, "name"))
     if folder.exists or (folder.path / "comparison.yaml").exists():
@@ -83,6 +88,15 @@ def run_studies(names: Sequence[str], at: Sequence[int], optimum: float | None, 
     folder.path.mkdir(parents=True, exist_ok=True, mode=0o700)
     show(result, write_comparison(folder.path, result))
     return folder.path
+
+
+def _refuse_optimum(optimum: float | None, goal: Goal) -> None:
+    """Raise ConfigError for the best score of one of several metrics."""
+    if optimum is not None and len(goal.metrics) > 1:
+        raise ConfigError(
+            f"optimum: is of one metric, given {optimum:g} for {', '.join(goal.metrics)}; leave it out: with several "
+            f"metrics the regret is to the best front"
+        )
 
 
 def _budgets(at: Sequence[int], full: int) -> list[Budget]:
@@ -150,9 +164,10 @@ class ComparingProgress(Observer):
         self.bars.update(self._searches, completed=self._num_done)
         if self._console.is_terminal:
             return
-        best = min(search.losses, default=math.inf)
+        best = min(search.within_limits.losses, default=math.inf)
         score = f"{self._study.metric} {loss_sign(self._study.direction) * best:.6g}"
-        result = score if math.isfinite(best) else "no complete trial"
+        missing = f"no complete trial{' within the limits' if self._study.limits else ''}"
+        result = score if math.isfinite(best) else missing
         head = f"{self._num_done:>{len(str(self._total))}}/{self._total}  repeat {search.repeat}  {search.label}"
         line = f"{head}  {result} after {len(search.losses)} trials, {math.fsum(search.seconds):.1f} s of training"
         self._console.print(line, highlight=False, markup=False, soft_wrap=True)

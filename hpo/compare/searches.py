@@ -6,7 +6,7 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,22 +16,27 @@ from hpo.engine.dispatch.dispatcher import Dispatcher
 from hpo.engine.loop import search
 from hpo.engine.observers import Observer
 from hpo.engine.record.record import memory_record
-from hpo.engine.trials.trial import Direction, loss_sign
+from hpo.engine.trials.goal import Goal
+from hpo.engine.trials.trial import loss_sign
 from hpo.errors import StudyError
 
 _COLUMNS = ["strategy", "repeat", "seed", "best", "is_partial", "scores", "seconds"]
+_MORE_COLUMNS = ["other_scores", "excess"]  # with several metrics, or limits
 
 
 class Searches:
     """The file `searches.csv`: one row per finished search, in the order of finishing.
 
-    `best` is a score, `scores` and `seconds` are JSON lists with one item per trial; no score where none completed. A
-    half-written last line of a killed driver is cut off, and its search is run again.
+    `best` is a score, `scores` and `seconds` are JSON lists with one item per trial; no score where none completed.
+    With several metrics, or limits, those are of the leading metric, the best is within the limits, `other_scores` has
+    such a list by further metric, and `excess` one of how far each trial is beyond the limits. A half-written last line
+    of a killed driver is cut off, and its search is run again.
     """
 
-    def __init__(self, path: Path, direction: Direction) -> None:
+    def __init__(self, path: Path, goal: Goal) -> None:
         self._path = path
-        self._sign = loss_sign(direction)
+        self._goal = goal
+        self._columns = _COLUMNS if goal.is_single else [*_COLUMNS, *_MORE_COLUMNS]
         self._finished = {(done.repeat, done.label): done for done in (self._read() if path.exists() else ())}
 
     def __contains__(self, search_of: tuple[int, str]) -> bool:
@@ -44,13 +49,16 @@ class Searches:
 
     def append(self, done: FinishedSearch) -> None:
         """Write a finished search to the disk."""
-        scores = [self._sign * loss if math.isfinite(loss) else None for loss in done.losses]
-        best = self._sign * min(done.losses, default=math.inf)
-        best_score = best if math.isfinite(best) else None
-        lists = json.dumps(scores), json.dumps(done.seconds)
+        metric, *others = self._goal.metrics
+        (best_score,) = self._scores(metric, [min(done.within_limits.losses, default=math.inf)])
+        lists = json.dumps(self._scores(metric, done.losses)), json.dumps(done.seconds)
         row = [done.label, done.repeat, done.seed, best_score, done.is_partial, *lists]
+        if not self._goal.is_single:
+            columns = ([losses[place] for losses in done.other_losses] for place in range(len(others)))
+            by_name = {name: self._scores(name, column) for name, column in zip(others, columns, strict=True)}
+            row += [json.dumps(by_name), json.dumps(done.excess)]
         with self._path.open("a", newline="", encoding="utf-8") as file:
-            csv.writer(file, lineterminator="\n").writerows([row] if file.tell() else [_COLUMNS, row])
+            csv.writer(file, lineterminator="\n").writerows([row] if file.tell() else [self._columns, row])
             file.flush()
             os.fsync(file.fileno())
         self._finished[done.repeat, done.label] = done
@@ -65,25 +73,45 @@ class Searches:
         csv.field_size_limit(max(csv.field_size_limit(), len(whole)))
         for line, row in enumerate(reader, start=2):
             try:
-                scores = json.loads(row["scores"])
-                yield FinishedSearch(
-                    row["strategy"],
-                    int(row["repeat"]),
-                    int(row["seed"]),
-                    tuple(math.inf if score is None else self._sign * score for score in scores),
-                    tuple(map(float, json.loads(row["seconds"]))),
-                    row["is_partial"] == "True",
-                )
+                yield self._finished_search(row)
             except (KeyError, TypeError, ValueError) as error:
                 raise StudyError(
                     f"{self._path}:{line}: cannot be read as a finished search; remove the line to run it again"
                 ) from error
 
+    def _finished_search(self, row: Mapping[str, str]) -> FinishedSearch:
+        metric, *others = self._goal.metrics
+        search = FinishedSearch(
+            row["strategy"],
+            int(row["repeat"]),
+            int(row["seed"]),
+            self._losses(metric, json.loads(row["scores"])),
+            tuple(map(float, json.loads(row["seconds"]))),
+            row["is_partial"] == "True",
+        )
+        if self._goal.is_single:
+            return search
+        by_name = json.loads(row["other_scores"])
+        columns = [self._losses(name, by_name[name]) for name in others]
+        return replace(
+            search,
+            other_losses=tuple(zip(*columns, strict=True)),
+            excess=tuple(map(float, json.loads(row["excess"]))),
+        )
+
+    def _scores(self, metric: str, losses: Iterable[float]) -> list[float | None]:
+        sign = loss_sign(self._goal.metrics[metric])
+        return [sign * loss if math.isfinite(loss) else None for loss in losses]
+
+    def _losses(self, metric: str, scores: Iterable[float | None]) -> tuple[float, ...]:
+        sign = loss_sign(self._goal.metrics[metric])
+        return tuple(math.inf if score is None else sign * score for score in scores)
+
 
 def run_search(
     comparison: ComparisonPlan, repeat: int, label: str, dispatcher: Dispatcher, observer: Observer
 ) -> FinishedSearch:
-    """Run one search from start to budget; only its scores and seconds are kept."""
+    """Run one search from start to budget; only its scores, seconds, and how far it is over limits are kept."""
     study = comparison.study_of(repeat, label)
     config = study.config.study
     # Each search has its own training states: shared ones would let it resume trainings of another search.
@@ -97,6 +125,15 @@ def run_search(
         history = search(rules, record, dispatcher, config.trials, [observer], config.minutes)
     finally:
         shutil.rmtree(states, ignore_errors=True)
+    goal, num_others = study.goal, len(study.goal.metrics) - 1
     losses = tuple(trial.loss if trial.state == "complete" else math.inf for trial in history)
-    is_partial = len({trial.amount for trial in history}) > 1
-    return FinishedSearch(label, repeat, config.seed, losses, tuple(trial.seconds for trial in history), is_partial)
+    return FinishedSearch(
+        label,
+        repeat,
+        config.seed,
+        losses,
+        tuple(trial.seconds for trial in history),
+        is_partial=len({trial.amount for trial in history}) > 1,
+        other_losses=tuple(trial.other_losses or (math.inf,) * num_others for trial in history) if num_others else (),
+        excess=() if goal.is_single else tuple(trial.excess for trial in history),
+    )

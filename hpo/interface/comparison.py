@@ -51,7 +51,8 @@ def compare_strategies(
         repeats: searches of each; repeat r has the seed `study.seed` + r for all.
         at: also after so many trials.
         at_seconds: and after so many seconds of training.
-        optimum: the best score there is, for regret; a table's own is known.
+        optimum: the best score there is, for regret; a table's own is known. Of one metric only: several are compared
+            by the hypervolume regret of their fronts, 0 to 1, lower is better.
         name: a folder under runs/.
         publish: whether to copy what others need into studies/<name>/.
 
@@ -78,7 +79,10 @@ def compare_studies(
     name: str | None = None,
     publish: bool = False,
 ) -> Comparison:
-    """Compare studies that exist, one sentence per pair, by their winners fold by fold; arguments as above."""
+    """Compare studies that exist, one sentence per pair; arguments as above.
+
+    They are compared by their winners fold by fold, with several metrics by the hypervolume regret of their fronts.
+    """
     if isinstance(names, str):
         raise ConfigError(f"names: must be a list of studies, given {names!r}")
     return _comparison(run_studies(names, at, optimum, name), publish)

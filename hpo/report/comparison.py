@@ -19,6 +19,7 @@ class Standing(TypedDict):
     Attributes:
         mean_regret, regret_interval: distance to the optimum, lower is better; null where that is not known.
         mean_seconds: of training, spent by then.
+        share_over_limits: of its trials by then, the mean over its searches; with limits only.
     """
 
     budget: float
@@ -29,6 +30,7 @@ class Standing(TypedDict):
     mean_regret: float | None
     regret_interval: Ends | None
     mean_seconds: float
+    share_over_limits: NotRequired[float]
 
 
 class Pair(TypedDict):
@@ -72,11 +74,34 @@ class FoldPair(TypedDict):
 
 
 class WinnerOf(TypedDict):
-    """The winner of a study, and its score on each fold."""
+    """The winner of a study, its score on each fold, and with several metrics or limits its values by name."""
 
     label: str
     trial: int | None
     folds: dict[str, float]
+    values: NotRequired[dict[str, float]]
+
+
+class FrontsJson(TypedDict):
+    """What the fronts of searches by several metrics are measured by, and where they lie.
+
+    Attributes:
+        metrics: directions by metric, the leading one first.
+        scale: by metric the values that count as 0 and as 1: the best and the worst of all trials within the limits;
+            empty where there are none.
+        reference: the reference point, in values of this scale.
+        hypervolume: that of the best front, in values of this scale, to which the regret is.
+        is_table: whether scale and best front are of a whole table, not of what the searches tried.
+        attainment: of two metrics: by label and share of the searches in %, what so many attained, the corners of a
+            staircase.
+    """
+
+    metrics: dict[str, Direction]
+    scale: dict[str, list[float]]
+    reference: float
+    hypervolume: float
+    is_table: bool
+    attainment: NotRequired[dict[str, dict[str, list[list[float]]]]]
 
 
 class ComparisonJson(TypedDict):
@@ -91,6 +116,8 @@ class ComparisonJson(TypedDict):
         curves: by label and unit: the places, `mean`, `low` and `high` of the best score so far.
         answers: which study is better, one sentence per pair.
         winners, folds, answers: of studies only.
+        fronts: with several metrics only; then `metric` is `hypervolume regret`, and scores are this.
+        limits: what has to be kept, in words; with limits only.
     """
 
     format: int
@@ -109,3 +136,5 @@ class ComparisonJson(TypedDict):
     winners: NotRequired[list[WinnerOf]]
     folds: NotRequired[list[FoldPair]]
     answers: NotRequired[list[str]]
+    fronts: NotRequired[FrontsJson]
+    limits: NotRequired[list[str]]

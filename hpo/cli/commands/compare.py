@@ -15,6 +15,7 @@ _EXAMPLES = """\
       data=table data.path=measured.csv data.metric=dev_bleu study.trials=100 dispatch=local
   hpo compare --strategies random,evolutionary --repeats 10 study.trials=20     real trainings, on Ray workers
   hpo compare --strategies evolutionary,large=evolutionary --set large.population=20 data=table ...
+  hpo compare --strategies random,evolutionary 'study.metrics={accuracy: maximize, parameters: minimize}' ...
   hpo compare digits windows                                                    studies that exist, one search each
 """
 
@@ -46,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--at", type=_list(whole), default=[], metavar="N,N", help="compare after so many trials too")
     what = "and after so many seconds of training; shortest = of the shortest search"
     add("--at-seconds", type=_list(_seconds), default=[], metavar="S,S", help=what)
-    what = "the best score there is, for regret; a table's own is known"
+    what = "the best score there is, for regret; a table's own is known; not with several metrics"
     add("--optimum", type=_number(float, "finite"), metavar="SCORE", help=what)
     add("--name", help="folder under runs/ (compare- and the study's name)")
     add("--publish", action="store_true", help="copy what others need into studies/<name>/")

@@ -39,22 +39,24 @@ def draw_mean_curves(result: ComparisonJson, unit: str) -> Any:
         return None
     metric = escape_markup(result["metric"])
     across = {"title": {"text": _AXES[unit]}, "rangemode": "tozero"}
-    if result["optimum"] is None:
+    if "fronts" in result:
+        upwards = _log_axis(figure, metric, f"{metric} (log)")  # The metric is a regret itself.
+    elif result["optimum"] is None:
         upwards = {"title": {"text": f"best {metric}"}, "range": _range(figure)}
     else:
-        upwards = _log_axis(figure, metric)
+        upwards = _log_axis(figure, f"regret ({metric})", f"regret ({metric}, log)")
     look = {"margin": {"t": 20, "r": 20, "b": 60, "l": 80}, "hovermode": "x unified", "font": {"size": 14}}
     return styled(figure, 460, xaxis=across, yaxis=upwards, legend=LEGEND, **look)
 
 
-def _log_axis(figure: Any, metric: str) -> dict[str, Any]:
+def _log_axis(figure: Any, title: str, log_title: str) -> dict[str, Any]:
     """Return an axis of regrets; what is 0, and has no logarithm, is drawn at its lower end, which is called 0."""
     heights = [y for trace in figure.data for y in trace.y]
     # Less is rounding.
     least = _ROUNDING * max(heights)
     above = [y for y in heights if y > max(0.0, least)]
     if not above:
-        return {"title": {"text": f"regret ({metric})"}, "rangemode": "tozero"}
+        return {"title": {"text": title}, "rangemode": "tozero"}
     zero = min(above) / 2
     for trace in figure.data:
         if trace.hoverinfo != "skip":
@@ -66,7 +68,7 @@ def _log_axis(figure: Any, metric: str) -> dict[str, Any]:
         named.insert(0, (zero, "0"))
     ticks |= {"tickvals": [at for at, _ in named], "ticktext": [text for _, text in named]}
     ends = [math.log10(zero), math.log10(max(above)) + 0.05]
-    return {**ticks, "title": {"text": f"regret ({metric}, log)"}, "range": ends}
+    return {**ticks, "title": {"text": log_title}, "range": ends}
 
 
 def _range(figure: Any) -> tuple[float, float] | None:

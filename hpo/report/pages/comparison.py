@@ -9,6 +9,7 @@ from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.trial import loss_of
 from hpo.report.blocks import Block, Items, Paragraph, Table, markdown_lines
 from hpo.report.comparison import ComparisonJson, Pair
+from hpo.report.figures.attainment import draw_attainment
 from hpo.report.figures.mean_curves import draw_mean_curves
 from hpo.report.pages.html import render
 from hpo.report.words import join_names
@@ -29,6 +30,7 @@ def _blocks(result: ComparisonJson) -> Iterator[Block]:
         "Standings": standings(result),
         "Verdicts": verdicts(result, result["pairs"]),
         "Winners, fold by fold": winners(result),
+        "Chosen trials": chosen(result),
     }
     for title, table in tables.items():
         if table.rows:
@@ -44,6 +46,7 @@ def render_comparison_page(result: ComparisonJson) -> str:
     others = pairs[len(first) :]
     figures = [draw_mean_curves(result, unit) for unit in ("trials", "seconds")]
     figures = [figure for figure in figures if figure is not None]
+    fronts = draw_attainment(result)
     return render(
         "comparison.html",
         result=result,
@@ -51,9 +54,11 @@ def render_comparison_page(result: ComparisonJson) -> str:
         headline=headline(result),
         verdicts=(verdicts(result, first), _marks(first)),
         winners=(winners(result), _marks(folds)),
+        chosen=(chosen(result), _marks(result.get("winners", ()))),
         reading=READING if first else "",
         figures=figures,
-        has_figures=bool(figures),
+        fronts=fronts,
+        has_figures=bool(figures) or fronts is not None,
         other_verdicts=(verdicts(result, others), _marks(others)),
         standings=(standings(result), _marks(result["standings"])),
         titles=_TITLES,
@@ -67,7 +72,7 @@ def _marks(items: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def headline(result: ComparisonJson) -> str:
     """Return one sentence that says what was compared."""
-    what = f"{result['metric']} ({result['direction']})"
+    what = _what(result)
     if result["kind"] == "studies":
         return f"{len(result['strategies'])} studies, one search each; {what}."
     budget = max((s["budget"] for s in result["standings"] if s["unit"] == "trials"), default=0)
@@ -76,6 +81,14 @@ def headline(result: ComparisonJson) -> str:
         f"{len(result['strategies'])} strategies, {result['repeats']} searches each with paired seeds, up to "
         f"{budget:g} trials a search; {what}.{best}"
     )
+
+
+def _what(result: ComparisonJson) -> str:
+    """Return what is better in few words: the metric, or the metrics, and the limits."""
+    metrics = result["fronts"]["metrics"] if "fronts" in result else {result["metric"]: result["direction"]}
+    named = join_names([f"{name} ({direction})" for name, direction in metrics.items()])
+    within = f" within {join_names(result['limits'])}" if result.get("limits") else ""
+    return f"{result['metric']}, 0 to 1, of {named}{within}" if "fronts" in result else f"{named}{within}"
 
 
 def answers(result: ComparisonJson) -> list[str]:
@@ -126,7 +139,7 @@ def verdicts(result: ComparisonJson, pairs: Sequence[Pair]) -> Table:
 
 
 def winners(result: ComparisonJson) -> Table:
-    """Return the table of winners, fold by fold; below 0 means that A is better."""
+    """Return the table of winners, fold by fold; below 0 means that A is better. Of several metrics no rows."""
     folds = (winner["folds"].values() for winner in result.get("winners", ()))
     written = _signed(score_format(statistics.fmean(scores) for scores in folds if scores))
     rows = [
@@ -137,18 +150,33 @@ def winners(result: ComparisonJson) -> Table:
             _number(pair["mean_difference"], pair["interval"], written),
         ]
         for pair in result.get("folds", ())
+        if "fronts" not in result
     ]
     has_interval = any(pair["interval"] for pair in result.get("folds", ()))
     mean = "mean [95 %]" if has_interval else "mean"
     return Table(("A", "B", "by how much B's winner is better, on each fold", mean), rows)
 
 
+def chosen(result: ComparisonJson) -> Table:
+    """Return the table of the trials that studies of several metrics, or with limits, have chosen."""
+    those = [winner for winner in result.get("winners", ()) if "values" in winner]
+    names = list(those[0].get("values", {})) if those else []
+    rows = [
+        [winner["label"], "–" if winner["trial"] is None else str(winner["trial"])]
+        + [f"{value:.6g}" for value in winner.get("values", {}).values()]
+        for winner in those
+    ]
+    return Table(("study", "chosen trial", *names), rows)
+
+
 def standings(result: ComparisonJson) -> Table:
     """Return the table of standings, the best of each budget first."""
-    has_regret = result["optimum"] is not None
+    has_regret, has_limits = result["optimum"] is not None, bool(result.get("limits"))
+    best = result["metric"] if "fronts" in result else f"best {result['metric']}"
     written = score_format(standing["mean_score"] for standing in result["standings"])
     one = "strategy" if result["kind"] == "strategies" else "study"
-    head = ("budget", one, f"best {result['metric']}", *(["regret"] if has_regret else []), "seconds spent")
+    more = [*(["regret"] if has_regret else []), *(["over limits"] if has_limits else [])]
+    head = ("budget", one, best, *more, "seconds spent")
     budgets = list(dict.fromkeys((s["budget"], s["unit"]) for s in result["standings"]))
     ordered = sorted(
         result["standings"],
@@ -163,6 +191,7 @@ def standings(result: ComparisonJson) -> Table:
             s["label"],
             _number(s["mean_score"], s["interval"], written),
             *([_number(s["mean_regret"], s["regret_interval"], "{:.3g}".format)] if has_regret else []),
+            *([f"{s['share_over_limits']:.1%}".replace("%", " %")] if has_limits else []),
             f"{s['mean_seconds']:,.0f}" if s["mean_seconds"] >= 10 else f"{s['mean_seconds']:.2g}",
         ]
         for s in ordered

@@ -28,7 +28,7 @@ def refuse_bad_parts(study: PreparedStudy) -> None:
     _refuse_missing_keys(study)
     _refuse_bad_amounts(study)
     refuse_unknown_metrics(study.goal, study.described.method or {}, study.objective)
-    _refuse_several_metrics(study)
+    refuse_several_metrics(study)
 
 
 def refuse_bad_data(study: PreparedStudy) -> None:
@@ -157,7 +157,7 @@ def notes_on_measured(study: PreparedStudy) -> tuple[str, ...]:
     )
 
 
-def _refuse_several_metrics(study: PreparedStudy) -> None:
+def refuse_several_metrics(study: PreparedStudy) -> None:
     """Refuse a strategy that cannot search by several metrics, or with limits."""
     strategy = study.strategy.strategy if isinstance(study.strategy, FirstPoints) else study.strategy
     reason = getattr(strategy, "refuses_several", None)

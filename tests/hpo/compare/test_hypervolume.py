@@ -1,0 +1,203 @@
+"""Searches by several metrics, and with limits, as one number each; what they attain; and the file that keeps them."""
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hpo.compare.curves import FinishedSearch
+from hpo.compare.hypervolume import NAME, Yardstick, attainment
+from hpo.compare.result import Budget, Measure, compare_strategies
+from hpo.compare.searches import Searches
+from hpo.engine.trials.goal import Goal, Limit
+from hpo.engine.trials.trial import Trial
+from hpo.report.figures.attainment import draw_attainment
+from hpo.report.pages.comparison import render_comparison_markdown, render_comparison_page
+
+TWO = Goal({"accuracy": "maximize", "size": "minimize"})
+LIMITED = replace(TWO, limits=[Limit("memory", 8.0)])
+FULL = Budget(12, "trials")
+
+
+def made_up(label, repeats, shift=0.0, metrics=2, limited=False):
+    """Return searches of 12 trials whose losses are random, better by `shift`; every fifth failed."""
+    found = []
+    for repeat in range(repeats):
+        rng = np.random.default_rng(repeat)
+        losses, excess = rng.uniform(0, 1, (12, metrics)) ** 2 - shift, rng.uniform(-1, 1, 12).clip(min=0)
+        losses[4::5] = math.inf
+        others = tuple(map(tuple, losses[:, 1:].tolist()))
+        over = tuple((excess * np.isfinite(losses[:, 0])).tolist()) if limited else (0.0,) * 12
+        found.append(
+            FinishedSearch(label, repeat, repeat, tuple(losses[:, 0].tolist()), (1.5,) * 12, False, others, over)
+        )
+    return found
+
+
+def by_hand(points):
+    """Return the area that points of two losses dominate up to 1.1, as a sum of rectangles."""
+    area, top = 0.0, 1.1
+    for first, second in sorted(points):
+        area += (1.1 - first) * max(0.0, top - second)
+        top = min(top, second)
+    return area
+
+
+def one(losses, others, excess=()):
+    count = len(losses)
+    return FinishedSearch("a", 0, 0, losses, (1.0,) * count, False, tuple((other,) for other in others), excess)
+
+
+def test_the_regret_is_what_the_area_of_a_front_lacks_of_that_of_all():
+    # Accuracies of 0.9 to 0.5 and sizes of 10 to 50: scaled, the trials are (0, 1), failed, (1, 0) and (0.5, 0.25).
+    a = one((-0.9, math.inf, -0.5), (50.0, math.inf, 10.0))
+    b = one((-0.7,), (20.0,))
+    yardstick = Yardstick.of(TWO, [a, b])
+    assert (
+        yardstick.whole == pytest.approx(by_hand([(0, 1), (1, 0), (0.5, 0.25)])) == pytest.approx(0.11 + 0.45 + 0.025)
+    )
+    regrets = [1 - by_hand(front) / yardstick.whole for front in ([(0, 1)], [(0, 1)], [(0, 1), (1, 0)])]
+    assert yardstick.measured(a).losses == pytest.approx(regrets)
+    assert yardstick.measured(b).losses == pytest.approx([1 - by_hand([(0.5, 0.25)]) / yardstick.whole])
+
+
+@pytest.mark.parametrize("metrics", [2, 3])
+def test_a_regret_is_between_0_and_1_never_rises_and_all_trials_together_have_none(metrics):
+    goal = Goal({"accuracy": "maximize", "size": "minimize", "latency": "minimize"}) if metrics == 3 else TWO
+    searches = made_up("a", 3, metrics=metrics, limited=True)
+    yardstick = Yardstick.of(goal, searches)
+    for search in searches:
+        regrets = list(yardstick.measured(search).losses)
+        assert regrets == sorted(regrets, reverse=True)
+        assert all(0 <= regret <= 1 for regret in regrets)
+        first = search.keeps_limits.argmax()
+        assert regrets[:first] == [1.0] * first
+        assert regrets[first] < 1
+    together = replace(
+        searches[0],
+        losses=tuple(itertools.chain.from_iterable(search.losses for search in searches)),
+        other_losses=tuple(itertools.chain.from_iterable(search.other_losses for search in searches)),
+        excess=tuple(itertools.chain.from_iterable(search.excess for search in searches)),
+    )
+    assert yardstick.measured(together).losses[-1] == pytest.approx(0, abs=1e-12)
+
+
+def test_the_unit_of_a_metric_does_not_count():
+    searches = made_up("a", 2)
+    larger = [replace(s, other_losses=tuple((1000 * loss + 7,) for (loss,) in s.other_losses)) for s in searches]
+    one, other = ([Yardstick.of(TWO, those).measured(s).losses[-1] for s in those] for those in (searches, larger))
+    assert one == pytest.approx(other)
+
+
+def test_a_trial_over_the_limits_is_a_trial_without_a_result():
+    search = one((-0.9, -0.8, -0.99), (5.0, 4.0, 1.0), (0.0, 0.0, 0.2))
+    without = one((-0.9, -0.8, math.inf), (5.0, 4.0, math.inf), (0.0, 0.0, 0.0))
+    a, b = (Yardstick.of(LIMITED, [each]) for each in (search, without))
+    assert (a.scale == b.scale).all()
+    assert a.measured(search).losses == b.measured(without).losses
+    assert [search.over_at(n, "trials") for n in (1, 2, 3)] == [0, 0, pytest.approx(1 / 3)]
+    never = one((-0.9,), (5.0,), (0.1,))
+    nothing = Yardstick.of(LIMITED, [never])
+    assert nothing.measured(never).losses == (1.0,)
+    assert any("No search has a complete trial within the limits" in note for note in nothing.notes())
+
+
+def test_the_front_of_a_whole_table_is_the_regret_of_0():
+    def trial(number, loss, other, excess=0.0):
+        return Trial(number, 0, {"x": number}, state="complete", loss=loss, other_losses=(other,), excess=excess)
+
+    table = [trial(0, -1.0, 0.0), trial(1, 0.0, 10.0), trial(2, -2.0, 0.0, excess=1.0)]
+    search = one((0.0, -1.0), (10.0, 0.0))
+    yardstick = Yardstick.of(LIMITED, [search], table)
+    assert yardstick.is_table
+    assert yardstick.scale.tolist() == [[-1, 0], [0, 10]]
+    assert yardstick.measured(search).losses == pytest.approx([1 - 0.1 * 0.1 / 1.21, 0])
+
+
+def test_one_metric_is_its_own_measure_with_limits_within_them():
+    search = FinishedSearch("a", 0, 0, (2.0, 1.0), (1.0, 1.0))
+    goal = Goal({"loss": "minimize"})
+    assert Measure.of(goal, [search], None, 0.5) == Measure("loss", "minimize", 0.5)
+    assert Measure.of(goal, [search]).measured(search) is search
+    over = replace(search, excess=(0.0, 0.5))
+    assert Measure.of(replace(goal, limits=[Limit("size", 1.0)]), [over]).measured(over).losses == (2.0, math.inf)
+
+
+def test_a_point_is_attained_by_the_searches_that_have_a_trial_as_good_in_both():
+    searches = [*made_up("a", 5), one((math.inf,), (math.inf,))]
+    stairs = attainment(searches, TWO)
+    assert list(stairs) == ["25", "50", "75"]
+    places = np.random.default_rng(0).uniform(0, 1, (200, 2))
+    for level, corners in stairs.items():
+        losses = np.array(corners) * (-1, 1)
+        assert (np.diff(losses, axis=0) * (1, -1) > 0).all()
+        for place in places:
+            share = sum((search.kept <= place).all(axis=1).any() for search in searches) / len(searches)
+            assert (losses <= place).all(axis=1).any() == (100 * share >= int(level)), (level, share)
+    (front,) = attainment(searches[:1], TWO).values()
+    assert {tuple(row) for row in np.array(front) * (-1, 1)} <= {tuple(row) for row in searches[0].kept}
+
+
+def compared(goal, limited=False, metrics=2):
+    searches = {label: made_up(label, 6, shift, metrics, limited) for label, shift in (("a", 0.0), ("b", 0.5))}
+    of_all = [search for those in searches.values() for search in those]
+    return compare_strategies("c", searches, Measure.of(goal, of_all), [FULL], {"a": {}, "b": {}})
+
+
+def test_all_that_is_said_of_one_metric_is_said_of_the_regret():
+    result = compared(LIMITED, limited=True)
+    (pair,), fronts = result["pairs"], result["fronts"]
+    assert (result["metric"], result["direction"], result["optimum"]) == (NAME, "minimize", None)
+    assert (pair["better"], pair["a_beats_b"]) == ("b", 0)
+    standings = {standing["label"]: standing for standing in result["standings"]}
+    assert pair["mean_difference"] == pytest.approx(standings["a"]["mean_score"] - standings["b"]["mean_score"])
+    over = [search.excess for search in made_up("a", 6, 0.0, 2, limited=True)]
+    assert standings["a"]["share_over_limits"] == pytest.approx(np.mean(np.array(over) > 0))
+    assert fronts["scale"]["accuracy"][0] > fronts["scale"]["accuracy"][1]
+    assert fronts["scale"]["size"][0] < fronts["scale"]["size"][1]
+    curve = result["curves"]["a"]["trials"]
+    assert curve["mean"] == sorted(curve["mean"], reverse=True)
+    text, page = render_comparison_markdown(result), render_comparison_page(result)
+    for words in (
+        "hypervolume regret, 0 to 1, of accuracy (maximize) and size (minimize) within memory",
+        "over limits",
+    ):
+        assert words in text
+    assert page.count("class='figure'") == 3
+    assert "b is better" in page
+    assert "not known" not in text
+    assert not any("optimum" in note for note in result["notes"])
+
+
+def test_attainment_is_drawn_of_two_metrics_from_one_end_of_the_axes_to_the_other():
+    figure = draw_attainment(compared(TWO))
+    lines = [trace for trace in figure.data if trace.name]
+    assert [line.name for line in lines] == ["a", "b"]
+    for line in lines:
+        steps = list(itertools.pairwise(zip(line.x, line.y, strict=True)))
+        assert all((x == x_) != (y == y_) or (x, y) == (x_, y_) for (x, y), (x_, y_) in steps)
+        # The worse ends: the least accuracy, the largest size.
+        assert (line.x[-1], line.y[0]) == (min(figure.layout.xaxis.range), max(figure.layout.yaxis.range))
+    three = compared(Goal({"a": "minimize", "b": "minimize", "c": "minimize"}), metrics=3)
+    assert draw_attainment(three) is None
+    assert any("drawn for two metrics only; these are 3" in note for note in three["notes"])
+
+
+@pytest.mark.parametrize("goal", [TWO, LIMITED, Goal({"m": "minimize"}), Goal({"m": "maximize"}, [Limit("n", 1.0)])])
+def test_a_finished_search_is_read_as_it_was_written(tmp_path, goal):
+    searches = made_up("a", 3, metrics=len(goal.metrics), limited=bool(goal.limits))
+    if len(goal.metrics) == 1:
+        searches = [replace(s, other_losses=(), excess=() if goal.is_single else s.excess) for s in searches]
+    if not goal.is_single:
+        searches.append(replace(searches[0], repeat=9, losses=(), seconds=(), other_losses=(), excess=()))
+    written = Searches(tmp_path / "searches.csv", goal)
+    for search in searches:
+        written.append(search)
+    head = (tmp_path / "searches.csv").read_text().splitlines()[0]
+    assert head == "strategy,repeat,seed,best,is_partial,scores,seconds" + (
+        "" if goal.is_single else ",other_scores,excess"
+    )
+    again = Searches(tmp_path / "searches.csv", goal)
+    assert list(again._finished.values()) == searches
