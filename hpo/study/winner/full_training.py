@@ -45,16 +45,18 @@ def expected_at_end(study: PreparedStudy) -> str | None:
 def trials_to_finish(study: PreparedStudy, record: Record, with_next: bool = False) -> list[Trial]:
     """Return the trials of the search that are trained to their end after it, the best first.
 
-    They are those of the `eta` best points (`study.finalists`, if that is more), each by its furthest trial; in the
-    place of one whose further training failed comes the next. `with_next` adds those that may come so. None where the
-    budget counts trials, as in studies of before version 0.2.0.
+    They are those of the `eta` best points (`study.finalists`, if that is more), each by its furthest trial: first
+    those within the limits, with several metrics by fronts. In the place of one whose further training failed comes the
+    next; `with_next` adds those that may come so. None where the budget counts trials, as in studies of before version
+    0.2.0.
     """
     full = study.full_amount
     if full is None or study.counts == "trials":
         return []
     history, known = record.history(), Notes(record).full_outcomes
     best: dict[str, Trial] = {}
-    for trial in history.leaders(len(history)):
+    # The winner keeps the limits, also where others were trained further.
+    for trial in sorted(history.leaders(len(history)), key=lambda trial: trial.excess > 0):
         best.setdefault(trial.key, trial)
     # As many failures are made up for: where the full training cannot be done at all, not everything is tried.
     tried = list(best.values())[: 2 * _count(study)]

@@ -9,12 +9,13 @@ import pytest
 
 from hpo.compare.studies import read_studies
 from hpo.engine.dispatch.local import LocalDispatcher
+from hpo.engine.trials.trial import Outcome, Proposal
 from hpo.session.session import run_study
 from hpo.study.notes import Notes
 from hpo.study.opening import open_study
 from hpo.study.reproduce.again import reproduce
 from hpo.study.reproduce.recorded import read_files, read_recorded
-from hpo.study.winner.full_training import expected_at_end
+from hpo.study.winner.full_training import expected_at_end, trials_to_finish
 from tests.studies import REPOSITORY, STRATEGIES, prepared, toy_config
 
 CONTINUES = True
@@ -35,6 +36,11 @@ def late(task):
         state.write_text(str(max(epoch, found)))
         yield {"epoch": epoch, "score": layers * (epoch - 3.0)}
     return {"score": layers * (end - 3.0)}
+
+
+def late_and_large(task):
+    """As `late`, and the more layers, the larger."""
+    return {**(yield from late(task)), "size": float(task["config"]["toy"]["layers"])}
 
 
 def tree(trials=9, name="asha", **settings):
@@ -71,6 +77,35 @@ def test_the_winner_is_a_full_training_whatever_the_budget(tmp_path, name, trial
     assert verdict.winner.amount == 8
     assert verdict.winner.score == max(trial.score for trial in full)
     assert {trial.amount for trial in verdict.searched} <= {1, 2, 8}
+
+
+def several(limit, **changes):
+    config = tree(**changes) | {"objective": f"{__name__}:late_and_large"}
+    config["study"] |= {"metrics": {"score": "maximize", "size": "minimize"}, "limits": {"size": limit}}
+    return config
+
+
+def test_with_several_metrics_what_is_trained_to_its_end_is_the_front_within_the_limits(tmp_path):
+    verdict = run(tmp_path / "toy", several(15, trials=9))[0].verdict
+    full = [trial for trial in verdict.trials if trial.amount == 8]
+    assert verdict.front
+    assert verdict.winner in verdict.front
+    assert len([trial for trial in full if trial.keeps_limits]) >= min(3, sum(t.keeps_limits for t in verdict.searched))
+    assert set(map(id, verdict.front)) <= set(map(id, full))
+    # To the end, more layers are better and larger: none is dominated.
+    assert {trial.number for trial in verdict.front} == {trial.number for trial in full if trial.keeps_limits}
+
+
+def test_points_within_the_limits_come_before_those_that_were_trained_further(tmp_path):
+    study = prepared(tmp_path / "toy", several(15))
+    record = open_study(study)
+    layers = [(16, 8), (30, 8), (20, 2), (9, 1), (10, 2), (4, 1)]
+    for number, (count, amount) in enumerate(layers):
+        record.open_trial(number, Proposal({"toy.layers": count}, amount))
+        record.add_outcome(number, 0, Outcome({"score": float(count), "size": float(count)}))
+    assert [trial.number for trial in trials_to_finish(study, record)][:1] == [4]
+    assert {trial.number for trial in trials_to_finish(study, record)} == {3, 4, 5}
+    record.close()
 
 
 def test_everything_names_the_same_trial_and_how_far_it_was_trained(tmp_path):

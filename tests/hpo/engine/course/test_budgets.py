@@ -13,8 +13,9 @@ from hpo.engine.record.record import memory_record
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.strategies import make_strategy
 from hpo.engine.training.payload import Task
-from hpo.engine.trials.goal import Goal, finished
+from hpo.engine.trials.goal import Goal, Limit, finished
 from hpo.engine.trials.history import History
+from hpo.engine.trials.ranking import front
 from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
 from hpo.testing.simulated_tasks import NOTHING, AnyOrder, Killed, World, facts, run
 from tests.studies import STRATEGIES, shipped
@@ -162,6 +163,24 @@ def test_a_trial_that_was_trained_further_is_a_gain_and_a_tie_is_none():
     assert History([trial(0, 0.1, 1), trial(1, 0.4, 9), trial(2, 0.3, 9)]).num_without_gain == 0
     assert History([trial(0, 0.4, 9), trial(1, 0.1, 1)]).num_without_gain == 1
     assert History([trial(3, 0.5), trial(1, 0.7), trial(0, 0.5)]).num_without_gain == 2
+
+
+@settings(max_examples=40)
+@given(values=st.lists(st.tuples(*[st.integers(0, 4)] * 3), min_size=1, max_size=9), has_limit=st.booleans())
+def test_with_several_metrics_a_trial_that_enters_the_front_is_a_gain(values, has_limit):
+    goal = Goal({"a": "minimize", "b": "maximize"}, (Limit("c", 2.0),) if has_limit else ())
+    trials = []
+    for number, each in enumerate(values):
+        outcome = Outcome(dict(zip("abc", map(float, each), strict=True)))
+        trials.append(finished(Trial(number, number, {"x": number}), {0: outcome}, goal))
+    history = History(trials)
+    kept = [trial for trial in trials if trial.keeps_limits]
+    for trial in kept:
+        earlier = [other for other in kept if other.number < trial.number]
+        enters = trial in front([*earlier, trial]) and all(trial.losses != other.losses for other in earlier)
+        assert (history.first(trial.number + 1).num_without_gain == 0) == enters
+    last = max((trial.number for trial in kept), default=0)
+    assert not kept or history.num_without_gain >= len(trials) - 1 - last
 
 
 class Slow(AnyOrder):
