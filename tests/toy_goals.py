@@ -1,5 +1,9 @@
 """Toy objectives of several metrics. Importable in a worker as `tests.toy_goals`."""
 
+from tests import toy_data
+
+describe_data = toy_data.describe_data
+
 
 def lucky(task):
     """A score that grows with the size, but in the search's own seed that of two layers is far too good."""
@@ -11,3 +15,15 @@ def growing(task):
     """As `lucky` without luck, but that of three layers is larger under other seeds."""
     layers, is_first = task["config"]["toy"]["layers"], task["repeat"] == 0
     return {"score": layers / 10, "size": layers + (0 if is_first or layers < 3 else 2)}
+
+
+def noisy(task):
+    """Score and size grow with the layers; each seed and fold is a little different."""
+    layers, noise = task["config"]["toy"]["layers"], task["seed"] % 1000 / 1e5
+    return {"score": layers + noise, "size": layers + 2 * noise}
+
+
+def pair(task):
+    """As `noisy`, but without names: one number for each metric that is asked for."""
+    result = noisy(task)
+    return tuple(result[name] for name in task["metrics"])

@@ -134,7 +134,7 @@ def _read(folder: StudyFolder) -> FinishedStudy:
             f"{short_path(folder.trials_path)}: is not a trials.csv ({error}); write it again with `hpo report "
             f"{config.study.name}`"
         ) from error
-    winner = recorded_winner(rows, report, config.study.direction) or {}
+    winner = recorded_winner(rows, report, config.study) or {}
     if float(winner.get("excess") or 0) > 0:
         winner = {}
     folds = {name: float(value) for name, value in winner.items() if name.startswith("fold_") and value}

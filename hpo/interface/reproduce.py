@@ -50,8 +50,9 @@ def reproduce(
         uri: MLflow's address, for `runs:/ID`.
 
     Returns:
-        One row per training: trial, name of the task, recorded and reproduced metric, error, and whether it holds. One
-        more per number of report.json about these trials that is not what they give, named by its key
+        One row per training: trial, name of the task, recorded and reproduced metric, error, and whether it holds. With
+        several metrics, or limits, one per further metric of a trial: its name, and the means over all tasks. One more
+        per number of report.json about these trials that is not what they give, named by its key
         (`report.json: winner.score`). `attrs["not checked"]` lists the keys of the report that do not follow from them.
 
     Raises:
@@ -62,7 +63,10 @@ def reproduce(
     finding = train_recorded(
         str(study), str(trial), folds=folds, tolerance=tolerance, data=data or {}, trust=trust, uri=uri
     )
-    rows = [vars(one) | {"holds": one.holds(finding.tolerance)} for one in finding.repetitions]
+    rows = [
+        {key: value for key, value in vars(one).items() if key != "is_mean"} | {"holds": one.holds(finding.tolerance)}
+        for one in finding.repetitions
+    ]
     for one in finding.differing:
         row = {"trial": one.trial, "name": f"report.json: {one.key}", "recorded": one.said, "reproduced": one.given}
         rows.append(row | {"error": None, "holds": False})
@@ -85,9 +89,26 @@ class Finding:
     unchecked: Sequence[str]
 
     @property
+    def trainings(self) -> list[Repetition]:
+        """The trainings by their leading metric."""
+        return [one for one in self.repetitions if not one.is_mean]
+
+    @property
+    def means(self) -> list[Repetition]:
+        """The means of further metrics, and of what has a limit."""
+        return [one for one in self.repetitions if one.is_mean]
+
+    @property
     def missed(self) -> list[Repetition]:
-        """The trainings that differ."""
+        """Which of both differ."""
         return [one for one in self.repetitions if not one.holds(self.tolerance)]
+
+    @property
+    def num_differing(self) -> int:
+        """How many trainings differ: where it is only a mean that does, at least one of the trial's."""
+        trials = {one.trial for one in self.missed}
+        by_trial = ([one for one in self.missed if one.trial == trial and not one.is_mean] for trial in trials)
+        return sum(max(1, len(missed)) for missed in by_trial)
 
     @property
     def differing(self) -> list[ReportedNumber]:
@@ -126,8 +147,8 @@ def _note(finding: Finding, folder: StudyFolder, folds: Sequence[int] | None, ch
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "trials": sorted({repetition.trial for repetition in finding.repetitions}),
         "folds": None if folds is None else sorted(set(folds)),
-        "trainings": len(finding.repetitions),
-        "differing": len(finding.missed),
+        "trainings": len(finding.trainings),
+        "differing": finding.num_differing,
         "differing_numbers": len(finding.differing),
         "tolerance": finding.tolerance,
         "changes": list(changes),

@@ -11,8 +11,9 @@ from typing import Any
 
 from hpo.config.keys import plain_own
 from hpo.config.study_config import TOO_LARGE, StudyConfig
+from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.reported import number
-from hpo.engine.trials.table import point_of
+from hpo.engine.trials.table import metric_columns, point_of
 from hpo.errors import StudyError
 from hpo.report.part import is_missing
 from hpo.report.sections.data import describe_data
@@ -35,6 +36,7 @@ _FEW = 3
 _PLACES = {
     **{"winner": "number", "top": "number", "baselines.default": "number", "finalists": "number", "test": "trial"},
     **{"best_so_far.trials": "trial", "best_so_far.seconds": "trial"},
+    **{"front.members": "number", "test.front": "trial"},
 }
 
 
@@ -99,16 +101,25 @@ def refuse_other_study(recorded: Recorded) -> None:
 
 def reported_numbers(recorded: Recorded, repetitions: Sequence[Repetition]) -> list[ReportedNumber]:
     """Return the numbers of the report about the trials that were trained again; none without a report."""
-    names = _task_names(recorded)
+    names, goal = _task_names(recorded), recorded.study.goal
     rows = {row["number"]: row for row in recorded.rows}
     figures: list[ReportedNumber] = []
     for trial in dict.fromkeys(repetition.trial for repetition in repetitions):
         row = rows[str(trial)]
         before = {name: float(row[name]) for name in names}
         again = [repetition for repetition in repetitions if repetition.trial == trial]
-        now = {each.name: each.reproduced for each in again if each.reproduced is not None}
+        now = {each.name: each.reproduced for each in again if each.reproduced is not None and not each.is_mean}
+        further = {name: float(row[column]) for name, column in metric_columns(row, goal).items()}
+        del further[goal.metric]
+        means = {each.name: each.reproduced for each in again if each.reproduced is not None and each.is_mean}
         # A mean of some trained and some recorded values would be of neither.
-        old, new = (_given(values, amount_of(row)) for values in (before, now if len(now) == len(names) else before))
+        old, new = (
+            _given(values, amount_of(row)) | ({} if goal.is_single else _given_of_several(values, others, goal))
+            for values, others in (
+                (before, further),
+                (now if len(now) == len(names) else before, means if len(means) == len(further) else further),
+            )
+        )
         for where, entry in _entries(recorded.files.report, str(trial)):
             told = ((key, _SAME.get(key, key), said) for key, said in leaves(entry))
             figures += [
@@ -166,6 +177,20 @@ def _given(values: Mapping[str, float], amount: int | None) -> dict[str, float |
         "interval.1": high,
         "amount": amount,
         **{f"values.{name}": value for name, value in values.items()},
+    }
+
+
+def _given_of_several(values: Mapping[str, float], further: Mapping[str, float], goal: Goal) -> dict[str, float | None]:
+    """Return what follows from a trial's values of the leading metric, and the means of the further ones, by key."""
+    leading, ends = _given(values, None), ("interval.0", "interval.1")
+    means = {goal.metric: math.fsum(values.values()) / len(values), **further}
+    deviation = leading["standard_deviation"]
+    return {
+        **{f"scores.{goal.metric}.{end}": leading[end] for end in ends},
+        f"scores.{goal.metric}.standard_error": None if deviation is None else deviation / math.sqrt(len(values)),
+        **{f"{key}.{name}": mean for name, mean in means.items() for key in ("scores", "validation_metrics")},
+        **{f"scores.{name}.mean": mean for name, mean in means.items()},
+        **({"excess": goal.excess(means)} if means.keys() == {*goal.names} else {}),
     }
 
 

@@ -15,6 +15,7 @@ from hpo.files import copy_tree
 from hpo.study.basis.counted_in import Units
 from hpo.study.files.folder import find_study, short_path
 from hpo.study.study import PreparedStudy, training_command
+from hpo.study.winner.choosing import chosen_first
 
 # Besides `FREE_KEYS` and the objective's own.
 _ALLOWED = ("study.name", "study.lanes", "study.order", "study.trial_minutes")
@@ -31,8 +32,9 @@ def extension_of(study: PreparedStudy, trials: Sequence[Trial], given: StudyConf
     """
     changed = differences(study.config.to_dict(), given.to_dict())
     has_sources = study.plan is not None or study.config.objective.startswith("hpo.")
-    unit = Units.of(study.described.method or {}, study.config.objective)[study.config.study.metric]
-    incomparable = [*(DATA_SOURCES if has_sources else ()), *unit.depends_on]
+    units = Units.of(study.described.method or {}, study.config.objective)
+    counted_by = [key for name in study.goal.names for key in units[name].depends_on]
+    incomparable = [*(DATA_SOURCES if has_sources else ()), *counted_by]
     _refuse_bad_changes(changed, study.space.keys, incomparable)
     if all(_is_trained(study, trial) for trial in trials) and not any(map(_is_own, changed)):
         again = training_command(study.config.objective, str(short_path(study.folder.best_path)))
@@ -65,7 +67,10 @@ def extension_of(study: PreparedStudy, trials: Sequence[Trial], given: StudyConf
 
 
 def choose_trials(study: PreparedStudy, history: History, best: int, numbers: Sequence[int]) -> list[Trial]:
-    """Return the trials with these numbers, or else the best, each point once; StudyError for one without a score."""
+    """Return the trials with these numbers, or else the best, each point once; StudyError for one without a score.
+
+    With several metrics the best are the chosen one of the front, and then the other leaders.
+    """
     if best < 1:
         raise StudyError(f"best: must be 1 or more, given {best}")
     known = {trial.number: trial for trial in history}
@@ -74,7 +79,9 @@ def choose_trials(study: PreparedStudy, history: History, best: int, numbers: Se
             raise StudyError(f"trial: study '{study.reference}' has no finished trial {number} with a score")
     # Halving has trained a point several times; the furthest counts.
     furthest: dict[str, Trial] = {}
-    for trial in (known[number] for number in numbers) if numbers else history.leaders(len(history)):
+    leaders = history.leaders(len(history))
+    leaders = chosen_first(leaders, history.front, study.goal, study.config.study.choose)
+    for trial in (known[number] for number in numbers) if numbers else leaders:
         furthest.setdefault(trial.key, trial)
     if not furthest:
         raise StudyError(f"study '{study.reference}': no trial is complete, so there is none to train further")

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError
 
 from hpo.config.documents import yaml_text
+from hpo.config.goals import Limits, Metrics
 from hpo.config.keys import own_part, replaced, without
 from hpo.config.sealing import seal
 from hpo.config.sections import ObjectiveText, Section, SplitSection, StudyName
@@ -42,6 +43,8 @@ class _Study(Section):
     direction: Literal["maximize", "minimize"]
     seed: int | None = Field(default=None, ge=0)
     score: Literal["best", "last"] = "best"
+    metrics: Metrics | None = None
+    limits: Limits | None = None
 
 
 class _Threads(Section):
@@ -107,6 +110,7 @@ def check_tree(
     except ValidationError as error:
         raise ConfigError(explain(error)) from error
     study, dispatch = training.study, training.dispatch
+    metrics = tuple(study.metrics or (study.metric,))
     config, seed = (tree, study.seed) if study.seed is not None else _without_seed(tree)
     config = own_part(config, _SECTIONS)
     path = ObjectivePath.of(training.objective)
@@ -126,6 +130,8 @@ def check_tree(
         metric=study.metric,
         direction=study.direction,
         score=study.score,
+        metrics=metrics if len(metrics) > 1 or study.limits else (),
+        limited=tuple(name for name in study.limits or {} if name not in metrics),
         threads=dispatch.threads,
         processes=dispatch.processes_per_task,
         study=study.name,

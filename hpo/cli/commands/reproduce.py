@@ -59,7 +59,8 @@ def _begin(recorded: "Recorded", tolerance: float) -> "Callable[[Repetition], No
         now, before = repetition.reproduced, repetition.recorded
         says = f"failed: {repetition.error}" if now is None else f"{now:.6g}  difference {now - before:+.2g}"
         verdict = "" if repetition.holds(tolerance) else "  <-- not reproduced"
-        head = f"trial {repetition.trial}  {repetition.name}  recorded {before:.6g}"
+        what = f"mean {repetition.name}" if repetition.is_mean else repetition.name
+        head = f"trial {repetition.trial}  {what}  recorded {before:.6g}"
         print(printable(f"{head}  reproduced {says}{verdict}"), flush=True)
 
     return tell
@@ -76,13 +77,17 @@ def _conclude(finding: "Finding", has_some_folds: bool) -> int:
         print(printable(f"{text}  <-- not reproduced"))
     if finding.unchecked:
         print(f"not checked: {', '.join(finding.unchecked)} of report.json")
-    trainings, figures = len(finding.repetitions), len(finding.figures)
+    trainings, figures = len(finding.trainings), len(finding.figures)
     if finding.missed or finding.differing:
-        says = f"{len(finding.missed)} of {trainings} trainings differ"
+        says = f"{finding.num_differing} of {trainings} trainings differ"
         says += f", and {len(finding.differing)} of {figures} numbers of report.json" if finding.differing else ""
         print(f"not reproduced: {says}")
         return 1
-    print(f"reproduced: all {trainings} trainings" + (f", and {figures} numbers of report.json" if figures else ""))
+    names = ", ".join(dict.fromkeys(one.name for one in finding.means))
+    means = f", the mean of {names}" if names else ""
+    print(
+        f"reproduced: all {trainings} trainings{means}" + (f", and {figures} numbers of report.json" if figures else "")
+    )
     return 0
 
 

@@ -32,7 +32,7 @@ def run(arguments: Sequence[str]) -> None:
 
     study, result, report = score_on_test(given.study, given.again, not given.no_default, elsewhere, given.front)
     times = result["openings_of_these_data"]
-    scored = f", with {result['scored_of_these_data']} configurations" if given.front else ""
+    scored = f", with {result['scored_of_these_data']} configuration(s)" if given.front else ""
     print(f"test part of {result['size']} examples, opened {times} time(s) over all studies of these data{scored}")
     metric, score, default = study.config.study.metric, result["validation_score"], result["default"] or {}
     text = score_format([result["metrics"][metric], score, default.get("metrics", {}).get(metric)])

@@ -96,6 +96,15 @@ def _readings(text: str, dimension: Dimension) -> list[Value]:
     return [v for v in dimension.values if isinstance(v, int | float) and not isinstance(v, bool) and v == number]
 
 
+def metric_columns(row: Row, goal: Goal) -> dict[str, str]:
+    """Return the column of each metric, and of what has a limit, of which the row has one; the leading one's first."""
+    columns = {goal.metric: "score"}
+    for name in goal.names[1:]:
+        column = f"metric.{name}" if f"metric.{name}" in row else name
+        columns |= {name: column} if column in row else {}
+    return columns
+
+
 def own_columns(keys: Iterable[str]) -> list[str]:
     """Return those of the hyperparameters whose column is their key, in every version."""
     return [key for key in keys if column_of(key) == key]

@@ -2,7 +2,7 @@
 
 import math
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,8 +10,8 @@ from hpo.engine.dispatch.dispatcher import outcomes
 from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.reported import number
-from hpo.engine.trials.table import Row, point_of
-from hpo.engine.trials.trial import Trial
+from hpo.engine.trials.table import Row, metric_columns, point_of
+from hpo.engine.trials.trial import Outcome, Trial
 from hpo.errors import StudyError
 from hpo.study.basis.changes import AllowedChange
 from hpo.study.files.folder import StudyFolder
@@ -21,13 +21,17 @@ from hpo.study.study import PreparedStudy
 
 @dataclass(frozen=True)
 class Repetition:
-    """A task by its name in trials.csv (`fold_0`), the recorded metric, and that of today; None where that failed."""
+    """A task by its name in trials.csv (`fold_0`), the recorded metric, and that of today; None where that failed.
+
+    `is_mean`: a further metric by its name, or what has a limit, of which trials.csv has the mean over all tasks.
+    """
 
     trial: int
     name: str
     recorded: float
     reproduced: float | None
     error: str | None
+    is_mean: bool = False
 
     def holds(self, tolerance: float) -> bool:
         """Return whether both are equal, or differ by at most this share of the recorded one."""
@@ -39,7 +43,8 @@ def reproduce(
 ) -> list[Repetition]:
     """Train the trials again (`best`, `all` or a number) with their recorded seeds, in this process.
 
-    `tell` gets each repetition when it is finished. StudyError where a row is not in the study's space.
+    `tell` gets each repetition when it is finished; with several metrics the means of the further ones come after the
+    trial's tasks, unless only some folds are trained. StudyError where a row is not in the study's space.
     """
     study, repetitions = recorded.study, []
     with tempfile.TemporaryDirectory(prefix="hpo-reproduce-") as scratch:
@@ -51,8 +56,13 @@ def reproduce(
             )
         dispatcher = LocalDispatcher(str(Path.cwd()))
         for row in recorded.trials(which):
+            done: list[Outcome] = []
             for task in _tasks(study, row, folds, recorded.files.allowed):
-                repetition = _repeat(study, row, task, dispatcher)
+                repetition, outcome = _repeat(study, row, task, dispatcher)
+                done.append(outcome)
+                repetitions.append(repetition)
+                tell(repetition)
+            for repetition in _means(study, row, done) if len(done) == study.layout.size else ():
                 repetitions.append(repetition)
                 tell(repetition)
     return repetitions
@@ -72,13 +82,30 @@ def _tasks(study: PreparedStudy, row: Row, folds: Sequence[int] | None, allowed:
     return [task for task in tasks if folds is None or study.layout.fold(task.index) in folds]
 
 
-def _repeat(study: PreparedStudy, row: Row, task: Task, dispatcher: LocalDispatcher) -> Repetition:
+def _repeat(study: PreparedStudy, row: Row, task: Task, dispatcher: LocalDispatcher) -> tuple[Repetition, Outcome]:
     name = study.layout.name(task.index)
+    before = _recorded(row, name)
+    ((_, outcome),) = outcomes(dispatcher, [task])
+    now = outcome.metrics.get(study.config.study.metric)
+    return Repetition(task.trial, name, before, now, outcome.error), outcome
+
+
+def _means(study: PreparedStudy, row: Row, done: Sequence[Outcome]) -> Iterator[Repetition]:
+    """Yield the further metrics, and what has a limit, as means over all tasks of a trial."""
+    error = next((outcome.error for outcome in done if outcome.error), None)
+    again = Trial(int(row["number"]), 0, {}, outcomes=dict(enumerate(done)))
+    for name, column in metric_columns(row, study.goal).items():
+        if name != study.goal.metric:
+            now = None if error else again.mean(name)
+            yield Repetition(again.number, name, _recorded(row, column), now, error, is_mean=True)
+
+
+def _recorded(row: Row, column: str) -> float:
+    """Return the finite number of a row's column, or raise StudyError."""
     try:
-        before = number(float(row[name]))
+        before = number(float(row[column]))
     except ValueError:
         before = None
     if before is None:
-        raise StudyError(f"trials.csv: trial {row['number']}: {name} must be a finite number, given {row[name]!r}")
-    ((_, outcome),) = outcomes(dispatcher, [task])
-    return Repetition(task.trial, name, before, outcome.metrics.get(study.config.study.metric), outcome.error)
+        raise StudyError(f"trials.csv: trial {row['number']}: {column} must be a finite number, given {row[column]!r}")
+    return before

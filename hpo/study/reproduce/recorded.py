@@ -8,9 +8,12 @@ from typing import Any
 
 from hpo.config.documents import read_json, yaml_text
 from hpo.config.keys import flatten
+from hpo.config.sections import StudySection
 from hpo.config.study_config import StudyConfig
-from hpo.engine.trials.table import Row, csv_text, own_columns, read_rows
-from hpo.engine.trials.trial import Direction, loss_of, rank
+from hpo.engine.trials.goal import Goal, goal_of
+from hpo.engine.trials.ranking import front
+from hpo.engine.trials.table import Row, csv_text, metric_columns, own_columns, read_rows
+from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError
 from hpo.study.basis.changes import AllowedChange
 from hpo.study.basis.environment import changed_environment, describe_environment
@@ -19,6 +22,7 @@ from hpo.study.files.folder import StudyFolder, inner, short_path
 from hpo.study.opening import code_of
 from hpo.study.preparing.preparation import prepare_study
 from hpo.study.study import PreparedStudy
+from hpo.study.winner.choosing import choose
 
 # Must be equal for bit-identical scores.
 _DECISIVE = ("python", "platform", "processor", "packages")
@@ -59,7 +63,8 @@ class Recorded:
 
     Attributes:
         files: what they say, and what differs from then: data first, then code, then environment.
-        winner: its row in trials.csv, as the report names it, or else the best; None where no trial is complete.
+        winner: its row in trials.csv, as the report names it, or else the best, or the chosen one of the front; None
+            where no trial is complete, or none keeps the limits.
         is_same_study: whether its data and code are known to be those that its report was written with.
     """
 
@@ -122,24 +127,40 @@ def read_recorded(files: StudyFiles, elsewhere: Mapping[str, str] | None = None)
         changes=[*missing, *data, *code, *files.changes],
         is_same_machine=files.is_same_machine and is_same_machine,
     )
-    winner = recorded_winner(rows, report, config.study.direction)
+    winner = recorded_winner(rows, report, config.study)
     return Recorded(now, study, rows, winner, is_same_study=not (data or has_other_code or files.allowed))
 
 
-def recorded_winner(rows: Iterable[Row], report: Mapping[str, Any], direction: Direction) -> Row | None:
-    """Return the winner's row of a trials.csv: the one named in `report` (report.json, may be empty), or the best."""
+def recorded_winner(rows: Iterable[Row], report: Mapping[str, Any], study: StudySection) -> Row | None:
+    """Return the winner's row of a trials.csv: the one named in `report` (report.json, may be empty), or the best.
+
+    With several metrics the best is the one of the front that `study.choose` takes; None where no trial is complete, or
+    none keeps the limits.
+    """
     complete = [row for row in rows if row["state"] == "complete"]
     named = str(inner(report, "winner").get("number"))
     if same := [row for row in complete if row["number"] == named]:
         return same[0]
+    goal = goal_of(study)
     try:
-        ranks = {
-            rank(int(row.get("amount") or 0), loss_of(float(row["score"]), direction), int(row["number"])): row
-            for row in complete
-        }
+        trials = {int(row["number"]): (_as_trial(row, goal), row) for row in complete}
     except ValueError as error:
         raise StudyError(f"trials.csv: {error}; restore the file") from error
-    return ranks[min(ranks)] if ranks else None
+    best = front(trial for _, (trial, _) in sorted(trials.items()))
+    if not best:
+        return None
+    chosen = choose(best, goal, study.choose) if len(goal.metrics) > 1 else best[0]
+    return trials[chosen.number][1]
+
+
+def _as_trial(row: Row, goal: Goal) -> Trial:
+    """Return a complete trial with the losses that its row tells of; ValueError where one is missing."""
+    columns = metric_columns(row, goal)
+    if absent := [name for name in goal.names if name not in columns]:
+        raise ValueError(f"has no column '{absent[0]}'")
+    losses = goal.losses(values := {name: float(row[column]) for name, column in columns.items()})
+    trial = Trial(int(row["number"]), 0, {}, state="complete", amount=amount_of(row), loss=losses[0])
+    return replace(trial, other_losses=losses[1:], excess=goal.excess(values))
 
 
 def _changed_data(report: Mapping[str, Any], study: PreparedStudy) -> Iterator[str]:
@@ -236,5 +257,6 @@ def _unpack(report: dict[str, Any], winner: dict[str, Any], folder: StudyFolder)
     point = {dimension["key"]: winner["point"].get(dimension["key"]) for dimension in report["space"]}
     row = {"number": winner["number"], "state": "complete", "score": winner["score"], **point, **winner["values"]}
     row |= {} if winner["amount"] is None else {"amount": winner["amount"]}
+    row |= {f"metric.{name}": score["mean"] for name, score in winner.get("scores", {}).items()}
     folder.trials_path.write_text(csv_text([list(row), list(row.values())]), encoding="utf-8")
     return folder

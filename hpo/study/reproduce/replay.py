@@ -10,7 +10,8 @@ from typing import Any
 from hpo.engine.record.record import Given
 from hpo.engine.space.first_points import read_point
 from hpo.engine.space.space import Space
-from hpo.engine.trials.table import TIMES, Row, read_rows
+from hpo.engine.trials.goal import Goal, goal_of
+from hpo.engine.trials.table import TIMES, Row, metric_columns, read_rows
 from hpo.errors import StudyError
 from hpo.study.files.folder import StudyFolder, inner
 from hpo.study.reproduce.recorded import StudyFiles
@@ -18,6 +19,8 @@ from hpo.study.study import PreparedStudy
 
 # Besides scores, what differs where a trial was trained further.
 _OF_AMOUNTS = ("amount", "cost")
+# What follows from the scores of all trials, and from the limits.
+_DERIVED = ("is_on_front", "excess")
 
 
 @dataclass(frozen=True)
@@ -69,32 +72,31 @@ def compare_trials(replay: Replay, replayed: Path) -> tuple[int, dict[int, list[
     pairs = enumerate(zip_longest(replay.rows, now, fillvalue=nothing))
     reports = (replay.files.report, StudyFolder(replayed.absolute().parent).report())
     later = {str(number) for report in reports for number in inner(report, "counts").get("further_trained") or ()}
+    goal, tolerance = goal_of(replay.files.config.study), replay.files.tolerance
     differing = {
         place: keys
         for place, (old, new) in pairs
-        if (keys := _differing(old, new, replay.files.tolerance, old.get("number") in later))
+        if (keys := _differing(old, new, goal, tolerance, old.get("number") in later))
     }
     return max(len(replay.rows), len(now)), differing
 
 
-def _differing(old: Row, new: Row, tolerance: float, is_later: bool) -> list[str]:
+def _differing(old: Row, new: Row, goal: Goal, tolerance: float, is_later: bool) -> list[str]:
     # With other scores a training may stop an epoch sooner, and so cost less and be known sooner.
-    free = (*TIMES, "cost", "learned") if tolerance else TIMES
+    free = {*TIMES, *(("cost", "learned") if tolerance else ()), *(() if goal.is_single else _DERIVED)}
     is_otherwise = is_later and old.get("amount") != new.get("amount")
+    columns = {**old, **new}
+    scores = {key for key in columns if key.startswith("fold_")} | {*metric_columns(columns, goal).values()}
     return sorted(
         key
-        for key in {**old, **new}
+        for key in columns
         if key not in free
-        and not (is_otherwise and (key in _OF_AMOUNTS or _is_score(key)))
-        and not _agree(key, old.get(key), new.get(key), tolerance)
+        and not (is_otherwise and (key in _OF_AMOUNTS or key in scores))
+        and not _agree(old.get(key), new.get(key), tolerance if key in scores else None)
     )
 
 
-def _is_score(key: str) -> bool:
-    return key == "score" or key.startswith("fold_")
-
-
-def _agree(key: str, old: str | None, new: str | None, tolerance: float) -> bool:
-    if old == new or not _is_score(key) or not old or not new:
+def _agree(old: str | None, new: str | None, tolerance: float | None) -> bool:
+    if old == new or tolerance is None or not old or not new:
         return old == new
     return math.isclose(float(old), float(new), rel_tol=tolerance, abs_tol=0.0)

@@ -43,6 +43,14 @@ def choose(front: Sequence[Trial], goal: Goal, choice: Choice) -> Trial:
     return front[ranked[0]]
 
 
+def chosen_first(leaders: Sequence[Trial], front: Sequence[Trial], goal: Goal, choice: Choice) -> list[Trial]:
+    """Return the leaders of a search, with several metrics the chosen one of its front before them."""
+    if len(goal.metrics) == 1 or not front:
+        return list(leaders)
+    chosen = choose(front, goal, choice)
+    return [chosen, *(trial for trial in leaders if trial.number != chosen.number)]
+
+
 def _beyond(losses: Array, names: Sequence[str], shares: Mapping[str, Any]) -> Array:
     """Return how far each trial is beyond the shares, 0 within: the sum over the metrics, as shares of their best."""
     beyond = np.zeros(len(losses))

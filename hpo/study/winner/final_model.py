@@ -67,6 +67,7 @@ def best_config(study: PreparedStudy, winner: Trial) -> dict[str, object]:
     config, frozen = study.config, study.config.to_dict()["study"]
     tree = config.trial_config(winner.point)
     section = {name: frozen[name] for name in ("name", "metric", "direction", "score") if name in frozen}
+    section |= {name: frozen[name] for name in ("metrics", "limits") if frozen.get(name) is not None}
     seed, training = {"seed": training_seed(config.study.seed, winner.key, 0)}, tree.get("training", {})
     if ObjectivePath.of(config.objective).form == "task" and isinstance(training, Mapping):
         tree["training"] = {**training, **seed}

@@ -12,11 +12,11 @@ from hpo.engine.record.record import Record
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.goal import finished
 from hpo.engine.trials.history import History
-from hpo.engine.trials.ranking import leaders as leaders_of
+from hpo.engine.trials.ranking import leaders
 from hpo.engine.trials.trial import Trial
 from hpo.study.notes import Notes
 from hpo.study.study import PreparedStudy
-from hpo.study.winner.choosing import choose
+from hpo.study.winner.choosing import chosen_first
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ def read_finalists(study: PreparedStudy, record: Record, history: History) -> li
     """Return the finalists, the best of the search first, all trained as far; `history` has all of their training."""
     config = study.config.study
     finalists, notes = [], Notes(record)
-    leaders = _candidates(study, history)
+    best = _candidates(study, history)
     repeats = range(config.repeats, config.repeats + config.finalist_repeats)
-    for trial in (trial for trial in leaders if trial.amount == leaders[0].amount):
+    for trial in (trial for trial in best if trial.amount == best[0].amount):
         builder = study.as_of(notes.allowed_changes, trial).task_builder()
         tasks = [task for repeat in repeats for task in builder.again(trial, repeat)]
         noted = {task.index: notes.finalist_outcome(task) for task in tasks}
@@ -48,12 +48,9 @@ def read_finalists(study: PreparedStudy, record: Record, history: History) -> li
 
 def _candidates(study: PreparedStudy, history: History) -> list[Trial]:
     """Return the best of the search within the limits; with several metrics first the one that would be chosen."""
-    section, goal = study.config.study, study.goal
-    leaders = leaders_of((trial for trial in history if trial.keeps_limits), section.finalists)
-    if len(goal.metrics) > 1 and leaders:
-        chosen = choose(history.front, goal, section.choose)
-        leaders = [chosen, *(trial for trial in leaders if trial.number != chosen.number)][: section.finalists]
-    return leaders
+    section = study.config.study
+    best = leaders((trial for trial in history if trial.keeps_limits), section.finalists)
+    return chosen_first(best, history.front, study.goal, section.choose)[: section.finalists]
 
 
 def train_finalists(finalists: Iterable[Finalist], record: Record, dispatcher: Dispatcher) -> None:

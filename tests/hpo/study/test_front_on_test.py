@@ -47,7 +47,7 @@ def test_all_of_the_front_is_scored_in_one_opening(capsys, folds):
     # What cannot be scored says so, and spoils nothing.
     assert "four is too many" in by_layers[4]["error"]
     assert "metrics" not in by_layers[4]
-    for part in ("trial 1", "chosen", "missing", "failed", "four is too many", "with 3 configurations"):
+    for part in ("trial 1", "chosen", "missing", "failed", "four is too many", "with 3 configuration(s)"):
         assert part in out
 
     # Models that are not kept were trained again as the winner's: with their seeds, on a hold-out or on all folds.
