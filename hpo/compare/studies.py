@@ -11,7 +11,7 @@ from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.goal import Goal
 from hpo.report.comparison import ComparisonJson, FoldPair, WinnerOf
 from hpo.report.part import is_missing
-from hpo.report.sections.winner import interval
+from hpo.report.sections.scores import interval
 from hpo.report.words import join_names
 
 # All pairs of more would be more sentences than anybody reads.

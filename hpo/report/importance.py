@@ -31,18 +31,21 @@ class Contribution:
     high: float
 
 
-def importances(space: Space, direction: Direction, trials: Sequence[Trial]) -> dict[str, float] | Absent:
+def importances(
+    space: Space, direction: Direction, trials: Sequence[Trial], scores: Sequence[float]
+) -> dict[str, float] | Absent:
     """Return the share of each hyperparameter that was searched, the most important first; shares sum to 1.
 
     The share measures how far its values among the best trials (see `best_share`) differ from those among all trials,
-    which have comparable scores. Each hyperparameter is considered alone. A dimension with one value has no share.
+    which have comparable `scores` of one metric. Each hyperparameter is considered alone. A dimension with one value
+    has no share.
 
     Source: PED-ANOVA, Watanabe, Bansal & Hutter 2023 (arXiv 2304.10255), as `optuna.importance` computes it, with
     conditional hyperparameters as in arXiv 2601.20800.
     """
     if len(trials) < FEWEST:
         return too_few(len(trials))
-    if len({trial.loss for trial in trials}) == 1:
+    if len(set(scores)) == 1:
         return Absent("all complete trials have the same score")
     import optuna
     from optuna.distributions import CategoricalDistribution
@@ -57,11 +60,11 @@ def importances(space: Space, direction: Direction, trials: Sequence[Trial]) -> 
     keys = sorted({key for trial in trials for key in trial.point})
     with _quiet():
         study = optuna.create_study(direction=direction)
-        for trial in trials:
+        for trial, score in zip(trials, scores, strict=True):
             there = {key: kinds[key] for key in trial.point}
             # Optuna treats true as 1, so values that are no numbers of a range are their ranks.
             params = {k: v if isinstance(space[k], Range) else rank_of(space[k], v) for k, v in trial.point.items()}
-            study.add_trial(optuna.create_trial(params=params, distributions=there, value=trial.score))
+            study.add_trial(optuna.create_trial(params=params, distributions=there, value=score))
         evaluator = PedAnovaImportanceEvaluator(target_quantile=best_share(len(trials)))
         # Optuna's own names come from a set, whose order differs between processes.
         raw = get_param_importances(study, evaluator=evaluator, params=keys, normalize=False)

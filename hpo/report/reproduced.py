@@ -19,9 +19,9 @@ from hpo.report.part import is_missing
 from hpo.report.sections.data import describe_data
 from hpo.report.sections.fields import FIELDS
 from hpo.report.sections.report import FORMAT
+from hpo.report.sections.scores import interval
 from hpo.report.sections.space import describe_space
 from hpo.report.sections.study import describe_budget
-from hpo.report.sections.winner import interval
 from hpo.study.files.folder import inner
 from hpo.study.reproduce.again import Repetition
 from hpo.study.reproduce.recorded import Recorded, amount_of

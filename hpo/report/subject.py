@@ -1,4 +1,4 @@
-"""What a report is made from: a study's space, metric and trials, and values that sections and figures share."""
+"""What a report is made from: a study's space, goal and trials, and values that sections and figures share."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,8 +12,11 @@ from hpo.engine.course.course import clock_times
 from hpo.engine.record.record import Record, Stretch, memory_record
 from hpo.engine.space.first_points import default_point
 from hpo.engine.space.space import Point, Space
+from hpo.engine.trials.goal import Goal
+from hpo.engine.trials.ranking import front, leaders
 from hpo.engine.trials.trial import Direction, Outcome, TaskLayout, Trial
 from hpo.errors import SpaceError
+from hpo.report.hypervolume import Expectation, Growth, expected_growth, growth
 from hpo.report.importance import Contribution, importances, shapley_values
 from hpo.report.part import Absent
 from hpo.report.words import count_text
@@ -39,8 +42,7 @@ class Subject:
     """
 
     space: Space
-    metric: str
-    direction: Direction
+    goal: Goal
     layout: TaskLayout
     strategy: str
     trials: Sequence[Trial]
@@ -62,8 +64,7 @@ class Subject:
         searched = memory_record(study.goal, study.layout, verdict.searched)
         return cls(
             space=study.space,
-            metric=section.metric,
-            direction=section.direction,
+            goal=study.goal,
             layout=study.layout,
             strategy=study.config.strategy["name"],
             trials=verdict.trials,
@@ -77,6 +78,21 @@ class Subject:
             clock=clock_times(study.rules(), searched) if waits else {},
             stretches=record.stretches,
         )
+
+    @property
+    def metric(self) -> str:
+        """The metric, of several the leading one."""
+        return self.goal.metric
+
+    @property
+    def direction(self) -> Direction:
+        """Which way it is better."""
+        return self.goal.direction
+
+    @property
+    def named(self) -> str:
+        """The metric as captions name it: of several `accuracy, the leading metric,`."""
+        return f"{self.metric}, the leading metric," if len(self.goal.metrics) > 1 else self.metric
 
     @property
     def as_they_ran(self) -> Sequence[Trial]:
@@ -100,15 +116,67 @@ class Subject:
     @cached_property
     def ranked(self) -> list[Trial]:
         """The same from best to worst, the earlier trial first on ties; the winner always comes first."""
-        ranked = sorted(self.scored, key=lambda t: (t.loss, t.number))
+        return self._winner_first(leaders(self.scored, len(self.scored)))
+
+    @cached_property
+    def front(self) -> list[Trial]:
+        """The trials within the limits that none dominates, the best of the leading metric first."""
+        return front(self.trials)
+
+    @cached_property
+    def in_order(self) -> list[Trial]:
+        """All complete trials from best to worst: the winner, the others of the front, then the leaders."""
+        members = {trial.number for trial in self.front}
+        ordered = leaders(self.trials, len(self.trials))
+        return self._winner_first([*self.front, *(t for t in ordered if t.number not in members)])
+
+    def _winner_first(self, trials: list[Trial]) -> list[Trial]:
         if self.winner is None:
-            return ranked
-        return [self.winner, *(t for t in ranked if t.number != self.winner.number)]
+            return trials
+        return [self.winner, *(trial for trial in trials if trial.number != self.winner.number)]
+
+    @cached_property
+    def within(self) -> list[Trial]:
+        """The complete trials that keep the limits, of those that were trained for longest."""
+        kept = [trial for trial in self.trials if trial.keeps_limits]
+        longest = max((trial.amount or 0 for trial in kept), default=0)
+        return [trial for trial in kept if (trial.amount or 0) == longest]
+
+    @cached_property
+    def growth(self) -> Growth:
+        """The hypervolume of the front in the order of the trials' places; see `growth`."""
+        return growth(sorted(self.within, key=lambda trial: self.places[trial.number]), self.goal)
+
+    @property
+    def no_expectation(self) -> str | None:
+        """Why it is not known what hypervolume a random search would have; None where it is."""
+        if (why := dependent_text(self.strategy)) is not None:
+            return f"it takes {why}"
+        return None if len(self._ended) > 1 else "fewer than two trials have ended"
+
+    @property
+    def _ended(self) -> list[Trial]:
+        return [trial for trial in self.trials if trial.state != "running"]
+
+    @cached_property
+    def expected_growth(self) -> Expectation:
+        """The hypervolume that a random search would have; only where these trials are independent draws."""
+        return expected_growth(self._ended, self.growth.scale)
 
     @cached_property
     def importances(self) -> dict[str, float] | Absent:
         """The share of each hyperparameter that was searched, the most important first; see `importances`."""
-        return importances(self.space, self.direction, self.scored)
+        return self.importances_by_metric[self.metric]
+
+    @cached_property
+    def importances_by_metric(self) -> dict[str, dict[str, float] | Absent]:
+        """The same for each metric, the leading one first."""
+        return {
+            name: importances(
+                self.space, direction, self.scored, [self.goal.scores(t.losses)[name] for t in self.scored]
+            )
+            for name, direction in self.goal.metrics.items()
+        }
 
     @cached_property
     def contributions(self) -> dict[str, Contribution] | Absent:
@@ -147,6 +215,16 @@ def _default_of(study: PreparedStudy) -> Point | None:
         return default_point(study.space, flatten(study.config.objective_config))
     except SpaceError:
         return None
+
+
+def dependent_text(strategy: str) -> str | None:
+    """Return what a search by this strategy lacks for an expectation of random search; None where it has it."""
+    if strategy == "random":
+        return None
+    return (
+        f"independent draws; {strategy} search chooses points by what it saw or by a pattern: "
+        f"repeat whole searches instead (hpo compare)"
+    )
 
 
 def score_of(trial: Trial) -> float:

@@ -13,6 +13,7 @@ from hpo.engine.trials.trial import Trial, loss_of
 from hpo.report.blocks import Block, Items, Paragraph
 from hpo.report.part import is_missing
 from hpo.report.sections import ReportJson
+from hpo.report.sections.front import front_of, trials_text
 from hpo.report.subject import Subject
 from hpo.report.words import count_text
 from hpo.study.winner.verdict import as_good_as, cheapest, standard_error
@@ -29,6 +30,7 @@ class AtEnd(TypedDict):
 # Rules of thumb of the tuning playbook and the checklists.
 _FEW_TRIALS_PER_DIMENSION = 5
 _MANY_FAILURES = 0.10
+_MANY_BEYOND = 0.50
 # Share of a range, on its scale, that counts as its end.
 _NEAR_END = 0.02
 _END = "the best {key}, {value}, lies at the {end} end of its range: the best may lie beyond"
@@ -53,7 +55,8 @@ def cautions(
         reasons += [
             *_not_trained(winner, full_amount, report),
             *map(_END.format_map, at_the_end(subject.space, winner)),
-            *_within_noise(subject, winner),
+            # Of several metrics the front says what lies within the noise.
+            *(_within_noise(subject, winner) if len(subject.goal.metrics) == 1 else _overlapping(report)),
             *_still_improving(subject, winner),
         ]
     return [*reasons, *_about_the_rest(report)]
@@ -66,6 +69,13 @@ def _about_the_search(subject: Subject) -> Iterator[str]:
         yield f"the search has not ended: {running} {'trial is' if running == 1 else 'trials are'} not finished"
     if trials and failed / len(trials) > _MANY_FAILURES:
         yield f"{failed} of {len(trials)} trials failed: part of the space cannot be trained, so it was hardly searched"
+    complete = [trial for trial in trials if trial.state == "complete"]
+    beyond = sum(not trial.keeps_limits for trial in complete)
+    limits = ", ".join(map(str, subject.goal.limits))
+    if complete and beyond == len(complete):
+        yield f"no complete trial keeps the limits ({limits}), so there is no winner"
+    elif complete and beyond / len(complete) > _MANY_BEYOND:
+        yield f"{beyond} of {len(complete)} complete trials exceed a limit ({limits}): few were spent on what may win"
     wanted = _FEW_TRIALS_PER_DIMENSION * len(space.dimensions)
     # Halving trains a point in several trials.
     tried = sum(trial.continues is None for trial in trials)
@@ -120,6 +130,16 @@ def _within_noise(subject: Subject, winner: Trial) -> Iterator[str]:
         chosen, is_best = cheapest([winner, *near]), all(trial.loss >= winner.loss for trial in near)
         instead = "" if chosen is winner or not is_best else f"; study.winner=one_standard_error takes {chosen.number}"
         yield f"{which} within one standard error ({error:.2g}) of the winner: {what} {numbers}{instead}"
+
+
+def _overlapping(report: ReportJson) -> Iterator[str]:
+    front = front_of(report)
+    chosen = next((member for member in front["members"] if member["is_chosen"]), None) if front is not None else None
+    if chosen is not None and chosen["overlaps"]:
+        yield (
+            f"the winner's 95 % intervals overlap in every metric with those of {trials_text(chosen['overlaps'])} of "
+            f"the front: chance may have chosen between them"
+        )
 
 
 def _still_improving(subject: Subject, winner: Trial) -> Iterator[str]:

@@ -13,10 +13,11 @@ from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.table import first_start
 from hpo.engine.trials.trial import Direction, Trial, loss_sign
 from hpo.report.blocks import Block, Paragraph, Table
+from hpo.report.hypervolume import budgets_of
 from hpo.report.part import EXACT, Missing, is_missing, missing, require
 from hpo.report.sections import ReportJson
-from hpo.report.sections.winner import NO_WINNER
-from hpo.report.subject import score_of
+from hpo.report.sections.winner import no_winner
+from hpo.report.subject import dependent_text, score_of
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.verdict import Verdict
 
@@ -52,18 +53,16 @@ class Curves(TypedDict):
     tasks: dict[str, list[dict[str, float]]]
 
 
-_NUM_BUDGETS = 40  # of a curve, evenly spaced on a logarithmic scale
-
-
 def best_so_far(verdict: Verdict) -> BestSoFar:
-    """Return every improvement, in the order of proposal and in the order in which trials ended.
+    """Return every improvement of the (leading) metric, in the order of proposal and in which trials ended.
 
-    Trials with less training than the winner do not count; those that got it only after the search come last.
+    Trials beyond a limit, or with less training than the winner, do not count; those that got that only after the
+    search come last.
     """
     trials, winner = verdict.trials, verdict.winner
     later = {trial.number for trial in verdict.further}
     amount = winner.amount if winner else None
-    complete = [trial for trial in trials if trial.state == "complete" and trial.amount == amount]
+    complete = [trial for trial in trials if trial.keeps_limits and trial.amount == amount]
     complete.sort(key=lambda trial: (trial.number in later, trial.number))
     start = first_start(trials)
     ended = [(trial.ended - start, trial) for trial in complete if trial.ended is not None]
@@ -87,21 +86,19 @@ def improvements(trials: Iterable[Trial]) -> list[Trial]:
     return improved
 
 
-def describe_curves(study: PreparedStudy, winner: Trial | None) -> Curves | Missing:
+def describe_curves(study: PreparedStudy, verdict: Verdict) -> Curves | Missing:
     """Return the winner's learning curve of each task; all others are in the record and in report.html."""
+    winner = verdict.winner
     if winner is None:
-        return missing(NO_WINNER)
+        return no_winner(study.goal, verdict)
     curves = {study.layout.name(k): [dict(p) for p in o.curve] for k, o in sorted(winner.outcomes.items()) if o.curve}
     return {"trial": winner.number, "tasks": curves} if curves else missing("the objective yields no learning curve")
 
 
 def describe_expected(strategy: str, scores: Sequence[float], direction: Direction) -> ExpectedPart | Missing:
     """Return both curves for the scores of all complete trials, or the reason why there are none."""
-    if strategy != "random":
-        return missing(
-            f"its estimators need independent draws; {strategy} search chooses points by what it saw or by a pattern: "
-            f"repeat whole searches instead (hpo compare)"
-        )
+    if (why := dependent_text(strategy)) is not None:
+        return missing(f"its estimators need {why}")
     if len(scores) < 2:
         return missing("fewer than two complete trials")
     return {
@@ -124,7 +121,7 @@ def expected_performance(
     """
     sign = -loss_sign(direction)
     values = np.sort(sign * np.asarray(scores, dtype=float))
-    budgets = sorted({round(n) for n in np.geomspace(1, max(1, len(values) // 2), _NUM_BUDGETS).tolist()})
+    budgets = budgets_of(len(values))
     curve: Expected = {"estimator": estimator, "budgets": budgets, "means": [], "spreads": []}
     for n in budgets:
         weights = _biased(len(values), n) if estimator == "biased" else _unbiased(len(values), n)

@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 from hpo.report.blocks import Block, Items, Paragraph
 from hpo.report.part import EXACT, reason_missing
 from hpo.report.sections import ReportJson
+from hpo.report.sections.front import front_of
 
 
 @with_config(EXACT)
@@ -62,15 +63,32 @@ FIELDS = {
 }
 """The dotted keys of each field's values in report.json, by its title; a field's number is its place, from 1."""
 
+OF_FRONT = {
+    8: "front.metrics front.limits",
+    11: "front.beyond_limits front.share_beyond_limits",
+    15: "winner.scores front.members front.near",
+}
+OF_SEVERAL = {12: "front.choice", 17: "front.hypervolume", 20: "importance.by_metric"}
+"""Those that a report of several metrics, or with limits, has beside them, by the field's number."""
+
 
 def describe_fields(report: ReportJson) -> list[FieldStatus]:
     """Return each field with the reason of every value that is missing."""
     described: list[FieldStatus] = []
     for number, (title, listed) in enumerate(FIELDS.items(), start=1):
-        keys = listed.split()
+        keys = [*listed.split(), *_of_front(report, number)]
         reasons = {key: reason for key in keys if (reason := reason_missing(value_at(report, key))) is not None}
         described.append({"number": number, "title": title, "keys": keys, "missing": reasons})
     return described
+
+
+def _of_front(report: ReportJson, number: int) -> list[str]:
+    """Return the keys that a field has beside its usual ones."""
+    if "front" not in report:
+        return []
+    front = front_of(report)
+    has_several = front is not None and "choice" in front
+    return [*OF_FRONT.get(number, "").split(), *(OF_SEVERAL.get(number, "").split() if has_several else ())]
 
 
 def value_at(report: Mapping[str, Any], key: str) -> Any:

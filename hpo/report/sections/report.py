@@ -10,7 +10,7 @@ from pydantic import Field, TypeAdapter, with_config
 
 from hpo.engine.record.record import Record
 from hpo.report.blocks import Block, Paragraph
-from hpo.report.part import EXACT, Missing, missing, part, value_or_missing
+from hpo.report.part import EXACT, Missing, part, value_or_missing
 from hpo.report.sections.cautions import AtEnd, at_the_end, cautions, read_cautions
 from hpo.report.sections.cost import (
     Cost,
@@ -41,6 +41,7 @@ from hpo.report.sections.data import (
     read_data,
 )
 from hpo.report.sections.fields import FieldStatus, describe_fields, read_gaps
+from hpo.report.sections.front import FrontSection, describe_front, read_front
 from hpo.report.sections.search import SearchPart, describe_search, no_search, read_strategy, read_trials
 from hpo.report.sections.space import Importance, describe_importance, read_space
 from hpo.report.sections.study import StudyPart, describe_study, read_extension, read_study
@@ -55,7 +56,6 @@ from hpo.report.sections.tested import (
     read_test,
 )
 from hpo.report.sections.winner import (
-    NO_WINNER,
     Baselines,
     Short,
     Winner,
@@ -63,6 +63,7 @@ from hpo.report.sections.winner import (
     describe_comparison,
     describe_short,
     describe_winner,
+    no_winner,
     read_winner,
 )
 from hpo.report.subject import Subject
@@ -76,7 +77,7 @@ FORMAT: Literal[2] = 2
 
 
 @with_config(EXACT)
-class ReportJson(SearchPart):
+class ReportJson(SearchPart, FrontSection):
     """The whole of report.json."""
 
     format: Literal[2]
@@ -127,7 +128,13 @@ def summarise(
     comparison = value_or_missing(lambda: describe_comparison(study))
     test = describe_test(study)
     described = value_or_missing(lambda: describe_winner(study, verdict))
-    scores = [trial.score for trial in trials if trial.state == "complete" and trial.score is not None]
+    # Beyond a limit none is the best.
+    scores = [trial.score for trial in trials if trial.keeps_limits and trial.score is not None]
+    on_front = {trial.number for trial in subject.front}
+    front: FrontSection = {}
+    if not study.goal.is_single:
+        definitions = method["metrics"]
+        front = {"front": value_or_missing(lambda: describe_front(study, Notes(record), verdict, subject, definitions))}
     summary: ReportJson = {
         "format": FORMAT,
         "study": describe_study(study, Notes(record), trials),
@@ -139,14 +146,17 @@ def summarise(
         **part(lambda: describe_search(study, record, verdict), no_search),
         "baselines": value_or_missing(lambda: describe_baselines(study, trials, comparison)),
         "winner": described,
-        "top": [describe_short(trial) for trial in verdict.history.leaders(5)],
+        **front,
+        "top": [describe_short(trial, study.goal, on_front) for trial in verdict.history.leaders(5)],
         "test": test,
         "best_so_far": value_or_missing(lambda: best_so_far(verdict)),
         "expected_performance": value_or_missing(
             lambda: describe_expected(config.strategy["name"], scores, config.study.direction)
         ),
-        "curves": value_or_missing(lambda: describe_curves(study, winner)),
-        "at_the_end": value_or_missing(lambda: at_the_end(study.space, winner) if winner else missing(NO_WINNER)),
+        "curves": value_or_missing(lambda: describe_curves(study, verdict)),
+        "at_the_end": value_or_missing(
+            lambda: at_the_end(study.space, winner) if winner else no_winner(study.goal, verdict)
+        ),
         "overtuning": value_or_missing(lambda: describe_overtuning(study, described, test)),
         "finalists": value_or_missing(lambda: describe_finalists(verdict.finalists, config.study.metric)),
         "comparison": comparison,
@@ -171,6 +181,7 @@ SECTIONS: tuple[tuple[str, Callable[[ReportJson], Iterable[Block]]], ...] = (
     ("", read_study),
     ("Winner", read_winner),
     ("", read_test),
+    ("Front and limits", read_front),
     ("Cautions", read_cautions),
     ("Data", read_data),
     ("Space", read_space),

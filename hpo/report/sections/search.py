@@ -15,11 +15,13 @@ from hpo.engine.trials.trial import Trial
 from hpo.report.blocks import Block, Items, Paragraph, Table
 from hpo.report.part import EXACT, Count, Missing, Point, Positive, missing, require
 from hpo.report.sections import ReportJson
+from hpo.report.sections.front import front_of, names_of, value_format
 from hpo.report.sections.space import SpacePart, describe_space
 from hpo.report.sections.winner import score_text
-from hpo.report.words import code_rows, point_text
+from hpo.report.words import code_rows, join_names, point_text
 from hpo.study.notes import Notes
 from hpo.study.study import PreparedStudy, how_far
+from hpo.study.winner.choosing import why
 from hpo.study.winner.verdict import Verdict
 
 
@@ -77,9 +79,10 @@ class SearchPart(SpacePart):
 
 
 _CHOSEN_BY = {
-    False: "the best mean score over the folds; the earlier trial on ties",
-    True: "the best mean score on fresh seeds among the best trials of the search",
+    False: "the best mean score over the folds{within}; the earlier trial on ties",
+    True: "the best mean score on fresh seeds among the best trials of the search{within}",
 }
+_DECIDED = "as was decided before the search"
 _CHEAPEST = "the least cost among those within one standard error of "
 _ENDS: dict[EndedBy, str] = {
     "minutes": ", ended by study.minutes",
@@ -105,11 +108,23 @@ def describe_search(study: PreparedStudy, record: Record, verdict: Verdict) -> S
         "strategy": dict(config.strategy) | {"rounds_run": 1 + max((t.round for t in trials), default=-1)},
         "counts": _counts(study, record, verdict),
         "imported": len(Notes(record).imports),
-        "chosen_by": ("" if config.study.winner == "best" else _CHEAPEST) + _CHOSEN_BY[config.study.finalists > 0],
+        "chosen_by": _chosen_by(study, Notes(record)),
     }
     if record.given:
         part["given"] = [{"point": dict(each.point), "after": each.after} for each in record.given]
     return cast("SearchPart", part)
+
+
+def _chosen_by(study: PreparedStudy, notes: Notes) -> str:
+    section, goal = study.config.study, study.goal
+    within = f", within {' and '.join(map(str, goal.limits))}" if goal.limits else ""
+    if len(goal.metrics) == 1:
+        cheapest = "" if section.winner == "best" else _CHEAPEST
+        return cheapest + _CHOSEN_BY[section.finalists > 0].format(within=within)
+    fresh = ", on fresh seeds, among the best trials of the search" if section.finalists else ""
+    # Each change is said beside the front.
+    decided = "as it was changed after the search had begun" if notes.read_note("changed_choices") else _DECIDED
+    return f"{why(section.choose)} of {join_names(list(goal.metrics))}{within}{fresh}, {decided}"
 
 
 def _counts(study: PreparedStudy, record: Record, verdict: Verdict) -> Counts:
@@ -179,8 +194,16 @@ def read_trials(report: ReportJson) -> Iterator[Block]:
         notes.append(f"{report['imported']} trials of another study were known from the start")
     yield Items([*notes, *(f"{count} failed: {reason}" for reason, count in counts["failures"].items())])
     strategy, text = require(report["strategy"]), score_text(report)
+    front = front_of(report)
+    names = [] if front is None else names_of(front)[1:]
+    texts = {name: value_format(report, name) for name in names}
     rows = [
-        (str(t["number"]), f"{text(t['score'])}{how_far(t.get('amount'), strategy)}", point_text(t["point"]))
+        (
+            str(t["number"]),
+            f"{text(t['score'])}{how_far(t.get('amount'), strategy)}",
+            *(texts[name](t["scores"][name]) for name in names),
+            point_text(t["point"]),
+        )
         for t in report["top"]
     ]
-    yield Table(("best trials", report["metric"]["name"], "point"), rows)
+    yield Table(("best trials", report["metric"]["name"], *names, "point"), rows)

@@ -43,6 +43,9 @@ class Importance(TypedDict):
     shapley: NotRequired[
         Annotated[dict[str, Contributed] | Missing, Field(description="HyperSHAP, with the middle 95 % of the fits")]
     ]
+    by_metric: NotRequired[
+        Annotated[dict[str, dict[str, float] | Missing], Field(description="`values` of each of several metrics")]
+    ]
 
 
 _MISSING = object()
@@ -91,7 +94,13 @@ def describe_importance(subject: Subject) -> Importance | Missing:
         shapley = missing(parts.reason)
     else:
         shapley = {key: {"gain": each.gain, "low": each.low, "high": each.high} for key, each in parts.items()}
-    return {"evaluator": "PED-ANOVA", "values": shares, "shapley": shapley}
+    described: Importance = {"evaluator": "PED-ANOVA", "values": shares, "shapley": shapley}
+    if len(subject.goal.metrics) > 1:
+        described["by_metric"] = {
+            name: missing(each.reason) if isinstance(each, Absent) else each
+            for name, each in subject.importances_by_metric.items()
+        }
+    return described
 
 
 def describe_range(dimension: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -16,6 +16,7 @@ from hpo.errors import StudyError
 from hpo.report.blocks import Block, Paragraph, Table
 from hpo.report.part import EXACT, Count, Positive, Text, is_missing, missing
 from hpo.report.sections import ReportJson
+from hpo.report.sections.front import front_of, goal_text, limits_text
 from hpo.report.words import count_text
 from hpo.study.files.folder import short_path
 from hpo.study.notes import Notes
@@ -204,10 +205,14 @@ def reproduction_text(summary: ReportJson) -> str:
 
 def read_study(report: ReportJson) -> Iterator[Block]:
     """Say what was asked, how the study is run again, and whether that was tried."""
-    study, metric = report["study"], report["metric"]
+    study, metric, front = report["study"], report["metric"], front_of(report)
+    what = f"the configuration with the best {metric['name']} ({metric['direction']}, {metric['aggregation']})"
+    if front is not None and len(front["metrics"]) > 1:
+        what = f"the front of {goal_text(front)} ({metric['aggregation']})"
+    elif front is not None:
+        what += limits_text(front)
     yield Paragraph(
-        f"{report['strategy']['name']} search for the configuration with the best {metric['name']} "
-        f"({metric['direction']}, {metric['aggregation']}), objective `{study['objective']}`, seed {study['seed']}."
+        f"{report['strategy']['name']} search for {what}, objective `{study['objective']}`, seed {study['seed']}."
     )
     yield Paragraph(f"Run it again: `{study['rerun']}`")
     yield Paragraph(f"Reproduction: {reproduction_text(report)}.")

@@ -10,9 +10,10 @@ from typing_extensions import TypedDict
 from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.trial import Direction, loss_of
 from hpo.report.blocks import Block, Paragraph, Table
-from hpo.report.part import EXACT, OPEN, Missing, is_missing, missing, require
+from hpo.report.part import EXACT, OPEN, Missing, is_missing, missing, reason_missing, require
 from hpo.report.sections import ReportJson
-from hpo.report.sections.winner import NO_WINNER, Winner, score_text
+from hpo.report.sections.front import front_of, names_of, value_format
+from hpo.report.sections.winner import Winner, score_text
 from hpo.report.words import sentence, times_text
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.finalists import Finalist
@@ -74,7 +75,7 @@ def describe_overtuning(study: PreparedStudy, winner: Winner | Missing, test: Te
     Source: Schneider et al. 2025, "Overtuning in Hyperparameter Optimization" (arXiv 2506.19540).
     """
     if is_missing(winner) or is_missing(test):
-        absent = test if is_missing(test) else missing(NO_WINNER)
+        absent = missing(reason_missing(test) or reason_missing(winner) or "")
         return {"default_on_test": absent, "gap": absent}
     metric, direction = study.config.study.metric, study.config.study.direction
     default = test.get("default")
@@ -120,11 +121,15 @@ def read_test(report: ReportJson) -> Iterator[Block]:
         return
     metric, often, text = report["metric"]["name"], test["openings_of_these_data"], score_text(report)
     score, opened = text(test["metrics"][metric]), times_text(often)
+    front = front_of(report)
+    others = [] if front is None else [name for name in names_of(front)[1:] if name in test["metrics"]]
+    also = "".join(f", {name} **{value_format(report, name)(test['metrics'][name])}**" for name in others)
     default, beside = require(report["overtuning"]).get("default_on_test"), ""
     if default is not None and not is_missing(default):
         beside = f" The default configuration, in the same opening: {text(default['default'])}."
     yield Paragraph(
-        f"Test {metric}: **{score}** on {test['size']:,} examples, trial {test['trial']}, opened {test['time']}. This "
+        f"Test {metric}: **{score}**{also} on {test['size']:,} examples, trial {test['trial']}, "
+        f"opened {test['time']}. This "
         f"test part has been opened {opened if often == 1 else f'**{opened}**, over all studies of these data'}."
         + beside
     )

@@ -2,7 +2,7 @@
 
 import json
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Annotated, Any, NotRequired
 
 from pydantic import Field, with_config
@@ -12,11 +12,14 @@ from hpo.config.keys import flatten
 from hpo.engine.space.first_points import default_point
 from hpo.engine.space.space import point_key
 from hpo.engine.trials.digits import score_format
+from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.trial import State, Trial, loss_of
 from hpo.errors import SpaceError
 from hpo.report.blocks import Block, Paragraph, Table
 from hpo.report.part import EXACT, Count, Missing, Point, Positive, is_missing, missing, require
 from hpo.report.sections import ReportJson
+from hpo.report.sections.front import front_of, read_scores
+from hpo.report.sections.scores import Spread, interval, spreads
 from hpo.report.subject import score_of
 from hpo.report.words import code_rows, sentence
 from hpo.study.files.folder import short_path
@@ -38,6 +41,11 @@ class Winner(TypedDict):
     standard_deviation: Annotated[float | None, Field(description="of `values`, with n - 1; null for one value")]
     interval: Annotated[list[float] | Missing, Field(description="95 % interval of the mean by Student's t")]
     num_parameters: int | None
+    scores: NotRequired[
+        Annotated[
+            dict[str, Spread], Field(description="of each metric, and of what has a limit; absent with one score")
+        ]
+    ]
     config: str
     model: dict[str, Any] | None
     run: Annotated[dict[str, Any], Field(description="how its run is found in the tracker")]
@@ -51,6 +59,9 @@ class Short(TypedDict):
     score: float
     point: Point
     amount: NotRequired[Annotated[int, Field(description="how far it was trained, where amounts differ")]]
+    scores: NotRequired[Annotated[dict[str, float], Field(description="of each metric, and of what has a limit")]]
+    is_on_front: NotRequired[bool]
+    excess: NotRequired[Annotated[float, Field(ge=0, description="how far it is beyond the limits, as a share")]]
 
 
 class DefaultTrial(TypedDict):
@@ -61,6 +72,7 @@ class DefaultTrial(TypedDict):
     state: State
     amount: NotRequired[Annotated[int | None, Field(description="how far it was trained")]]
     values: NotRequired[Annotated[dict[str, float], Field(description="score of each fold and seed")]]
+    scores: NotRequired[Annotated[dict[str, float], Field(description="of each metric, and of what has a limit")]]
 
 
 @with_config(EXACT)
@@ -71,7 +83,6 @@ class Baselines(TypedDict):
     random: dict[str, Any] | Missing
 
 
-NO_WINNER = "no trial is complete, so there is no winner"
 _UNFINISHED = {"failed": "failed", "stopped": "was stopped"}
 
 
@@ -79,10 +90,10 @@ def describe_winner(study: PreparedStudy, verdict: Verdict) -> Winner | Missing:
     """Return the winner's point, its score on each task, and the paths of its configuration and model."""
     winner = verdict.winner
     if winner is None:
-        return missing(NO_WINNER)
+        return no_winner(study.goal, verdict)
     values = winner.values(study.config.study.metric)
     tasks = [study.layout.name(index) for index in sorted(winner.outcomes)]
-    return {
+    described: Winner = {
         "number": winner.number,
         "round": winner.round,
         "point": dict(winner.point),
@@ -97,13 +108,28 @@ def describe_winner(study: PreparedStudy, verdict: Verdict) -> Winner | Missing:
         "model": vars(verdict.model) if verdict.model else None,
         "run": {"study": study.config.study.name, "trial": winner.number, "tag": f"hpo.trial={winner.number}"},
     }
+    if not study.goal.is_single:
+        described["scores"] = spreads(winner, study.goal)
+    return described
 
 
-def describe_short(trial: Trial) -> Short:
-    """Return one of the best trials in short."""
+def no_winner(goal: Goal, verdict: Verdict) -> Missing:
+    """Return why there is no winner."""
+    if any(trial.state == "complete" for trial in verdict.trials):
+        limits = ", ".join(map(str, goal.limits))
+        return missing(f"no complete trial keeps the limits ({limits}), so there is no winner")
+    return missing("no trial is complete, so there is no winner")
+
+
+def describe_short(trial: Trial, goal: Goal, front: Collection[int] = ()) -> Short:
+    """Return one of the best trials in short; `front` has the numbers of those that none dominates."""
     short: Short = {"number": trial.number, "score": score_of(trial), "point": dict(trial.point)}
     if trial.amount is not None:
         short["amount"] = trial.amount
+    if not goal.is_single:
+        short["scores"] = {name: trial.mean(name) for name in goal.names}
+        short["is_on_front"] = trial.number in front
+        short["excess"] = trial.excess
     return short
 
 
@@ -133,13 +159,16 @@ def _default(study: PreparedStudy, trials: Sequence[Trial]) -> DefaultTrial | Mi
     default = min(those, key=lambda trial: (-(trial.amount or 0), trial.number))
     metric, layout = study.config.study.metric, study.layout
     values = {layout.name(index): outcome.metrics.get(metric) for index, outcome in sorted(default.outcomes.items())}
-    return {
+    described: DefaultTrial = {
         "number": default.number,
         "score": default.score,
         "state": default.state,
         "amount": default.amount,
         "values": {name: value for name, value in values.items() if value is not None},
     }
+    if default.state == "complete" and not study.goal.is_single:
+        described["scores"] = {name: default.mean(name) for name in study.goal.names}
+    return described
 
 
 def describe_comparison(study: PreparedStudy) -> dict[str, Any] | Missing:
@@ -172,7 +201,11 @@ def read_winner(report: ReportJson) -> Iterator[Block]:
         spread = f" ± {text(winner['standard_deviation'])} (standard deviation, n = {winner['n']}; 95 % interval "
         spread += f"{text(low)} to {text(high)})"
     score = f"{metric} **{text(winner['score'])}**{spread}{how_far(winner['amount'], require(report['strategy']))}"
-    yield Paragraph(f"Trial {winner['number']}: {score}, chosen by {report['chosen_by']}.\n{against_default(report)}")
+    says, against = f"Trial {winner['number']}: {score}, chosen by {report['chosen_by']}.", against_default(report)
+    if scores := [*read_scores(report)]:
+        yield from (Paragraph(says), *scores, Paragraph(against))
+    else:
+        yield Paragraph(f"{says}\n{against}")
     yield Table(("hyperparameter", "value"), code_rows(winner["point"]))
     yield Paragraph(
         f"Folds: {', '.join(map(text, winner['values'].values()))}.\n"
@@ -181,21 +214,26 @@ def read_winner(report: ReportJson) -> Iterator[Block]:
 
 
 def against_default(summary: ReportJson) -> str:
-    """Return the difference in the units of the metric, with its interval over folds and seeds, as a sentence."""
+    """Return the difference in the units of the metric, with its interval over folds and seeds, as a sentence.
+
+    Of several metrics that of the leading one, which the sentence then names.
+    """
     winner, baselines = summary["winner"], summary["baselines"]
     if is_missing(winner) or is_missing(baselines) or is_missing(baselines["default"]):
         return "There is no default configuration to compare with: it was not tried, or does not lie in the space."
-    text = score_text(summary)
+    text, front = score_text(summary), front_of(summary)
+    several = front is not None and len(front["metrics"]) > 1
+    leading = f", in {summary['metric']['name']}, the leading metric" if several else ""
     default, direction = baselines["default"], summary["metric"]["direction"]
     score, number = default["score"], default["number"]
     if number == winner["number"]:
-        return "It is the default configuration: nothing better was found."
+        return f"It is the default configuration{'' if leading else ': nothing better was found'}."
     if score is None or default["state"] in _UNFINISHED:
         return f"The default configuration (trial {number}) {_UNFINISHED.get(default['state'], 'has not ended')}."
     if default.get("amount") != winner["amount"]:
         trained = f"was trained to {default.get('amount')} only (trial {number}), where it had {text(score)}"
         return f"The default configuration {trained}: the two cannot be compared."
-    theirs = f"the default configuration, which has {text(score)} (trial {number})"
+    theirs = f"the default configuration, which has {text(score)} (trial {number}){leading}"
     gain = loss_of(score - winner["score"], direction)
     if gain == 0:
         return f"As good as {theirs}."
@@ -215,22 +253,3 @@ def score_text(summary: ReportJson) -> Callable[[float], str]:
     default = require(summary["baselines"]).get("default")
     others = [] if default is None or is_missing(default) else [default["score"]]
     return score_format([*(trial["score"] for trial in summary["top"]), *others])
-
-
-_LEVEL = 0.95
-
-
-def interval(values: Sequence[float]) -> list[float] | Missing:
-    """Return the 95 % interval of the mean by Student's t over folds and seeds, lower end first.
-
-    Folds share training examples, so the interval is too narrow (Bengio & Grandvalet 2004, JMLR 5, "No unbiased
-    estimator of the variance of k-fold cross-validation"); the report says over what it was computed.
-    """
-    if len(values) < 2:
-        return missing("one value has no spread: give split.folds or study.repeats of 2 or more")
-    from scipy import stats  # here: it takes a while to load
-
-    if min(values) == max(values):
-        return [values[0], values[0]]
-    interval = stats.ttest_1samp(values, 0.0).confidence_interval(_LEVEL)
-    return [float(interval.low), float(interval.high)]

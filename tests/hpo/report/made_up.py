@@ -61,9 +61,31 @@ def scored(count, seed=0, folds=1, **changes):
     return [trial(k, [rng.uniform(0.5, 0.9) for _ in range(folds)], **changes) for k in range(count)]
 
 
-def subject(trials, winner=None, space=SPACE, direction="maximize", layout=None, strategy="random", workers=1):
+def of_several(count, goal, seed=0, folds=1, amount=None):
+    """Return trials with a number from 0 to 1 of each of the goal's names on every fold; every seventh failed."""
+    rng = random.Random(seed)
+    trials = []
+    for number in range(count):
+        middle = {name: rng.uniform(0.1, 0.9) for name in goal.names}
+        outcomes = {
+            fold: Outcome(
+                {name: value + rng.uniform(-0.1, 0.1) for name, value in middle.items()},
+                started=100.0 + number,
+                worker=1,
+                error="out of memory" if number % 7 == 6 else None,
+            )
+            for fold in range(folds)
+        }
+        trials.append(finished(Trial(number, 0, point(number), amount=amount), outcomes, goal))
+    return trials
+
+
+def subject(
+    trials, winner=None, space=SPACE, direction="maximize", layout=None, strategy="random", workers=1, goal=None
+):
     """Return what figures are drawn from; the winner is the best trial where none is given."""
     layout = layout or TaskLayout(folds=max((len(t.outcomes) for t in trials), default=1))
-    complete = [t for t in trials if t.state == "complete"]
-    best = min(complete, key=lambda t: (t.loss, t.number), default=None)
-    return Subject(space, "score", direction, layout, strategy, trials, winner or best, workers=workers)
+    kept = [t for t in trials if t.keeps_limits]
+    best = min(kept, key=lambda t: (t.loss, t.number), default=None)
+    goal = goal or Goal({"score": direction})
+    return Subject(space, goal, layout, strategy, trials, winner or best, workers=workers)

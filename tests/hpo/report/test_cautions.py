@@ -30,7 +30,7 @@ def trial(number, folds, point=MIDDLE, curve=()):
 
 def said(trials, winner=None, **summary):
     number = {"winner": {"number": winner.number if winner else 0}}
-    about = replace(subject(trials, space=SPACE), metric="accuracy", winner=winner)
+    about = replace(subject(trials, space=SPACE), goal=Goal({"accuracy": "maximize"}), winner=winner)
     return cautions(about, CLEAN | number | summary)
 
 

@@ -1,0 +1,62 @@
+"""What trials have of several metrics, and of what has a limit, and how sure it is."""
+
+from collections.abc import Callable, Sequence
+from typing import Annotated
+
+from pydantic import Field, with_config
+from typing_extensions import TypedDict
+
+from hpo.engine.trials.goal import Goal
+from hpo.engine.trials.trial import Trial
+from hpo.report.part import EXACT, Missing, is_missing, missing
+from hpo.study.winner.verdict import standard_error
+
+
+@with_config(EXACT)
+class Spread(TypedDict):
+    """A number that trials have: its mean over folds and seeds, and how sure it is; null for a single value."""
+
+    mean: float
+    standard_error: float | None
+    interval: Annotated[list[float] | None, Field(description="95 % interval of the mean by Student's t")]
+
+
+def spreads(trial: Trial, goal: Goal) -> dict[str, Spread]:
+    """Return each metric of a complete trial, and what has a limit, with its spread over folds and seeds."""
+    return {name: _spread(trial, name) for name in goal.names}
+
+
+def _spread(trial: Trial, name: str) -> Spread:
+    within = interval(trial.values(name))
+    return {
+        "mean": trial.mean(name),
+        "standard_error": standard_error(trial, name),
+        "interval": None if is_missing(within) else within,
+    }
+
+
+def spread_text(score: Spread, text: Callable[[float], str]) -> str:
+    """Return a mean with its interval, where it has one that is not a single value."""
+    if score["interval"] is None or score["interval"][0] == score["interval"][1]:
+        return text(score["mean"])
+    low, high = map(text, score["interval"])
+    return f"{text(score['mean'])} ({low} to {high})"
+
+
+_LEVEL = 0.95
+
+
+def interval(values: Sequence[float]) -> list[float] | Missing:
+    """Return the 95 % interval of the mean by Student's t over folds and seeds, lower end first.
+
+    Folds share training examples, so the interval is too narrow (Bengio & Grandvalet 2004, JMLR 5, "No unbiased
+    estimator of the variance of k-fold cross-validation"); the report says over what it was computed.
+    """
+    if len(values) < 2:
+        return missing("one value has no spread: give split.folds or study.repeats of 2 or more")
+    from scipy import stats  # here: it takes a while to load
+
+    if min(values) == max(values):
+        return [values[0], values[0]]
+    interval = stats.ttest_1samp(values, 0.0).confidence_interval(_LEVEL)
+    return [float(interval.low), float(interval.high)]
