@@ -68,7 +68,8 @@ def write_report(study: PreparedStudy, record: Record, verdict: Verdict, has_pag
     folder.write_json(json_path, summary)
     write_atomically(markdown_path, render_report_markdown(summary))
     if has_page:
-        write_atomically(page_path, render_report_page(summary, draw_figures(subject), table))
+        order = [trial.number for trial in subject.in_order]
+        write_atomically(page_path, render_report_page(summary, draw_figures(subject), table, order))
     else:
         page_path.unlink(missing_ok=True)
     paths = [page_path] if has_page else []

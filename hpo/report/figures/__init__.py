@@ -4,7 +4,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 
+from hpo.engine.trials.goal import Goal
 from hpo.report.figures.best_so_far import draw_best_so_far, draw_expected_performance
+from hpo.report.figures.front import draw_front, draw_hypervolume
 from hpo.report.figures.importance import draw_importance
 from hpo.report.figures.learning_curves import draw_fold_spread, draw_learning_curves
 from hpo.report.figures.look import Drawn
@@ -28,6 +30,8 @@ class Drawing:
 
 
 _FIGURES: tuple[tuple[str, str, str, Callable[[Subject], Drawn | Absent]], ...] = (
+    ("front", "Front and limits", "", draw_front),
+    ("hypervolume", "Front and limits", "Hypervolume", draw_hypervolume),
     ("best-so-far", "Best so far", "", draw_best_so_far),
     ("expected-performance", "Best so far", "Expected validation performance", draw_expected_performance),
     ("importance", "What mattered", "", draw_importance),
@@ -43,10 +47,19 @@ _FIGURES: tuple[tuple[str, str, str, Callable[[Subject], Drawn | Absent]], ...] 
 FIGURES = tuple(name for name, *_ in _FIGURES)
 
 
-def draw_figures(subject: Subject, names: Collection[str] = FIGURES) -> tuple[Drawing, ...]:
-    """Return the figures of a study with these names in the order of the report; equal studies give equal figures."""
+def draw_figures(subject: Subject, names: Collection[str] | None = None) -> tuple[Drawing, ...]:
+    """Return the figures of a study with these names in the order of the report; equal studies give equal figures.
+
+    Without names all that concern it: with one metric there is no hypervolume, and without limits, too, no front.
+    """
+    if names is None:
+        names = [name for name in FIGURES if _concerns(name, subject.goal)]
     return tuple(
         Drawing(name, section, title, part(partial(draw, subject), Absent))
         for name, section, title, draw in _FIGURES
         if name in names
     )
+
+
+def _concerns(name: str, goal: Goal) -> bool:
+    return {"front": not goal.is_single, "hypervolume": len(goal.metrics) > 1}.get(name, True)

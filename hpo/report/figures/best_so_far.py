@@ -49,22 +49,23 @@ def draw_best_so_far(subject: Subject) -> Drawn | Absent:
     # Else plotly's own ticks would have fractions.
     figure.update_xaxes(dtick=1 if len(subject.trials) < 10 else None, col=1)
     paused = axis.mark_pauses(figure, unit, row=1, col=2) if by_end else ""
-    best = min(subject.scored, key=lambda t: t.loss)
+    best = min(subject.within or subject.scored, key=lambda t: t.loss)
     always = [score_of(trial) for trial in (best, subject.ranked[0])]
     far = leave_out_far(figure, [score_of(trial) for trial in subject.scored], always)
     figure.update_yaxes(title_text=f"{escape_markup(subject.metric)} ({subject.direction})", row=1, col=1)
     styled(figure, legend=LEGEND)
     failed = sum(trial.state == "failed" for trial in subject.trials)
     without = f" {count_text(failed, 'trial*')} failed, without a score." if failed else ""
-    caption = f"Best {subject.metric} so far over {subject.which}.{without}"
+    within = " Trials beyond a limit are dots only." if len(subject.within) < len(subject.scored) else ""
+    caption = f"Best {subject.named} so far over {subject.which}.{without}{within}"
     return Drawn(figure, caption + sampled(drawn, subject.scored) + far + paused)
 
 
 def _draw_panel(figure: Any, subject: Subject, dots: _Places, places: _Places, column: int) -> None:
-    better = {trial.number for trial in improvements(trial for _, trial in places)}
+    better = {trial.number for trial in improvements(trial for _, trial in places if trial.keeps_limits)}
     steps = [place for place in places if place[1].number in better]
     # To the end of the axis, since the last best holds until then.
-    ends = [*steps, (places[-1][0], steps[-1][1])]
+    ends = [*steps, *((places[-1][0], trial) for _, trial in steps[-1:])]
     won = [(place, trial) for place, trial in places if subject.is_winner(trial)]
     # The winner is drawn whole where it lies on an axis.
     star = {"marker": STAR, "cliponaxis": False}
@@ -90,7 +91,7 @@ _LOOK = {
 
 def draw_expected_performance(subject: Subject) -> Drawn | Absent:
     """Draw the expected best score of both estimators against the budget, and its spread as a band."""
-    scores = [score_of(trial) for trial in subject.scored]
+    scores = [score_of(trial) for trial in subject.scored if trial.keeps_limits]
     curves = describe_expected(subject.strategy, scores, subject.direction)
     if is_missing(curves):
         return Absent(curves["missing"])
@@ -108,9 +109,10 @@ def draw_expected_performance(subject: Subject) -> Drawn | Absent:
     figure.update_xaxes(title_text="trials (log)", **log_ticks(curves["unbiased"]["budgets"]))
     far = leave_out_far(figure, scores, [curves["unbiased"]["means"][-1]])
     figure.update_yaxes(title_text=f"expected best {escape_markup(subject.metric)}")
+    within = " within the limits" if subject.goal.limits else ""
     return Drawn(
         figure,
-        f"The best {subject.metric} that a random search of so many trials finds on average, by both estimators, ± the "
-        f"standard deviation over searches. Up to half of the {len(scores):,} complete trials: beyond, both lean on "
-        f"the one best.{far}",
+        f"The best {subject.named} that a random search of so many trials finds on average, by both estimators, ± the "
+        f"standard deviation over searches. Up to half of the {len(scores):,} complete trials{within}: beyond, both "
+        f"lean on the one best.{far}",
     )

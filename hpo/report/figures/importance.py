@@ -17,11 +17,17 @@ def draw_importance(subject: Subject) -> Drawn | Absent:
     shares, parts = subject.importances, subject.contributions
     if isinstance(shares, Absent):
         return shares
+    others = {name: each for name, each in subject.importances_by_metric.items() if name != subject.metric}
+    drawn = {name: each for name, each in others.items() if not isinstance(each, Absent)}
     titles = ["share of importance (PED-ANOVA)"]
-    titles += [] if isinstance(parts, Absent) else ["gain over the default (Shapley)"]
+    if others:
+        titles = [*map(escape_markup, (subject.metric, *drawn))]
+    gain = f"gain in {escape_markup(subject.metric)}" if others else "gain over the default (Shapley)"
+    titles += [] if isinstance(parts, Absent) else [gain]
     figure = new_figure(len(titles), titles)
-    _add(figure, shares, {"marker": {"color": OTHER}, "hovertemplate": "%{y}: %{x:.3f}<extra></extra>"}, 1)
-    figure.update_xaxes(rangemode="tozero", row=1, col=1)
+    for column, each in enumerate((shares, *drawn.values()), start=1):
+        _add(figure, each, {"marker": {"color": OTHER}, "hovertemplate": "%{y}: %{x:.3f}<extra></extra>"}, column)
+        figure.update_xaxes(rangemode="tozero", row=1, col=column)
     caption = (
         f"Left: PED-ANOVA (Watanabe et al. 2023, Optuna's) on {subject.which}: how far the values among the best "
         f"{best_share(len(subject.scored)):.0%} differ from those among all, one hyperparameter at a time."
@@ -35,12 +41,16 @@ def draw_importance(subject: Subject) -> Drawn | Absent:
         error = {"type": "data", "symmetric": False, "array": above, "arrayminus": below, "color": OTHER}
         colours = [GOOD if gain > 0 else OTHER for gain in gains.values()]
         look = {"marker": {"color": colours}, "error_x": error}
-        _add(figure, gains, {**look, "hovertemplate": "%{y}: %{x:+.4g}<extra></extra>"}, 2)
+        _add(figure, gains, {**look, "hovertemplate": "%{y}: %{x:+.4g}<extra></extra>"}, len(titles))
         caption += (
-            f" Right: what each of the winner's values adds to the default's {subject.metric}, with those of "
-            "hyperparameters that depend on it; above 0 is better. Shapley values (HyperSHAP, Wever et al. 2025) of "
-            "what randomised trees predict, and the middle 95 % of twenty fits to samples of the trials."
+            f" Right: what each of the winner's values adds to the default's {subject.named.rstrip(',')}, "
+            "with those of hyperparameters that depend on it; above 0 is better. Shapley values (HyperSHAP, Wever "
+            "et al. 2025) of what randomised trees predict, and the middle 95 % of twenty fits to samples of the "
+            "trials."
         )
+    if others:
+        caption += f" Each metric has its own panel, in the order of {subject.metric}, limits aside."
+        caption += "".join(f" {name}: {each.reason}." for name, each in others.items() if isinstance(each, Absent))
     if len(subject.scored) < _ENOUGH_PER_KEY * len(shares):
         caption += f" {len(subject.scored)} trials are few for {len(shares)} hyperparameters: a hint, no more."
     styled(figure, 110 + 30 * len(shares), margin={"t": 40, "r": 40, "b": 40, "l": 20}, bargap=0.35, showlegend=False)

@@ -68,7 +68,8 @@ def draw_learning_curves(subject: Subject) -> Drawn | Absent:
     figure.update_xaxes(title_text=axis, dtick=1 if last < 10 else None)  # plotly's own would have fractions
     figure.update_yaxes(title_text=escape_markup(metric))
     far = leave_out_far(figure, [y for trace in figure.data for y in trace.y])
-    caption = f"{metric} on the way, mean over folds and seeds; the winner in orange{folds}."
+    name = subject.named if metric == subject.metric else metric
+    caption = f"{name} on the way, mean over folds and seeds; the winner in orange{folds}."
     ended = {trial.state for trial in drawn}
     failed = " Stopped trials in yellow." * ("stopped" in ended) + " Failed trials in purple." * ("failed" in ended)
     return Drawn(figure, caption + failed + sampled(drawn, there) + far)
@@ -127,5 +128,6 @@ def draw_fold_spread(subject: Subject) -> Drawn | Absent:
     parts = f"{subject.layout.folds} folds" if subject.layout.repeats == 1 else f"{subject.layout.size} folds and seeds"
     count = f"the {len(best)} best of {subject.which}" if len(best) < len(subject.scored) else subject.which
     return Drawn(
-        figure, f"{subject.metric} on each of {parts}, and their mean (bar), for {count}; the winner first (★)."
+        figure,
+        f"{subject.named} on each of {parts}, and their mean (bar), for {count}; the winner first (★).",
     )

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from hpo.engine.trials.ranking import one_loss
 from hpo.engine.trials.trial import Trial
 from hpo.report.subject import Subject
 from hpo.report.words import escape_markup
@@ -41,15 +42,19 @@ class Drawn:
     caption: str
 
 
-def new_figure(num_columns: int = 1, titles: Sequence[str] = ()) -> Any:
-    """Return an empty figure of panels in a row, without plotly's look: see `white_look`."""
+def new_figure(num_columns: int = 1, titles: Sequence[str] = (), num_rows: int = 1, is_shared: bool = True) -> Any:
+    """Return an empty figure of panels without plotly's look, see `white_look`; by default of one scale upwards."""
     from plotly.graph_objects import Figure
     from plotly.subplots import make_subplots
 
     plain = Figure(layout={"template": "none"})
     subplot_titles = list(titles) or None
+    space = {
+        "horizontal_spacing": 0.06 if is_shared else 0.1,
+        "vertical_spacing": None if num_rows == 1 else 0.2 / num_rows,
+    }
     return make_subplots(
-        1, num_columns, shared_yaxes=True, horizontal_spacing=0.06, subplot_titles=subplot_titles, figure=plain
+        num_rows, num_columns, shared_yaxes=is_shared, subplot_titles=subplot_titles, figure=plain, **space
     )
 
 
@@ -131,7 +136,8 @@ def best_and_even(trials: Sequence[Trial], most: int) -> list[Trial]:
     """
     if len(trials) <= most:
         return list(trials)
-    best = {t.number for t in sorted(trials, key=lambda t: (t.loss, t.number))[: round(_BEST * most)]}
+    ranked = sorted(zip(one_loss(trials).tolist(), trials, strict=True), key=lambda pair: (pair[0], pair[1].number))
+    best = {trial.number for _, trial in ranked[: round(_BEST * most)]}
     even = {t.number for t in evenly([t for t in trials if t.number not in best], most - len(best))}
     return [t for t in trials if t.number in best | even]
 

@@ -37,7 +37,8 @@ def draw_parallel_coordinates(subject: Subject) -> Drawn | Absent:
     keys = sorted([key for key in subject.keys if any(key in trial.point for trial in drawn)][:_MOST_AXES])
     scores, clipped = clip({trial.number: score_of(trial) for trial in drawn})
     by_score = _number_axis(drawn, scores, is_log=False)
-    axes = {subject.metric: by_score} | {key: _axis(subject.space[key], drawn) for key in keys}
+    others, clipped_others = _other_metrics(subject, drawn)
+    axes = {subject.metric: by_score} | others | {key: _axis(subject.space[key], drawn) for key in keys}
     figure = new_figure()
     # Good ones on top, and the winner on all of them.
     for trial in sorted(drawn, key=lambda t: (subject.is_winner(t), -t.loss, -t.number)):
@@ -57,13 +58,25 @@ def draw_parallel_coordinates(subject: Subject) -> Drawn | Absent:
     styled(figure, 460, margin={"t": 30, "r": 30, "b": 40, "l": 60}, hovermode="closest", showlegend=False)
     return Drawn(
         figure,
-        f"A line is a trial, full blue is good, orange the winner: {subject.which}."
+        f"A line is a trial, full blue is good{f' in {subject.metric}' * bool(others)}, orange the winner: "
+        f"{subject.which}."
         + f" The {len(keys)} most important of {len(subject.keys)} hyperparameters." * (len(subject.keys) > len(keys))
         + sampled(drawn, subject.scored)
         + clipped
+        + clipped_others
         + " None marks a hyperparameter that did not exist beside the trial's other values."
         * any(key not in trial.point for key in keys for trial in drawn),
     )
+
+
+def _other_metrics(subject: Subject, trials: Sequence[Trial]) -> tuple[dict[str, _Axis], str]:
+    """Return the axes of the further metrics, and a sentence on what is drawn at their ends, or nothing."""
+    axes, says = {}, ""
+    for name in list(subject.goal.metrics)[1:]:
+        values, clipped = clip({trial.number: trial.mean(name) for trial in trials})
+        says += clipped and f" {escape_markup(name)}:{clipped}"
+        axes[f"metric.{name}" if name in subject.space.keys else name] = _number_axis(trials, values, is_log=False)
+    return axes, says
 
 
 def _axis(dimension: Dimension, trials: Sequence[Trial]) -> _Axis:

@@ -84,7 +84,7 @@ def draw_contours(subject: Subject) -> Drawn | Absent:
     snapped = f" Numbers of ranges are drawn at the nearest of {_STEPS + 1} places." if ranges else ""
     return Drawn(
         figure,
-        f"The best {subject.metric} at each pair of values ({subject.which}; a dot is a trial, the star the winner; "
+        f"The best {subject.named} at each pair of values ({subject.which}; a dot is a trial, the star the winner; "
         f"full blue is good), and between them what the neighbours suggest.{snapped}"
         f"{sampled(drawn, subject.scored)}{clipped}",
     )
@@ -143,4 +143,5 @@ def draw_slices(subject: Subject) -> Drawn | Absent:
     figure.update_yaxes(title_text=escape_markup(subject.metric), col=1)
     styled(figure, 60 + 260 * rows, margin={"t": 20, "r": 30, "b": 60, "l": 80}, showlegend=False)
     more = f" The {len(keys)} most important of {len(there)} hyperparameters." if len(there) > len(keys) else ""
-    return Drawn(figure, f"{subject.which}; the star is the winner.{more}{sampled(drawn, subject.scored)}{far}")
+    which = f"{subject.named} of {subject.which}" if len(subject.goal.metrics) > 1 else subject.which
+    return Drawn(figure, f"{which}; the star is the winner.{more}{sampled(drawn, subject.scored)}{far}")

@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping
 from hpo.report.part import UnknownValueError, is_missing, missing, require
 from hpo.report.sections.cost import versions_text
 from hpo.report.sections.data import SplitPart, folds_text, kind_text
+from hpo.report.sections.front import front_of, names_of, value_format
 from hpo.report.sections.report import ReportJson
 from hpo.report.sections.search import end_text
 from hpo.report.sections.space import describe_range
 from hpo.report.sections.study import heading, reproduction_text
 from hpo.report.sections.winner import score_text
-from hpo.report.words import count_text, times_text
+from hpo.report.words import count_text, join_names, times_text
 from hpo.study.study import how_far
 
 
@@ -84,13 +85,23 @@ def _validation(report: ReportJson) -> str:
     line = f"{metric} {text(winner['score'])} on validation{how_far(winner['amount'], require(report['strategy']))}"
     if not is_missing(test):
         line += f"; test {text(test['metrics'][metric])}, opened {times_text(test['openings_of_these_data'])}"
-    return f"{line}."
+    front = front_of(report)
+    names = [] if front is None else names_of(front)[1:]
+    others = [f"{name} {value_format(report, name)(winner['scores'][name]['mean'])}" for name in names]
+    return f"{line}.{f' On validation also {join_names(others)}.' if others else ''}"
 
 
 def _metric(report: ReportJson) -> str:
     metric = report["metric"]
     definition = _or_missing(metric["definition"])
-    return f"{metric['name']} ({metric['direction']}): {definition}. {metric['aggregation'].capitalize()}."
+    text = f"{metric['name']} ({metric['direction']}): {definition}. {metric['aggregation'].capitalize()}."
+    front = front_of(report)
+    if front is None:
+        return text
+    others = {name: aim for name, aim in front["metrics"].items() if name != metric["name"]}
+    also = [f"{name} ({aim['direction']}): {_or_missing(aim['definition'])}." for name, aim in others.items()]
+    limits = [f"Limits: {', '.join(limit['text'] for limit in front['limits'])}."] if front["limits"] else []
+    return " ".join([text, *also, *limits])
 
 
 def _runs(report: ReportJson) -> str:

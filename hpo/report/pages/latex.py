@@ -1,9 +1,11 @@
-"""Two tables for a paper, in LaTeX with booktabs: the ranges that were searched, and the results."""
+"""Tables for a paper, in LaTeX with booktabs: the ranges that were searched, the results, and the front."""
 
 from collections.abc import Callable, Iterable, Sequence
 
 from hpo.report.part import is_missing, require
+from hpo.report.sections.front import FrontPart, aim_text, front_of, goal_text, names_of, value_format
 from hpo.report.sections.report import ReportJson
+from hpo.report.sections.scores import spread_text
 from hpo.report.sections.space import describe_range
 from hpo.report.sections.study import heading
 from hpo.report.sections.winner import Winner, score_text
@@ -20,8 +22,10 @@ _ESCAPED = {
 
 
 def render_latex(summary: ReportJson) -> str:
-    """Return both tables, for `\\input{tables}`; needs `\\usepackage{booktabs}`."""
-    return "\n".join([*_ranges(summary), "", *_results(summary), ""])
+    """Return the tables, with several metrics also the front, for `\\input{tables}`; needs `\\usepackage{booktabs}`."""
+    front = front_of(summary)
+    of_front = [*_front(summary, front), ""] if front is not None and len(front["metrics"]) > 1 else []
+    return "\n".join([*_ranges(summary), "", *_results(summary), "", *of_front])
 
 
 def _ranges(summary: ReportJson) -> Iterable[str]:
@@ -57,13 +61,35 @@ def _results(summary: ReportJson) -> Iterable[str]:
     if any(score is not None for score in by_default):
         validation, on_test = ("--" if score is None else text(score) for score in by_default)
         rows.append(("Default configuration", validation, on_test))
+    front = front_of(summary)
+    leading = ", the leading metric" if front is not None and len(front["metrics"]) > 1 else ""
     opened = "" if is_missing(test) else f", opened {times_text(test['openings_of_these_data'])}"
     caption = (
-        f"{_title(summary)}{escaped(metric)} ({summary['metric']['direction']}): "
+        f"{_title(summary)}{escaped(metric)}{leading} ({summary['metric']['direction']}): "
         f"{escaped(summary['metric']['aggregation'])} $\\pm$ standard deviation on validation, and on the test "
         f"part{opened}."
     )
     yield from _table(("Configuration", "Validation", "Test"), rows, caption, f"tab:{summary['study']['name']}-results")
+
+
+def _front(summary: ReportJson, front: FrontPart) -> Iterable[str]:
+    names = names_of(front)
+    texts = {name: value_format(summary, name) for name in names}
+    rows = [
+        (
+            f"{member['number']}" + r"$^\star$" * member["is_chosen"],
+            # A hyphen is no minus.
+            *(spread_text(member["scores"][name], texts[name]).replace("-", "$-$") for name in names),
+        )
+        for member in front["members"]
+    ]
+    choice = f" The star is the winner: {escaped(front['choice']['text'])}." if "choice" in front else ""
+    caption = (
+        f"{_title(summary)}The front of {escaped(goal_text(front))}: {escaped(summary['metric']['aggregation'])}, in "
+        f"brackets 95 \\% intervals.{choice}"
+    )
+    head = ["Trial", *(escaped(aim_text(front, name)) for name in names)]
+    yield from _table(head, rows, caption, f"tab:{summary['study']['name']}-front")
 
 
 def _spread(winner: Winner, text: Callable[[float], str]) -> str:
@@ -78,7 +104,7 @@ def _title(summary: ReportJson) -> str:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str, label: str) -> Iterable[str]:
-    yield from ("\\begin{table}[t]", "\\centering", "\\begin{tabular}{lll}", "\\toprule")
+    yield from ("\\begin{table}[t]", "\\centering", f"\\begin{{tabular}}{{{'l' * len(head)}}}", "\\toprule")
     yield from (f"{' & '.join(head)} \\\\", "\\midrule", *(f"{' & '.join(row)} \\\\" for row in rows))
     yield from ("\\bottomrule", "\\end{tabular}", f"\\caption{{{caption}}}", f"\\label{{{label}}}", "\\end{table}")
 

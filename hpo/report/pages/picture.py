@@ -19,7 +19,7 @@ from hpo.report.pages.html import render
 _WIDTH, _DOTS = 900, 100  # pixels, and pixels per inch
 _POINTS = 72 / _DOTS  # of a pixel
 _DASHES = {"dash": "--", "dot": ":", "dashdot": "-."}
-_SYMBOLS = {"star": "*", "line-ew-open": "_"}
+_SYMBOLS = {"star": "*", "line-ew-open": "_", "circle-open": "o"}
 _PLAIN = {"parse_math": False}  # a name with $ is not a formula
 
 Part = Mapping[str, Any]
@@ -116,10 +116,16 @@ def _draw_trace(panel: Any, trace: Part, x: list[float], y: list[float]) -> None
         width, dash = line.get("width", 2) * _POINTS, _DASHES.get(line.get("dash", ""), "-")
         style = "steps-post" if hold else "default"
         panel.plot(x, y, dash, color=_colours(line.get("color", GREY)), linewidth=width, drawstyle=style, **said)
+    for letter in "xy":
+        if error := trace.get(f"error_{letter}"):
+            bars = {f"{letter}err": [error["arrayminus"], error["array"]], "ecolor": error["color"], "capsize": 2}
+            panel.errorbar(x, y, fmt="none", elinewidth=1, zorder=2, **bars)
     if "markers" in trace["mode"] and any(value == value for value in x):
         colours, symbol = _colours(marker.get("color", line.get("color", GREY))), marker.get("symbol", "")
         look = {"c": [colours] if isinstance(colours, tuple) else colours, "marker": _SYMBOLS.get(symbol, "o")}
         look |= {"s": (marker.get("size", 6) * _POINTS) ** 2, "alpha": marker.get("opacity", trace.get("opacity"))}
+        if symbol.startswith("circle-"):
+            look |= {"facecolors": "none", "edgecolors": look.pop("c")}
         panel.scatter(x, y, linewidths=marker.get("line", {}).get("width", 0) * _POINTS or None, **look, **said)
 
 
@@ -150,12 +156,14 @@ def _finish_axis(panel: Any, letter: str, axis: Part, ranks: Mapping[str, int]) 
 
 
 def _write_notes(picture: Any, panels: Mapping[str, Any], layout: Part) -> None:
-    """Draw upright lines, and write the texts between the data and above the panels."""
+    """Draw lines across the panels, and write the texts between the data and above the panels."""
     for shape in layout.get("shapes", ()):
         line = shape["line"]
-        panels[shape.get("xref", "x")[1:]].axvline(
-            shape["x0"], linestyle=_DASHES.get(line.get("dash"), "-"), color=line["color"], lw=1
-        )
+        look = {"linestyle": _DASHES.get(line.get("dash"), "-"), "color": line["color"], "lw": 1}
+        if shape.get("xref", "x").endswith("domain"):
+            panels[shape.get("yref", "y")[1:]].axhline(shape["y0"], **look)
+        else:
+            panels[shape.get("xref", "x")[1:]].axvline(shape["x0"], **look)
     for note in layout.get("annotations", ()):
         look = {"ha": note["xanchor"], "va": note.get("yanchor", "center"), "size": note["font"]["size"] * _POINTS}
         look["color"] = note["font"].get("color", "black")

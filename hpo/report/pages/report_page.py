@@ -10,13 +10,14 @@ import pandas as pd
 
 from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.table import column_of
-from hpo.engine.trials.trial import loss_of, rank
+from hpo.engine.trials.trial import rank
 from hpo.report.blocks import markdown_lines
 from hpo.report.figures import Drawing, Drawn
 from hpo.report.pages.html import render
 from hpo.report.part import is_missing, reason_missing
 from hpo.report.sections.cautions import read_cautions
 from hpo.report.sections.fields import FieldStatus, value_at
+from hpo.report.sections.front import front_of, names_of, read_front
 from hpo.report.sections.report import SECTIONS, ReportJson, read_section
 from hpo.report.sections.study import heading, read_extension, read_study
 from hpo.report.sections.tested import read_test
@@ -27,6 +28,7 @@ _MOST_TRIALS = 500
 _READ = {
     "study": (read_study,),
     "winner": (read_winner, read_test),
+    "front": (read_front,),
     "cautions": (read_cautions,),
     "extension": (read_extension,),
 }
@@ -37,12 +39,18 @@ def render_report_markdown(report: ReportJson) -> str:
     title, name = heading(report["study"])
     lines = [f"# {title}", "", *([name, ""] if name else ())]
     for section, read in SECTIONS:
-        lines += [*([f"## {section}", ""] if section else ()), *markdown_lines(read_section(read, report))]
+        blocks = read_section(read, report)
+        lines += [*([f"## {section}", ""] if section and blocks else ()), *markdown_lines(blocks)]
     return "\n".join(lines)
 
 
-def render_report_page(summary: ReportJson, drawings: Sequence[Drawing], trials: pd.DataFrame) -> str:
-    """Return the page of the content of report.json, of the figures, and of all trials as trials.csv holds them."""
+def render_report_page(
+    summary: ReportJson, drawings: Sequence[Drawing], trials: pd.DataFrame, order: Sequence[int] = ()
+) -> str:
+    """Return the page of the content of report.json, of the figures, and of all trials as trials.csv holds them.
+
+    `order` has the numbers of the complete trials, the best first.
+    """
     # Functions that may fail on a summary are called in the template, where the other parts continue without them.
     return render(
         "report.html",
@@ -54,7 +62,7 @@ def render_report_page(summary: ReportJson, drawings: Sequence[Drawing], trials:
         # First those that lack something.
         fields=sorted(summary["fields"], key=lambda field: not field["missing"]),
         values_of=_values,
-        list_trials=partial(_list_trials, summary, trials),
+        list_trials=partial(_list_trials, summary, trials, order),
         has_figures=any(isinstance(drawing.content, Drawn) for drawing in drawings),
     )
 
@@ -73,29 +81,45 @@ def _arranged(key: str, value: Any) -> Any:
     return {k: v for k, v in value.items() if k != "folds"} | {"parts": parts, **({"labels": labels} if labels else {})}
 
 
-def _list_trials(summary: ReportJson, trials: pd.DataFrame) -> dict[str, Any]:
+def _list_trials(summary: ReportJson, trials: pd.DataFrame, order: Sequence[int]) -> dict[str, Any]:
     """Return the table of the trials, from the best to those without a score, at most 500, as a template takes it."""
     space = summary["space"]
-    first = ["number", "score", "state", *([] if is_missing(space) else [column_of(each["key"]) for each in space])]
+    keys = [] if is_missing(space) else [column_of(each["key"]) for each in space]
+    of_front = [name for name in _front_columns(summary, trials) if name not in keys]
+    first = ["number", "score", *of_front, "state", *keys]
     columns = [*first, *(name for name in trials.columns if name not in first)]
     rows = trials.to_dict("records")
-    direction, number = summary["metric"]["direction"], len(rows)
-    winner = summary["winner"].get("number")
+    number, winner = len(rows), summary["winner"].get("number")
+    places = {trial: place for place, trial in enumerate(order)}
 
-    def place(row: Mapping[Any, Any]) -> tuple[bool, bool, tuple[int, float, float, int]]:
-        """The winner first, then complete trials by their rank."""
-        is_complete = row["state"] == "complete"
-        loss = loss_of(row["score"], direction) if is_complete else math.inf
-        return row["number"] != winner, not is_complete, rank(row.get("amount"), loss, row["number"])
+    def place(row: Mapping[Any, Any]) -> tuple[bool, int, tuple[int, float, float, int]]:
+        """The winner first, then complete trials in their order, then the others."""
+        after = rank(row.get("amount"), math.inf, row["number"])
+        return row["number"] != winner, places.get(row["number"], len(places)), after
 
     rows.sort(key=place)
     rows = rows[:_MOST_TRIALS]
-    marks = ["winner" if row["number"] == winner else row["state"] for row in rows]
-    score = score_format(trials["score"])
-    cells = [[_cell(row[name], score if name == "score" else "{:.4g}".format) for name in columns] for row in rows]
+    marks = [_mark(row, winner) for row in rows]
+    formats = {name: score_format(trials[name]) for name in ("score", *of_front) if name != "is_on_front"}
+    cells = [[_cell(row[name], formats.get(name, "{:.4g}".format)) for name in columns] for row in rows]
     which = f"The {len(rows)} best of {number:,} trials" if number > len(rows) else f"All {number} trials"
     ids = [f"trial-{row['number']}" for row in rows]
     return {"which": which, "columns": columns, "cells": cells, "marks": marks, "ids": ids}
+
+
+def _front_columns(summary: ReportJson, trials: pd.DataFrame) -> list[str]:
+    """Return the columns of further metrics, of limits and of the front; with one metric without limits none."""
+    front = front_of(summary)
+    if front is None:
+        return []
+    names = [f"metric.{name}" if f"metric.{name}" in trials else name for name in names_of(front)[1:]]
+    return [name for name in (*names, "is_on_front", "excess") if name in trials]
+
+
+def _mark(row: Mapping[Any, Any], winner: object) -> str:
+    if row["number"] == winner:
+        return "winner"
+    return "front" if row.get("is_on_front") is True else "beyond" if row.get("excess") else str(row["state"])
 
 
 def _cell(value: Any, number: Callable[[float], str]) -> str:

@@ -6,13 +6,15 @@ import math
 import pytest
 
 from hpo.engine.space.reader import space_from_dict
+from hpo.engine.trials.goal import Goal, Limit
+from hpo.engine.trials.trial import TaskLayout
 from hpo.report.figures import _FIGURES, Drawn
 from hpo.report.figures.axes import fence, few_ticks, log_ticks, short
 from hpo.report.figures.score_over_values import draw_slices
 from hpo.report.pages.html import templates
 from hpo.report.pages.picture import draw_png
 from hpo.report.part import Absent
-from tests.hpo.report.made_up import SPACE, scored, subject, trial
+from tests.hpo.report.made_up import SPACE, of_several, scored, subject, trial
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 ONE = space_from_dict({"layers": [1, 2, 3, 4]})
@@ -24,6 +26,11 @@ ODD = space_from_dict(
         "count": {"low": 1, "high": 2, "integer": True, "log": True},
     }
 )
+SEVERAL = Goal(
+    {"score": "maximize", HOSTILE: "minimize", "x": "minimize"}, (Limit(HOSTILE, 0.7), Limit("y", 0.3, is_least=True))
+)
+NARROW = Goal({"score": "maximize", "x": "minimize"}, (Limit("x", -1.0),))
+LIMITED = Goal({"score": "maximize"}, (Limit("y", 0.5), Limit("score", 0.95)))
 VALUES = ODD.dimensions[0].values
 CASES = {
     "nothing yet": subject([]),
@@ -44,12 +51,17 @@ CASES = {
         ],
         space=ODD,
     ),
+    "several metrics": subject(of_several(30, SEVERAL, folds=2), goal=SEVERAL, layout=TaskLayout(2)),
+    "none within the limits": subject(of_several(12, NARROW), goal=NARROW),
+    "one metric and a limit": subject(of_several(12, LIMITED), goal=LIMITED),
     "huge scores": subject([trial(k, [1e100 * (-1) ** k]) for k in range(12)]),
 }
 
 
 @pytest.mark.quick("conditional", "one value of each")
-@pytest.mark.slow("stopped", "odd choices", "two scores", "only shorter than the winner")
+@pytest.mark.slow(
+    "several metrics", "one metric and a limit", "stopped", "odd choices", "two scores", "only shorter than the winner"
+)
 @pytest.mark.nightly
 @pytest.mark.parametrize("case", CASES)
 def test_every_figure_is_drawn_or_says_in_one_line_why_not(case):

@@ -1,0 +1,340 @@
+"""The front of a report, its limits and its hypervolume, computed again by other means."""
+
+import itertools
+import json
+import math
+import re
+import statistics
+from dataclasses import replace
+from math import comb
+
+import numpy as np
+import pandas as pd
+import pytest
+from pydantic import TypeAdapter
+from scipy import stats
+
+from hpo.engine.trials.goal import Goal, Limit
+from hpo.engine.trials.ranking import front, leaders
+from hpo.interface.study import Study
+from hpo.report.figures import draw_figures
+from hpo.report.figures.front import draw_front, draw_hypervolume
+from hpo.report.figures.importance import draw_importance
+from hpo.report.figures.parallel_coordinates import draw_parallel_coordinates
+from hpo.report.hypervolume import expected_growth, growth
+from hpo.report.pages.picture import draw_png
+from hpo.report.part import Absent
+from hpo.report.sections.report import ReportJson
+from hpo.report.write import write_checklist, write_latex
+from hpo.study.files.folder import StudyFolder
+from tests.hpo.report.made_up import TOY_SPACE, of_several, subject
+from tests.studies import prepared, report_again, run_toy, toy_config
+
+TWO = Goal({"score": "maximize", "size": "minimize"})
+THREE = Goal({"score": "maximize", "size": "minimize", "latency": "minimize"}, (Limit("size", 0.7),))
+
+
+def config(strategy="random", trials=30, **study):
+    tree = toy_config(strategy, TOY_SPACE | {"first": ["default"]}, trials, "tests.hpo.report.toy_front:several")
+    study = {"metrics": dict(TWO.metrics), "limits": {"latency": 6}, "repeats": 2} | study
+    return tree | {"study": tree["study"] | study}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("front") / "toy"
+    run_toy(path, config())
+    report_again(path, config())
+    return path
+
+
+@pytest.fixture(scope="module")
+def report(folder):
+    return json.loads((folder / "report.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def trials(folder):
+    return pd.read_csv(folder / "trials.csv")
+
+
+def members_of(rows):
+    """The rows that no other row is as good as in both and better than in one, by comparing all pairs."""
+    points = [(row.number, -row.score, row.size) for row in rows.itertuples(index=False)]
+    return [number for number, a, b in points if not any(c <= a and d <= b and (c, d) != (a, b) for _, c, d in points)]
+
+
+def area(points, reference=1.1):
+    """The area that points of two losses dominate, by strips from the left."""
+    total, height = 0.0, reference
+    for x, y in sorted(points):
+        if y < height:
+            total += (reference - x) * (height - y)
+            height = y
+    return total
+
+
+def test_the_front_is_the_one_of_all_pairs_in_the_order_of_the_leading_metric(report, trials):
+    complete = trials[trials.state == "complete"]
+    within = complete[complete.latency <= 6].rename(columns={"size": "size_"})
+    within = within.rename(columns={"size_": "size"})
+    members = members_of(within)
+    found = report["front"]["members"]
+    assert sorted(member["number"] for member in found) == sorted(members)
+    assert [m["scores"]["score"]["mean"] for m in found] == sorted(within[within.number.isin(members)].score)[::-1]
+    assert report["front"]["complete"] == len(complete)
+    assert report["front"]["beyond_limits"] == len(complete) - len(within) > 0
+    assert report["front"]["share_beyond_limits"] == pytest.approx(1 - len(within) / len(complete))
+    chosen = [member["number"] for member in found if member["is_chosen"]]
+    assert chosen == [report["winner"]["number"]]
+    # The knee: the least sum of both losses, each from the front's best to its worst.
+    rows = within[within.number.isin(members)]
+    units = (rows.score.max() - rows.score) / np.ptp(rows.score) + (rows["size"] - rows["size"].min()) / np.ptp(
+        rows["size"]
+    )
+    assert chosen == [rows.number[units.idxmin()]]
+
+
+def test_each_member_has_its_values_with_their_spread_over_the_seeds(report, trials):
+    for member in report["front"]["members"]:
+        row = trials[trials.number == member["number"]].iloc[0]
+        values = [row[column] for column in trials if column.startswith("fold_")]
+        mean, error = statistics.fmean(values), statistics.stdev(values) / math.sqrt(len(values))
+        low, high = stats.t.interval(0.95, len(values) - 1, loc=mean, scale=error)
+        score = member["scores"]["score"]
+        assert (score["mean"], score["standard_error"], *score["interval"]) == pytest.approx((mean, error, low, high))
+        assert member["scores"]["size"]["mean"] == row["size"]
+        assert member["scores"]["latency"] == {
+            "mean": row.latency,
+            "standard_error": 0,
+            "interval": [row.latency, row.latency],
+        }
+        assert member["point"] == {key: row[key] for key in member["point"]}
+    winner = report["winner"]
+    assert winner["scores"]["score"]["mean"] == pytest.approx(winner["score"])
+    assert winner["scores"]["score"]["interval"] == pytest.approx(winner["interval"])
+
+
+def test_the_hypervolume_is_the_area_below_the_staircase_after_each_trial(report, trials):
+    volume = report["front"]["hypervolume"]
+    within = trials[(trials.state == "complete") & (trials.latency <= 6)]
+    (best, worst), (least, most) = volume["scale"].values()
+    assert (best, worst) == (within.score.max(), within.score.min())
+    assert (least, most) == (within["size"].min(), within["size"].max())
+    steps = {step["trial"]: step["hypervolume"] for step in volume["trials"]}
+    points, before = [], 0.0
+    for number, score, size in zip(within.number, within.score, within["size"], strict=True):
+        points.append(((best - score) / (best - worst), (size - least) / (most - least)))
+        now = area(points, volume["reference"])
+        assert (number in steps) == (now > before + 1e-12)
+        before = now
+        assert number not in steps or steps[number] == pytest.approx(now)
+
+
+def test_the_expectation_is_the_mean_over_random_searches_of_so_many_trials(report, trials):
+    volume = report["front"]["hypervolume"]
+    (best, worst), (least, most) = volume["scale"].values()
+    rows = [
+        ((best - row.score) / (best - worst), (row.size_ - least) / (most - least))
+        if row.state == "complete" and row.latency <= 6
+        else None
+        for row in trials.rename(columns={"size": "size_"}).itertuples()
+    ]
+    expected = volume["expected"]
+    alone = [area([row] if row else []) for row in rows]
+    assert expected["budgets"][0] == 1
+    assert (expected["means"][0], expected["spreads"][0]) == pytest.approx((np.mean(alone), np.std(alone)))
+    rng, number = np.random.default_rng(5), expected["budgets"][-1]
+    assert number == len(rows) // 2
+    again = [area([row for k in rng.permutation(len(rows))[:number] if (row := rows[k])]) for _ in range(400)]
+    error = math.sqrt(np.var(again) / 200 + np.var(again) / 400)
+    assert abs(expected["means"][-1] - np.mean(again)) < 4 * error
+
+
+def test_of_few_trials_the_expectation_is_exact():
+    """By cells of the plane: a cell counts where a subset has one of the trials that dominate it."""
+    trials = [replace(each, number=number) for number, each in enumerate(of_several(8, TWO))]
+    kept = [trial for trial in trials if trial.keeps_limits]
+    assert len(kept) == 7
+    scale = growth(kept, TWO).scale
+    low, high = scale
+    points = [(np.array(trial.losses) - low) / (high - low) for trial in kept]
+    edges = [sorted({*(point[axis] for point in points), 1.1}) for axis in (0, 1)]
+    found = expected_growth(trials, scale)
+    assert list(found.budgets) == [1, 2, 3, 4]
+    for n, mean in zip(found.budgets, found.means, strict=True):
+        exact = 0.0
+        for (a, b), (c, d) in itertools.product(*map(itertools.pairwise, edges)):
+            dominating = sum(point[0] <= a and point[1] <= c for point in points)
+            exact += (b - a) * (d - c) * (1 - comb(8 - dominating, n) / comb(8, n))
+        assert mean == pytest.approx(exact)
+
+
+def test_the_report_keeps_its_schema_and_says_when_it_was_decided(folder, report):
+    TypeAdapter(ReportJson).validate_python(report)
+    assert report["front"]["choice"] == {"rule": "knee", "text": "the knee of the front", "changes": []}
+    assert "the knee of the front" in report["chosen_by"]
+    assert report["chosen_by"].endswith("as was decided before the search")
+    keys = {field["number"]: field["keys"] for field in report["fields"]}
+    assert {"front.metrics", "front.limits"} < set(keys[8])
+    assert "front.choice" in keys[12]
+    assert set(report["importance"]["by_metric"]) == {"score", "size"}
+    text = (folder / "report.md").read_text()
+    assert "search for the front of score (maximize) and size (minimize), within latency <= 6" in text
+    winner = report["winner"]["number"]
+    assert re.search(rf"\| {winner} ★ \|", text)
+    assert "in score, the leading metric" in text or "It is the default configuration." in text
+
+
+def test_the_trials_stand_in_the_order_of_the_front(folder, report, trials):
+    page = (folder / "report.html").read_text()
+    assert page.index("Cautions</b>" if report["cautions"] else "None of the checks") < page.index(
+        "<h2>Front and limits"
+    )
+    rows = re.findall(r"<tr id='trial-(\d+)'(?: class='(\w+)')?>", page)
+    members = [member["number"] for member in report["front"]["members"]]
+    winner = report["winner"]["number"]
+    first = [winner, *(number for number in members if number != winner)]
+    assert [int(number) for number, _ in rows[: len(first)]] == first
+    assert [mark for _, mark in rows[: len(first)]] == ["winner", *["front"] * (len(first) - 1)]
+    state = dict(zip(trials.number, trials.state, strict=True))
+    excess = dict(zip(trials.number, trials.excess, strict=True))
+    kinds = [(state[int(number)] != "complete", excess[int(number)] > 0) for number, _ in rows]
+    assert kinds == sorted(kinds)
+    beyond = [excess[int(number)] for number, _ in rows if excess[int(number)] > 0]
+    assert beyond == sorted(beyond)
+
+
+def test_other_pages_have_the_front(folder, report):
+    study = prepared(folder, config())
+    latex, checklist = write_latex(study, report).read_text(), write_checklist(study, report).read_text()
+    assert latex.count(r"\begin{table}") == 3
+    assert rf"{report['winner']['number']}$^\star$ & " in latex
+    assert "Limits: latency <= 6." in checklist
+    picture = Study(StudyFolder(folder)).plot("front")
+    assert draw_png(picture) is not None
+    (line,) = (trace for trace in picture.data if trace.name == "front" and trace.xaxis == "x")
+    assert list(line.customdata) == [member["number"] for member in report["front"]["members"]][::-1]
+
+
+def test_with_one_metric_nothing_of_it_is_there(tmp_path):
+    tree = config(metrics=None, limits=None, repeats=1, trials=3)
+    run_toy(tmp_path / "toy", tree)
+    report_again(tmp_path / "toy", tree)
+    report = json.loads((tmp_path / "toy" / "report.json").read_text())
+    assert "front" not in report
+    assert not {"scores", "excess", "is_on_front"} & {*report["winner"], *report["top"][0]}
+    for name in ("report.md", "report.html"):
+        assert "Front and limits" not in (tmp_path / "toy" / name).read_text()
+
+
+def test_where_no_trial_keeps_the_limits_it_says_so(tmp_path):
+    tree = config(limits={"latency": 0.1}, repeats=1, trials=4)
+    run_toy(tmp_path / "toy", tree)
+    report_again(tmp_path / "toy", tree)
+    report = json.loads((tmp_path / "toy" / "report.json").read_text())
+    assert report["winner"]["missing"] == "no complete trial keeps the limits (latency <= 0.1), so there is no winner"
+    assert report["winner"]["missing"] in report["cautions"]
+    assert report["front"]["members"] == []
+    assert report["front"]["hypervolume"]["missing"] == "no complete trial keeps the limits"
+    page = (tmp_path / "toy" / "report.html").read_text()
+    assert "There is no front of score" in page
+    assert "could not be made" not in page
+
+
+def test_a_limit_with_one_metric_has_a_part_without_a_front(tmp_path):
+    tree = config(metrics=None, limits={"latency": 4}, repeats=1, trials=8)
+    run_toy(tmp_path / "toy", tree)
+    report = json.loads((tmp_path / "toy" / "report.json").read_text())
+    TypeAdapter(ReportJson).validate_python(report)
+    assert not {"choice", "hypervolume"} & report["front"].keys()
+    assert [member["number"] for member in report["front"]["members"]] == [report["winner"]["number"]]
+    assert "best mean score over the folds, within latency <= 4" in report["chosen_by"]
+    assert "Limits: latency <= 4." in (tmp_path / "toy" / "report.md").read_text()
+
+
+def test_what_was_changed_after_the_search_had_begun_is_said(tmp_path):
+    from hpo.study.notes import Notes
+    from hpo.study.opening import open_study
+
+    tree = config(repeats=1, trials=5)
+    run_toy(tmp_path / "toy", tree)
+    record = open_study(prepared(tmp_path / "toy", tree))
+    change = {"time": "2026-01-02T03:04:05+00:00", "before": "first_within_limits", "after": "knee"}
+    Notes(record).note("changed_choices", [change | {"trials": 4, "is_test_open": True}])
+    record.close()
+    report_again(tmp_path / "toy", tree, has_page=False)
+    report = json.loads((tmp_path / "toy" / "report.json").read_text())
+    TypeAdapter(ReportJson).validate_python(report)
+    assert report["chosen_by"].endswith("as it was changed after the search had begun")
+    text = (tmp_path / "toy" / "report.md").read_text()
+    assert "after 4 trials and after the test part was opened: from first_within_limits to knee" in text
+
+
+def test_three_metrics_have_a_panel_for_each_pair_and_each_trial_is_in_every_one():
+    trials = of_several(40, THREE, folds=3)
+    drawn = subject(trials, goal=THREE)
+    content = draw_front(drawn)
+    panels = {}
+    for trace in content.figure.data:
+        panels.setdefault(trace.xaxis, []).append(trace)
+    titles = {
+        (x.title.text, y.title.text)
+        for x, y in zip(content.figure.select_xaxes(), content.figure.select_yaxes(), strict=True)
+    }
+    assert titles == {
+        ("size (minimize)", "score (maximize)"),
+        ("latency (minimize)", "score (maximize)"),
+        ("latency (minimize)", "size (minimize)"),
+    }
+    complete = {trial.number for trial in trials if trial.state == "complete"}
+    for traces in panels.values():
+        assert (
+            sorted(number for trace in traces for number in trace.customdata if trace.name != "winner")
+            == sorted(complete - {drawn.winner.number})
+            or {number for trace in traces for number in trace.customdata} == complete
+        )
+        by_name = {trace.name: trace for trace in traces}
+        assert set(by_name["exceeds a limit"].customdata) == {t.number for t in trials if t.excess > 0}
+        assert set(by_name["front"].customdata) == {t.number for t in front(trials)}
+        assert by_name["winner"].customdata == (drawn.winner.number,)
+    # Two panels have the size on an axis, and its limit is a line there.
+    lines = {(s.x0, s.x1) if "domain" in s.yref else (s.y0, s.y1) for s in content.figure.layout.shapes}
+    assert (len(content.figure.layout.shapes), lines) == (2, {(0.7, 0.7)})
+    assert "size <= 0.7" in content.caption
+    error = next(trace.error_y for trace in content.figure.data if trace.name == "front")
+    first = front(trials)[-1]
+    low, high = stats.t.interval(0.95, 2, loc=first.score, scale=stats.sem(first.values("score")))
+    assert (error.arrayminus[0], error.array[0]) == pytest.approx((first.score - low, high - first.score))
+
+
+def test_the_figure_of_the_hypervolume_ends_at_what_all_trials_have():
+    trials = of_several(40, TWO)
+    content = draw_hypervolume(subject(trials, goal=TWO))
+    line = next(trace for trace in content.figure.data if trace.name == "this search")
+    assert list(line.y) == sorted(line.y)
+    assert line.x[-1] == 40
+    kept = [trial for trial in trials if trial.keeps_limits]
+    losses = np.array([trial.losses for trial in kept])
+    assert line.y[-1] == pytest.approx(area(map(tuple, (losses - losses.min(0)) / np.ptp(losses, axis=0))))
+    assert any(trace.name == "random search, on average" for trace in content.figure.data)
+    refused = draw_hypervolume(subject(trials, goal=TWO, strategy="evolutionary"))
+    assert "independent draws" in refused.caption
+    assert not any(trace.name == "random search, on average" for trace in refused.figure.data)
+    assert isinstance(draw_hypervolume(subject(of_several(5, Goal({"score": "maximize"})))), Absent)
+
+
+def test_the_other_figures_are_of_the_leading_metric_or_of_each():
+    trials = of_several(40, THREE)
+    drawn = subject(trials, goal=THREE)
+    names = [drawing.name for drawing in draw_figures(drawn)]
+    assert names[:3] == ["front", "hypervolume", "best-so-far"]
+    single = Goal({"score": "maximize"})
+    assert draw_figures(subject(of_several(12, single), goal=single))[0].name == "best-so-far"
+    panels = {note.text for note in draw_importance(drawn).figure.layout.annotations}
+    assert {"score", "size", "latency"} <= panels
+    labels = draw_parallel_coordinates(drawn).figure.layout.xaxis.ticktext
+    assert list(labels[:3]) == ["score", "size", "latency"]
+    assert drawn.in_order[0] is drawn.winner
+    rest = [trial for trial in leaders(trials, 40) if trial not in front(trials)]
+    assert drawn.in_order[len(front(trials)) :] == rest
