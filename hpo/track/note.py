@@ -66,7 +66,9 @@ def _why_none(history: History) -> str:
 def _within_limits(study: PreparedStudy, history: History) -> Iterator[str]:
     complete = [trial for trial in history if trial.state == "complete"]
     if study.goal.limits and complete:
-        limits = ", ".join(_plain(_cut(str(limit), 2 * _CELL)) for limit in study.goal.limits[:_COLUMNS])
+        # Below an escaped < MLflow shows no table.
+        texts = (str(limit).replace("<=", "≤").replace(">=", "≥") for limit in study.goal.limits[:_COLUMNS])
+        limits = ", ".join(_plain(_cut(text, 2 * _CELL)) for text in texts)
         kept = f"{sum(trial.keeps_limits for trial in complete)} of {count_text(len(complete), 'complete trial*')}"
         yield from ("", f"Limits: {limits}; kept by {kept}.")
 

@@ -84,7 +84,7 @@ def close_in_tracker(
         **_CLOSE,
         "status": ended if study.is_over(record) else "KILLED",
         "time": max((trial.ended for trial in history if trial.ended), default=time.time()),
-        "metrics": {**report.metrics, **_chosen(study.goal, verdict)},
+        "metrics": _numbers(study.goal, verdict, report),
         "note": study_note(study, history, winner, is_running=False),
         "artifacts": [str(path) for path in report.paths],
         "best": list(_best_so_far(verdict)),
@@ -116,13 +116,17 @@ def _flags(goal: Goal) -> list[str]:
     return [FRONT_TAG, *limits] if len(goal.metrics) > 1 else limits
 
 
-def _chosen(goal: Goal, verdict: Verdict) -> dict[str, float]:
-    """Return the size of the front, and what the chosen trial came to; nothing with one metric alone."""
-    size = {"num_on_front": float(len(verdict.front))} if len(goal.metrics) > 1 else {}
-    if goal.is_single or verdict.winner is None:
-        return size
-    values = messages.goal_values(verdict.winner, goal)
-    return size | {f"chosen/{messages.mlflow_name(name)}": value for name, value in values.items()}
+def _numbers(goal: Goal, verdict: Verdict, report: WrittenReport) -> dict[str, float]:
+    """Return the numbers of the study's run; not of one metric alone also those of the front and the chosen trial."""
+    numbers, winner = dict(report.metrics), verdict.winner
+    if len(goal.metrics) > 1:
+        numbers["num_on_front"] = float(len(verdict.front))
+    if not goal.is_single and winner is not None:
+        # Not the trial of the best score.
+        numbers["chosen/trial"] = numbers.pop("best_trial")
+        values = messages.goal_values(winner, goal)
+        numbers |= {f"chosen/{messages.mlflow_name(name)}": value for name, value in values.items()}
+    return numbers
 
 
 def _tags(study: PreparedStudy) -> dict[str, str]:

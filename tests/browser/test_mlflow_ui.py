@@ -14,7 +14,7 @@ from hpo.study.opening import read_study
 from tests.browser.chromium import BINARY, Chromium
 from tests.faults.driver import start
 from tests.faults.mlflow_server import free_port
-from tests.tracked import new_store, run, runs_of, words_study
+from tests.tracked import front_study, new_store, run, runs_of, words_study
 
 pytestmark = [
     pytest.mark.nightly,
@@ -156,6 +156,31 @@ def test_charts_stand_against_the_number_of_the_trial_and_the_epoch(ui, browser,
     browser.wait(lambda: browser.evaluate(points) > 0, "drawn charts")
     tab(ui, browser, "model-metrics")
     browser.wait_for("best_score", "trial_score", "Step")
+
+
+def test_of_several_metrics_the_note_has_a_table_of_the_front_and_leads_to_its_view(tmp_path, browser):
+    uri = new_store(tmp_path)
+    (tmp_path / "runs").mkdir()
+    study = front_study(tmp_path / "runs", uri=uri)
+    verdict = run(study).verdict
+    with Ui(tmp_path, "--study", "study") as ui:
+        browser.wait(lambda: ui.status(f"127.0.0.1:{ui.port}") == 200, "the server", seconds=120)
+        browser.open(ui.address)
+        browser.wait_for("Winner: trial")
+        browser.click("Show more")
+        text = browser.wait_for("of the front", "Chosen as the knee of the front")
+        assert f"Winner: trial {verdict.winner.number}, score" in text
+        assert "seconds ≤ 4" in text
+        cells = browser.evaluate(
+            "[...document.querySelectorAll('table tbody tr')].map(row => row.innerText.split('\\t')[0])"
+        )
+        members = [trial.number for trial in verdict.front]
+        assert set(map(int, cells[: min(5, len(members))])) <= set(members)
+        front = browser.evaluate("[...document.querySelectorAll('a')].find(a => a.href.endsWith('-front')).href")
+        browser.open(front)
+        browser.wait_for(f"{len(members)} matching run", "size", "hpo.is_on_front")
+        browser.open(f"{front}&compareRunsMode=CHART")
+        browser.wait_for("score vs. size", "trial vs. score", "trial vs. size", "Parallel Coordinates")
 
 
 def test_nobody_gets_in_under_another_name(ui):

@@ -114,9 +114,11 @@ def _cards(metrics: Sequence[str], keys: Sequence[str], curves: Sequence[str]) -
     """Return the charts: the first two metrics, each over the trial's number, all columns, the learning curves."""
     pairs = [(metrics[0], metrics[1])] if len(metrics) > 1 else []
     pairs += [("trial", name) for name in metrics]
+    # The last of the metrics gives the lines their colours.
+    lines = {"selectedParams": list(keys), "selectedMetrics": list(metrics[::-1])}
     return [
         *({"type": "SCATTER", "xaxis": _axis(x), "yaxis": _axis(y), "runsCountToCompare": 100} for x, y in pairs),
-        {"type": "PARALLEL", "selectedParams": list(keys), "selectedMetrics": list(metrics), "showAllRuns": True},
+        {"type": "PARALLEL", **lines, "showAllRuns": True},
         *({"type": "LINE", "metricKey": key, "selectedMetricKeys": [key], "xAxisKey": "step"} for key in curves),
     ]
 

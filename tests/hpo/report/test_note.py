@@ -87,7 +87,7 @@ def test_of_several_metrics_the_chosen_one_has_all_the_front_its_size_and_first_
     assert (
         chosen == "Chosen as the knee of the front. The front: [3 trials](@@table@@-front) that no other one dominates."
     )
-    assert limits == "Limits: cost \\<= 3; kept by 4 of 5 complete trials."
+    assert limits == "Limits: cost ≤ 3; kept by 4 of 5 complete trials."
     assert "Metrics: score (maximized), size (minimized); the means over" in what
     rows = [line for line in text.splitlines() if line.startswith("| [")]
     assert [row.partition("]")[0] for row in rows] == [f"| [{trial.number}" for trial in history.front]
@@ -97,7 +97,7 @@ def test_of_several_metrics_the_chosen_one_has_all_the_front_its_size_and_first_
 def test_where_no_trial_keeps_the_limits_the_note_says_so(tmp_path):
     text, _ = several(tmp_path, [(0.5, 20, 7)])
     assert text.startswith(
-        "**No winner:** no trial keeps the limits so far.\n\nLimits: cost \\<= 3; kept by 0 of 1 complete trial."
+        "**No winner:** no trial keeps the limits so far.\n\nLimits: cost ≤ 3; kept by 0 of 1 complete trial."
     )
 
 
