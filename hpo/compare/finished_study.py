@@ -135,11 +135,9 @@ def _read(folder: StudyFolder) -> FinishedStudy:
             f"{config.study.name}`"
         ) from error
     winner = recorded_winner(rows, report, config.study) or {}
-    if float(winner.get("excess") or 0) > 0:
-        winner = {}
+    values = {name: float(_cell(winner, name, goal)) for name in goal.names} if winner and not goal.is_single else {}
     folds = {name: float(value) for name, value in winner.items() if name.startswith("fold_") and value}
     number = int(winner["number"]) if winner else None
-    values = {name: float(_cell(winner, name, goal)) for name in goal.names} if winner and not goal.is_single else {}
     search = FinishedSearch(
         config.study.name, 0, config.study.seed, tuple(losses), tuple(seconds), other_losses=others, excess=excess
     )

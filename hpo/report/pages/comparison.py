@@ -159,12 +159,16 @@ def winners(result: ComparisonJson) -> Table:
 
 def chosen(result: ComparisonJson) -> Table:
     """Return the table of the trials that studies of several metrics, or with limits, have chosen."""
-    those = [winner for winner in result.get("winners", ()) if "values" in winner]
-    names = list(those[0].get("values", {})) if those else []
+    those = {
+        (winner["label"], winner["trial"]): winner["values"]
+        for winner in result.get("winners", ())
+        if "values" in winner
+    }
+    names = list(dict.fromkeys(name for values in those.values() for name in values))
     rows = [
-        [winner["label"], "–" if winner["trial"] is None else str(winner["trial"])]
-        + [f"{value:.6g}" for value in winner.get("values", {}).values()]
-        for winner in those
+        [label, "–" if trial is None else str(trial)]
+        + [f"{values[name]:.6g}" if name in values else "–" for name in names]
+        for (label, trial), values in those.items()
     ]
     return Table(("study", "chosen trial", *names), rows)
 
