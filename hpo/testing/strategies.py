@@ -40,6 +40,7 @@ SPACES: Mapping[str, Mapping[str, Any]] = {
 """Spaces of every kind, by name."""
 
 _MOST_PROPOSALS = 2_000
+_ONE_LOSS = Goal({"score": "minimize"})
 _SEARCHES = 2  # with the law, on each space
 
 
@@ -78,9 +79,13 @@ def _make(strategy: type | str | Mapping[str, Any], tree: Mapping[str, Any], see
 def play(
     strategy: Strategy,
     most: int,
-    loss_of: Callable[[Point], float | None] = lambda point: float(len(point_key(point)) % 7),
+    loss_of: Callable[[Point], float | Mapping[str, float] | None] = lambda point: float(len(point_key(point)) % 7),
+    goal: Goal = _ONE_LOSS,
 ) -> History:
-    """Return the history after some proposals, each finished before the next; a loss of None is a failed trial."""
+    """Return the history after some proposals, each finished before the next.
+
+    `loss_of` returns None for a trial that fails, and for a goal of several metrics or with limits all values by name.
+    """
     history = History()
     for number in range(most):
         proposals = propose(strategy, history)
@@ -89,7 +94,9 @@ def play(
         trials = []
         for place, proposal in enumerate(proposals, start=len(history)):
             loss = loss_of(proposal.point)
-            outcome = Outcome(error="failed") if loss is None else Outcome({"score": loss})
+            outcome = Outcome(error="failed")
+            if loss is not None:
+                outcome = Outcome(loss if isinstance(loss, Mapping) else {goal.metric: loss})
             trial = Trial(
                 place,
                 number,
@@ -98,7 +105,7 @@ def play(
                 continues=proposal.continues,
                 trained=proposal.trained,
             )
-            trials.append(finished(trial, {0: outcome}, Goal({"score": "minimize"})))
+            trials.append(finished(trial, {0: outcome}, goal))
         history = history.extended(trials)
     return history
 

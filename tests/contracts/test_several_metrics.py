@@ -51,8 +51,9 @@ def test_two_metrics_of_which_one_is_constant_give_the_trials_of_one(name, seed,
 
 
 @pytest.mark.quick("asha")
+@pytest.mark.nightly("gp")
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, "tpe", "gp"])
 @settings(max_examples=4)
 @given(
     world=WORLDS, lanes=st.integers(1, 5), slots=st.integers(2, 6), orders=st.tuples(st.integers(), st.integers()),

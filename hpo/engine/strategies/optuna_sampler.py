@@ -32,15 +32,21 @@ class OptunaModel:
     modelled separately (TPE) or drawn at random (the others); CMA-ES also draws choices at random.
 
     A failed trial is passed as complete with an infinite loss, which comes last: Optuna's own FAIL would hide it, and
-    the same bad region would be proposed again. For TPE and the Gaussian process it also breaks a constraint. Optuna
-    breaks ties. A proposal that was tried before, or that the space does not contain, is answered at once (with its
-    known loss, if any); after `patience` of them in a row an untried point is drawn uniformly. Ends when a finite space
-    is exhausted.
+    the same bad region would be proposed again. For TPE and the Gaussian process it also breaks a constraint, as one
+    beyond the study's limits does another, by its excess. Optuna breaks ties. A proposal that was tried before, or that
+    the space does not contain, is answered at once (with its known loss, if any); after `patience` of them in a row an
+    untried point is drawn uniformly. Ends when a finite space is exhausted.
 
     TPE and the Gaussian process propose one point at a time, and see what is pending as running trials: TPE counts them
     among the bad ones ("constant liar", Ginsbourger et al. 2010, "Kriging is well-suited to parallelize optimization"),
     the Gaussian process takes the mean over the losses that its model gives them (qLogEI, Ament et al. 2023). CMA-ES
     proposes a generation, waits until it is finished, and is told the whole history in order for each proposal.
+
+    With several metrics these two are Optuna's own of several objectives: TPE takes for the good ones the first fronts,
+    and of the last of them what dominates the most (Ozaki et al. 2022, "Multiobjective tree-structured Parzen
+    estimator"; multivariate, which Optuna leaves out there); the Gaussian process has a model of each metric and
+    expects the gain in hypervolume (qLogEHVI, Ament et al. 2023). Until a trial is complete they are those of one.
+    CMA-ES has one loss.
 
     Source: Bergstra et al. 2011, "Algorithms for Hyper-Parameter Optimization" (TPE; Optuna's is multivariate);
     Optuna's GPSampler (Matérn 5/2, log expected improvement: Ament et al. 2023, "Unexpected Improvements to Expected
@@ -84,6 +90,11 @@ class OptunaModel:
             f"cma_es: generations of {self.round_size} points in {len(self.numeric)} dimensions"
             f"{at_random if others else ''}"
         )
+
+    @property
+    def refuses_several(self) -> str | None:
+        """Why it cannot search by several metrics, or within limits; None where it can."""
+        return "models one loss, without limits" if isinstance(self.settings, CmaEsSettings) else None
 
     @property
     def learns(self) -> Learns:

@@ -88,7 +88,7 @@ class History(Sequence[Trial]):
 
         For strategies that follow one leader: another one each time, so that they come to all of the front.
         """
-        return draw_weights(rng.spawn(1)[0], self._log.num_metrics) if self._log.num_metrics > 1 else None
+        return draw_weights(rng.spawn(1)[0], self.num_metrics) if self.num_metrics > 1 else None
 
     def losses(self, weights: Weights) -> list[float]:
         """Return one loss per trial: its own, or by these weights; infinite where failed, or beyond a limit."""
@@ -114,6 +114,13 @@ class History(Sequence[Trial]):
         return next(iter(self.leaders(1)), None)
 
     @property
+    def num_metrics(self) -> int:
+        """The number of metrics that its complete trials have; 1 while none is complete."""
+        # The first complete trial is better than none.
+        first = self._log.gains[:1]
+        return len(self._log.trials[first[0]].losses) if first and first[0] < self._length else 1
+
+    @property
     def num_without_gain(self) -> int:
         """The number of trials that became known after the last that was better than all before it."""
         count = bisect.bisect_left(self._log.gains, self._length)
@@ -131,7 +138,6 @@ class _Log:
         self.ranking = Ranking()
         self.first_of_key: dict[str, int] = {}
         self.gains: list[int] = []
-        self.num_metrics = 1
         self._gains = Gains()
 
     def append(self, trials: Iterable[Trial]) -> None:
@@ -140,7 +146,6 @@ class _Log:
             self.trials.append(trial)
             self.first_of_key.setdefault(trial.key, place)
             self.ranking.add(trial)
-            self.num_metrics = max(self.num_metrics, len(trial.losses))
             if self._gains.is_gain(trial):
                 self.gains.append(place)
 

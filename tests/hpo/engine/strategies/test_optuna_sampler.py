@@ -11,6 +11,8 @@ from scipy.stats import qmc
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.strategies import make_strategy
 from hpo.engine.strategies.optuna_study import decoded, encoded
+from hpo.engine.trials.fronts import hypervolume
+from hpo.engine.trials.goal import Goal, Limit
 from hpo.engine.trials.history import History
 from hpo.errors import SpaceError
 from hpo.testing.strategies import play
@@ -113,6 +115,72 @@ def test_a_space_with_failures_is_searched_to_its_end(name):
     tree = {"layers": [1, 2, 3], "norm": {"choices": ["pre", "post"]}}
     trials = trials_of(make(name, tree, startup=1), 6, lambda point: None if point["layers"] == 3 else 1.0)
     assert len({trial.key for trial in trials}) == 6
+
+
+TWO = Goal({"score": "minimize", "cost": "minimize"})
+LIMITED = Goal({"score": "minimize"}, (Limit("cost", 0.04),))
+
+
+def two_bowls(point):
+    """What is good for the score is bad for the cost, in one of three dimensions."""
+    return {"score": bowl(point), "cost": (point["x"] - 0.2) ** 2}
+
+
+def played(name, num_trials, goal, values_of=two_bowls, seed=0, **changes):
+    return list(play(make(name, seed=seed, **changes), num_trials, values_of, goal))
+
+
+@pytest.mark.quick("tpe")
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["tpe", "gp"])
+def test_the_first_points_do_not_depend_on_how_many_metrics_there_are(name):
+    points = [
+        [trial.point for trial in played(name, 5, goal, values_of)]
+        for goal, values_of in ((TWO, two_bowls), (LIMITED, two_bowls), (TWO, lambda _: None))
+    ]
+    assert points[0] == points[1] == points[2] == [trial.point for trial in trials_of(make(name), 5)]
+
+
+@pytest.mark.quick("tpe-two*")
+@pytest.mark.slow
+@pytest.mark.parametrize("goal", [pytest.param(TWO, id="two"), pytest.param(LIMITED, id="limited")])
+@pytest.mark.parametrize("name", ["tpe", "gp"])
+def test_with_several_metrics_one_that_has_seen_the_study_grow_answers_like_a_new_one(name, goal):
+    """The first failure and the first beyond a limit come after points from the models."""
+
+    def values_of(point):
+        values = two_bowls(point)
+        return None if values["score"] > 0.9 else values
+
+    old = make(name, startup=3)
+    trials = list(play(old, 14, values_of, goal))
+    for count in (4, 9, 14):
+        pending = [trial.as_opened for trial in trials[count : count + 2]]
+        asked = History(trials).first(count)
+        assert old.propose(asked, pending) == make(name, startup=3).propose(History(trials[:count]), pending)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "num_trials"), [("tpe", 60), ("gp", 25)])
+def test_finds_a_front(name, num_trials):
+    def dominated(name, seed):
+        return hypervolume(np.array([trial.losses for trial in played(name, num_trials, TWO, seed=seed)]), 0.5)
+
+    assert dominated(name, 0) > max(dominated("random", seed) for seed in range(5))
+
+
+@pytest.mark.quick("tpe-*")
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "num_trials"), [("tpe", 50), ("gp", 25)])
+def test_keeps_within_limits(name, num_trials):
+    later = played(name, num_trials, LIMITED)[10:]
+    at_random = played("random", num_trials, LIMITED)[10:]
+    assert sum(trial.excess > 0 for trial in later) < sum(trial.excess > 0 for trial in at_random) / 2
+
+
+def test_only_cma_es_refuses_several_metrics():
+    reasons = {name: make(name).refuses_several for name in ("tpe", "gp", "cma_es")}
+    assert [name for name, reason in reasons.items() if reason] == ["cma_es"]
 
 
 def test_cma_es_has_the_population_of_the_tutorial():
