@@ -52,7 +52,7 @@ class Notebook(Display):
         for note in study.own.notes:
             print(note)
         section = study.config.study
-        what = f"{section.trials} {study.counts}, {html.escape(section.metric)}"
+        what = f"{section.trials} {study.counts}, {html.escape(', '.join(study.goal.metrics))}"
         self._output = display(HTML(f"<b>{html.escape(section.name)}</b>: {what}; starting"), display_id=True)
 
     def tell_code(self, code: Code) -> None:

@@ -69,7 +69,9 @@ def why(choice: Choice) -> str:
         return "the best of the leading metric within the limits"
     assert isinstance(choice, Mapping)
     if "within" in choice:
-        shares = " and ".join(f"{share_of(share):.3g} of the best {name}" for name, share in choice["within"].items())
+        shares = " and ".join(
+            f"{100 * share_of(share):.3g} % of the best {name}" for name, share in choice["within"].items()
+        )
         return f"the best {choice['best']} within {shares}"
     return "the best by weights " + ", ".join(f"{name} {choice[name]:g}" for name in metrics_of(choice))
 

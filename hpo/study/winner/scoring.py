@@ -22,6 +22,7 @@ from hpo.errors import MachineError, StudyError
 from hpo.study.ledger import Opening, all_openings, num_scored, write_opening
 from hpo.study.notes import Notes
 from hpo.study.study import PreparedStudy
+from hpo.study.winner.choosing import why_none
 from hpo.study.winner.final_model import has_own_model, model_task
 from hpo.study.winner.verdict import Verdict, lacks_model
 
@@ -131,14 +132,11 @@ def _opened_before(earlier: Sequence[Opening]) -> str:
 def _winner(study: PreparedStudy, record: Record, verdict: Verdict) -> Trial:
     """Return the winner; raise StudyError where the search, finalists or final model are not finished."""
     first = f"run `hpo resume {study.reference}` first"
-    why_none = "every trial failed, so there is no winner to score; see trials.csv for the reasons"
-    if verdict.history.best() is not None and study.goal.limits:
-        limits = " and ".join(map(str, study.goal.limits))
-        why_none = f"no trial that could be chosen keeps the limits ({limits}), so there is no winner to score"
+    failed = "every trial failed, so there is no winner to score; see trials.csv for the reasons"
     for is_so, why in (
         (not study.is_over(record), f"the search is not finished ({study.done(verdict.history)}); {first}"),
         (not verdict.are_finalists_trained, f"the best are not trained to their end, or again; {first}"),
-        (verdict.winner is None, why_none),
+        (verdict.winner is None, why_none(verdict.history, study.goal) or failed),
         (lacks_model(study, verdict), f"the winner's model is missing or was replaced; {first}"),
     ):
         if is_so:
