@@ -37,7 +37,7 @@ class SurvivingRows(Rows):
         self._write()
         self.rows[number][2] |= attributes
 
-    def close(self, number, state, score, attributes):
+    def close(self, number, state, scores, attributes):
         self._write()
         self.rows[number][1] = state
         self.rows[number][2] |= attributes
@@ -50,9 +50,10 @@ def run(study, rows, left=None):
     """Run the study on these rows, for so many writes."""
     rows.left = left
     config = study.config.study
-    record = Record(rows, config.metric, config.direction, study.layout)
+    record = Record(rows, study.goal, study.layout)
     search(study.rules(), record, LocalDispatcher(str(REPOSITORY)), config.trials)
-    return [(t.number, t.round, t.learned, t.key, t.amount, t.state, t.score) for t in record.trials()]
+    trials = record.trials()
+    return [(t.number, t.round, t.learned, t.key, t.amount, t.state, t.score, t.losses, t.excess) for t in trials]
 
 
 # Every other step where a round takes no time; every seventh where Optuna has to fit a model again and again.
@@ -78,6 +79,20 @@ def survive(folder, tree, steps, expected):
         with pytest.raises(Killed):
             run(study, rows, left)
         assert run(prepared(folder, tree), rows) == expected
+
+
+@pytest.mark.quick("evolutionary")
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["evolutionary", "shifting_window", "random", "asha"])
+def test_killed_at_every_step_of_a_search_for_two_metrics_within_a_limit(tmp_path, name):
+    tree = toy_config(name, SPACES["all ordered"], TRIALS)
+    metrics = {"score": "maximize", "num_parameters": "minimize"}
+    tree |= {"study": tree["study"] | {"metrics": metrics, "limits": {"num_parameters": 100}}}
+    expected = run(prepared(tmp_path, tree), SurvivingRows())
+    complete = [row for row in expected if row[5] == "complete"]
+    assert {len(row[7]) for row in complete} == {2}
+    assert {row[8] > 0 for row in complete} == {True, False}, "nothing keeps the limit, or nothing exceeds it"
+    survive(tmp_path, tree, range(0, 2 * len(expected), 4 if name == "evolutionary" else 2), expected)
 
 
 @pytest.mark.slow
