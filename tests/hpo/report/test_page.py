@@ -10,6 +10,7 @@ import pytest
 from markupsafe import escape
 from plotly.offline import get_plotlyjs_version
 
+from hpo.engine.trials.ranking import leaders
 from hpo.engine.trials.table import trials_table
 from hpo.interface.existing import write_reports
 from hpo.report.pages.html import templates
@@ -251,7 +252,8 @@ def test_the_best_five_hundred_of_more_trials_are_listed(tmp_path):
     record = read_study(study)
     summary = json.loads((tmp_path / "toy" / "report.json").read_text())
     trials, winner = record.trials(), read_verdict(study, record).winner
-    text = render_report_page(summary, (), trials_table(trials, study.space.keys, study.goal, study.layout))
+    table = trials_table(trials, study.space.keys, study.goal, study.layout)
+    text = render_report_page(summary, (), table, [trial.number for trial in leaders(trials, len(trials))])
     record.close()
     table = text.partition("class='sortable'")[2].partition("</table>")[0]
     rows = re.findall(r"<tr id='trial-(\d+)'", table)
