@@ -143,7 +143,8 @@ def describe_baselines(
         scores = [s for s in standings if s["label"] == "random" and s["unit"] == "trials"]
         random = missing(f"no random search stands beside it: {comparison_command(study)}")
         if scores:
-            random = {"this_study": False, "trials": scores[-1]["budget"], "mean_score": scores[-1]["mean_score"]}
+            what = "mean_score" if len(study.goal.metrics) == 1 else "mean_hypervolume_regret"
+            random = {"this_study": False, "trials": scores[-1]["budget"], what: scores[-1]["mean_score"]}
     return {"default": _default(study, trials), "random": random}
 
 
@@ -176,8 +177,10 @@ def describe_comparison(study: PreparedStudy) -> dict[str, Any] | Missing:
     config = study.config.study
     path = study.folder.path.parent / f"compare-{config.name}" / "comparison.json"
     result = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"kind": None}
-    wanted = {"kind": "strategies", "metric": config.metric, "direction": config.direction}
-    if any(result.get(key) != value for key, value in wanted.items()):
+    goal, of_several = study.goal, result.get("fronts")
+    metrics = of_several["metrics"] if of_several else {result.get("metric"): result.get("direction")}
+    limits = [str(limit) for limit in goal.limits]
+    if result["kind"] != "strategies" or metrics != goal.metrics or result.get("limits", []) != limits:
         return missing(f"one search does not tell which strategy is better; repeat it: {comparison_command(study)}")
     return {key: result[key] for key in ("name", "repeats", "standings", "pairs", "method")}
 

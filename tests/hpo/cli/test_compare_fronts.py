@@ -81,6 +81,23 @@ def test_what_does_not_fit_several_metrics_is_refused_in_a_line(capsys, measured
     assert [path.name for path in Path().iterdir()] == ["table.csv"]
 
 
+@pytest.mark.slow
+def test_the_report_of_a_study_has_the_comparison_of_its_strategy_by_the_same_metrics(capsys, measured):
+    options = [option for option in COMPARE if option not in ("--name", "c")]
+    assert hpo(capsys, *options, TWO, "study.name=s", "--repeats", "1")[0] == 0
+    search = ("search", *options[5:], TWO, "study.name=s", "strategy=evolutionary", "track=none")
+    assert hpo(capsys, *search)[0] == 0
+    report = json.loads(Path("runs/s/report.json").read_text())
+    result = json.loads(Path("runs/compare-s/comparison.json").read_text())
+    assert report["comparison"]["pairs"] == result["pairs"]
+    (random,) = (standing for standing in result["standings"] if standing["label"] == "random")
+    assert report["baselines"]["random"]["mean_hypervolume_regret"] == random["mean_score"]
+    limited = (*search, "study.limits={memory: 12}", "study.name=other")
+    shutil.copytree("runs/compare-s", "runs/compare-other")
+    assert hpo(capsys, *limited)[0] == 0
+    assert "missing" in json.loads(Path("runs/other/report.json").read_text())["comparison"]
+
+
 def put(name, trials, metrics="default", limits=None, winner=0):
     """Make a study whose trials have these accuracies and sizes, and chose this one."""
     folder = Path("runs", name)
