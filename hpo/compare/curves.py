@@ -28,6 +28,7 @@ class FinishedSearch:
         is_partial: whether trials were trained by different amounts, so that equal counts are not equal budgets.
         other_losses: with several metrics, of each trial those of the further metrics; `losses` has the leading one's.
         excess: with limits, how far each trial is beyond them; 0 within, and of a trial that did not complete.
+        nothing: the loss before the first trial.
     """
 
     label: str
@@ -38,6 +39,7 @@ class FinishedSearch:
     is_partial: bool = False
     other_losses: tuple[tuple[float, ...], ...] = ()
     excess: tuple[float, ...] = ()
+    nothing: float = math.inf
 
     @cached_property
     def keeps_limits(self) -> npt.NDArray[np.bool]:
@@ -80,7 +82,7 @@ class FinishedSearch:
     def best_at(self, budget: float, unit: Unit) -> float:
         """Return the lowest loss within a budget; a search that ended earlier keeps its best."""
         done = self._done(budget, unit)
-        return float(self.best[done - 1]) if done else math.inf
+        return float(self.best[done - 1]) if done else self.nothing
 
     def over_at(self, budget: float, unit: Unit) -> float:
         """Return the share of the trials within a budget that are beyond the limits; 0 of none."""

@@ -64,7 +64,7 @@ class Yardstick:
                     # The last digits of equal volumes may differ.
                     regret = min(regret, max(0.0, 1 - hypervolume(front) / self.whole))
             regrets.append(regret)
-        return replace(search, losses=tuple(regrets))
+        return replace(search, losses=tuple(regrets), nothing=1.0)
 
     def method(self) -> dict[str, str]:
         """Return how the figures are made, in one sentence each."""

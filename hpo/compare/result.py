@@ -174,7 +174,7 @@ def _pair(a: str, b: str, searches: Mapping[str, Sequence[FinishedSearch]], budg
     is_complete = all(math.isfinite(loss) for loss in (*of_a, *of_b))
     differences = [mine - its for mine, its in zip(of_a, of_b, strict=True)] if is_complete else []
     share = win_share(of_a, of_b)
-    limits = "within the limits and " if any(search.excess for search in (*searches[a], *searches[b])) else ""
+    limits = "within the limits and " if any(any(search.excess) for search in (*searches[a], *searches[b])) else ""
     return {
         "budget": budget.amount,
         "unit": budget.unit,

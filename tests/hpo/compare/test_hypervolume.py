@@ -60,6 +60,7 @@ def test_the_regret_is_what_the_area_of_a_front_lacks_of_that_of_all():
     )
     regrets = [1 - by_hand(front) / yardstick.whole for front in ([(0, 1)], [(0, 1)], [(0, 1), (1, 0)])]
     assert yardstick.measured(a).losses == pytest.approx(regrets)
+    assert yardstick.measured(a).best_at(0.5, "seconds") == 1
     assert yardstick.measured(b).losses == pytest.approx([1 - by_hand([(0.5, 0.25)]) / yardstick.whole])
 
 
