@@ -12,7 +12,7 @@ from hpo.engine.trials.trial import Trial
 from hpo.report.blocks import markdown_table
 from hpo.report.words import count_text
 from hpo.study.study import PreparedStudy
-from hpo.study.winner.choosing import why
+from hpo.study.winner.choosing import why, why_none
 from hpo.track.messages import goal_values
 from hpo.track.mlflow.pages import FRONT, RUN_ID, TABLE, trial_page
 
@@ -36,8 +36,8 @@ def study_note(study: PreparedStudy, history: History, winner: Trial | None, is_
 
 def _winner_lines(study: PreparedStudy, history: History, winner: Trial | None) -> Iterator[str]:
     if winner is None:
-        yield _why_none(history)
-        yield from _within_limits(study, history)
+        reason = _plain(_cut(why_no_winner(study, history) or "every trial failed so far", _POINT))
+        yield f"**No winner:** {reason}." if len(history) else "**No trial is finished yet.**"
         return
     goal, values = study.goal, winner.values(study.goal.metric)
     texts = _texts(goal, [*_best_trials(study, history), *([] if goal.is_single else [winner])])
@@ -57,10 +57,11 @@ def _winner_lines(study: PreparedStudy, history: History, winner: Trial | None) 
         yield from ("", f"Test {shown} (trial {test['trial']}).")
 
 
-def _why_none(history: History) -> str:
-    if any(trial.state == "complete" for trial in history):
-        return "**No winner:** no trial keeps the limits so far."
-    return "**No winner:** every trial failed so far." if len(history) else "**No trial is finished yet.**"
+def why_no_winner(study: PreparedStudy, history: History) -> str | None:
+    """Return why none of a study's complete trials is the winner; None where there is no such trial."""
+    if history.front:
+        return "no finalist keeps the limits with fresh seeds"
+    return why_none(history, study.goal)
 
 
 def _within_limits(study: PreparedStudy, history: History) -> Iterator[str]:

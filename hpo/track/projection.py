@@ -10,7 +10,7 @@ from hpo.config.keys import flatten
 from hpo.config.sealing import hide_secrets
 from hpo.engine.record.record import Record
 from hpo.engine.space.space import short_text
-from hpo.engine.trials.digits import score_format
+from hpo.engine.trials.digits import values_in_words
 from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
@@ -23,7 +23,7 @@ from hpo.study.winner.choosing import choose, why
 from hpo.study.winner.verdict import Verdict
 from hpo.track import MlflowTracker, messages
 from hpo.track.mlflow.pages import FRONT_TAG
-from hpo.track.note import study_note
+from hpo.track.note import study_note, why_no_winner
 
 # The packages that a model needs to predict; the toolkit's requirements bring the rest.
 _NEEDED = ("hpo-transformer", "torch", "numpy", "scikit-learn")
@@ -170,7 +170,7 @@ def _datasets(study: PreparedStudy) -> list[dict[str, Any]]:
 def _why_no_model(study: PreparedStudy, verdict: Verdict) -> str | None:
     module, is_given = study.config.objective.partition(":")[0], study.objective.kept is not None
     reasons = (
-        (verdict.winner is None, "no trial is complete"),
+        (verdict.winner is None, why_no_winner(study, verdict.history) or "no trial is complete"),
         (not study.keeps_models, f"{module} keeps no models: it has no run_test"),
         (is_given, "its objective was given from Python, and MLflow's model would have no module to import"),
         (study.objective.predict is None, f"{module} has no function 'predict'"),
@@ -184,12 +184,11 @@ def _model(study: PreparedStudy, record: Record, winner: Trial, final: FinalMode
     describe = study.objective.describe_prediction
     config = study.as_of(Notes(record).allowed_changes, winner).config.trial_config(winner.point)
     packages = study.environment()["packages"]
-    numbers = {name: score_format([value])(value) for name, value in messages.goal_values(winner, study.goal).items()}
     return {
         "name": messages.mlflow_name(study.config.study.name),
         "trial": winner.number,
         "point": dict(winner.point),
-        "description": ", ".join([*map(" ".join, numbers.items()), short_text(winner.point)]),
+        "description": f"{values_in_words(winner, study.goal, [winner])}, {short_text(winner.point)}",
         "checkpoint_dir": str(study.folder.inside(final.checkpoint_dir)),
         "objective": study.config.objective,
         "prediction": describe(config) if describe else {"inputs": "text", "options": {}},

@@ -96,9 +96,7 @@ def test_of_several_metrics_the_chosen_one_has_all_the_front_its_size_and_first_
 
 def test_where_no_trial_keeps_the_limits_the_note_says_so(tmp_path):
     text, _ = several(tmp_path, [(0.5, 20, 7)])
-    assert text.startswith(
-        "**No winner:** no trial keeps the limits so far.\n\nLimits: cost ≤ 3; kept by 0 of 1 complete trial."
-    )
+    assert text.startswith("**No winner:** no trial keeps the limits (cost \\<= 3); the nearest is trial 0: score")
 
 
 def test_of_one_metric_with_limits_the_best_are_those_within(tmp_path):
