@@ -26,7 +26,7 @@ from hpo.report.figures.look import (
     styled,
 )
 from hpo.report.part import Absent
-from hpo.report.sections.scores import spreads
+from hpo.report.sections.scores import Spread, spreads
 from hpo.report.subject import Subject
 from hpo.report.words import escape_markup, join_names, point_text
 
@@ -37,7 +37,10 @@ _REACH, _MARGIN = 0.3, 0.06  # shares of an axis: how far intervals and limits m
 
 @dataclass(frozen=True)
 class _Axis:
-    """A metric, or what has a limit: the values of the trials by their numbers, and the intervals of some."""
+    """A metric, or what has a limit: the values of the trials by their numbers, and the intervals of some.
+
+    `always` are the numbers of those that must be seen.
+    """
 
     name: str
     values: Mapping[int, float]
@@ -58,7 +61,7 @@ class _Axis:
         places = [self._place(value) for value in self.values.values()]
         least, most = min(places), max(places)
         bounds = [self._place(limit.bound) for limit in self.limits if self._can_be(limit.bound)]
-        seen = [*(self._place(self.values[number]) for number in self.always)]
+        seen = [self._place(self.values[number]) for number in self.always if number in self.values]
         seen += [bound for bound in bounds if least <= bound <= most]
         seen += (least, most) if self.is_log else fence(places)
         return min(seen), max(seen)
@@ -137,7 +140,8 @@ def draw_front(subject: Subject) -> Drawn | Absent:
     common = [trial for trial in subject.scored if trial.number not in special]
     sample = best_and_even(common, _MOST)
     drawn = [trial for trial in subject.scored if trial.number in special] + sample
-    axes = {name: _axis(subject, name, drawn, members) for name in goal.names}
+    scores = {member.number: spreads(member, goal) for member in members}
+    axes = {name: _axis(goal, name, drawn, scores, sorted(special)) for name in goal.names}
     columns = min(_COLUMNS, len(pairs))
     rows = math.ceil(len(pairs) / columns)
     figure = new_figure(columns, num_rows=rows, is_shared=False)
@@ -148,15 +152,22 @@ def draw_front(subject: Subject) -> Drawn | Absent:
     return Drawn(figure, _caption(subject, axes) + sampled(sample, common))
 
 
-def _axis(subject: Subject, name: str, drawn: Sequence[Trial], members: Sequence[Trial]) -> _Axis:
-    intervals = {member.number: spreads(member, subject.goal)[name]["interval"] for member in members}
+def _axis(
+    goal: Goal,
+    name: str,
+    drawn: Sequence[Trial],
+    scores: Mapping[int, Mapping[str, Spread]],
+    always: Sequence[int],
+) -> _Axis:
+    """Return the axis of a metric, or of what has a limit; `scores` are those of the front, by the trials' numbers."""
+    intervals = {number: values[name]["interval"] for number, values in scores.items()}
     return _Axis(
         name,
         {trial.number: trial.mean(name) for trial in drawn},
         {number: interval for number, interval in intervals.items() if interval is not None},
-        [limit for limit in subject.goal.limits if limit.metric == name],
-        [member.number for member in members],
-        subject.goal.metrics.get(name) == "maximize",
+        [limit for limit in goal.limits if limit.metric == name],
+        always,
+        goal.metrics.get(name) == "maximize",
     )
 
 

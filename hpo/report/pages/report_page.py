@@ -100,7 +100,9 @@ def _list_trials(summary: ReportJson, trials: pd.DataFrame, order: Sequence[int]
     rows.sort(key=place)
     rows = rows[:_MOST_TRIALS]
     marks = [_mark(row, winner) for row in rows]
-    formats = {name: score_format(trials[name]) for name in ("score", *of_front) if name != "is_on_front"}
+    formats = {
+        name: score_format(trials[name]) for name in ("score", *of_front) if name not in ("is_on_front", "excess")
+    }
     cells = [[_cell(row[name], formats.get(name, "{:.4g}".format)) for name in columns] for row in rows]
     which = f"The {len(rows)} best of {number:,} trials" if number > len(rows) else f"All {number} trials"
     ids = [f"trial-{row['number']}" for row in rows]

@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 
 from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.trial import Direction, loss_of
-from hpo.report.blocks import Block, Paragraph, Table
+from hpo.report.blocks import Block, Items, Paragraph, Table
 from hpo.report.part import EXACT, OPEN, Missing, is_missing, missing, reason_missing, require
 from hpo.report.sections import ReportJson
 from hpo.report.sections.front import front_of, names_of, value_format
@@ -17,6 +17,16 @@ from hpo.report.sections.winner import Winner, score_text
 from hpo.report.words import sentence, times_text
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.finalists import Finalist
+
+
+class TestedMember(TypedDict):
+    """A trial of the front on the test part, or why it has no score there."""
+
+    trial: int
+    metrics: NotRequired[dict[str, float]]
+    error: NotRequired[str]
+    validation_score: float
+    validation_metrics: Annotated[dict[str, float], Field(description="each metric, and what has a limit")]
 
 
 @with_config(OPEN)
@@ -30,6 +40,8 @@ class TestPart(TypedDict):
     validation_score: float
     openings_of_these_data: int
     default: NotRequired[dict[str, Any] | None]
+    front: NotRequired[Annotated[list[TestedMember], Field(description="of `hpo test --front`, the winner first")]]
+    scored_of_these_data: NotRequired[Annotated[int, Field(description="configurations, by all openings together")]]
 
 
 class OnTest(TypedDict):
@@ -133,6 +145,26 @@ def read_test(report: ReportJson) -> Iterator[Block]:
         f"test part has been opened {opened if often == 1 else f'**{opened}**, over all studies of these data'}."
         + beside
     )
+    if test.get("front"):
+        yield from _read_tested_front(test["front"])
+
+
+def _read_tested_front(members: Sequence[TestedMember]) -> Iterator[Block]:
+    """Set what each trial of the front has on the test part beside what it had in the search."""
+    names = list(members[0]["validation_metrics"])
+    columns = [[str(member["trial"]) for member in members]]
+    for name in names:
+        scores = [member.get("metrics", {}).get(name) for member in members]
+        before = [member["validation_metrics"][name] for member in members]
+        text = score_format([*scores, *before])
+        columns += [["–" if score is None else text(score) for score in scores], list(map(text, before))]
+    head = [words for name in names for words in (f"test {name}", "on validation")]
+    yield Paragraph(
+        f"The same opening scored all {len(members)} trials of the front, the winner first. Who picks another one by "
+        f"these scores has chosen on the test part."
+    )
+    yield Table(("trial", *head), list(zip(*columns, strict=True)))
+    yield Items([f"trial {each['trial']} has no score: {each['error']}" for each in members if "error" in each])
 
 
 def read_finalists(report: ReportJson) -> Iterator[Block]:

@@ -25,6 +25,7 @@ from hpo.report.hypervolume import expected_growth, growth
 from hpo.report.pages.picture import draw_png
 from hpo.report.part import Absent
 from hpo.report.sections.report import ReportJson
+from hpo.report.sections.tested import read_test
 from hpo.report.write import write_checklist, write_latex
 from hpo.study.files.folder import StudyFolder
 from tests.hpo.report.made_up import TOY_SPACE, of_several, subject
@@ -214,6 +215,35 @@ def test_other_pages_have_the_front(folder, report):
     assert draw_png(picture) is not None
     (line,) = (trace for trace in picture.data if trace.name == "front" and trace.xaxis == "x")
     assert list(line.customdata) == [member["number"] for member in report["front"]["members"]][::-1]
+
+
+def test_a_front_that_was_scored_on_the_test_part_is_set_beside_the_search(report):
+    members = report["front"]["members"]
+    values = [{name: score["mean"] for name, score in member["scores"].items()} for member in members]
+    scored = [
+        {"trial": member["number"], "validation_score": was["score"], "validation_metrics": was, "metrics": was}
+        for member, was in zip(members, values, strict=True)
+    ]
+    del scored[-1]["metrics"]
+    scored[-1]["error"] = "out of memory"
+    opened = {"time": "now", "trial": members[0]["number"], "metrics": values[0], "size": 9, "validation_score": 0.5}
+    opened |= {"openings_of_these_data": 1, "front": scored}
+    first, second, table, failed = read_test(report | {"test": opened})
+    assert f"latency **{values[0]['latency']:.4f}**" in first.text
+    assert f"all {len(members)} trials of the front" in second.text
+    assert table.head == (
+        "trial",
+        "test score",
+        "on validation",
+        "test size",
+        "on validation",
+        "test latency",
+        "on validation",
+    )
+    assert [row[0] for row in table.rows] == [str(member["number"]) for member in members]
+    assert all(row[1] == row[2] for row in table.rows[:-1])
+    assert table.rows[-1][1] == "–"
+    assert failed.texts == [f"trial {members[-1]['number']} has no score: out of memory"]
 
 
 def test_with_one_metric_nothing_of_it_is_there(tmp_path):
