@@ -90,7 +90,9 @@ class Yardstick:
         if not self.whole:
             within = " within the limits" if self.goal.limits else ""
             notes.append(f"No search has a complete trial{within}, so every hypervolume regret is 1.")
-        elif not self.is_table:
+        elif self.is_table:
+            notes.append("Hypervolume regret is to the front of the whole table, which is at 0.")
+        else:
             notes.append("Hypervolume regret is to the joint front of these searches: others have another scale.")
         if len(self.goal.metrics) != _DRAWN:
             notes.append(f"Attainment is drawn for two metrics only; these are {len(self.goal.metrics)}.")
