@@ -212,7 +212,7 @@ class Asha:
         """Why it cannot search by several metrics, or with limits; None where it can."""
         if self.settings.rungs == "fixed":
             return None
-        return "opens rungs by the noise of one metric alone with rungs: progressive; set strategy.rungs=fixed"
+        return "goes by the noise of one metric with strategy.rungs=progressive, and with strategy.rungs=fixed by none"
 
     @property
     def amounts(self) -> list[int]:

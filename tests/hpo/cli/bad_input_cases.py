@@ -186,6 +186,10 @@ CROSS_FIELD = {
         ["split.test_fraction=0.6", "split.validation_fraction=0.5"],
         ("split.test_fraction", "1.1"),
     ),
+    "rungs by the noise of one of several metrics": (
+        ["study.metrics={accuracy:maximize,loss:minimize}", "strategy=asha", "strategy.rungs=progressive"],
+        ("strategy: asha", "strategy.rungs=progressive", "strategy.rungs=fixed", "given study.metrics"),
+    ),
     "the median rule with several metrics": (
         ["study.metrics={accuracy: maximize, loss: minimize}", "study.stop_rule=median"],
         ("study.stop_rule", "must be none with study.metrics", "given median", "split.race_after"),
