@@ -14,6 +14,9 @@ _EXAMPLES = (
     "knee, first_within_limits, weights such as {accuracy: 0.7, parameters: 0.3}, or {best: accuracy, within: "
     "{parameters: 5 %}}"
 )
+# Of 100 random trials 45 % are on the front of 5 metrics, 5 % on that of 2 (Ishibuchi et al. 2008, "Evolutionary many-
+# objective optimization: a short review"); and what each adds to the hypervolume of 5 takes seconds.
+_MOST_METRICS = 4
 
 # A metric's name, as an objective returns it.
 _Name = Annotated[str, Field(min_length=1)]
@@ -25,6 +28,8 @@ def _named(given: Any) -> Any:
         raise ValueError("must be in quotes, such as 'study.metrics={accuracy: maximize, parameters: minimize}'")
     if not isinstance(given, dict) or not given:
         raise ValueError("must have a direction by metric, such as {accuracy: maximize, parameters: minimize}")
+    if len(given) > _MOST_METRICS:
+        raise ValueError(f"must have {_MOST_METRICS} metrics at most, since of more nearly half of all trials are on the front")
     return given
 
 
