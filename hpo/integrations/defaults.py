@@ -51,7 +51,14 @@ def next_points(strategy: Strategy, known: History, pending: Sequence[Trial]) ->
 
 def with_score(trial: Trial, score: Any, direction: Direction) -> Trial:
     """Return the trial with its score; failed where that is not a finite number, of Python or of NumPy."""
-    checked = None if isinstance(score, bool) else number(score)
-    if checked is None:
+    return with_scores(trial, [score], [direction])
+
+
+def with_scores(trial: Trial, scores: Sequence[Any] | None, directions: Sequence[Direction]) -> Trial:
+    """Return the trial with the scores of several metrics; failed where there are none, or one is no finite number."""
+    checked = [None if isinstance(score, bool) else number(score) for score in scores or ()]
+    given = [float(score) for score in checked if score is not None]
+    if len(given) < len(directions):
         return replace(trial, state="failed")
-    return replace(trial, state="complete", score=float(checked), loss=loss_of(float(checked), direction))
+    losses = [loss_of(score, direction) for score, direction in zip(given, directions, strict=True)]
+    return replace(trial, state="complete", score=given[0], loss=losses[0], other_losses=tuple(losses[1:]))

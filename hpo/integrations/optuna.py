@@ -13,13 +13,13 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, TrialState
 
-from hpo.engine.record.rows import direction_of
+from hpo.engine.record.rows import directions_of
 from hpo.engine.record.rows import distribution as own_distribution
 from hpo.engine.space.dimensions import Dimension, Range, Value, to_stored
 from hpo.engine.space.space import Point, point_key
 from hpo.engine.strategies import Strategy
 from hpo.engine.strategies.drawing.draws import draw_untried
-from hpo.errors import SpaceError, nearest
+from hpo.errors import ConfigError, SpaceError, nearest
 from hpo.integrations.defaults import next_points
 from hpo.integrations.optuna_known import Known
 
@@ -49,6 +49,7 @@ class StrategySampler(BaseSampler):
 
     The objective must suggest every hyperparameter with the range of the space (for a list of values
     `suggest_categorical` of the same ones, or `suggest_int` where it has the same); everything else is an error.
+    A study of several objectives is searched by all of them, the first one leading; its constraints are not read.
     Failed and pruned trials count as worst: the score of a pruned one cannot be compared. Trials that the strategy did
     not propose (enqueued, added, of another sampler) are learnt from if they are in the space, and replace the point
     that their number would have had. When the strategy is over, `optimize` stops; later requests get uniform draws,
@@ -77,8 +78,12 @@ class StrategySampler(BaseSampler):
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
         """Decide the trial's point; ask the strategy where the last proposal is handed out."""
-        if len(study.directions) > 1:
-            raise ValueError("a strategy has one objective; multi-objective studies need another sampler")
+        reason, count = getattr(self._strategy, "refuses_several", None), len(study.directions)
+        if count > 1 and reason is not None:
+            raise ConfigError(
+                f"strategy: '{self._strategy.announcement}' {reason}, given an Optuna study of {count} objectives; "
+                f"choose another strategy, such as evolutionary"
+            )
         with self._lock:
             known = self._known[study.study_name]
             while known.round_of(study, trial.number) is None:
@@ -127,7 +132,7 @@ class StrategySampler(BaseSampler):
             known.write(study, number, made[1], is_substitute=False)
             return
         others = [t for t in study.get_trials(deepcopy=False) if t.number != number]
-        known.take([t for t in others if t.state.is_finished()], self._space, direction_of(study))
+        known.take([t for t in others if t.state.is_finished()], self._space, directions_of(study))
         numbers = [t.number for t in others if not t.state.is_finished()]
         running = [trial for n in numbers if (trial := known.trial_of(n)) is not None]
         is_in_rounds = self._strategy.learns == "by_round"
@@ -154,8 +159,8 @@ class StrategySampler(BaseSampler):
         if any(not t.state.is_finished() for t in others) or len(trials) < known.end:
             return False
         last = copy.copy(trial)
-        last.state, last.value = state, values[0] if values else None
-        known.take([*others, last], self._space, direction_of(study))
+        last.state, last.values = state, values
+        known.take([*others, last], self._space, directions_of(study))
         upcoming = next_points(self._strategy, known.history, ())
         known.upcoming = len(trials), upcoming
         return not upcoming

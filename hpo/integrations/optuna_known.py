@@ -11,7 +11,7 @@ from hpo.engine.space.dimensions import as_values
 from hpo.engine.space.space import Point, Space
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Direction, Trial
-from hpo.integrations.defaults import with_score
+from hpo.integrations.defaults import with_scores
 
 # Attributes of an Optuna study, one per round: this, and the number of the trial that gets the round's first point.
 _ROUND = "hpo:round:"
@@ -88,12 +88,12 @@ class Known:
         its = self._round_of.get(number)
         return None if its is None else Trial(number, its.number, its.points[number - its.first])
 
-    def take(self, trials: Sequence[FrozenTrial], space: Space, direction: Direction) -> None:
+    def take(self, trials: Sequence[FrozenTrial], space: Space, directions: Sequence[Direction]) -> None:
         """Add finished trials that are new to the history, without those outside of the space."""
         new = [frozen for frozen in trials if frozen.number not in self._taken]
         self._taken |= {frozen.number for frozen in new}
         self.history = self.history.extended(
-            with_score(trial, frozen.value if frozen.state == TrialState.COMPLETE else None, direction)
+            with_scores(trial, frozen.values if frozen.state == TrialState.COMPLETE else None, directions)
             for frozen in new
             if (trial := self._trial(frozen, space)) is not None
         )

@@ -57,7 +57,7 @@ def write_report(study: PreparedStudy, record: Record, verdict: Verdict, has_pag
     table = trials_table(trials, study.space.keys, study.goal, study.layout)
     write_trials(folder.trials_path, table)
     if imported := Notes(record).imports:
-        write_imports(folder.imports_path, imported, study.space.keys)
+        write_imports(folder.imports_path, imported, study.space.keys, study.goal)
     if winner is not None:
         text = yaml_text(best_config(study.as_of(Notes(record).allowed_changes, winner), winner))
         write_atomically(folder.best_path, text)

@@ -19,6 +19,7 @@ from hpo.engine.space.constraints import read_constraint
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.training.payload import Payload
 from hpo.engine.training.worker import run_task
+from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.history import History
 from hpo.engine.trials.table import read_rows
 from hpo.engine.trials.trial import Trial
@@ -117,7 +118,7 @@ def read_trials(content: bytes) -> None:
     for read in (
         lambda: read_rows(Path("trials.csv"), ["state"]),
         lambda: read_csv(Path("trials.csv"), "score", None, None),
-        lambda: read_imports("trials.csv", space, "score", "maximize"),
+        lambda: read_imports("trials.csv", space, Goal({"score": "maximize"})),
     ):
         _refused_or_not(read)
 

@@ -10,11 +10,12 @@ from optuna.storages.journal import JournalFileBackend
 
 from hpo.cli.main import main
 from hpo.engine.space.reader import space_from_dict
+from hpo.engine.trials.goal import Goal
 from hpo.study.files.imports import read_imports
 
 
 def learned(space, metric="score", direction="maximize"):
-    trials = read_imports("old", space_from_dict(space), metric, direction)
+    trials = read_imports("old", space_from_dict(space), Goal({metric: direction}))
     return [(dict(trial.point), trial.score) for trial in trials]
 
 

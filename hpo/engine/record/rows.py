@@ -5,6 +5,7 @@ So a trial has a number of its own, beside the one in Optuna.
 """
 
 import logging
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -13,7 +14,7 @@ from typing import Any
 
 from optuna import Study
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
-from optuna.exceptions import OptunaError
+from optuna.exceptions import ExperimentalWarning, OptunaError
 from optuna.storages import RDBStorage
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
@@ -195,9 +196,16 @@ def point_of(trial: FrozenTrial, dimensions: Iterable[Dimension]) -> Point:
     return {d.key: from_stored(d, trial.params[d.key]) for d in dimensions if d.key in trial.params}
 
 
-def direction_of(study: Study) -> Direction:
-    """Return which scores of an Optuna study are better."""
-    return "maximize" if study.direction == StudyDirection.MAXIMIZE else "minimize"
+def directions_of(study: Study) -> list[Direction]:
+    """Return which scores of an Optuna study are better, of each of its objectives."""
+    return ["maximize" if each == StudyDirection.MAXIMIZE else "minimize" for each in study.directions]
+
+
+def name_metrics(study: Study, names: Sequence[str]) -> None:
+    """Write the names of an Optuna study's metrics where Optuna and its dashboard look for them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        study.set_metric_names(list(names))
 
 
 def trials_of_ours(trials: Iterable[FrozenTrial]) -> dict[int, FrozenTrial]:

@@ -19,7 +19,7 @@ from hpo.engine.record.address import open_storage, refuse_unusable, sqlite_path
 from hpo.engine.record.optuna_tables import rename_study
 from hpo.engine.record.own_file import DamagedRecordError, Mark, backup_path
 from hpo.engine.record.record import FIRST, LAST, Record
-from hpo.engine.record.rows import OptunaRows
+from hpo.engine.record.rows import OptunaRows, name_metrics
 from hpo.engine.space.space import Space
 from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.trial import TaskLayout
@@ -64,6 +64,8 @@ def create_record(study: Stored) -> Record:
         )
     except optuna.exceptions.DuplicatedStudyError as error:
         raise StudyError(f"study.storage: holds a study '{name}' already; choose another study.name") from error
+    if len(study.goal.metrics) > 1:
+        name_metrics(optuna.load_study(study_name=name, storage=storage), [*study.goal.metrics])
     rows = OptunaRows(storage, study_id, study.space)
     if (path := study.own_file) is not None:
         for left_over in (own_file.mark_path(path), backup_path(path)):

@@ -26,6 +26,12 @@ class FirstPoints:
         return f"{self.strategy.announcement}; {len(self.space.first)} given first"
 
     @property
+    def refuses_several(self) -> str | None:
+        """As the strategy's own, where it has one: why it cannot search by several metrics."""
+        reason: str | None = getattr(self.strategy, "refuses_several", None)
+        return reason
+
+    @property
     def learns(self) -> Learns:
         """As the strategy's own."""
         return self.strategy.learns

@@ -57,7 +57,7 @@ def read_csv(path: Path, metric: str, keys: Sequence[str] | None, direction: Dir
             score = float(text) if error is None else None
         except ValueError as fault:
             raise DataError(f"csv: {path}:{line}: '{metric}' must be a number, given {text!r}") from fault
-        trials.append(attempt(len(trials), point, metric, score, direction, _seconds(row), error))
+        trials.append(attempt(len(trials), point, {metric: direction}, [score], _seconds(row), error))
     return Imported(trials, metric, direction, str(path), len(rows) - len(trials))
 
 

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ class Imported:
     Attributes:
         attempts: its finished trials, failures included, in their order, each of one fold.
         direction: which way was better; None where it is not known.
+        further: which way the further metrics of a study of several were better, in their order.
         source: where it was read, without passwords.
         num_unfinished: number of unfinished trials, which were left out.
         left_out: keys that were left out because their values are not single ones, such as lists.
@@ -34,6 +35,12 @@ class Imported:
     source: str
     num_unfinished: int = 0
     left_out: tuple[str, ...] = ()
+    further: Mapping[str, Direction] = field(default_factory=dict)
+
+    @property
+    def metrics(self) -> dict[str, Direction]:
+        """Which way each metric was better, the leading one first; `minimize` where it is not known."""
+        return {self.metric: self.direction or "minimize", **self.further}
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -47,13 +54,25 @@ class Imported:
 
 
 def attempt(
-    number: int, point: Point, metric: str, score: Any, direction: Direction | None, seconds: float, error: str | None
+    number: int,
+    point: Point,
+    metrics: Mapping[str, Direction | None],
+    scores: Sequence[Any],
+    seconds: float,
+    error: str | None,
 ) -> Trial:
-    """Return a trial of another library: failed where there is an error, or where its score is no finite number."""
-    if error is None and (not isinstance(score, int | float) or isinstance(score, bool) or not math.isfinite(score)):
-        error = f"'{metric}' was {score!r}, which is not a finite number"
-    outcome = Outcome({} if error else {metric: float(score)}, seconds=seconds, error=error)
-    return finished(Trial(number, 0, point), {0: outcome}, Goal({metric: direction or "minimize"}))
+    """Return a trial of another library: failed where there is an error, or where a score is no finite number.
+
+    The scores are those of the metrics, in their order.
+    """
+    if error is None:
+        for metric, score in zip(metrics, scores, strict=True):
+            if not isinstance(score, int | float) or isinstance(score, bool) or not math.isfinite(score):
+                error = f"'{metric}' was {score!r}, which is not a finite number"
+                break
+    values = {} if error else {metric: float(score) for metric, score in zip(metrics, scores, strict=True)}
+    goal = Goal({metric: direction or "minimize" for metric, direction in metrics.items()})
+    return finished(Trial(number, 0, point), {0: Outcome(values, seconds=seconds, error=error)}, goal)
 
 
 def renamed(imported: Imported, names: Mapping[str, str]) -> Imported:
@@ -88,13 +107,12 @@ def write_import(path: Path, imported: Imported) -> None:
     """
     if not imported.attempts:
         raise StudyError(f"import: {imported.source} has no finished trial ({imported.num_unfinished} unfinished)")
-    table = trials_table(
-        imported.attempts, imported.keys, Goal({imported.metric: imported.direction or "minimize"}), TaskLayout()
-    )
+    table = trials_table(imported.attempts, imported.keys, Goal(imported.metrics), TaskLayout())
     about = {
         "source": imported.source,
         "metric": imported.metric,
         "direction": imported.direction,
+        **({"metrics": imported.metrics} if imported.further else {}),
         "trials": len(imported.attempts),
         "failed": imported.num_failed,
         "unfinished_left_out": imported.num_unfinished,

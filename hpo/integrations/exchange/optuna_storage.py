@@ -1,7 +1,7 @@
 """Exports studies to other Optuna storages, and imports other Optuna studies."""
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import optuna
@@ -10,11 +10,12 @@ from optuna.trial import FrozenTrial, TrialState
 
 from hpo.config.sealing import hide_secrets
 from hpo.engine.record.address import open_storage, sqlite_path
-from hpo.engine.record.rows import direction_of, trials_of_ours
+from hpo.engine.record.rows import directions_of, name_metrics, trials_of_ours
 from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.errors import StudyError, first_line, nearest
 from hpo.integrations.exchange.imported import Imported, attempt
 from hpo.study.files.folder import StudyFolder, short_path
+from hpo.study.files.imports import unnamed
 
 _JOURNAL = "journal://"
 # More trials are of no use to a strategy, and take gigabytes to read.
@@ -46,9 +47,12 @@ def export_study(
             f"export: {hide_secrets(target_url, {})} already has a study '{target_name}'; give another name"
         ) from error
     trials = trials_of_ours(source.get_trials(deepcopy=False))
-    trials |= {trial.number: _trained_further(trials[trial.number], trial, layout) for trial in further}
+    metrics = source.metric_names
+    trials |= {trial.number: _trained_further(trials[trial.number], trial, layout, metrics) for trial in further}
     done = [trial for trial in trials.values() if trial.state.is_finished()]
     try:
+        if metrics:
+            name_metrics(target, metrics)
         for key, value in source.user_attrs.items():
             target.set_user_attr(key, value)
         target.add_trials(done)
@@ -77,34 +81,37 @@ def read_optuna(url: str, name: str | None) -> Imported:
     """Return the finished trials of a study in an Optuna storage; pruned trials count as failed.
 
     The address is such as `sqlite:///file.db`, or `journal://file.log`; without a name it is the only study there.
-    StudyError where the storage cannot be opened, or has no such study, or one with several objectives.
+    Several objectives are metrics, by their names there or `value_0`, `value_1`; constraints are not read. StudyError
+    where the storage cannot be opened, or has no such study.
     """
     study = _load(url, name)
-    if len(study.directions) > 1:
-        raise StudyError(f"import: study '{study.study_name}' has {len(study.directions)} objectives; only one is read")
     trials = study.get_trials(deepcopy=False)
     done = [trial for trial in trials if trial.state.is_finished()]
-    metric, direction = (study.metric_names or ["value"])[0], direction_of(study)
+    directions = directions_of(study)
+    names = study.metric_names or (["value"] if len(directions) == 1 else unnamed(len(directions)))
+    metrics = dict(zip(names, directions, strict=True))
     attempts = [
         attempt(
             place,
             trial.params,
-            metric,
-            trial.value,
-            direction,
+            metrics,
+            trial.values or [None] * len(metrics),
             trial.duration.total_seconds() if trial.duration else 0.0,
             _ERRORS.get(trial.state, "").format(trial.last_step) or None,
         )
         for place, trial in enumerate(done)
     ]
     source = f"study '{study.study_name}' in {hide_secrets(url, {})}"
-    return Imported(attempts, metric, direction, source, len(trials) - len(done))
+    further = dict(zip(names[1:], directions[1:], strict=True))
+    return Imported(attempts, names[0], directions[0], source, len(trials) - len(done), further=further)
 
 
-def _trained_further(before: FrozenTrial, after: Trial, layout: TaskLayout) -> FrozenTrial:
+def _trained_further(
+    before: FrozenTrial, after: Trial, layout: TaskLayout, metrics: Sequence[str] | None
+) -> FrozenTrial:
     """Return a trial of the search with what it has come to with all of its training."""
     trial = copy.deepcopy(before)
-    trial.value = after.score
+    trial.values = [after.mean(metric) for metric in metrics] if metrics else [after.score]
     amounts = {"amount": after.amount, "continues": after.continues, "trained": after.trained}
     tasks = {layout.name(index): outcome.to_dict() for index, outcome in after.outcomes.items()}
     trial.user_attrs = {**before.user_attrs, **amounts, **tasks}

@@ -40,7 +40,7 @@ def read_ray(folder: Path, metric: str, direction: Direction | None) -> Imported
         if ending != "unfinished":
             error = _error(path) if ending == "failed" else None
             seconds = number(result.get("time_total_s")) or 0.0
-            attempts.append(attempt(len(attempts), point, metric, result.get(metric), direction, seconds, error))
+            attempts.append(attempt(len(attempts), point, {metric: direction}, [result.get(metric)], seconds, error))
     if attempts and metrics and metric not in metrics:
         numbers = sorted(key for key in metrics if not key.startswith("config."))
         raise DataError(f"metric: no result has '{metric}'{nearest(metric, numbers)}; they have {', '.join(numbers)}")

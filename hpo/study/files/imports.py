@@ -9,9 +9,10 @@ from typing import Any
 from hpo.config.documents import read_json, read_yaml
 from hpo.engine.space.dimensions import as_values
 from hpo.engine.space.space import Point, Space, point_key
-from hpo.engine.trials.table import csv_text, own_columns, point_of, read_rows
-from hpo.engine.trials.trial import Direction, Trial, loss_of
-from hpo.errors import ConfigError
+from hpo.engine.trials.goal import Goal, finished
+from hpo.engine.trials.table import csv_text, metric_column, own_columns, point_of, read_rows
+from hpo.engine.trials.trial import Outcome, Trial
+from hpo.errors import ConfigError, StudyError
 from hpo.files import write_atomically
 from hpo.study.files.folder import RUNS
 
@@ -19,17 +20,24 @@ from hpo.study.files.folder import RUNS
 BEFORE = -1
 
 
-def read_imports(reference: str, space: Space, metric: str, direction: Direction) -> list[Trial]:
+def unnamed(count: int) -> list[str]:
+    """Return what the metrics of a study without names for them are called."""
+    return [f"value_{place}" for place in range(count)]
+
+
+def read_imports(reference: str, space: Space, goal: Goal) -> list[Trial]:
     """Return the finished trials of another study whose points are in this space, the first of each, numbered below 0.
 
-    `reference` is its name, its folder, or a table with the columns of trials.csv. ConfigError where there is no such
-    table, it was made for another metric, or no trial fits; StudyError where it lacks columns.
+    `reference` is its name, its folder, or a table with the columns of trials.csv. With several metrics or limits there
+    is a column for each. ConfigError where there is no such table, it was made for another metric, or no trial fits;
+    StudyError where it lacks columns.
     """
     path = table_path(reference)
-    _refuse_other_metric(path, metric, direction)
+    _refuse_other_metrics(path, goal)
     # A table may lack a dimension with a condition.
     always = [dimension.key for dimension in space.dimensions if not dimension.when]
     rows = read_rows(path, ("state", "score", *own_columns(always)))
+    columns = _columns_of_metrics(path, goal, rows[0] if rows else {})
     # Of trials by amounts only those that were trained longest compare with whole trainings.
     longest = max((int(row["amount"]) for row in rows if row.get("amount")), default=None)
     rows = [row for row in rows if longest is None or row.get("amount") == str(longest)]
@@ -39,7 +47,7 @@ def read_imports(reference: str, space: Space, metric: str, direction: Direction
             continue
         point = point_of(row, space)
         if point is not None:
-            trials.setdefault(point_key(point), _trial(point, row, f"{path}:{line}", direction))
+            trials.setdefault(point_key(point), _trial(point, row, f"{path}:{line}", goal, columns))
     if not trials:
         raise ConfigError(f"study.imports: none of the {len(rows)} trials in {path} is in this space")
     # From -n to -1: on ties they rank before the study's own trials, in their own order.
@@ -59,31 +67,91 @@ def table_path(reference: str) -> Path:
 
 def to_notes(trials: Sequence[Trial]) -> list[dict[str, Any]]:
     """Return imported trials as the record keeps them."""
-    return [
-        {"point": dict(t.point), "state": t.state, "score": t.score, "loss": t.loss if math.isfinite(t.loss) else None}
-        for t in trials
-    ]
+    return [_to_note(trial) for trial in trials]
 
 
-def write_imports(path: Path, trials: Sequence[Trial], keys: Sequence[str]) -> None:
+def _to_note(trial: Trial) -> dict[str, Any]:
+    loss = trial.loss if math.isfinite(trial.loss) else None
+    note: dict[str, Any] = {"point": dict(trial.point), "state": trial.state, "score": trial.score, "loss": loss}
+    # Of a search by one metric without limits they have none.
+    for outcome in trial.outcomes.values():
+        note |= {"values": outcome.metrics, "other_losses": list(trial.other_losses), "excess": trial.excess}
+    return note
+
+
+def write_imports(path: Path, trials: Sequence[Trial], keys: Sequence[str], goal: Goal) -> None:
     """Write imported trials as a table for `read_imports`."""
-    rows = [[trial.state, trial.score, *(trial.point.get(key) for key in keys)] for trial in trials]
-    write_atomically(path, csv_text([["state", "score", *keys], *rows]))
+    others = [metric_column(name, keys) for name in goal.names[1:]]
+    rows = [
+        [
+            *(trial.state, trial.score),
+            *(trial.mean(name) if trial.state == "complete" else None for name in goal.names[1:]),
+            *(trial.point.get(key) for key in keys),
+        ]
+        for trial in trials
+    ]
+    write_atomically(path, csv_text([["state", "score", *others, *keys], *rows]))
 
 
 def from_notes(notes: list[Mapping[str, Any]] | None) -> list[Trial]:
     """Return the imported trials that a record keeps."""
-    trials = [_made(as_values(note["point"]), note["state"], note["score"], note["loss"]) for note in notes or ()]
+    trials = [_from_note(note) for note in notes or ()]
     return [replace(trial, number=place - len(trials)) for place, trial in enumerate(trials)]
 
 
-def _refuse_other_metric(path: Path, metric: str, direction: Direction) -> None:
+def _from_note(note: Mapping[str, Any]) -> Trial:
+    loss = math.inf if note["loss"] is None else note["loss"]
+    trial = Trial(0, BEFORE, as_values(note["point"]), state=note["state"], score=note["score"], loss=loss)
+    if "values" not in note:
+        return trial
+    outcomes, others = {0: Outcome(note["values"])}, tuple(note["other_losses"])
+    return replace(trial, outcomes=outcomes, other_losses=others, excess=note["excess"])
+
+
+def _refuse_other_metrics(path: Path, goal: Goal) -> None:
     other = _origin(path)
+    there = other.get("metrics") or ({other["metric"]: other.get("direction")} if "metric" in other else {})
+    if there and (len(there) > 1 or len(goal.metrics) > 1):
+        ours = dict(goal.metrics)
+        same = list(there.values()) == list(ours.values()) if _are_unnamed(there) else there == ours
+        if not same:
+            raise ConfigError(
+                f"study.imports: {path} was made for the metrics {_text(there)}, this study has {_text(ours)}"
+            )
+        return
     # An imported metric may have had another name in its source; the direction must be the same.
-    names = (("metric", metric), ("direction", direction)) if "seed" in other else (("direction", direction),)
-    for name, ours in names:
-        if other.get(name) not in (None, ours):
-            raise ConfigError(f"study.imports: {path} was made for the {name} {other[name]}, this study has {ours}")
+    for name in ("metric", "direction") if "seed" in other else ("direction",):
+        ours_here = getattr(goal, name)
+        if other.get(name) not in (None, ours_here):
+            raise ConfigError(
+                f"study.imports: {path} was made for the {name} {other[name]}, this study has {ours_here}"
+            )
+
+
+def _are_unnamed(metrics: Mapping[str, Any]) -> bool:
+    """Return whether the metrics of an Optuna study have no names: they are those of this study by their order."""
+    return list(metrics) == unnamed(len(metrics))
+
+
+def _text(metrics: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}: {direction}" for name, direction in metrics.items())
+
+
+def _columns_of_metrics(path: Path, goal: Goal, row: Mapping[str, str]) -> dict[str, str]:
+    """Return the column of each metric, and of what has a limit; StudyError where the table lacks one."""
+    there = _origin(path).get("metrics") or {}
+    # Of the same metrics in another order, another one leads.
+    leading = goal.metric if not there or _are_unnamed(there) else next(iter(there))
+    columns = {leading: "score"}
+    for place, name in enumerate(goal.names):
+        if name in columns:
+            continue
+        called = list(there)[place] if _are_unnamed(there) and place < len(there) else name
+        found = [column for column in (f"metric.{called}", metric_column(called, ())) if column in row]
+        if row and not found:
+            raise StudyError(f"study.imports: {path} has no column '{called}'; it has {', '.join(row)}")
+        columns[name] = found[0] if found else called
+    return columns
 
 
 def _origin(path: Path) -> Mapping[str, Any]:
@@ -97,15 +165,16 @@ def _origin(path: Path) -> Mapping[str, Any]:
     return {}
 
 
-def _trial(point: Point, row: Mapping[str, str], where: str, direction: Direction) -> Trial:
+def _trial(point: Point, row: Mapping[str, str], where: str, goal: Goal, columns: Mapping[str, str]) -> Trial:
+    trial = Trial(0, BEFORE, point)
     if row["state"] == "failed":
-        return _made(point, "failed", None, None)
-    try:
-        score = float(row["score"])
-    except ValueError as error:
-        raise ConfigError(f"study.imports: {where}: score must be a number, given {row['score']!r}") from error
-    return _made(point, "complete", score, loss_of(score, direction))
-
-
-def _made(point: Point, state: Any, score: float | None, loss: float | None) -> Trial:
-    return Trial(0, BEFORE, point, state=state, score=score, loss=float("inf") if loss is None else loss)
+        return replace(trial, state="failed")
+    values: dict[str, float] = {}
+    for name, column in columns.items():
+        try:
+            values[name] = float(row[column])
+        except ValueError as error:
+            raise ConfigError(f"study.imports: {where}: {column} must be a number, given {row[column]!r}") from error
+    made = finished(trial, {0: Outcome(values)}, goal)
+    # One metric and no limits: the score says it all.
+    return replace(made, outcomes={}) if goal.is_single else made

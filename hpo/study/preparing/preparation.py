@@ -161,7 +161,7 @@ def _imports(study: PreparedStudy) -> tuple[Trial, ...]:
     if section.imports is None or study.folder.exists:
         return ()
     _refuse_imports_in_other_units(section.imports, study)
-    return tuple(read_imports(section.imports, study.space, section.metric, section.direction))
+    return tuple(read_imports(section.imports, study.space, study.goal))
 
 
 def _refuse_imports_in_other_units(reference: str, study: PreparedStudy) -> None:

@@ -10,6 +10,7 @@ import pytest
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.strategies import STRATEGIES as REGISTERED
 from hpo.engine.strategies import make_strategy
+from hpo.engine.trials.goal import Goal
 from hpo.errors import ConfigError, SpaceError
 from hpo.integrations.defaults import default_strategy
 from hpo.integrations.optuna import as_sampler
@@ -175,9 +176,31 @@ def test_a_parameter_whose_condition_does_not_hold_is_refused():
         study.optimize(lambda t: t.suggest_categorical("b", [1, 2]) + t.suggest_int("c", 1, 2), n_trials=4)
 
 
-def test_two_objectives_are_refused():
-    with pytest.raises(ValueError, match="multi-objective"):
-        optuna.create_study(directions=["minimize", "minimize"], sampler=as_sampler(make("random"))).ask()
+TWO = Goal({"score": "minimize", "size": "maximize"})
+
+
+BOTH = {"x": {"low": 0.0, "high": 1.0}, "layers": {"choices": [1, 2, 3]}}
+
+
+def two(x, layers):
+    return {"score": (x - 0.3) ** 2 + layers, "size": float(layers) - x}
+
+
+@pytest.mark.parametrize("name", ["evolutionary", "tpe"])
+def test_several_objectives_get_the_trials_of_a_search_by_several_metrics(name):
+    strategy = make(name, BOTH)
+    study = optuna.create_study(directions=["minimize", "maximize"], sampler=as_sampler(strategy))
+    study.optimize(
+        lambda t: [*two(t.suggest_float("x", 0.0, 1.0), t.suggest_categorical("layers", [1, 2, 3])).values()],
+        n_trials=15,
+    )
+    expected = play(make(name, BOTH), 15, lambda point: two(**point), TWO)
+    assert [trial.params for trial in study.trials] == [dict(trial.point) for trial in expected][:15]
+
+
+def test_a_strategy_of_one_loss_refuses_several_objectives():
+    with pytest.raises(ConfigError, match=r"models one loss.*2 objectives"):
+        optuna.create_study(directions=["minimize", "minimize"], sampler=as_sampler(make("cma_es"))).ask()
 
 
 @pytest.mark.parametrize("name", BY_STEPS)

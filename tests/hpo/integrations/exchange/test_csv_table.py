@@ -6,6 +6,7 @@ import optuna
 import pytest
 
 from hpo.engine.space.reader import space_from_dict
+from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.table import read_rows
 from hpo.errors import DataError, StudyError
 from hpo.integrations.exchange.csv_table import read_csv
@@ -34,7 +35,7 @@ def test_a_table_of_measurements(capsys):
     code, out, _ = hpo(capsys, "import", "old", "--csv", "old.csv", "--metric", "bleu", "--keys", "layers,lr")
     assert (code, "3 trials, 2 failed" in out) == (0, True)
     space = space_from_dict({"layers": [1, 2, 3], "lr": {"low": 0.1, "high": 0.3}})
-    trials = read_imports("old", space, "bleu", "maximize")
+    trials = read_imports("old", space, Goal({"bleu": "maximize"}))
     assert [(dict(t.point), t.score) for t in trials] == [
         ({"layers": 1, "lr": 0.1}, 20.5),
         ({"layers": 2, "lr": 0.2}, None),

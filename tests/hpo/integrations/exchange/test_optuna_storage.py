@@ -8,12 +8,16 @@ from optuna.trial import TrialState
 
 from hpo.engine.record.address import sqlite_url
 from hpo.engine.space.reader import space_from_dict
+from hpo.engine.trials.goal import Goal, Limit
 from hpo.engine.trials.trial import Proposal
+from hpo.errors import ConfigError, StudyError
 from hpo.integrations.exchange.optuna_storage import export_study
+from hpo.interface.search import search
 from hpo.study.files.folder import StudyFolder
-from hpo.study.files.imports import read_imports
+from hpo.study.files.imports import from_notes, read_imports
 from hpo.study.opening import read_study
 from tests.hpo.cli.commands import hpo, refused
+from tests.hpo.interface.searched import HERE
 from tests.hpo.study.test_full_training import run, tree
 from tests.studies import SPACES, prepared, rows, run_toy, toy_config
 
@@ -136,7 +140,7 @@ def test_a_study_made_elsewhere_is_taken_over_and_learnt_from(capsys):
             "warmup": {"low": 1, "high": 9, "integer": True, "when": {"optimizer": "adam"}},
         }
     )
-    trials = read_imports("mine", space, "value", "maximize")
+    trials = read_imports("mine", space, Goal({"value": "maximize"}))
     assert [dict(trial.point) for trial in trials] == [trial.params for trial in study.trials[:5]]
     assert [trial.score for trial in trials] == [0.0, None, None, None, 0.4]
 
@@ -144,7 +148,6 @@ def test_a_study_made_elsewhere_is_taken_over_and_learnt_from(capsys):
 def test_bad_imports_are_one_line_and_create_nothing(capsys):
     elsewhere()
     elsewhere(name="older")
-    optuna.create_study(storage="sqlite:///two.db", directions=["minimize", "minimize"])
     optuna.create_study(storage="sqlite:///empty.db")
     Path("text.db").write_text("this is no database")
     before = {path.name for path in Path().iterdir()}
@@ -152,7 +155,6 @@ def test_bad_imports_are_one_line_and_create_nothing(capsys):
         (["x", "--optuna", "sqlite:///old.db"], "must name one of the 2 studies"),
         (["x", "--optuna", "sqlite:///old.db", "--study", "odl"], "did you mean 'old'?"),
         (["x", "--optuna", "sqlite:///text.db"], "cannot open"),
-        (["x", "--optuna", "sqlite:///two.db"], "2 objectives"),
         (["x", "--optuna", "sqlite:///empty.db"], "no finished trial"),
         (["a/b", "--optuna", "sqlite:///old.db"], "name: must be"),
         (["x", "--optuna", "sqlite:///old.db", "--metric", "loss"], "metric: has no effect with optuna"),
@@ -160,3 +162,78 @@ def test_bad_imports_are_one_line_and_create_nothing(capsys):
     ):
         assert word in refused(capsys, "import", *arguments)
         assert {path.name for path in Path().iterdir()} == before
+
+
+LR = space_from_dict({"lr": {"low": 0.0, "high": 1.0}})
+BOTH = Goal({"accuracy": "maximize", "size": "minimize"})
+
+
+def elsewhere_with_two(names):
+    """A study of two objectives made without us, with a failed and an unfinished trial."""
+    study = optuna.create_study(storage="sqlite:///two.db", directions=["maximize", "minimize"])
+    if names:
+        study.set_metric_names(names)
+    for number in range(4):
+        trial = study.ask()
+        trial.suggest_float("lr", 0.0, 1.0)
+        if number == 1:
+            study.tell(trial, state=TrialState.FAIL)
+        elif number < 3:
+            study.tell(trial, [number / 10, 10.0 + number])
+    return study
+
+
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+@pytest.mark.parametrize("names", [["accuracy", "size"], None])
+def test_a_study_of_several_objectives_is_learnt_from_by_all_of_them(capsys, names):
+    """Without names there they are those of the new study, by their order."""
+    study = elsewhere_with_two(names)
+    assert hpo(capsys, "import", "mine", "--optuna", "sqlite:///two.db")[0] == 0
+    trials = read_imports("mine", LR, BOTH)
+    assert [trial.state for trial in trials] == ["complete", "failed", "complete"]
+    assert [BOTH.scores(trial.losses) for trial in (trials[0], trials[2])] == [
+        dict(zip(BOTH.metrics, study.trials[number].values, strict=True)) for number in (0, 2)
+    ]
+    limited = read_imports("mine", LR, Goal(BOTH.metrics, (Limit("size", 11.0),)))
+    assert [trial.excess > 0 for trial in limited] == [False, False, True]
+    other_order = Goal({"size": "minimize", "accuracy": "maximize"})
+    if names:
+        assert [trial.loss for trial in read_imports("mine", LR, other_order)[::2]] == [10.0, 12.0]
+    for goal, word in (
+        (Goal({"accuracy": "maximize"}), "metrics"),
+        (Goal({"accuracy": "minimize", "size": "minimize"}), "metrics"),
+        (Goal(BOTH.metrics, (Limit("memory", 1.0),)), "has no column 'memory'"),
+    ):
+        with pytest.raises((ConfigError, StudyError), match=word):
+            read_imports("mine", LR, goal)
+
+
+def two_metrics(config):
+    if config["lr"] > 0.9:
+        raise RuntimeError("diverged")
+    return {"accuracy": 1 - (config["lr"] - 0.5) ** 2, "size": 10 * config["lr"]}
+
+
+@pytest.mark.slow
+def test_several_metrics_go_to_optuna_come_back_and_are_learnt_from(capsys):
+    common = {"space": {"lr": {"low": 0.0, "high": 1.0}}, "metric": dict(BOTH.metrics), "progress": False}
+    search(two_metrics, trials=12, name="toy", settings=HERE, **common)
+    here = original()
+    assert here.metric_names == [*BOTH.metrics]
+    assert hpo(capsys, "export", "toy", "--optuna", TARGET)[0] == 0
+    there = optuna.load_study(study_name="toy", storage=TARGET)
+    assert (there.directions, there.metric_names) == (here.directions, here.metric_names)
+    assert [trial.values for trial in there.trials] == [trial.values for trial in here.trials]
+    assert [trial.number for trial in there.best_trials] == [trial.number for trial in here.best_trials]
+    assert hpo(capsys, "import", "back", "--optuna", TARGET)[0] == 0
+    own, back = (read_imports(name, LR, BOTH) for name in ("toy", "back"))
+    assert [(t.key, t.state, t.losses) for t in back] == [(t.key, t.state, t.losses) for t in own]
+    assert sum(trial.state == "complete" for trial in own) > 5
+    settings = HERE | {"study.imports": "back"}
+    search(two_metrics, trials=3, name="later", limits={"size": 5.0}, settings=settings, **common)
+    limited = Goal(BOTH.metrics, (Limit("size", 5.0),))
+    learnt = [read_imports(at, LR, limited) for at in ("back", "runs/later/imports.csv")]
+    folder = StudyFolder(Path("runs/later"))
+    noted = optuna.load_study(study_name="later", storage=sqlite_url(folder.database_path)).user_attrs["imports"]
+    assert learnt[0] == learnt[1] == from_notes(noted)
+    assert {trial.excess > 0 for trial in learnt[0]} == {True, False}
