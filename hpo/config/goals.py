@@ -29,7 +29,7 @@ def _named(given: Any) -> Any:
     if not isinstance(given, dict) or not given:
         raise ValueError("must have a direction by metric, such as {accuracy: maximize, parameters: minimize}")
     if len(given) > _MOST_METRICS:
-        raise ValueError(f"must have {_MOST_METRICS} metrics at most, since of more nearly half of all trials are on the front")
+        raise ValueError(f"must have {_MOST_METRICS} metrics at most: of more, half of all trials are on the front")
     return given
 
 
