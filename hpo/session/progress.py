@@ -102,7 +102,7 @@ class TerminalProgress(Progress):
     def _explain(self, trial: Trial) -> None:
         """Say, before the first line that has them, what its marks are."""
         is_one = len(self._goal.metrics) == 1
-        if not is_one:
+        if not is_one and trial.state == "complete":
             self._say_once(_SEVERAL, _SEVERAL)
         if trial.amount is not None:
             says = _AMOUNTS if is_one else _FURTHEST

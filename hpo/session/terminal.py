@@ -37,7 +37,7 @@ _SHOWN = 10
 
 
 def run_at_terminal(study: PreparedStudy) -> int:
-    """Run a prepared study to its budget, and return the exit code: 0 done, 1 every trial failed."""
+    """Run a prepared study to its budget, and return the exit code: 0 done, 1 without a winner."""
     return 0 if run_to_the_end(study, Terminal()).verdict.winner else 1
 
 
