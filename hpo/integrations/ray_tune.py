@@ -35,13 +35,14 @@ def as_searcher(
             `max_concurrent_trials` only to its own kind of searcher.)
 
     Raises:
-        ConfigError: the mode is neither.
+        ConfigError: the mode is neither, or there are several metrics.
 
     Example:
         >>> from hpo.integrations.defaults import default_strategy
         >>> search = as_searcher(default_strategy("random", {"lr": [0.1, 0.01]}), metric="loss", mode="min")
         >>> tune.Tuner(train, tune_config=tune.TuneConfig(search_alg=search, num_samples=2)).fit()
     """
+    _refuse_several(metric)
     if mode not in ("min", "max", None):
         raise ConfigError(f"mode: must be min or max, given {mode!r}")
     return StrategySearch(StrategySearcher(strategy, metric, mode), max_concurrent)
@@ -93,6 +94,7 @@ class StrategySearcher(Searcher):
         """Take the Tuner's metric, mode and constants; ConfigError where metric or mode differ from those given here,
         SpaceError where the `param_space` samples something itself.
         """
+        _refuse_several(metric)
         self._metric, self._mode = self._metric or metric, self._mode or mode
         for name, here, there in (("metric", self.metric, metric), ("mode", self.mode, mode)):
             if there is not None and there != here:
@@ -152,6 +154,14 @@ class StrategySearcher(Searcher):
         self._round = state["round"]
         self._running = {trial_id: _trial(fields) for trial_id, fields in state["running"].items()}
         self._points = deque(state["points"])
+
+
+def _refuse_several(metric: Any) -> None:
+    if not isinstance(metric, str | None):
+        raise ConfigError(
+            f"metric: must be the name of one metric, given {metric!r}; Ray Tune compares trials by one, so search by "
+            f"several with `hpo search` or hpo.search"
+        )
 
 
 def _trial(fields: Mapping[str, Any]) -> Trial:

@@ -36,7 +36,8 @@ class HpoSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no ty
     It has what GridSearchCV has: `fit`, `best_params_`, `best_score_`, `best_estimator_`, `cv_results_`. The study is
     in memory only; `hpo.search` keeps one on disk, on Ray workers.
 
-    The other arguments are as of GridSearchCV; with several scores `refit` names the one that is searched by.
+    The other arguments are as of GridSearchCV. With several scores (`scoring` as a list or dict) `cv_results_` has
+    each, and `refit` names the one that is searched by, and that `best_params_` and `best_score_` are of.
 
     Args:
         estimator: what is tuned.

@@ -115,6 +115,15 @@ def test_what_is_at_odds_with_the_tuner_is_refused():
         as_searcher(make("random"), "loss", "minimize")
 
 
+def test_several_metrics_are_refused():
+    searcher = as_searcher(make("random"))
+    for several in (["loss", "size"], {"loss": "min", "size": "min"}):
+        with pytest.raises(ConfigError, match="metric: must be the name of one metric, given .*size"):
+            as_searcher(make("random"), several, "min")
+        with pytest.raises(ConfigError, match="metric: must be the name of one metric"):
+            searcher.set_search_properties(several, "min", {})
+
+
 def test_metric_and_mode_may_come_from_the_tuner_and_must_come_from_somewhere():
     search = as_searcher(make("random"))
     with pytest.raises(ConfigError, match="metric, mode: must be given"):

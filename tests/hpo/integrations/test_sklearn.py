@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -86,3 +87,17 @@ def test_what_cannot_be_is_refused(digits, arguments, says):
 def test_several_scores_are_searched_by_the_one_that_refits(digits):
     search = HpoSearchCV(SVC(), {"C": (0.1, 1.0)}, trials=2, cv=2, scoring=["accuracy", "f1_macro"], refit="f1_macro")
     assert search.fit(*digits).best_score_ == max(search.cv_results_["mean_test_f1_macro"])
+
+
+def test_several_scores_have_the_columns_of_scikit_learns_own_search(digits):
+    arguments = {"cv": 2, "scoring": {"own": "accuracy", "f1": "f1_macro"}, "refit": "f1"}
+    ours = HpoSearchCV(
+        SVC(), {"C": [1e-3, 0.1]}, trials=2, strategy={"name": "grid", "order": "lexicographic"}, **arguments
+    )
+    theirs = GridSearchCV(SVC(), {"C": [1e-3, 0.1]}, **arguments)
+    for search in (ours, theirs):
+        search.fit(*digits)
+    assert list(ours.cv_results_) == list(theirs.cv_results_)
+    for column in ("params", *(f"{kind}_test_{name}" for kind in ("mean", "std", "rank") for name in ("own", "f1"))):
+        assert list(ours.cv_results_[column]) == list(theirs.cv_results_[column])
+    assert (ours.best_params_, ours.best_score_) == (theirs.best_params_, theirs.best_score_)
