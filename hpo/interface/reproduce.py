@@ -15,7 +15,7 @@ from hpo.report.reproduced import ReportedNumber, refuse_contradictions, refuse_
 from hpo.report.sections.study import ReproductionPart
 from hpo.study.files.folder import StudyFolder, find_study
 from hpo.study.files.made_here import is_made_here
-from hpo.study.reproduce.again import Repetition
+from hpo.study.reproduce.again import Repetition, not_compared
 from hpo.study.reproduce.again import reproduce as train_again
 from hpo.study.reproduce.recorded import Recorded, read_files, read_recorded
 
@@ -80,13 +80,14 @@ class Finding:
     """What came of training recorded trials again: the trainings, and the report's numbers about these trials.
 
     `tolerance` is the largest difference, as a share, that is none; `unchecked` the keys of the report whose numbers do
-    not follow from these trainings.
+    not follow from these trainings; `measured` further metrics that are not compared, being of the machine that trains.
     """
 
     repetitions: Sequence[Repetition]
     tolerance: float
     figures: Sequence[ReportedNumber]
     unchecked: Sequence[str]
+    measured: Sequence[str] = ()
 
     @property
     def trainings(self) -> list[Repetition]:
@@ -135,7 +136,8 @@ def train_recorded(
         allowed = recorded.files.tolerance if tolerance is None else tolerance
         repetitions = train_again(recorded, which, folds, begin(recorded, allowed))
         figures = reported_numbers(recorded, repetitions)
-        finding = Finding(repetitions, allowed, figures, unchecked(recorded, figures))
+        measured = not_compared(recorded.study)
+        finding = Finding(repetitions, allowed, figures, unchecked(recorded, figures), measured)
         if is_own:
             _note(finding, folder, folds, recorded.files.changes)
     return finding

@@ -111,13 +111,14 @@ def reported_numbers(recorded: Recorded, repetitions: Sequence[Repetition]) -> l
         now = {each.name: each.reproduced for each in again if each.reproduced is not None and not each.is_mean}
         further = {name: float(row[column]) for name, column in metric_columns(row, goal).items()}
         del further[goal.metric]
+        # What was not trained, or is not compared, is as recorded.
         means = {each.name: each.reproduced for each in again if each.reproduced is not None and each.is_mean}
         # A mean of some trained and some recorded values would be of neither.
         old, new = (
             _given(values, amount_of(row)) | ({} if goal.is_single else _given_of_several(values, others, goal))
             for values, others in (
                 (before, further),
-                (now if len(now) == len(names) else before, means if len(means) == len(further) else further),
+                (now if len(now) == len(names) else before, {**further, **means}),
             )
         )
         for where, entry in _entries(recorded.files.report, str(trial)):

@@ -75,6 +75,8 @@ def _conclude(finding: "Finding", has_some_folds: bool) -> int:
         gives = "the trainings give" if is_trained else "the recorded values give"
         text = f"report.json: {figure.key} is {figure.said!r}, {gives} {figure.recorded!r}"
         print(printable(f"{text}  <-- not reproduced"))
+    if finding.measured:
+        print(f"not compared: {', '.join(finding.measured)}, measured on the machine that trains")
     if finding.unchecked:
         print(f"not checked: {', '.join(finding.unchecked)} of report.json")
     trainings, figures = len(finding.trainings), len(finding.figures)

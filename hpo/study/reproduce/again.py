@@ -91,13 +91,19 @@ def _repeat(study: PreparedStudy, row: Row, task: Task, dispatcher: LocalDispatc
 
 
 def _means(study: PreparedStudy, row: Row, done: Sequence[Outcome]) -> Iterator[Repetition]:
-    """Yield the further metrics, and what has a limit, as means over all tasks of a trial."""
+    """Yield the further metrics, and what has a limit, as means over all tasks of a trial; not what is measured."""
     error = next((outcome.error for outcome in done if outcome.error), None)
     again = Trial(int(row["number"]), 0, {}, outcomes=dict(enumerate(done)))
     for name, column in metric_columns(row, study.goal).items():
-        if name != study.goal.metric:
+        if name not in (study.goal.metric, *not_compared(study)):
             now = None if error else again.mean(name)
             yield Repetition(again.number, name, _recorded(row, column), now, error, is_mean=True)
+
+
+def not_compared(study: PreparedStudy) -> list[str]:
+    """Return which further metrics, and what of that has a limit, are of the machine that trains: measured there."""
+    measured = (study.described.method or {}).get("measured") or ()
+    return [name for name in study.goal.names[1:] if name in measured]
 
 
 def _recorded(row: Row, column: str) -> float:
