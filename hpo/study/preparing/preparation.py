@@ -165,8 +165,8 @@ def _imports(study: PreparedStudy) -> tuple[Trial, ...]:
 
 
 def _refuse_imports_in_other_units(reference: str, study: PreparedStudy) -> None:
-    """Raise ConfigError where the metric of the imported trials' study is counted in something else than this one's."""
-    path, metric = table_path(reference), study.config.study.metric
+    """Raise ConfigError where a metric of the imported trials' study is counted in something else than this one's."""
+    path = table_path(reference)
     folder, objective = StudyFolder(path.parent), study.config.objective
     try:
         config = folder.config()
@@ -174,12 +174,14 @@ def _refuse_imports_in_other_units(reference: str, study: PreparedStudy) -> None
         return
     if config.objective != objective:
         return
-    units = Units.of(study.described.method or {}, objective)
-    for key, (here, there) in units.differences(metric, Units.at(folder, config)).items():
-        raise ConfigError(
-            f"study.imports: {metric} is counted in {units[metric].unit}, and {key}, which is {there!r} in {path} and "
-            f"{here!r} here, changes those, so that the scores do not compare; give {key}={there!r}, or import nothing"
-        )
+    units, others = Units.of(study.described.method or {}, objective), Units.at(folder, config)
+    for metric in study.goal.names:
+        for key, (here, there) in units.differences(metric, others).items():
+            raise ConfigError(
+                f"study.imports: {metric} is counted in {units[metric].unit}, and {key}, which is {there!r} in {path} "
+                f"and {here!r} here, changes those, so that the scores do not compare; give {key}={there!r}, or import "
+                f"nothing"
+            )
 
 
 def load_study(

@@ -118,7 +118,7 @@ def test_what_is_at_odds_with_the_tuner_is_refused():
 def test_several_metrics_are_refused():
     searcher = as_searcher(make("random"))
     for several in (["loss", "size"], {"loss": "min", "size": "min"}):
-        with pytest.raises(ConfigError, match="metric: must be the name of one metric, given .*size"):
+        with pytest.raises(ConfigError, match=r"metric: must be the name of one metric, given .*size"):
             as_searcher(make("random"), several, "min")
         with pytest.raises(ConfigError, match="metric: must be the name of one metric"):
             searcher.set_search_properties(several, "min", {})
