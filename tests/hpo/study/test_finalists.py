@@ -16,7 +16,7 @@ def searched(folder, objective, finalists, **changes):
     """Return the verdict of a search of all five sizes."""
     tree = toy_config("grid", LAYERS, 5, f"tests.toy_goals:{objective}")
     tree["study"] |= {"finalists": finalists, "choose": "first_within_limits", **changes}
-    study = prepared(folder, tree)
+    study = prepared(folder, tree | {"split": tree["split"] | {"folds": 1}})
     record = open_study(study)
     run_study(study, record, LocalDispatcher(str(REPOSITORY)), None)
     verdict = read_verdict(study, record)

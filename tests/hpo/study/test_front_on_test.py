@@ -82,6 +82,6 @@ def test_from_python_the_front_is_a_table_and_a_second_opening_counts_all(capsys
 
 
 def test_with_one_metric_the_front_is_refused_and_nothing_is_opened(capsys):
-    folder = toy(capsys, metrics=None, choose="knee", limits={"size": 3})
+    folder = toy(capsys, metrics=None, choose="knee", limits={"size": 9}, trials=1)
     assert "`--front`" in refused(capsys, "test", "toy", "--front")
     assert not (folder / "test_openings.jsonl").exists()

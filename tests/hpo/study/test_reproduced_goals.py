@@ -41,12 +41,11 @@ def place(made, tmp_path, monkeypatch):
     return Path(shutil.copytree(made, tmp_path / "runs" / "made")).relative_to(tmp_path)
 
 
-def test_what_is_measured_on_the_machine_is_not_compared(capsys, monkeypatch):
+def test_what_is_measured_on_the_machine_is_not_compared(capsys, place, monkeypatch):
     monkeypatch.setattr("tests.toy_goals.describe_method", lambda config: {"measured": ["size"]}, raising=False)
-    run_toy(Path("runs/made"), config())
-    number = str(report_of(Path("runs/made"))["winner"]["number"])
-    change_rows(Path("runs/made/trials.csv"), number, size="3.2")
-    Path("runs/made/report.json").unlink()
+    number = str(report_of(place)["winner"]["number"])
+    change_rows(place / "trials.csv", number, size="3.2")
+    (place / "report.json").unlink()
     code, out, err = hpo(capsys, "reproduce", "made", "--trial", number)
     assert (code, "mean size" in out) == (0, False), out + err
     assert "not compared: size, measured on the machine that trains" in out
