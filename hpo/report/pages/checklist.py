@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from hpo.report.part import UnknownValueError, is_missing, missing, require
 from hpo.report.sections.cost import versions_text
 from hpo.report.sections.data import SplitPart, folds_text, kind_text
-from hpo.report.sections.front import front_of, names_of, value_format
+from hpo.report.sections.goal import front_of, names_of, value_format
 from hpo.report.sections.report import ReportJson
 from hpo.report.sections.search import end_text
 from hpo.report.sections.space import describe_range

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from hpo.report.part import is_missing, require
-from hpo.report.sections.front import FrontPart, aim_text, front_of, goal_text, names_of, value_format
+from hpo.report.sections.goal import FrontPart, aim_text, front_of, goal_text, names_of, value_format
 from hpo.report.sections.report import ReportJson
 from hpo.report.sections.scores import spread_text
 from hpo.report.sections.space import describe_range

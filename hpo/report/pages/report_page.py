@@ -17,7 +17,8 @@ from hpo.report.pages.html import render
 from hpo.report.part import is_missing, reason_missing
 from hpo.report.sections.cautions import read_cautions
 from hpo.report.sections.fields import FieldStatus, value_at
-from hpo.report.sections.front import front_of, names_of, read_front
+from hpo.report.sections.front import read_front
+from hpo.report.sections.goal import front_of, names_of
 from hpo.report.sections.report import SECTIONS, ReportJson, read_section
 from hpo.report.sections.study import heading, read_extension, read_study
 from hpo.report.sections.tested import read_test

@@ -13,7 +13,7 @@ from hpo.engine.trials.trial import Trial, loss_of
 from hpo.report.blocks import Block, Items, Paragraph
 from hpo.report.part import is_missing
 from hpo.report.sections import ReportJson
-from hpo.report.sections.front import front_of, trials_text
+from hpo.report.sections.goal import front_of, trials_text
 from hpo.report.subject import Subject
 from hpo.report.words import count_text
 from hpo.study.winner.verdict import as_good_as, cheapest, standard_error

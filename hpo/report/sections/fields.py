@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 from hpo.report.blocks import Block, Items, Paragraph
 from hpo.report.part import EXACT, reason_missing
 from hpo.report.sections import ReportJson
-from hpo.report.sections.front import front_of
+from hpo.report.sections.goal import front_of
 
 
 @with_config(EXACT)

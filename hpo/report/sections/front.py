@@ -1,111 +1,38 @@
 """The front of several metrics, the limits, and which of the front was chosen; reports of one metric have none."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, NotRequired, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, NotRequired, cast
 
-from pydantic import Field, with_config
+from pydantic import Field
 from typing_extensions import TypedDict
 
-from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.fronts import REFERENCE
 from hpo.engine.trials.trial import Trial
 from hpo.report.blocks import Block, Items, Paragraph, Table
 from hpo.report.hypervolume import NUM_ORDERS
-from hpo.report.part import EXACT, Count, Missing, Point, Share, Text, is_missing, missing, require
+from hpo.report.part import Missing, is_missing, missing, require
 from hpo.report.sections import ReportJson
-from hpo.report.sections.scores import Spread, spread_text, spreads
+from hpo.report.sections.goal import (
+    ChangedChoice,
+    ExpectedVolume,
+    FrontPart,
+    Member,
+    Volume,
+    aim_text,
+    goal_text,
+    limits_text,
+    names_of,
+    trials_text,
+    value_format,
+)
+from hpo.report.sections.scores import spread_text, spreads
 from hpo.report.subject import Subject
-from hpo.report.words import count_text, join_names, point_text
+from hpo.report.words import count_text, point_text
 from hpo.study.notes import Notes
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.choosing import why
 from hpo.study.winner.overlap import overlapping
 from hpo.study.winner.verdict import Verdict
-
-
-@with_config(EXACT)
-class Aim(TypedDict):
-    """One of the metrics."""
-
-    direction: Literal["maximize", "minimize"]
-    definition: Text
-
-
-@with_config(EXACT)
-class LimitPart(TypedDict):
-    """A bound that the winner keeps."""
-
-    metric: str
-    bound: float
-    is_least: Annotated[bool, Field(description="whether the metric must be at least the bound; else at most")]
-    text: str
-
-
-@with_config(EXACT)
-class Member(TypedDict):
-    """A trial that none dominates; of one metric the best."""
-
-    number: Count
-    point: Point
-    amount: NotRequired[Annotated[int, Field(description="how far it was trained, where amounts differ")]]
-    scores: Annotated[dict[str, Spread], Field(description="of each metric, and of what has a limit")]
-    is_chosen: bool
-    overlaps: Annotated[list[int], Field(description="members whose 95 % intervals overlap with its own everywhere")]
-
-
-@with_config(EXACT)
-class ChangedChoice(TypedDict):
-    """A change of `study.choose` after the search had begun."""
-
-    time: str
-    before: Any
-    after: Any
-    trials: Annotated[Count, Field(description="how many had ended")]
-    is_test_open: bool
-
-
-@with_config(EXACT)
-class Choice(TypedDict):
-    """How one of the front became the winner."""
-
-    rule: Annotated[Any, Field(description="study.choose")]
-    text: str
-    changes: Annotated[list[ChangedChoice], Field(description="empty where it was decided before the search")]
-
-
-@with_config(EXACT)
-class ExpectedVolume(TypedDict):
-    """Mean and standard deviation of the hypervolume over random searches of n trials."""
-
-    orders: Annotated[int, Field(description="random orders, of seed 0; all subsets where there are at most so many")]
-    budgets: list[int]
-    means: list[float]
-    spreads: list[float]
-
-
-@with_config(EXACT)
-class Volume(TypedDict):
-    """The hypervolume of the front as it grew: higher is better."""
-
-    reference: Annotated[float, Field(description="in every metric, scaled: 0 the best of `scale`, 1 the worst")]
-    scale: Annotated[dict[str, list[float]], Field(description="the best and the worst within the limits, by metric")]
-    trials: Annotated[list[dict[str, float]], Field(description="those that added to it, and what it was from then on")]
-    expected: Annotated[ExpectedVolume | Missing, Field(description="of a random search among the same trials")]
-
-
-@with_config(EXACT)
-class FrontPart(TypedDict):
-    """Fields 8, 12, 15 and 17 of a study with several metrics, or with limits."""
-
-    metrics: Annotated[dict[str, Aim], Field(description="the first is the leading one")]
-    limits: list[LimitPart]
-    members: Annotated[list[Member], Field(description="the best of the leading metric first")]
-    near: Annotated[list[int], Field(description="dominated trials that may belong to it, by their intervals")]
-    choice: NotRequired[Annotated[Choice, Field(description="absent with one metric")]]
-    complete: Count
-    beyond_limits: Annotated[Count, Field(description="of the complete trials")]
-    share_beyond_limits: Share | None
-    hypervolume: NotRequired[Annotated[Volume | Missing, Field(description="absent with one metric")]]
 
 
 class FrontSection(TypedDict):
@@ -190,58 +117,6 @@ def _describe_volume(subject: Subject) -> Volume | Missing:
     }
 
 
-def front_of(report: ReportJson) -> FrontPart | None:
-    """Return the section; None of one metric without limits, and where it could not be made."""
-    front = report.get("front")
-    return None if front is None or is_missing(front) else front
-
-
-def goal_text(front: FrontPart) -> str:
-    """Return metrics and limits in words: `accuracy (maximize) and parameters (minimize), within latency <= 5`."""
-    return join_names([f"{name} ({aim['direction']})" for name, aim in front["metrics"].items()]) + limits_text(front)
-
-
-def limits_text(front: FrontPart) -> str:
-    """Return the limits, to follow what is within them; empty without one."""
-    limits = [limit["text"] for limit in front["limits"]]
-    return f", within {join_names(limits)}" if limits else ""
-
-
-def aim_text(front: FrontPart, name: str) -> str:
-    """Return a metric with its direction and limits: `parameters (minimize, <= 1e+06)`."""
-    aims: list[str] = [front["metrics"][name]["direction"]] if name in front["metrics"] else []
-    aims += [limit["text"].removeprefix(f"{name} ") for limit in front["limits"] if limit["metric"] == name]
-    return f"{name} ({', '.join(aims)})"
-
-
-def names_of(front: FrontPart) -> list[str]:
-    """Return the metrics, and then what has a limit."""
-    return list(dict.fromkeys([*front["metrics"], *(limit["metric"] for limit in front["limits"])]))
-
-
-def value_format(report: ReportJson, name: str) -> Callable[[float], str]:
-    """Return what writes a metric, or what has a limit: with the digits that tell the front and the best apart."""
-    front = front_of(report)
-    members = [] if front is None else [member["scores"][name]["mean"] for member in front["members"]]
-    values = [*members, *(trial["scores"][name] for trial in report["top"])]
-    # What is counted is written as a count.
-    return "{:,.0f}".format if all(value == round(value) for value in values) else score_format(values)
-
-
-def read_scores(report: ReportJson) -> Iterator[Block]:
-    """Set the winner's metrics, and what has a limit, beside those of the default configuration."""
-    winner, front = require(report["winner"]), front_of(report)
-    if "scores" not in winner or front is None:
-        return
-    default = require(report["baselines"])["default"]
-    theirs = {} if is_missing(default) else default.get("scores", {})
-    rows = []
-    for name, score in winner["scores"].items():
-        text = value_format(report, name)
-        rows.append((aim_text(front, name), spread_text(score, text), text(theirs[name]) if name in theirs else "–"))
-    yield Table(("metric", "winner (95 % interval)", "default configuration"), rows)
-
-
 _MOST_MEMBERS = 20
 
 
@@ -285,21 +160,18 @@ def _members(report: ReportJson, front: FrontPart) -> Iterator[Block]:
     has_intervals = any(m["scores"][name]["interval"] for m in shown for name in names)
     yield Table(("trial", *(aim_text(front, name) for name in names), "point"), rows)
     more = f"{len(shown)} of {len(members)}; report.json has all. " if len(shown) < len(members) else ""
-    says = f"{more}★ is the winner." + " In brackets: 95 % intervals over folds and seeds." * has_intervals
-    yield Paragraph(says if any(m["is_chosen"] for m in shown) else says.replace("★ is the winner.", "").strip())
+    winner = report["winner"]
+    star = "★ is the winner."
+    if not any(member["is_chosen"] for member in shown) and not is_missing(winner):
+        star = f"The winner, trial {winner['number']}, is none of them: it was chosen on fresh seeds."
+    says = f"{more}{star}" + " In brackets: 95 % intervals over folds and seeds." * has_intervals
+    yield Paragraph(says)
 
 
 def _noise(front: FrontPart) -> Iterator[str]:
     """Say which other trials may belong to the front; a caution says which members overlap with the winner."""
     if front["near"]:
         yield f"by the 95 % intervals the front may also have {trials_text(front['near'])}"
-
-
-def trials_text(numbers: Sequence[int]) -> str:
-    """Return the numbers of trials, of many the first ones."""
-    more = len(numbers) - _MOST_MEMBERS
-    texts = [*map(str, numbers[:_MOST_MEMBERS]), *([f"{more} more"] if more > 0 else ())]
-    return f"{'trial' if len(numbers) == 1 else 'trials'} {join_names(texts)}"
 
 
 def _about_choice(front: FrontPart) -> Iterator[str]:

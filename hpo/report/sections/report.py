@@ -158,7 +158,7 @@ def summarise(
             lambda: at_the_end(study.space, winner) if winner else no_winner(study.goal, verdict)
         ),
         "overtuning": value_or_missing(lambda: describe_overtuning(study, described, test)),
-        "finalists": value_or_missing(lambda: describe_finalists(verdict.finalists, config.study.metric)),
+        "finalists": value_or_missing(lambda: describe_finalists(verdict.finalists, study.goal)),
         "comparison": comparison,
         "importance": value_or_missing(lambda: describe_importance(subject)),
         "cost": value_or_missing(lambda: describe_cost(subject)),

@@ -15,7 +15,7 @@ from hpo.engine.trials.trial import Trial
 from hpo.report.blocks import Block, Items, Paragraph, Table
 from hpo.report.part import EXACT, Count, Missing, Point, Positive, missing, require
 from hpo.report.sections import ReportJson
-from hpo.report.sections.front import front_of, names_of, value_format
+from hpo.report.sections.goal import front_of, names_of, value_format
 from hpo.report.sections.space import SpacePart, describe_space
 from hpo.report.sections.winner import score_text
 from hpo.report.words import code_rows, join_names, point_text

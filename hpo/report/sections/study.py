@@ -16,7 +16,7 @@ from hpo.errors import StudyError
 from hpo.report.blocks import Block, Paragraph, Table
 from hpo.report.part import EXACT, Count, Positive, Text, is_missing, missing
 from hpo.report.sections import ReportJson
-from hpo.report.sections.front import front_of, goal_text, limits_text
+from hpo.report.sections.goal import front_of, goal_text, limits_text
 from hpo.report.words import count_text
 from hpo.study.files.folder import short_path
 from hpo.study.notes import Notes

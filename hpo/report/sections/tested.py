@@ -8,11 +8,12 @@ from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
 from hpo.engine.trials.digits import score_format
+from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.trial import Direction, loss_of
 from hpo.report.blocks import Block, Items, Paragraph, Table
 from hpo.report.part import EXACT, OPEN, Missing, is_missing, missing, reason_missing, require
 from hpo.report.sections import ReportJson
-from hpo.report.sections.front import front_of, names_of, value_format
+from hpo.report.sections.goal import front_of, names_of, value_format
 from hpo.report.sections.winner import Winner, score_text
 from hpo.report.words import sentence, times_text
 from hpo.study.study import PreparedStudy
@@ -68,6 +69,10 @@ class FinalistPart(TypedDict):
     fresh_score: float | None
     fresh_standard_deviation: float | None
     fresh_values: list[float]
+    search_scores: NotRequired[
+        Annotated[dict[str, float], Field(description="of each metric, and of what has a limit")]
+    ]
+    fresh_scores: NotRequired[Annotated[dict[str, float], Field(description="the same on the fresh seeds")]]
     error: str | None
 
 
@@ -106,15 +111,15 @@ def _against(default: Mapping[str, Any] | None, winner: float, metric: str, dire
     return {"default": score, "winner": winner, "gain": loss_of(score - winner, direction)}
 
 
-def describe_finalists(finalists: Sequence[Finalist], metric: str) -> list[FinalistPart] | Missing:
+def describe_finalists(finalists: Sequence[Finalist], goal: Goal) -> list[FinalistPart] | Missing:
     """Return the scores of each finalist in the search and on fresh seeds."""
     if not finalists:
         return missing("the best were not trained again on fresh seeds: study.finalists=3")
-    return [_finalist(finalist, finalist.again.values(metric)) for finalist in finalists]
+    return [_finalist(finalist, finalist.again.values(goal.metric), goal) for finalist in finalists]
 
 
-def _finalist(finalist: Finalist, values: list[float]) -> FinalistPart:
-    return {
+def _finalist(finalist: Finalist, values: list[float], goal: Goal) -> FinalistPart:
+    part: FinalistPart = {
         "number": finalist.trial.number,
         "search_score": finalist.trial.score,
         "fresh_score": finalist.again.score,
@@ -122,6 +127,11 @@ def _finalist(finalist: Finalist, values: list[float]) -> FinalistPart:
         "fresh_values": values,
         "error": finalist.again.error,
     }
+    if not goal.is_single:
+        part["search_scores"] = {name: finalist.trial.mean(name) for name in goal.names}
+        if finalist.again.state == "complete":
+            part["fresh_scores"] = {name: finalist.again.mean(name) for name in goal.names}
+    return part
 
 
 def read_test(report: ReportJson) -> Iterator[Block]:
@@ -167,6 +177,14 @@ def _read_tested_front(members: Sequence[TestedMember]) -> Iterator[Block]:
     yield Items([f"trial {each['trial']} has no score: {each['error']}" for each in members if "error" in each])
 
 
+def _further(report: ReportJson, finalist: FinalistPart) -> Iterator[str]:
+    """Yield what a finalist has of further metrics, in the search and on fresh seeds."""
+    front = front_of(report)
+    for name in [] if front is None else names_of(front)[1:]:
+        text, fresh = value_format(report, name), finalist.get("fresh_scores", {})
+        yield f"{text(finalist['search_scores'][name])}, {text(fresh[name]) if fresh else '–'}"
+
+
 def read_finalists(report: ReportJson) -> Iterator[Block]:
     """Set the finalists' scores in the search beside those on fresh seeds."""
     finalists = report["finalists"]
@@ -179,5 +197,7 @@ def read_finalists(report: ReportJson) -> Iterator[Block]:
         fresh, spread = each["fresh_score"], each["fresh_standard_deviation"]
         score = f"failed: {each['error']}" if fresh is None else text(fresh)
         score += "" if spread is None else f" ± {text(spread)} (n = {len(each['fresh_values'])})"
-        rows.append((str(each["number"]), text(each["search_score"]), score))
-    yield Table(("trained again", "in the search", "on fresh seeds"), rows)
+        rows.append((str(each["number"]), text(each["search_score"]), score, *_further(report, each)))
+    front = front_of(report)
+    names = [] if front is None else names_of(front)[1:]
+    yield Table(("trained again", "in the search", "on fresh seeds", *names), rows)

@@ -18,7 +18,7 @@ from hpo.errors import SpaceError
 from hpo.report.blocks import Block, Paragraph, Table
 from hpo.report.part import EXACT, Count, Missing, Point, Positive, is_missing, missing, require
 from hpo.report.sections import ReportJson
-from hpo.report.sections.front import front_of, read_scores
+from hpo.report.sections.goal import front_of, read_scores
 from hpo.report.sections.scores import Spread, interval, spreads
 from hpo.report.subject import score_of
 from hpo.report.words import code_rows, sentence

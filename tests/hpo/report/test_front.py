@@ -14,22 +14,29 @@ import pytest
 from pydantic import TypeAdapter
 from scipy import stats
 
+from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.engine.trials.goal import Goal, Limit
 from hpo.engine.trials.ranking import front, leaders
 from hpo.interface.study import Study
+from hpo.report.blocks import Paragraph
 from hpo.report.figures import draw_figures
-from hpo.report.figures.front import draw_front, draw_hypervolume
+from hpo.report.figures.front import draw_front
+from hpo.report.figures.hypervolume import draw_hypervolume
 from hpo.report.figures.importance import draw_importance
 from hpo.report.figures.parallel_coordinates import draw_parallel_coordinates
 from hpo.report.hypervolume import expected_growth, growth
 from hpo.report.pages.picture import draw_png
 from hpo.report.part import Absent
+from hpo.report.sections.front import read_front
 from hpo.report.sections.report import ReportJson
 from hpo.report.sections.tested import read_test
 from hpo.report.write import write_checklist, write_latex
+from hpo.session.session import run_study
 from hpo.study.files.folder import StudyFolder
+from hpo.study.notes import Notes
+from hpo.study.opening import open_study
 from tests.hpo.report.made_up import TOY_SPACE, of_several, subject
-from tests.studies import prepared, report_again, run_toy, toy_config
+from tests.studies import REPOSITORY, prepared, report_again, run_toy, toy_config
 
 TWO = Goal({"score": "maximize", "size": "minimize"})
 THREE = Goal({"score": "maximize", "size": "minimize", "latency": "minimize"}, (Limit("size", 0.7),))
@@ -49,7 +56,7 @@ def folder(tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def report(folder):
     return json.loads((folder / "report.json").read_text())
 
@@ -282,10 +289,32 @@ def test_a_limit_with_one_metric_has_a_part_without_a_front(tmp_path):
     assert "Limits: latency <= 4." in (tmp_path / "toy" / "report.md").read_text()
 
 
-def test_what_was_changed_after_the_search_had_begun_is_said(tmp_path):
-    from hpo.study.notes import Notes
-    from hpo.study.opening import open_study
+def test_finalists_have_every_metric_on_fresh_seeds_and_a_winner_off_the_front_is_told(tmp_path, report):
+    tree = config(repeats=1, trials=8, finalists=2, finalist_repeats=2)
+    study = prepared(tmp_path / "toy", tree)
+    record = open_study(study)
+    run_study(study, record, LocalDispatcher(str(REPOSITORY)), None)
+    record.close()
+    report_again(tmp_path / "toy", tree, has_page=False)
+    written = json.loads((tmp_path / "toy" / "report.json").read_text())
+    TypeAdapter(ReportJson).validate_python(written)
+    table = pd.read_csv(tmp_path / "toy" / "trials.csv").set_index("number")
+    for each in written["finalists"]:
+        assert each["search_scores"] == table.loc[each["number"], ["score", "size", "latency"]].to_dict()
+        assert each["fresh_scores"]["score"] == pytest.approx(statistics.fmean(each["fresh_values"]))
+        assert each["fresh_scores"]["size"] == each["search_scores"]["size"]
+    assert "on fresh seeds, among the best trials of the search" in written["chosen_by"]
+    assert (
+        "| trained again | in the search | on fresh seeds | size | latency |"
+        in (tmp_path / "toy/report.md").read_text()
+    )
+    for member in report["front"]["members"]:
+        member["is_chosen"] = False
+    said = [block.text for block in read_front(report) if isinstance(block, Paragraph)]
+    assert f"The winner, trial {report['winner']['number']}, is none of them" in said[-1]
 
+
+def test_what_was_changed_after_the_search_had_begun_is_said(tmp_path):
     tree = config(repeats=1, trials=5)
     run_toy(tmp_path / "toy", tree)
     record = open_study(prepared(tmp_path / "toy", tree))
