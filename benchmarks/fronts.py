@@ -155,7 +155,7 @@ METHODS: dict[str, Callable[[Case, int, int], list[tuple[float, ...]]]] = {
     "Optuna NSGAIISampler": partial(
         with_optuna, lambda seed: optuna.samplers.NSGAIISampler(seed=seed, population_size=20), PATIENCE
     ),
-    "Optuna TPESampler": partial(with_optuna, lambda seed: optuna.samplers.TPESampler(seed=seed), PATIENCE),
+    "Optuna TPESampler": partial(with_optuna, lambda seed: optuna.samplers.TPESampler(seed=seed), GP_PATIENCE),
     "Optuna GPSampler": partial(with_optuna, lambda seed: optuna.samplers.GPSampler(seed=seed), GP_PATIENCE),
 }
 OURS, PEERS = ("evolutionary", "shifting_window"), tuple(name for name in METHODS if name.startswith("Optuna"))

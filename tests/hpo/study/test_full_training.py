@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hpo.compare.studies import read_studies
+from hpo.compare.finished_study import read_studies
 from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.engine.trials.trial import Outcome, Proposal
 from hpo.session.session import run_study
