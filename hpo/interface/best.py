@@ -10,7 +10,7 @@ from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError
 from hpo.interface.given.objects import as_given
 from hpo.study.study import PreparedStudy
-from hpo.study.winner.choosing import why_none
+from hpo.study.winner.reasons import why_none
 from hpo.study.winner.verdict import Verdict, standard_error
 
 if TYPE_CHECKING:

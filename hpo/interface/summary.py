@@ -8,7 +8,7 @@ from typing import Any, Self
 from hpo.engine.space.space import short_text
 from hpo.engine.trials.digits import score_format, shown_value
 from hpo.study.study import PreparedStudy
-from hpo.study.winner.choosing import why, why_none
+from hpo.study.winner.reasons import why, why_none
 from hpo.study.winner.verdict import Verdict
 
 

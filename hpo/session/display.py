@@ -20,7 +20,7 @@ from hpo.machine import GIB
 from hpo.report.write import WrittenReport
 from hpo.study.basis.environment import gpu_driver
 from hpo.study.study import PreparedStudy
-from hpo.study.winner.choosing import why_none
+from hpo.study.winner.reasons import why_none
 from hpo.study.winner.verdict import Verdict
 
 

@@ -25,8 +25,8 @@ from hpo.session.progress import TerminalProgress
 from hpo.session.session import run_to_the_end
 from hpo.study.files.folder import short_path
 from hpo.study.study import PreparedStudy
-from hpo.study.winner.choosing import why
 from hpo.study.winner.full_training import expected_at_end
+from hpo.study.winner.reasons import why
 
 # Idle share of the workers' time from which a hint is printed.
 _MUCH_IDLE = 0.4

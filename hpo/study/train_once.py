@@ -25,7 +25,7 @@ from hpo.engine.training.payload import Payload
 from hpo.engine.training.splits import make_plan
 from hpo.engine.training.task_builder import TaskBuilder, Training
 from hpo.engine.training.worker import Message, outcome_of
-from hpo.engine.trials.goal import Goal
+from hpo.engine.trials.goal import goal_of
 from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
 from hpo.errors import ConfigError
 from hpo.files import write_atomically
@@ -110,7 +110,7 @@ def check_tree(
     except ValidationError as error:
         raise ConfigError(explain(error)) from error
     study, dispatch = training.study, training.dispatch
-    metrics = tuple(study.metrics or (study.metric,))
+    goal = goal_of(study)
     config, seed = (tree, study.seed) if study.seed is not None else _without_seed(tree)
     config = own_part(config, _SECTIONS)
     path = ObjectivePath.of(training.objective)
@@ -123,15 +123,15 @@ def check_tree(
     function = None if kept is None else KeptFunction.read(kept)
     objective = resolve(training.objective, str(Path.cwd()), secrets, function)
     objective.refuse_bad_config(config)
-    refuse_unknown_metrics(Goal({study.metric: study.direction}), objective.method(config), objective)
+    refuse_unknown_metrics(goal, objective.method(config), objective)
     common = Payload(
         objective=training.objective,
         config={},
         metric=study.metric,
         direction=study.direction,
         score=study.score,
-        metrics=metrics if len(metrics) > 1 or study.limits else (),
-        limited=tuple(name for name in study.limits or {} if name not in metrics),
+        metrics=() if goal.is_single else tuple(goal.metrics),
+        limited=tuple(name for name in goal.names if name not in goal.metrics),
         threads=dispatch.threads,
         processes=dispatch.processes_per_task,
         study=study.name,

@@ -12,7 +12,7 @@ from hpo.engine.trials.trial import Trial
 from hpo.report.blocks import markdown_table
 from hpo.report.words import count_text
 from hpo.study.study import PreparedStudy
-from hpo.study.winner.choosing import why, why_none
+from hpo.study.winner.reasons import why, why_none
 from hpo.track.messages import goal_values
 from hpo.track.mlflow.pages import FRONT, RUN_ID, TABLE, trial_page
 

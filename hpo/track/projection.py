@@ -19,7 +19,8 @@ from hpo.report.subject import score_of
 from hpo.report.write import WrittenReport
 from hpo.study.notes import FinalModel, Notes
 from hpo.study.study import PreparedStudy
-from hpo.study.winner.choosing import choose, why
+from hpo.study.winner.choosing import choose
+from hpo.study.winner.reasons import why
 from hpo.study.winner.verdict import Verdict
 from hpo.track import MlflowTracker, messages
 from hpo.track.mlflow.pages import FRONT_TAG

@@ -3,9 +3,9 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from hpo.config.goals import bounds_of
-from hpo.config.sections import StudySection
 from hpo.engine.trials.trial import Direction, Outcome, Trial, loss_of, loss_sign
 
 
@@ -77,7 +77,20 @@ class Goal:
         return math.fsum(limit.excess(values[limit.metric]) for limit in self.limits)
 
 
-def goal_of(study: StudySection) -> Goal:
+class Sought(Protocol):
+    """What `goal_of` reads: the section `study`, of a search or of a single training."""
+
+    @property
+    def metric(self) -> str: ...  # noqa: D102
+    @property
+    def direction(self) -> Direction: ...  # noqa: D102
+    @property
+    def metrics(self) -> Mapping[str, Direction] | None: ...  # noqa: D102
+    @property
+    def limits(self) -> Mapping[str, float | dict[str, float]] | None: ...  # noqa: D102
+
+
+def goal_of(study: Sought) -> Goal:
     """Return what a study is for, by its section `study`."""
     metrics = study.metrics or {study.metric: study.direction}
     limits = [

@@ -30,8 +30,8 @@ from hpo.report.subject import Subject
 from hpo.report.words import count_text, point_text
 from hpo.study.notes import Notes
 from hpo.study.study import PreparedStudy
-from hpo.study.winner.choosing import why
 from hpo.study.winner.overlap import overlapping
+from hpo.study.winner.reasons import why
 from hpo.study.winner.verdict import Verdict
 
 

@@ -21,7 +21,7 @@ from hpo.report.sections.winner import score_text
 from hpo.report.words import code_rows, join_names, point_text
 from hpo.study.notes import Notes
 from hpo.study.study import PreparedStudy, how_far
-from hpo.study.winner.choosing import why
+from hpo.study.winner.reasons import why
 from hpo.study.winner.verdict import Verdict
 
 

@@ -5,11 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from hpo.config.goals import metrics_of, share_of
-from hpo.engine.trials.digits import values_in_words
+from hpo.config.goals import share_of
 from hpo.engine.trials.fronts import Array, scale_of, scaled
 from hpo.engine.trials.goal import Goal
-from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 
 Choice = str | Mapping[str, Any]
@@ -59,28 +57,3 @@ def _beyond(losses: Array, names: Sequence[str], shares: Mapping[str, Any]) -> A
         best = column.min()
         beyond += np.maximum(0.0, (column - best) / (abs(best) or 1.0) - share_of(share))
     return beyond
-
-
-def why(choice: Choice) -> str:
-    """Return a choice in words, after `chosen as`."""
-    if choice == "knee":
-        return "the knee of the front"
-    if choice == "first_within_limits":
-        return "the best of the leading metric within the limits"
-    assert isinstance(choice, Mapping)
-    if "within" in choice:
-        shares = " and ".join(
-            f"{100 * share_of(share):.3g} % of the best {name}" for name, share in choice["within"].items()
-        )
-        return f"the best {choice['best']} within {shares}"
-    return "the best by weights " + ", ".join(f"{name} {choice[name]:g}" for name in metrics_of(choice))
-
-
-def why_none(history: History, goal: Goal) -> str | None:
-    """Return that no trial keeps the limits, with the one of the least excess; None where one does, or none ended."""
-    nearest = history.best()
-    if nearest is None or history.front:
-        return None
-    limits = ", ".join(map(str, goal.limits))
-    values = values_in_words(nearest, goal, history)
-    return f"no trial keeps the limits ({limits}); the nearest is trial {nearest.number}: {values}"

@@ -22,8 +22,8 @@ from hpo.errors import MachineError, StudyError
 from hpo.study.ledger import Opening, all_openings, num_scored, write_opening
 from hpo.study.notes import Notes
 from hpo.study.study import PreparedStudy
-from hpo.study.winner.choosing import why_none
 from hpo.study.winner.final_model import has_own_model, model_task
+from hpo.study.winner.reasons import why_none
 from hpo.study.winner.verdict import Verdict, lacks_model
 
 # The configuration without any point of the space.

@@ -16,7 +16,7 @@ from hpo.engine.trials.goal import Goal, finished, goal_of
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
 from hpo.session.progress import TerminalProgress
-from hpo.study.winner.choosing import why_none
+from hpo.study.winner.reasons import why_none
 from tests.studies import toy_config
 
 STUDY = config_from_dict(toy_config(trials=4)).study.model_copy(update={"metric": "accuracy"})

@@ -50,7 +50,7 @@ def test_an_edit_of_any_file_that_decides_trials_changes_the_piece_of_the_search
 def test_what_decides_who_wins_counts_and_what_is_made_of_the_winner_does_not(toolkit):
     files, winner = search_files(toolkit), toolkit / "study" / "winner"
     names = {path.name for path in files if winner in path.parents}
-    assert names == {"finalists.py", "full_training.py", "verdict.py"}
+    assert names == {"choosing.py", "finalists.py", "full_training.py", "verdict.py"}
     (winner / "finalists.py").write_text("from hpo.study.winner.noise import error\n")
     (winner / "noise.py").write_text("error = 0\n")
     assert search_files(toolkit) == {*files, winner / "noise.py"}
