@@ -141,7 +141,7 @@ def _about(front: FrontPart) -> str:
         return f"There is no front of {goal_text(front)}.{beyond}"
     are = "trial is" if len(front["members"]) == 1 else "trials are"
     text = f"**{len(front['members'])}** {are} on the front of {goal_text(front)}:"
-    return f"{text} no complete trial is as good in all of these metrics and better in one.{beyond}"
+    return f"{text} no other trial is as good in every one of these metrics and better in one.{beyond}"
 
 
 def _members(report: ReportJson, front: FrontPart) -> Iterator[Block]:
@@ -188,11 +188,12 @@ def _about_volume(front: FrontPart) -> Iterator[str]:
     if volume is None or is_missing(volume):
         return
     last, scale = volume["trials"][-1], volume["scale"]
+    within = " within the limits" if front["limits"] else ""
     whole = volume["reference"] ** len(scale)
     ends = ", ".join(f"{name} from {best:g} to {worst:g}" for name, (best, worst) in scale.items())
     text = (
         f"hypervolume of the front: {last['hypervolume']:.4f} (of at most {whole:.4g}), reached at trial "
-        f"{last['trial']:g}; scaled from the best to the worst trial within the limits ({ends}), reference "
+        f"{last['trial']:g}; scaled from the best to the worst trial{within} ({ends}), reference "
         f"{volume['reference']:g}"
     )
     expected = volume["expected"]

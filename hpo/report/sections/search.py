@@ -124,7 +124,9 @@ def _chosen_by(study: PreparedStudy, notes: Notes) -> str:
     fresh = ", on fresh seeds, among the best trials of the search" if section.finalists else ""
     # Each change is said beside the front.
     decided = "as it was changed after the search had begun" if notes.read_note("changed_choices") else _DECIDED
-    return f"{why(section.choose)} of {join_names(list(goal.metrics))}{within}{fresh}, {decided}"
+    chosen = why(section.choose)
+    on_front = " of " if chosen.endswith("the front") else ", on the front of "
+    return f"{chosen}{on_front}{join_names(list(goal.metrics))}{within}{fresh}, {decided}"
 
 
 def _counts(study: PreparedStudy, record: Record, verdict: Verdict) -> Counts:
