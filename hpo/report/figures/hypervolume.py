@@ -39,7 +39,8 @@ def draw_hypervolume(subject: Subject) -> Drawn | Absent:
     figure.update_yaxes(title_text="hypervolume (maximize)", rangemode="tozero")
     caption = (
         f"What the front dominates of {join_names(list(goal.metrics))}, each scaled from the best (0) to the worst (1) "
-        f"trial{' within the limits' if goal.limits else ''}, up to {REFERENCE}: at most {REFERENCE ** len(goal.metrics):.4g}."
+        f"trial{' within the limits' * bool(goal.limits)}, up to {REFERENCE}: at most "
+        f"{REFERENCE ** len(goal.metrics):.4g}."
     )
     if reason is None:
         caption += (
