@@ -194,3 +194,13 @@ def of_test(folder, trials):
         "overtuning.default_on_test.winner": winner,
         "overtuning.default_on_test.gain": winner - default,
     }
+
+
+def area(points, reference=1.1):
+    """The area that points of two losses dominate, by strips from the left."""
+    total, height = 0.0, reference
+    for x, y in sorted(points):
+        if y < height:
+            total += (reference - x) * (height - y)
+            height = y
+    return total
