@@ -10,23 +10,50 @@ from collections.abc import Collection, Mapping
 SAME_TRIALS: Mapping[str, Collection[str]] = {
     # hpo/objectives: the nearest row of a table is found faster; a command's line and files are named as code; flags,
     # all values and a file of its own for a program, which refuses a key that it has no place for; a command is read
-    # once, as is a table.
-    "ddf2fda1a836e7dc": ("a4558f76cffdd1b9", "e9d7c6b06747a73d", "63709bca1be63a67", "9c66277deff13dd3"),
-    "5420290dd971d77c": ("15001abc7d9cd2f7", "a029f5226c098928", "2add9c75ba755596", "5d207e2f0f8aa1d7"),
+    # once, as is a table, which has further columns as metrics.
+    "1bdb8c38b8dc235b": (
+        "a4558f76cffdd1b9",
+        "e9d7c6b06747a73d",
+        "63709bca1be63a67",
+        "9c66277deff13dd3",
+        "ddf2fda1a836e7dc",
+    ),
+    "a19e31e8a697d2f3": (
+        "15001abc7d9cd2f7",
+        "a029f5226c098928",
+        "2add9c75ba755596",
+        "5d207e2f0f8aa1d7",
+        "5420290dd971d77c",
+    ),
     # model: how many train together is said by the task, not by the environment; a CSV's header in its own words; what
     # is scored, what a training costs, how its mean warms up and what muon splits are settings that studies of before
-    # lack. An amount that ends between two evaluations is evaluated there.
-    "82d6e5688df761dd": ("be41f3eec7f1dd3c", "fdbb02159fad05f9", "fc47d36deded77cf"),
-    "6aec0420efb876ef": ("f0ac7737c25c64df", "be3c33078ce581df", "0db34c279f21196c"),
-    # asha and the kinds of halving: a setting of what the budget counts, which studies of before lack.
-    "9e943cf5c56b250e": ("6d04aab34ce85502",),
-    "daf546696d42f02b": ("b1a8b011358f86bd",),
-    # tpe, gp and cma_es: imports inside of an `if` do not count; what a sampler sees of a trial is said once.
-    "078d48fd06681c5b": ("2f1204033ae9f19f", "9bd360b69e1e9aae"),
-    "567ed8dd4116f551": ("a7aed0ee818dd6bf", "e2402250e4c3ac77"),
+    # lack. An amount that ends between two evaluations is evaluated there. Its size, cost and speed are reported.
+    "31a6c6887df5d4f2": ("be41f3eec7f1dd3c", "fdbb02159fad05f9", "fc47d36deded77cf", "82d6e5688df761dd"),
+    "b205bbea9efc59f3": ("f0ac7737c25c64df", "be3c33078ce581df", "0db34c279f21196c", "6aec0420efb876ef"),
+    # Strategies: several metrics and limits. Of asha and the kinds of halving also a setting of what the budget counts,
+    # which studies of before lack; of tpe, gp and cma_es imports inside of an `if`, and what a sampler sees of a trial.
+    "760c6f22f9be4995": ("d7422613c10c001c",),
+    "9474aa29a07a49bf": ("87b63af6139de98f",),
+    "7bec886b051d535a": ("39d025b31f9cf589",),
+    "ffa54aff4ef46cdf": ("6d04aab34ce85502", "9e943cf5c56b250e"),
+    "276712cb78366cb3": ("b1a8b011358f86bd", "daf546696d42f02b"),
+    "3e38841cf7026751": ("2f1204033ae9f19f", "9bd360b69e1e9aae", "078d48fd06681c5b"),
+    "30304a34b3b4f6ae": ("a7aed0ee818dd6bf", "e2402250e4c3ac77", "567ed8dd4116f551"),
     # The search: lists and mappings as choices, steps, references to what is searched, groups of metrics; tasks that
     # begin are shown; what it shares is filled by name, and the steps of an objective have a file of their own; fewer
-    # files, in rooms of other names.
-    "5bc4423b2b2c2f12": ("95e6677628324af4", "06df9561454a7aaa", "bf34b7862dea4aa0", "3d2d34ffa881d8f3"),
-    "39d0b141c7213e1b": ("3682d64edc8d9787", "0090cc4036e20dc7", "f8d6c19fbf96a509", "099deecf9dc274e4"),
+    # files, in rooms of other names; several metrics and limits.
+    "9c3b5788bd573818": (
+        "95e6677628324af4",
+        "06df9561454a7aaa",
+        "bf34b7862dea4aa0",
+        "3d2d34ffa881d8f3",
+        "5bc4423b2b2c2f12",
+    ),
+    "c2786186ccb6a279": (
+        "3682d64edc8d9787",
+        "0090cc4036e20dc7",
+        "f8d6c19fbf96a509",
+        "099deecf9dc274e4",
+        "39d0b141c7213e1b",
+    ),
 }

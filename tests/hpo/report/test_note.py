@@ -113,9 +113,9 @@ def test_the_longest_note_of_many_metrics_fits_into_a_tag(tmp_path):
     tree["toy"] |= dict.fromkeys(space["toy"], "v" * 300)
     tree["study"] |= {
         "metric": names[0],
-        "metrics": dict.fromkeys(names, "maximize"),
+        "metrics": dict.fromkeys(names[:4], "maximize"),
         "limits": dict.fromkeys(names, -1e-300),
-        "choose": dict.fromkeys(names, 0.123456),
+        "choose": dict.fromkeys(names[:4], 0.123456),
     }
     study = prepared(tmp_path, tree)
     point = {f"toy.{key}": "v" * 300 for key in space["toy"]}
