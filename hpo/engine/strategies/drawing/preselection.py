@@ -27,7 +27,7 @@ _FEASIBLE = 0.7
 
 # How sharply candidates that may exceed a limit are left out, and how much a slope costs. With these, trials exceed a
 # limit half as often as random ones do on the tables of benchmarks/fronts.py, where the best lie at the border.
-_LIMIT_POWER, _RIDGE = 3, 1.0
+_LIMIT_POWER, _RIDGE = 5, 1.0
 # As _FEASIBLE, of the share that keeps the limits.
 _WITHIN = 0.85
 
@@ -64,7 +64,7 @@ class Preselection:
         middle. Ranks, not losses, so that diverged trials do not dominate; and a factor for feasibility, so that the
         search keeps away from failures (Gelbart, Snoek & Adams 2014, "Bayesian optimization with unknown constraints":
         expected improvement times probability of feasibility). Where trials exceed a limit, another one is the expected
-        share of those that keep it, to the power of 3.
+        share of those that keep it, to the power of 5.
 
         A last factor, where pending trials are penalized, is 1 - exp(-10 x distance) to the nearest of them: many
         lanes spread out, and while nothing is known the farthest candidate is the best, up to a distance of 3.7, where
