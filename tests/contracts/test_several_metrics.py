@@ -14,7 +14,7 @@ from hpo.testing.law import Disturbance, check_free_order, check_law
 from hpo.testing.simulated_tasks import World, facts, run
 from tests.studies import SPACES, STRATEGIES
 
-NAMES = ["asha", "successive_halving", "hyperband", "evolutionary", "random"]
+NAMES = ["asha", "successive_halving", "hyperband", "evolutionary", "shifting_window", "random", "qmc", "grid"]
 TWO = {"score": "minimize", "size": "minimize"}
 LIMIT = (Limit("size", 0.6),)
 GOALS = st.sampled_from([Goal(TWO), Goal(TWO, LIMIT), Goal({"score": "minimize"}, LIMIT)])

@@ -71,7 +71,7 @@ def describe_front(
         "share_beyond_limits": beyond / len(complete) if complete else None,
     }
     if len(goal.metrics) > 1:
-        changes = cast("list[ChangedChoice]", notes.read_note("changed_choices") or [])
+        changes = [cast("ChangedChoice", vars(change)) for change in notes.changed_choices]
         rule = study.config.study.choose
         part["choice"] = {"rule": rule, "text": why(rule), "changes": changes}
         part["hypervolume"] = _describe_volume(subject)

@@ -123,7 +123,7 @@ def _chosen_by(study: PreparedStudy, notes: Notes) -> str:
         return cheapest + _CHOSEN_BY[section.finalists > 0].format(within=within)
     fresh = ", on fresh seeds, among the best trials of the search" if section.finalists else ""
     # Each change is said beside the front.
-    decided = "as it was changed after the search had begun" if notes.read_note("changed_choices") else _DECIDED
+    decided = "as it was changed after the search had begun" if notes.changed_choices else _DECIDED
     chosen = why(section.choose)
     on_front = " of " if chosen.endswith("the front") else ", on the front of "
     return f"{chosen}{on_front}{join_names(list(goal.metrics))}{within}{fresh}, {decided}"

@@ -12,7 +12,6 @@ from hpo.engine.objective.path import ObjectivePath
 from hpo.engine.space.dimensions import Dimension, Range, Value
 from hpo.engine.space.space import short_value
 from hpo.engine.strategies import BY_AMOUNT
-from hpo.engine.strategies.first import FirstPoints
 from hpo.engine.trials.goal import Goal
 from hpo.errors import ConfigError, SpaceError, nearest
 from hpo.study.basis.counted_in import Units, varied_keys
@@ -159,8 +158,7 @@ def notes_on_measured(study: PreparedStudy) -> tuple[str, ...]:
 
 def refuse_several_metrics(study: PreparedStudy) -> None:
     """Refuse a strategy that cannot search by several metrics, or with limits."""
-    strategy = study.strategy.strategy if isinstance(study.strategy, FirstPoints) else study.strategy
-    reason = getattr(strategy, "refuses_several", None)
+    reason = getattr(study.strategy, "refuses_several", None)
     if reason is not None and not study.goal.is_single:
         given = "study.metrics" if len(study.goal.metrics) > 1 else "study.limits"
         raise ConfigError(
