@@ -32,7 +32,7 @@ import numpy as np
 import optuna
 import pandas as pd
 import yaml
-from search_quality import CONF, GP_PATIENCE, PATIENCE, space_of
+from search_quality import CONF, GP_PATIENCE, PATIENCE, read, space_of
 from search_report import conditions, difference, with_interval
 from search_tables import DATA, NMT_KEYS, NMT_TASKS, Ranks, load
 from simulated_workers import Enough, Times
@@ -186,14 +186,6 @@ def run_missing(path: Path, methods: Sequence[str], searches: int, jobs: int) ->
         for row in pool.map(run_search, *zip(*missing, strict=True)):
             writer.writerow(row)
             file.flush()
-
-
-def read(path: Path) -> list[dict[str, str]]:
-    """Return the rows of the results; none where there is no file yet."""
-    if not path.exists():
-        return []
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def summary(rows: Sequence[Mapping[str, str]]) -> str:
