@@ -136,6 +136,8 @@ def _read(folder: StudyFolder) -> FinishedStudy:
         ) from error
     winner = recorded_winner(rows, report, config.study) or {}
     values = {name: float(_cell(winner, name, goal)) for name in goal.names} if winner and not goal.is_single else {}
+    if values and goal.excess(values) > 0:
+        winner, values = {}, {}
     folds = {name: float(value) for name, value in winner.items() if name.startswith("fold_") and value}
     number = int(winner["number"]) if winner else None
     search = FinishedSearch(
