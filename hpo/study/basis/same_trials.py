@@ -32,9 +32,9 @@ SAME_TRIALS: Mapping[str, Collection[str]] = {
     "b205bbea9efc59f3": ("f0ac7737c25c64df", "be3c33078ce581df", "0db34c279f21196c", "6aec0420efb876ef"),
     # Strategies: several metrics and limits. Of asha and the kinds of halving also a setting of what the budget counts,
     # which studies of before lack; of tpe, gp and cma_es imports inside of an `if`, and what a sampler sees of a trial.
-    "c4167edf9cc92bdb": ("d7422613c10c001c",),
-    "5052ba33e8819096": ("87b63af6139de98f",),
-    "40efb17de20c5b3e": ("39d025b31f9cf589",),
+    "71095d1c4aeaab2d": ("d7422613c10c001c",),
+    "3fe453846f093ece": ("87b63af6139de98f",),
+    "c46f2e8b57c15ff6": ("39d025b31f9cf589",),
     "ffa54aff4ef46cdf": ("6d04aab34ce85502", "9e943cf5c56b250e"),
     "276712cb78366cb3": ("b1a8b011358f86bd", "daf546696d42f02b"),
     "3e38841cf7026751": ("2f1204033ae9f19f", "9bd360b69e1e9aae", "078d48fd06681c5b"),

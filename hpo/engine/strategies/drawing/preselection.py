@@ -26,10 +26,11 @@ _PENDING = 0.5
 _FEASIBLE = 0.7
 
 # How sharply candidates that may exceed a limit are left out, and how much a slope costs. With these, trials exceed a
-# limit half as often as random ones do on the tables of benchmarks/fronts.py, where the best lie at the border.
-_LIMIT_POWER, _RIDGE = 5, 1.0
+# limit half as often as random ones on the tables of benchmarks/fronts.py, where the best lie at the border; with higher
+# powers less often, and the best within the limit is found later.
+_LIMIT_POWER, _RIDGE = 1.5, 0.1
 # As _FEASIBLE, of the share that keeps the limits.
-_WITHIN = 0.85
+_WITHIN = 0.6
 
 Array = NDArray[np.float64]
 
@@ -64,7 +65,7 @@ class Preselection:
         middle. Ranks, not losses, so that diverged trials do not dominate; and a factor for feasibility, so that the
         search keeps away from failures (Gelbart, Snoek & Adams 2014, "Bayesian optimization with unknown constraints":
         expected improvement times probability of feasibility). Where trials exceed a limit, another one is the expected
-        share of those that keep it, to the power of 5.
+        share of those that keep it, to the power of 1.5.
 
         A last factor, where pending trials are penalized, is 1 - exp(-10 x distance) to the nearest of them: many
         lanes spread out, and while nothing is known the farthest candidate is the best, up to a distance of 3.7, where
