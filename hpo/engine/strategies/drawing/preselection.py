@@ -26,8 +26,8 @@ _PENDING = 0.5
 _FEASIBLE = 0.7
 
 # How sharply candidates that may exceed a limit are left out, and how much a slope costs. With these, trials exceed a
-# limit half as often as random ones on the tables of benchmarks/fronts.py, where the best lie at the border; with higher
-# powers less often, and the best within the limit is found later.
+# limit half as often as random ones on the tables of benchmarks/fronts.py, where the best lie at the border; with
+# higher powers less often, and the best within the limit is found later.
 _LIMIT_POWER, _RIDGE = 1.5, 0.1
 # As _FEASIBLE, of the share that keeps the limits.
 _WITHIN = 0.6
