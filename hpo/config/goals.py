@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from hpo.errors import ConfigError
 
@@ -17,9 +17,17 @@ _EXAMPLES = (
 # Of 100 random trials 45 % are on the front of 5 metrics, 5 % on that of 2 (Ishibuchi et al. 2008, "Evolutionary many-
 # objective optimization: a short review"); and what each adds to the hypervolume of 5 takes seconds.
 _MOST_METRICS = 4
+_LONGEST_NAME = 200
 
-# A metric's name, as an objective returns it.
-_Name = Annotated[str, Field(min_length=1)]
+
+def _written(name: str) -> str:
+    if name != " ".join(name.split()) or len(name) > _LONGEST_NAME:
+        raise ValueError(f"must be up to {_LONGEST_NAME} characters, without a blank at an end, two, or a line's end")
+    return name
+
+
+Name = Annotated[str, Field(min_length=1), AfterValidator(_written)]
+"""A metric's name, as an objective returns it."""
 
 
 def _named(given: Any) -> Any:
@@ -49,11 +57,11 @@ def _bounded(given: Any) -> Any:
     return given
 
 
-Metrics = Annotated[dict[_Name, Direction], BeforeValidator(_named)]
+Metrics = Annotated[dict[Name, Direction], BeforeValidator(_named)]
 """Directions by metric; the first is the leading one."""
 
 Limits = Annotated[
-    dict[_Name, Annotated[float | dict[str, float], BeforeValidator(_bounded)]], BeforeValidator(_limited)
+    dict[Name, Annotated[float | dict[str, float], BeforeValidator(_bounded)]], BeforeValidator(_limited)
 ]
 """Limits by metric: a number is the most that it may be, or the least where it is maximized."""
 

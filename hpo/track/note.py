@@ -59,8 +59,6 @@ def _winner_lines(study: PreparedStudy, history: History, winner: Trial | None) 
 
 def why_no_winner(study: PreparedStudy, history: History) -> str | None:
     """Return why none of a study's complete trials is the winner; None where there is no such trial."""
-    if history.front:
-        return "no finalist keeps the limits with fresh seeds"
     return why_none(history, study.goal)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from hpo.config.goals import bounds_of
+from hpo.engine.trials.reported import LARGEST
 from hpo.engine.trials.trial import Direction, Outcome, Trial, loss_of, loss_sign
 
 
@@ -23,7 +24,7 @@ class Limit:
 
     def excess(self, value: float) -> float:
         """Return how far a value is beyond the bound, as a share of the bound's size (of 1, if it is 0); 0 within."""
-        return max(0.0, self.beyond(value)) / (abs(self.bound) or 1.0)
+        return min(max(0.0, self.beyond(value)) / (abs(self.bound) or 1.0), LARGEST)
 
     def __str__(self) -> str:
         """As people write it: `parameters <= 1e+06`."""

@@ -168,7 +168,13 @@ def front(trials: Iterable[Trial]) -> list[Trial]:
     In the order of their losses, the best of the leading metric first, equal ones as they are given. Where no trial
     keeps the limits there is none. With one metric they are the best and its equals.
     """
-    kept = [trial for trial in trials if trial.keeps_limits]
+    trials = list(trials)
+    # By point, how far it was trained when it exceeded a limit: a shorter training of it says nothing then.
+    beyond: dict[str, int] = {}
+    for trial in trials:
+        if trial.excess > 0:
+            beyond[trial.key] = max(trial.amount or 0, beyond.get(trial.key, 0))
+    kept = [trial for trial in trials if trial.keeps_limits and (trial.amount or 0) >= beyond.get(trial.key, 0)]
     furthest = max((trial.amount or 0 for trial in kept), default=0)
     kept = [trial for trial in kept if (trial.amount or 0) == furthest]
     if not any(trial.other_losses for trial in kept):
@@ -194,21 +200,21 @@ def one_loss(trials: Sequence[Trial]) -> Array:
 class Gains:
     """Says of trials, one after another, whether they are better than all before them.
 
-    One is if it was trained further, or as far and with less excess over the limits, or if none before it, of those
-    as good in both, is as good in all metrics.
+    One is if it is the first within the limits, or was trained further, or as far and with less excess over the limits,
+    or if none before it, of those as good in all of that, is as good in all metrics.
     """
 
     def __init__(self) -> None:
-        self._best: tuple[float, float] = (math.inf, math.inf)
+        self._best = (True, math.inf, math.inf)
         self._front: list[tuple[float, ...]] = []
 
     def is_gain(self, trial: Trial) -> bool:
         """Take the next trial, and return whether it is better than all before it."""
-        if trial.state != "complete" or trial.rank[:2] > self._best:
+        key, losses = (trial.excess > 0, *trial.rank[:2]), trial.losses
+        if trial.state != "complete" or key > self._best:
             return False
-        losses = trial.losses
-        if trial.rank[:2] < self._best:
-            self._best, self._front = trial.rank[:2], []
+        if key < self._best:
+            self._best, self._front = key, []
         front = joined(self._front, losses)
         if front is None:
             return False

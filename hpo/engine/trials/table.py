@@ -28,6 +28,9 @@ _OTHERS = frozenset(
     {*("number", "round", "learned", "cost", "state", "score", "amount", "num_parameters", "error"), *TIMES}
 )
 
+# The columns that studies of several metrics or with limits have besides.
+_OF_SEVERAL = frozenset({"is_on_front", "excess", "is_chosen"})
+
 
 def csv_text(rows: Iterable[Sequence[object]]) -> str:
     """Return the rows as CSV for `read_rows`, with any texts in them; None is an empty field."""
@@ -117,7 +120,8 @@ def column_of(key: str) -> str:
 
 def metric_column(name: str, taken: Collection[str]) -> str:
     """Return the column of a metric: its name, except where that is the name of another column."""
-    return f"metric.{name}" if name in taken or name in _OTHERS or _FOLD.fullmatch(name) else name
+    is_taken = name in taken or name in _OTHERS or name in _OF_SEVERAL or _FOLD.fullmatch(name)
+    return f"metric.{name}" if is_taken else name
 
 
 def _number(text: str) -> float | None:

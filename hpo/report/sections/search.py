@@ -108,20 +108,22 @@ def describe_search(study: PreparedStudy, record: Record, verdict: Verdict) -> S
         "strategy": dict(config.strategy) | {"rounds_run": 1 + max((t.round for t in trials), default=-1)},
         "counts": _counts(study, record, verdict),
         "imported": len(Notes(record).imports),
-        "chosen_by": _chosen_by(study, Notes(record)),
+        "chosen_by": _chosen_by(study, Notes(record), verdict),
     }
     if record.given:
         part["given"] = [{"point": dict(each.point), "after": each.after} for each in record.given]
     return cast("SearchPart", part)
 
 
-def _chosen_by(study: PreparedStudy, notes: Notes) -> str:
+def _chosen_by(study: PreparedStudy, notes: Notes, verdict: Verdict) -> str:
     section, goal = study.config.study, study.goal
     within = f", within {' and '.join(map(str, goal.limits))}" if goal.limits else ""
     if len(goal.metrics) == 1:
         cheapest = "" if section.winner == "best" else _CHEAPEST
         return cheapest + _CHOSEN_BY[section.finalists > 0].format(within=within)
-    fresh = ", on fresh seeds, among the best trials of the search" if section.finalists else ""
+    # After another choice the new finalists are trained by `hpo resume`.
+    is_fresh = bool(section.finalists) and verdict.are_finalists_trained
+    fresh = ", on fresh seeds, among the best trials of the search" if is_fresh else ""
     # Each change is said beside the front.
     decided = "as it was changed after the search had begun" if notes.changed_choices else _DECIDED
     chosen = why(section.choose)

@@ -115,8 +115,10 @@ def describe_winner(study: PreparedStudy, verdict: Verdict) -> Winner | Missing:
 
 def no_winner(goal: Goal, verdict: Verdict) -> Missing:
     """Return why there is no winner."""
+    limits = ", ".join(map(str, goal.limits))
+    if verdict.front:
+        return missing(f"no finalist keeps the limits ({limits}) on fresh seeds, so there is no winner")
     if any(trial.state == "complete" for trial in verdict.trials):
-        limits = ", ".join(map(str, goal.limits))
         return missing(f"no complete trial keeps the limits ({limits}), so there is no winner")
     return missing("no trial is complete, so there is no winner")
 

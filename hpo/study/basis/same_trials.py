@@ -32,9 +32,9 @@ SAME_TRIALS: Mapping[str, Collection[str]] = {
     "b205bbea9efc59f3": ("f0ac7737c25c64df", "be3c33078ce581df", "0db34c279f21196c", "6aec0420efb876ef"),
     # Strategies: several metrics and limits. Of asha and the kinds of halving also a setting of what the budget counts,
     # which studies of before lack; of tpe, gp and cma_es imports inside of an `if`, and what a sampler sees of a trial.
-    "71095d1c4aeaab2d": ("d7422613c10c001c",),
-    "3fe453846f093ece": ("87b63af6139de98f",),
-    "c46f2e8b57c15ff6": ("39d025b31f9cf589",),
+    "2d4d323612bb708b": ("d7422613c10c001c",),
+    "b7aa3780209ecdcf": ("87b63af6139de98f",),
+    "681cadbfc82c9e37": ("39d025b31f9cf589",),
     "ffa54aff4ef46cdf": ("6d04aab34ce85502", "9e943cf5c56b250e"),
     "276712cb78366cb3": ("b1a8b011358f86bd", "daf546696d42f02b"),
     "3e38841cf7026751": ("2f1204033ae9f19f", "9bd360b69e1e9aae", "078d48fd06681c5b"),
@@ -42,14 +42,14 @@ SAME_TRIALS: Mapping[str, Collection[str]] = {
     # The search: lists and mappings as choices, steps, references to what is searched, groups of metrics; tasks that
     # begin are shown; what it shares is filled by name, and the steps of an objective have a file of their own; fewer
     # files, in rooms of other names; several metrics and limits.
-    "9c3b5788bd573818": (
+    "a7370e72d054f5d7": (
         "95e6677628324af4",
         "06df9561454a7aaa",
         "bf34b7862dea4aa0",
         "3d2d34ffa881d8f3",
         "5bc4423b2b2c2f12",
     ),
-    "c2786186ccb6a279": (
+    "029b6469d20eb846": (
         "3682d64edc8d9787",
         "0090cc4036e20dc7",
         "f8d6c19fbf96a509",

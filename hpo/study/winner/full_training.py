@@ -55,9 +55,12 @@ def trials_to_finish(study: PreparedStudy, record: Record, with_next: bool = Fal
         return []
     history, known = record.history(), Notes(record).full_outcomes
     best: dict[str, Trial] = {}
-    # The winner keeps the limits, also where others were trained further.
+    # What exceeds a limit when it is fully trained is known to; the winner keeps the limits, also where others were
+    # trained further.
+    beyond = {trial.key for trial in history if trial.amount == full and trial.excess > 0}
     for trial in sorted(history.leaders(len(history)), key=lambda trial: trial.excess > 0):
-        best.setdefault(trial.key, trial)
+        if trial.key not in beyond:
+            best.setdefault(trial.key, trial)
     # As many failures are made up for: where the full training cannot be done at all, not everything is tried.
     tried = list(best.values())[: 2 * _count(study)]
     sound = [trial for trial in tried if not any(each.outcome.error for each in known[trial.number].values())]

@@ -20,15 +20,17 @@ def why(choice: Choice) -> str:
         shares = " and ".join(
             f"{100 * share_of(share):.3g} % of the best {name}" for name, share in choice["within"].items()
         )
-        return f"the best {choice['best']} within {shares}"
+        return f"the best {choice['best']} within {shares}, or the nearest to that"
     return "the best by weights " + ", ".join(f"{name} {choice[name]:g}" for name in metrics_of(choice))
 
 
 def why_none(history: History, goal: Goal) -> str | None:
-    """Return that no trial keeps the limits, with the one of the least excess; None where one does, or none ended."""
+    """Return why there is no winner among complete trials; None where no trial is complete."""
     nearest = history.best()
-    if nearest is None or history.front:
+    if nearest is None:
         return None
     limits = ", ".join(map(str, goal.limits))
+    if history.front:
+        return f"no finalist keeps the limits ({limits}) on fresh seeds"
     values = values_in_words(nearest, goal, history)
     return f"no trial keeps the limits ({limits}); the nearest is trial {nearest.number}: {values}"

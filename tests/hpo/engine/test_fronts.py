@@ -2,18 +2,22 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hpo.engine.space.reader import space_from_dict
+from hpo.engine.strategies.drawing.preselection import Preselection
 from hpo.engine.trials.fronts import as_one_loss, best_first, contributions, front_numbers, hypervolume, scale_of
 from hpo.engine.trials.goal import Goal, Limit, finished
 from hpo.engine.trials.history import History
 from hpo.engine.trials.ranking import front, leaders, one_loss
-from hpo.engine.trials.reported import result
-from hpo.engine.trials.trial import Outcome, Trial
+from hpo.engine.trials.reported import LARGEST, result
+from hpo.engine.trials.table import trials_table
+from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
 
 TWO = Goal({"quality": "maximize", "size": "minimize"})
 # Few different numbers, so that many are equal.
@@ -160,3 +164,43 @@ def test_metrics_are_means_over_the_folds_and_a_tuple_has_them_in_their_order():
     ):
         with pytest.raises(ValueError, match=text):
             result(returned, ("quality", "size"), 2)
+
+
+def test_a_trial_within_the_limits_is_a_gain_also_after_one_beyond_them_that_was_trained_further():
+    trials = [
+        trial(0, 1, amount=3),
+        trial(1, 1, excess=0.5, amount=9),
+        trial(2, 0.5, amount=3),
+        trial(3, 0.2, amount=3),
+    ]
+    assert History(trials).num_without_gain == 0
+    assert [t.number for t in History(trials).front] == [3]
+
+
+def test_columns_of_the_table_of_trials_are_not_taken_by_metrics_of_their_names():
+    goal = Goal({"a": "maximize", "excess": "minimize", "is_on_front": "minimize"}, (Limit("score", 1.0),))
+    done = finished(Trial(0, 0, {}), {0: Outcome({"a": 1.0, "excess": 2.0, "is_on_front": 3.0, "score": 4.0})}, goal)
+    (row,) = trials_table([done], [], goal, TaskLayout()).to_dict("records")
+    assert [row[f"metric.{name}"] for name in ("excess", "is_on_front", "score")] == [2.0, 3.0, 4.0]
+    assert (row["is_on_front"], row["excess"]) == (False, 3.0)
+
+
+def test_a_bound_near_zero_has_an_excess_that_can_be_written():
+    assert Limit("b", 1e-310).excess(1.0) == pytest.approx(LARGEST)
+
+
+def test_the_model_of_limits_is_the_same_whether_there_are_more_values_or_more_trials():
+    space = space_from_dict({"a": {"choices": [f"v{n}" for n in range(40)]}, "b": {"low": 0.0, "high": 1.0}})
+    rng = np.random.default_rng(0)
+    points = [space.draw(rng) for _ in range(60)]
+    over = [replace(trial(n, 1.0, excess=float(p["b"] > 0.5)), point=p, key=str(n)) for n, p in enumerate(points)]
+    few, many = (Preselection(space)._within_limits(points[:5], over[:count]) for count in (30, 60))
+    for within in (few, many):
+        assert [bool(share > 0.5) for share in within] == [p["b"] <= 0.5 for p in points[:5]]
+
+
+def test_a_point_that_exceeds_a_limit_when_it_is_trained_further_is_not_on_the_front_for_less():
+    short, long = (trial(n, 0.1, amount=amount, key="k") for n, amount in ((0, 3), (1, 9)))
+    other = trial(2, 0.5, amount=3)
+    assert [t.number for t in front([short, replace(long, excess=0.5), other])] == [2]
+    assert [t.number for t in front([short, long, other])] == [1]

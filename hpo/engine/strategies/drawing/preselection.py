@@ -114,7 +114,11 @@ class Preselection:
         known = self._features(self._rows_of(complete))
         middle, share = known.mean(axis=0), over.mean()
         apart = known - middle
-        slopes = np.linalg.solve(apart.T @ apart + _RIDGE * np.eye(apart.shape[1]), apart.T @ (over - share))
+        if len(apart) < apart.shape[1]:
+            # The same slopes by as many equations as there are trials, where choices have many values.
+            slopes = apart.T @ np.linalg.solve(apart @ apart.T + _RIDGE * np.eye(len(apart)), over - share)
+        else:
+            slopes = np.linalg.solve(apart.T @ apart + _RIDGE * np.eye(apart.shape[1]), apart.T @ (over - share))
         asked = self._features(np.array([self._row(point) for point in candidates]))
         within: Array = np.clip(1 - share - (asked - middle) @ slopes, 0.01, 0.99)
         return within
