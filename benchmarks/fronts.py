@@ -15,150 +15,28 @@ Every finished search is a row of `--results`, so that a stopped run continues w
 """
 
 import argparse
-import contextlib
-import csv
-import heapq
 import itertools
 import time
-import warnings
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
-from functools import cache, partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import optuna
-import pandas as pd
 import yaml
-from search_quality import CONF, GP_PATIENCE, PATIENCE, read, space_of
+from front_cases import BUDGETS, CASES, METHODS, METRICS, OURS, PEERS, case, with_ours
+from front_workers import by_workers
+from search_quality import CONF
 from search_report import conditions, difference, with_interval
-from search_tables import DATA, NMT_KEYS, NMT_TASKS, Ranks, load
-from simulated_workers import Enough, Times
+from search_rows import read, run
+from search_tables import NMT_TASKS
 
-from hpo.engine.course.rules import Rules
-from hpo.engine.dispatch.dispatcher import Gpus, TaskReport
-from hpo.engine.loop import search
-from hpo.engine.record.record import memory_record
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.strategies import make_strategy
-from hpo.engine.training.payload import Payload, Task
-from hpo.engine.trials.fronts import Array, hypervolume, scale_of, scaled
+from hpo.engine.trials.fronts import Array
 from hpo.engine.trials.goal import Goal, Limit, finished
 from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Outcome, Proposal, TaskLayout, Trial
+from hpo.engine.trials.trial import Outcome, Proposal, Trial
 
-BUDGETS = (30, 60, 100)
-COLUMNS = {
-    "bleu": ("dev_bleu", "maximize"),
-    "seconds": ("dev_gpu_time_s", "minimize"),
-    "parameters": ("num_param", "minimize"),
-}
-METRICS = (("bleu", "seconds"), ("bleu", "parameters"), ("bleu", "seconds", "parameters"))
-CASES = tuple(itertools.product(NMT_TASKS, METRICS))
-
-
-@dataclass(frozen=True)
-class Case:
-    """A table with several metrics: the losses of each row by the ranks of its values, and the whole front's volume."""
-
-    name: str
-    goal: Goal
-    values: Mapping[str, tuple[Any, ...]]
-    losses: Mapping[Ranks, tuple[float, ...]]
-
-    @property
-    def all(self) -> Array:
-        """The losses of all rows."""
-        return np.array(list(self.losses.values()))
-
-    def regret(self, found: Sequence[tuple[float, ...]]) -> float:
-        """Return the share of the table's hypervolume that these rows lack."""
-        scale = scale_of(self.all)
-        volumes = [hypervolume(scaled(losses, scale)) for losses in (np.array(found), self.all)]
-        return 1 - volumes[0] / volumes[1]
-
-    def losses_of(self, point: Mapping[str, Any]) -> tuple[float, ...]:
-        """Return the losses of a point of the space."""
-        return self.losses[tuple(values.index(point[key]) for key, values in self.values.items())]
-
-
-@cache
-def case(task: str, metrics: tuple[str, ...]) -> Case:
-    """Return a translation task by some of its columns."""
-    rows = pd.read_csv(DATA / "nmt_hpo.csv")
-    rows = rows[rows["task"] == task]
-    goal = Goal({name: COLUMNS[name][1] for name in metrics})  # type: ignore[misc]
-    values = load(task).values
-    losses = {}
-    for record in rows.to_dict("records"):
-        ranks = tuple(values[key].index(record[key]) for key in NMT_KEYS)
-        losses[ranks] = goal.losses({name: float(record[COLUMNS[name][0]]) for name in metrics})
-    return Case(task, goal, values, losses)
-
-
-def with_ours(name: str, of: Case, seed: int, trials: int, goal: Goal | None = None) -> list[tuple[float, ...]]:
-    """Return the losses of one search by a strategy of ours, one trial after the other."""
-    goal = goal or of.goal
-    settings = yaml.safe_load((CONF / f"{name}.yaml").read_text())
-    strategy: Any = make_strategy(settings, space_of(of.name), seed)
-    known, found = History(), list[tuple[float, ...]]()
-    while len(found) < trials:
-        for proposed in strategy.propose(known, ())[: trials - len(found)]:
-            losses = of.losses_of(proposed)
-            trial = Trial(len(found), len(found), proposed)
-            known = known.extended([finished(trial, {0: Outcome(of.goal.scores(losses))}, goal)])
-            found.append(losses)
-    return found
-
-
-def with_optuna(
-    sampler: Callable[[int], Any], patience: int, of: Case, seed: int, trials: int
-) -> list[tuple[float, ...]]:
-    """Return the losses of one sequential search by a sampler of Optuna's, helped as search_quality.py does."""
-    import torch
-
-    torch.set_num_threads(1)
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    warnings.simplefilter("ignore")
-    space = {key: optuna.distributions.IntDistribution(0, len(values) - 1) for key, values in of.values.items()}
-    study = optuna.create_study(directions=["minimize"] * len(of.goal.metrics), sampler=sampler(seed))
-    rng = np.random.default_rng(seed)
-    found: dict[Ranks, tuple[float, ...]] = {}
-    uncounted = 0
-    while len(found) < trials:
-        if uncounted == patience:
-            untried = [ranks for ranks in of.losses if ranks not in found]
-            ranks = untried[int(rng.integers(len(untried)))]
-            point = dict(zip(space, ranks, strict=True))
-            study.add_trial(
-                optuna.trial.create_trial(params=point, distributions=dict(space), values=list(of.losses[ranks]))
-            )
-        else:
-            trial = study.ask(dict(space))
-            ranks = tuple(int(trial.params[key]) for key in space)
-            worst = np.max(list(found.values()), axis=0).tolist() if found else None
-            known = of.losses.get(ranks, worst)
-            study.tell(trial, known, state=optuna.trial.TrialState.FAIL if known is None else None)
-        is_new = ranks in of.losses and ranks not in found
-        uncounted = 0 if is_new else uncounted + 1
-        if is_new:
-            found[ranks] = of.losses[ranks]
-    return list(found.values())
-
-
-METHODS: dict[str, Callable[[Case, int, int], list[tuple[float, ...]]]] = {
-    "random": partial(with_ours, "random"),
-    "evolutionary": partial(with_ours, "evolutionary"),
-    "shifting_window": partial(with_ours, "shifting_window"),
-    "Optuna NSGAIISampler": partial(
-        with_optuna, lambda seed: optuna.samplers.NSGAIISampler(seed=seed, population_size=20), PATIENCE
-    ),
-    "Optuna TPESampler": partial(with_optuna, lambda seed: optuna.samplers.TPESampler(seed=seed), GP_PATIENCE),
-    "Optuna GPSampler": partial(with_optuna, lambda seed: optuna.samplers.GPSampler(seed=seed), GP_PATIENCE),
-}
-OURS, PEERS = ("evolutionary", "shifting_window"), tuple(name for name in METHODS if name.startswith("Optuna"))
 FIELDS = ("method", "task", "metrics", "seed", *(f"regret_{budget}" for budget in BUDGETS), "seconds")
 
 
@@ -176,16 +54,7 @@ def run_missing(path: Path, methods: Sequence[str], searches: int, jobs: int) ->
     done = {(row["method"], row["task"], row["metrics"], int(row["seed"])) for row in read(path)}
     wanted = [(method, *of, seed) for seed in range(searches) for method in methods for of in CASES]
     missing = [each for each in wanted if (each[0], each[1], "+".join(each[2]), each[3]) not in done]
-    if not missing:
-        return
-    is_new = not path.exists()
-    with path.open("a", newline="") as file, ProcessPoolExecutor(jobs) as pool:
-        writer = csv.DictWriter(file, FIELDS)
-        if is_new:
-            writer.writeheader()
-        for row in pool.map(run_search, *zip(*missing, strict=True)):
-            writer.writerow(row)
-            file.flush()
+    run(path, FIELDS, run_search, missing, jobs)
 
 
 def summary(rows: Sequence[Mapping[str, str]]) -> str:
@@ -234,72 +103,6 @@ def over_limits(searches: int) -> str:
             regrets.append(float(within[:, 0].min() - table[:, 0].min()))
         cells = " | ".join(with_interval(column) for column in np.array(shares).T)
         lines.append(f"| {method} | {cells} | {with_interval(np.array(regrets))} |")
-    return "\n".join(lines)
-
-
-class _Workers:
-    """Simulated workers that train what a table has; `wait` moves the time to the end of the task that ends next."""
-
-    runs_here = True
-    gpus = Gpus()
-
-    def __init__(self, workers: int, of: Case, times: Times, until: float) -> None:
-        self.slots, self.now = workers, 0.0
-        self.found: list[tuple[float, ...]] = []
-        self._of, self._times, self._until = of, times, until
-        self._trials: dict[int, Trial] = {}
-        self._running: list[tuple[float, int, Task]] = []
-
-    def tasks_of(self, trial: Trial) -> list[Task]:
-        self._trials[trial.number] = trial
-        return [Task(trial.number, 0, Payload("", {}, self._of.goal.metric))]
-
-    def submit(self, task: Task) -> None:
-        ends = self.now + self._times.seconds(self._trials[task.trial].key)
-        heapq.heappush(self._running, (ends, task.trial, task))
-
-    def wait(self, timeout: float | None = None) -> Sequence[TaskReport]:  # noqa: ARG002 -- the protocol's
-        ends, number, task = heapq.heappop(self._running)
-        if ends > self._until:
-            raise Enough
-        self.now = ends
-        losses = self._of.losses_of(self._trials[number].point)
-        self.found.append(losses)
-        return [TaskReport(task, outcome=Outcome(self._of.goal.scores(losses), seconds=1.0))]
-
-    def close(self) -> None:
-        """Nothing runs."""
-
-
-def by_workers(searches: int) -> str:
-    """Return the regrets at the wall time in which the workers could do 30, 60 and 100 trials' work, by the clock.
-
-    Lanes: one and a half times the workers; durations log-normal (sigma 0.6), of which cost predicts all but 0.15.
-    """
-    lines = [conditions(), "", "| method | workers | order | at 30 | at 60 | at 100 |", "| --- " * 6 + "|"]
-    for method, workers, order in itertools.product(("random", *OURS), (8, 32), ("clock", "free")):
-        regrets = []
-        for (task, metrics), seed in itertools.product(CASES[:1] + CASES[3:4], range(searches)):
-            of = case(task, metrics)
-            row = []
-            for budget in BUDGETS:
-                times = Times(seed, 0.6, 0.15)
-                pool = _Workers(workers, of, times, until=budget * times.mean / workers)
-                settings = yaml.safe_load((CONF / f"{method}.yaml").read_text())
-                strategy: Any = make_strategy(settings, space_of(of.name), seed)
-                rules = Rules(
-                    strategy=strategy,
-                    tasks_of=pool.tasks_of,
-                    cost_of=lambda trial, times=times: times.cost(trial.key),
-                    lanes=workers * 3 // 2,
-                    order=order,  # type: ignore[arg-type]
-                )
-                with contextlib.suppress(Enough):
-                    search(rules, memory_record(of.goal, TaskLayout()), pool, 10 * budget)
-                row.append(of.regret(pool.found) if pool.found else 1.0)
-            regrets.append(row)
-        cells = " | ".join(with_interval(column) for column in np.array(regrets).T)
-        lines.append(f"| {method} | {workers} | {order} | {cells} |")
     return "\n".join(lines)
 
 

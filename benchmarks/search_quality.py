@@ -17,12 +17,10 @@ beside this file.
 """
 
 import argparse
-import csv
 import math
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -30,6 +28,7 @@ from typing import Any
 import numpy as np
 import yaml
 from search_report import BUDGETS, report
+from search_rows import read, run
 from search_tables import TABLES, Measured, Ranks, load
 
 CONF = Path(__file__).parents[1] / "conf" / "strategy"
@@ -157,26 +156,7 @@ def run_missing(path: Path, methods: Sequence[str], repeats: int, jobs: int) -> 
     """Run every search that is missing in the results: all methods and tables of one seed before the next seed."""
     done = {(row["method"], row["table"], int(row["seed"])) for row in read(path)}
     wanted = ((method, name, seed) for seed in range(repeats) for method in methods for name in TABLES)
-    missing = [search for search in wanted if search not in done]
-    if not missing:
-        return
-    is_new = not path.exists()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", newline="") as file, ProcessPoolExecutor(jobs) as pool:
-        writer = csv.DictWriter(file, FIELDS)
-        if is_new:
-            writer.writeheader()
-        for row in pool.map(run_search, *zip(*missing, strict=True)):
-            writer.writerow(row)
-            file.flush()
-
-
-def read(path: Path) -> list[dict[str, str]]:
-    """Return the rows of the results; none where there is no file yet."""
-    if not path.exists():
-        return []
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
+    run(path, FIELDS, run_search, (search for search in wanted if search not in done), jobs)
 
 
 def main() -> None:

@@ -22,6 +22,7 @@ import numpy as np
 import yaml
 from search_quality import CONF
 from search_report import BUDGETS, conditions, markdown
+from search_rows import read
 from simulated_workers import losses
 from synthetic_tables import Problem, problems
 
@@ -115,14 +116,6 @@ def run_missing(path: Path, variants: list[str], all_lanes: list[int], repeats: 
                 if key not in done:
                     writer.writerow(dict(zip(FIELDS, (*key, *regrets(problem, variant, lanes, seed)), strict=True)))
             file.flush()
-
-
-def read(path: Path) -> list[Mapping[str, str]]:
-    """Return the rows of the results; none where there is no file yet."""
-    if not path.exists():
-        return []
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def report(rows: list[Mapping[str, str]]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from hpo.compare.curves import FinishedSearch
 from hpo.config.study_config import StudyConfig
 from hpo.engine.trials.goal import Goal, goal_of
-from hpo.engine.trials.table import Row, read_rows
+from hpo.engine.trials.table import Row, metric_columns, read_rows
 from hpo.engine.trials.trial import loss_of
 from hpo.errors import StudyError
 from hpo.study.basis.counted_in import Units, varied_keys
@@ -135,7 +135,7 @@ def _read(folder: StudyFolder) -> FinishedStudy:
             f"{config.study.name}`"
         ) from error
     winner = recorded_winner(rows, report, config.study) or {}
-    values = {name: float(_cell(winner, name, goal)) for name in goal.names} if winner and not goal.is_single else {}
+    values = _values(winner, goal) if winner and not goal.is_single else {}
     if values and goal.excess(values) > 0:
         winner, values = {}, {}
     folds = {name: float(value) for name, value in winner.items() if name.startswith("fold_") and value}
@@ -157,15 +157,16 @@ def _of_several(
         return (), ()
     others, excess = [], []
     for row, is_complete in zip(rows, are_complete, strict=True):
-        values = {name: float(_cell(row, name, goal)) for name in goal.names} if is_complete else None
+        values = _values(row, goal) if is_complete else None
         others.append(goal.losses(values)[1:] if values else (math.inf,) * (len(goal.metrics) - 1))
         excess.append(goal.excess(values) if values else 0.0)
     return tuple(others) if len(goal.metrics) > 1 else (), tuple(excess)
 
 
-def _cell(row: Row, name: str, goal: Goal) -> str:
-    """Return what a trials.csv has of a metric, or of what has a limit."""
-    return row["score"] if name == goal.metric else row.get(f"metric.{name}") or row[name]
+def _values(row: Row, goal: Goal) -> dict[str, float]:
+    """Return what a trials.csv has of each metric, and of what has a limit; KeyError where a column is missing."""
+    columns = metric_columns(row, goal)
+    return {name: float(row[columns[name]]) for name in goal.names}
 
 
 def _data(report: Mapping[str, Any], config: StudyConfig) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hpo.compare.curves import FinishedSearch
-from hpo.engine.trials.fronts import REFERENCE, Array, hypervolume, is_on_front, scale_of, scaled
+from hpo.engine.trials.fronts import REFERENCE, Array, growing, hypervolume, scale_of, scaled
 from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.trial import Trial
 from hpo.report.comparison import FrontsJson
@@ -52,19 +52,9 @@ class Yardstick:
         optimization using evolutionary algorithms: a comparative case study", in losses scaled to 0..1 up to the
         reference point of Ishibuchi et al. 2018; see `hpo.engine.trials.fronts`.
         """
-        regrets, regret = [], 1.0
-        front: Array = np.empty((0, len(self.goal.metrics)))
-        rows = iter(scaled(search.kept, self.scale))
-        for keeps_limits in search.keeps_limits:
-            if keeps_limits:
-                front = np.concatenate((front, [next(rows)]))
-                members = is_on_front(front)
-                front = front[members]
-                if members[-1]:
-                    # The last digits of equal volumes may differ.
-                    regret = min(regret, max(0.0, 1 - hypervolume(front) / self.whole))
-            regrets.append(regret)
-        return replace(search, losses=tuple(regrets), nothing=1.0)
+        volumes = np.concatenate(([0.0], growing(scaled(search.kept, self.scale))))
+        regrets = np.maximum(0.0, 1 - volumes / (self.whole or 1.0))
+        return replace(search, losses=tuple(regrets[search.keeps_limits.cumsum()].tolist()), nothing=1.0)
 
     def method(self) -> dict[str, str]:
         """Return how the figures are made, in one sentence each."""

@@ -3,6 +3,7 @@
 import itertools
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from hpo.compare.finished_study import FinishedStudy
 from hpo.compare.hypervolume import NAME
@@ -27,7 +28,9 @@ def compare_studies(
     name: str, studies: Sequence[FinishedStudy], budgets: Sequence[Budget], optimum: float | None
 ) -> ComparisonJson:
     """Return the content of comparison.json for studies that exist."""
-    goal = studies[0].goal
+    # With different limits each trial keeps those of its own study, and no one of them is said of all.
+    goal, have_same = studies[0].goal, all(study.goal.limits == studies[0].goal.limits for study in studies)
+    goal = goal if have_same else replace(goal, limits=())
     groups = _comparable(studies)
     apart = {study.label for group in groups[1:] for study in group}
     # Scores on other data have no place among these.

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from hpo.config.goals import Choice, Limits, Metrics, Name, leading, metrics_of, one_name
+from hpo.config.goals import Choice, Direction, Limits, Metrics, Name, leading, metrics_of, one_name
 
 
 def _safe_name(name: str) -> str:
@@ -84,7 +84,7 @@ class StudySection(Section):
     seed: int = Field(ge=0, le=MOST_SEED)
     trials: int = Field(ge=1, le=MOST)
     metric: Annotated[Name, BeforeValidator(one_name)]
-    direction: Literal["maximize", "minimize"]
+    direction: Direction
     repeats: int = Field(ge=1, le=MOST)
     finalists: int = Field(ge=0, le=MOST)
     finalist_repeats: int = Field(ge=1, le=MOST)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any
 
 from hpo.config.study_config import StudyConfig
 from hpo.engine.record.record import Record
@@ -138,34 +138,9 @@ class Study:
             raise StudyError(f"figure: {figure} has nothing to show: {content.reason}")
         return NotebookFigure(content.figure)
 
-    @overload
     def test(
-        self,
-        again: bool = ...,
-        with_default: bool = ...,
-        data: Mapping[str, str] | None = ...,
-        *,
-        front: Literal[False] = ...,
-    ) -> Mapping[str, float]: ...
-
-    @overload
-    def test(
-        self,
-        again: bool = ...,
-        with_default: bool = ...,
-        data: Mapping[str, str] | None = ...,
-        *,
-        front: Literal[True],
-    ) -> "pd.DataFrame": ...
-
-    def test(
-        self,
-        again: bool = False,
-        with_default: bool = True,
-        data: Mapping[str, str] | None = None,
-        *,
-        front: bool = False,
-    ) -> "Mapping[str, float] | pd.DataFrame":
+        self, again: bool = False, with_default: bool = True, data: Mapping[str, str] | None = None
+    ) -> Mapping[str, float]:
         """Open the test part, once, with the winner; return its metrics. The report says how often it was opened.
 
         Args:
@@ -173,26 +148,33 @@ class Study:
             with_default: whether the default configuration is trained and scored beside it.
             data: where the data lie now, if they were moved, by key: `{"data.path": "there.csv"}`. The content must
                 be the same; the place is kept with the study.
-            front: with several metrics, score every trial of the front in this one opening. Then what comes back is a
-                DataFrame: a row per trial, the chosen one first, with `trial`, `is_chosen`, what it has on the test
-                part, `error`, and as `validation.NAME` what it had in the search.
         """
-        _, result, _ = score_on_test(str(self.folder), again, with_default, data, front)
-        if front:
-            import pandas as pd  # here: it takes half a second
-
-            return pd.DataFrame(
-                {
-                    "trial": each["trial"],
-                    "is_chosen": each["trial"] == result["trial"],
-                    **each.get("metrics", {}),
-                    "error": each.get("error"),
-                    **{f"validation.{name}": value for name, value in each["validation_metrics"].items()},
-                }
-                for each in result["front"]
-            )
+        _, result, _ = score_on_test(str(self.folder), again, with_default, data)
         metrics: Mapping[str, float] = result["metrics"]
         return metrics
+
+    def test_front(
+        self, again: bool = False, with_default: bool = True, data: Mapping[str, str] | None = None
+    ) -> "pd.DataFrame":
+        """Open the test part, once, with every trial of the front of several metrics; arguments as of `test`.
+
+        Returns:
+            A row per trial, the chosen one first, with `trial`, `is_chosen`, what it has on the test part, `error`, and
+            as `validation.NAME` what it had in the search.
+        """
+        _, result, _ = score_on_test(str(self.folder), again, with_default, data, with_front=True)
+        import pandas as pd  # here: it takes half a second
+
+        return pd.DataFrame(
+            {
+                "trial": each["trial"],
+                "is_chosen": each["trial"] == result["trial"],
+                **each.get("metrics", {}),
+                "error": each.get("error"),
+                **{f"validation.{name}": value for name, value in each["validation_metrics"].items()},
+            }
+            for each in result["front"]
+        )
 
     def resume(
         self,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hpo.engine.trials.fronts import Array, hypervolume, is_on_front, scale_of, scaled
+from hpo.engine.trials.fronts import Array, growing, hypervolume, scale_of, scaled
 from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.trial import Trial
 
@@ -48,18 +48,9 @@ def growth(trials: Sequence[Trial], goal: Goal) -> Growth:
     if not len(losses):
         return Growth((), (), np.zeros((2, len(goal.metrics))))
     scale = scale_of(losses)
-    units = scaled(losses, scale)
-    front = units[:0]
-    added, volumes = [], []
-    for trial, one in zip(trials, units, strict=True):
-        together = np.vstack((front, one))
-        kept = is_on_front(together)
-        # An equal of a member adds nothing.
-        if kept[-1] and not (front == one).all(axis=1).any():
-            front = together[kept]
-            added.append(trial)
-            volumes.append(hypervolume(front))
-    return Growth(added, volumes, scale)
+    volumes = growing(scaled(losses, scale))
+    rises: list[int] = np.flatnonzero(np.diff(volumes, prepend=0.0) > 0).tolist()
+    return Growth([trials[place] for place in rises], volumes[rises].tolist(), scale)
 
 
 def expected_growth(trials: Sequence[Trial], scale: Array) -> Expectation:

@@ -36,7 +36,7 @@ def study_note(study: PreparedStudy, history: History, winner: Trial | None, is_
 
 def _winner_lines(study: PreparedStudy, history: History, winner: Trial | None) -> Iterator[str]:
     if winner is None:
-        reason = _plain(_cut(why_no_winner(study, history) or "every trial failed so far", _POINT))
+        reason = _plain(_cut(why_none(history, study.goal) or "every trial failed so far", _POINT))
         yield f"**No winner:** {reason}." if len(history) else "**No trial is finished yet.**"
         return
     goal, values = study.goal, winner.values(study.goal.metric)
@@ -55,11 +55,6 @@ def _winner_lines(study: PreparedStudy, history: History, winner: Trial | None) 
         metrics = [name for name in texts if name in test["metrics"]]
         shown = ", ".join(f"{_name(goal, name)}: **{texts[name](test['metrics'][name])}**" for name in metrics)
         yield from ("", f"Test {shown} (trial {test['trial']}).")
-
-
-def why_no_winner(study: PreparedStudy, history: History) -> str | None:
-    """Return why none of a study's complete trials is the winner; None where there is no such trial."""
-    return why_none(history, study.goal)
 
 
 def _within_limits(study: PreparedStudy, history: History) -> Iterator[str]:

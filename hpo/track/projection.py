@@ -20,11 +20,11 @@ from hpo.report.write import WrittenReport
 from hpo.study.notes import FinalModel, Notes
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.choosing import choose
-from hpo.study.winner.reasons import why
+from hpo.study.winner.reasons import why, why_none
 from hpo.study.winner.verdict import Verdict
 from hpo.track import MlflowTracker, messages
 from hpo.track.mlflow.pages import FRONT_TAG
-from hpo.track.note import study_note, why_no_winner
+from hpo.track.note import study_note
 
 # The packages that a model needs to predict; the toolkit's requirements bring the rest.
 _NEEDED = ("hpo-transformer", "torch", "numpy", "scikit-learn")
@@ -171,7 +171,7 @@ def _datasets(study: PreparedStudy) -> list[dict[str, Any]]:
 def _why_no_model(study: PreparedStudy, verdict: Verdict) -> str | None:
     module, is_given = study.config.objective.partition(":")[0], study.objective.kept is not None
     reasons = (
-        (verdict.winner is None, why_no_winner(study, verdict.history) or "no trial is complete"),
+        (verdict.winner is None, why_none(verdict.history, study.goal) or "no trial is complete"),
         (not study.keeps_models, f"{module} keeps no models: it has no run_test"),
         (is_given, "its objective was given from Python, and MLflow's model would have no module to import"),
         (study.objective.predict is None, f"{module} has no function 'predict'"),

@@ -60,6 +60,8 @@ def test_a_kind_brings_its_networks_shape_its_metric_and_which_way_is_better(wor
     [
         ("study.metric=chrf", ("encoder_decoder", "chrf", "maximize")),
         ("study.metric=loss", ("encoder_decoder", "loss", "minimize")),
+        ("study.metric=parameters", ("encoder_decoder", "parameters", "minimize")),
+        ("study.metric=examples_per_second", ("encoder_decoder", "examples_per_second", "maximize")),
         ("study.metric=loss study.direction=maximize", ("encoder_decoder", "loss", "maximize")),
         ("model=recurrent_encoder_decoder space=recurrent", ("encoder_decoder", "bleu", "maximize")),
     ],

@@ -37,7 +37,8 @@ _CHOSEN_ANEW: Mapping[str, Sequence[str]] = {
 
 # A metric with one of these words in its name is better the lower it is: `val_loss`, `token_error_rate`.
 _LOWER_IS_BETTER = re.compile(
-    r"(^|[^a-z])(loss|losses|perplexity|ppl|bits|error|err|regret|nll|mse|rmse|mae|mape|wer|cer)([^a-z]|$)",
+    r"(^|[^a-z])(loss|losses|perplexity|ppl|bits|error|err|regret|nll|mse|rmse|mae|mape|wer|cer|"
+    r"parameters|params|bytes|cost|latency|seconds|memory)([^a-z]|$)",
     re.IGNORECASE,
 )
 

@@ -59,6 +59,21 @@ def hypervolume(losses: Array, reference: Array | float = REFERENCE) -> float:
     return float(moocore.hypervolume(losses, ref=reference)) if len(losses) else 0.0
 
 
+def growing(losses: Array) -> Array:
+    """Return the hypervolume of the first n trials for every n from 1, in losses scaled to 0..1; it never falls."""
+    front, volume = losses[:0], 0.0
+    volumes = np.empty(len(losses))
+    for place, one in enumerate(losses):
+        together = np.vstack((front, one))
+        members = is_on_front(together)
+        # An equal of a member adds nothing.
+        if members[-1] and not (front == one).all(axis=1).any():
+            front = together[members]
+            volume = max(volume, hypervolume(front))
+        volumes[place] = volume
+    return volumes
+
+
 def contributions(front: Array, scale: Array) -> Array:
     """Return what each of different trials of one front adds to its hypervolume, in losses of this scale.
 

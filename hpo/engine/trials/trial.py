@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
+from hpo.config.goals import Direction as Direction
 from hpo.engine.space.space import Point, point_key
 
-Direction = Literal["maximize", "minimize"]
 State = Literal["running", "complete", "failed", "stopped"]
 
 

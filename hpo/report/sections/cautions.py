@@ -73,7 +73,7 @@ def _about_the_search(subject: Subject) -> Iterator[str]:
     beyond = sum(not trial.keeps_limits for trial in complete)
     limits = ", ".join(map(str, subject.goal.limits))
     if complete and beyond == len(complete):
-        yield f"no complete trial keeps the limits ({limits}), so there is no winner"
+        yield f"no complete trial keeps the limits ({limits})"
     elif complete and beyond / len(complete) > _MANY_BEYOND:
         yield f"{beyond} of {len(complete)} complete trials exceed a limit ({limits}): few were spent on what may win"
     wanted = _FEW_TRIALS_PER_DIMENSION * len(space.dimensions)

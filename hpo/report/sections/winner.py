@@ -24,6 +24,7 @@ from hpo.report.subject import score_of
 from hpo.report.words import code_rows, sentence
 from hpo.study.files.folder import short_path
 from hpo.study.study import PreparedStudy, how_far, training_command
+from hpo.study.winner.reasons import why_none
 from hpo.study.winner.verdict import Verdict
 
 
@@ -115,11 +116,8 @@ def describe_winner(study: PreparedStudy, verdict: Verdict) -> Winner | Missing:
 
 def no_winner(goal: Goal, verdict: Verdict) -> Missing:
     """Return why there is no winner."""
-    limits = ", ".join(map(str, goal.limits))
-    if verdict.front:
-        return missing(f"no finalist keeps the limits ({limits}) on fresh seeds, so there is no winner")
-    if any(trial.state == "complete" for trial in verdict.trials):
-        return missing(f"no complete trial keeps the limits ({limits}), so there is no winner")
+    if (why := why_none(verdict.history, goal)) is not None:
+        return missing(f"there is no winner: {why}")
     return missing("no trial is complete, so there is no winner")
 
 

@@ -42,14 +42,14 @@ SAME_TRIALS: Mapping[str, Collection[str]] = {
     # The search: lists and mappings as choices, steps, references to what is searched, groups of metrics; tasks that
     # begin are shown; what it shares is filled by name, and the steps of an objective have a file of their own; fewer
     # files, in rooms of other names; several metrics and limits.
-    "a7370e72d054f5d7": (
+    "43cc44b418ce37b1": (
         "95e6677628324af4",
         "06df9561454a7aaa",
         "bf34b7862dea4aa0",
         "3d2d34ffa881d8f3",
         "5bc4423b2b2c2f12",
     ),
-    "029b6469d20eb846": (
+    "77e1d7039ed53d63": (
         "3682d64edc8d9787",
         "0090cc4036e20dc7",
         "f8d6c19fbf96a509",

@@ -5,12 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from hpo.config.goals import share_of
+from hpo.config.goals import Choice, share_of
 from hpo.engine.trials.fronts import Array, scale_of, scaled
 from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.trial import Trial
-
-Choice = str | Mapping[str, Any]
 
 
 def choose(front: Sequence[Trial], goal: Goal, choice: Choice) -> Trial:

@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 
-from hpo.config.goals import metrics_of, share_of
+from hpo.config.goals import Choice, metrics_of, share_of
 from hpo.engine.trials.digits import values_in_words
 from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.history import History
-from hpo.study.winner.choosing import Choice
 
 
 def why(choice: Choice) -> str:

@@ -73,8 +73,8 @@ def test_from_python_the_front_is_a_table_and_a_second_opening_counts_all(capsys
     study = toolkit.load("toy")
     assert study.test(with_default=False) == {"score": 2.5}
     with pytest.raises(toolkit.HpoError, match="opened before"):
-        study.test(front=True)
-    table = study.test(again=True, with_default=False, front=True)
+        study.test_front()
+    table = study.test_front(again=True, with_default=False)
     assert (table["is_chosen"].tolist(), table["score"].tolist()[0]) == ([True, False, False], 2.5)
     assert sorted(table["validation.size"]) == [2, 3, 4]
     result = json.loads((study.folder / "test.json").read_text())

@@ -1,0 +1,37 @@
+"""The file of finished searches: a row each, so that a stopped run continues where it stopped."""
+
+import csv
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    """Return the rows of the results; none where there is no file yet."""
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def run(
+    path: Path,
+    fields: Sequence[str],
+    search: Callable[..., Mapping[str, Any]],
+    missing: Iterable[Sequence[Any]],
+    jobs: int,
+) -> None:
+    """Run a search for each of these arguments, in so many processes, and add its row to the file."""
+    missing = list(missing)
+    if not missing:
+        return
+    is_new = not path.exists()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", newline="") as file, ProcessPoolExecutor(jobs) as pool:
+        writer = csv.DictWriter(file, fields)
+        if is_new:
+            writer.writeheader()
+        for row in pool.map(search, *zip(*missing, strict=True)):
+            writer.writerow(row)
+            file.flush()
