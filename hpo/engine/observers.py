@@ -23,6 +23,9 @@ class Observer:
     def trial_finished(self, trial: Trial) -> None:
         """React to the last outcome of a trial."""
 
+    def search_ended(self) -> None:
+        """React to the end of the search; what follows it is trained next."""
+
 
 class FirstFailures(Observer):
     """Watches whether the first trials of a run, as many as there are lanes, all fail with the same error."""

@@ -23,6 +23,7 @@ from hpo.place import refuse_unknown
 from hpo.report.write import write_report
 from hpo.session.display import Display, Result
 from hpo.session.mirroring import Mirroring, mirror_of, refuse_bad_urls
+from hpo.session.status_keeper import StatusKeeper
 from hpo.session.stopping import SessionDispatcher, Stopping
 from hpo.study.notes import Notes
 from hpo.study.opening import code_of, open_study, queued_points
@@ -119,8 +120,12 @@ def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Result:
             copying = Mirroring(mirror)
             stack.callback(copying.close)
             observers.append(copying)
-        with progress:
-            return run_study(study, record, SessionDispatcher(dispatcher, stopping, study), tracker, observers)
+        keeper = StatusKeeper(study, record)
+        with progress, keeper:
+            dispatching = SessionDispatcher(dispatcher, stopping, study)
+            result = run_study(study, record, dispatching, tracker, [*observers, keeper])
+        keeper.conclude(result.verdict)
+        return result
 
 
 def _open(study: PreparedStudy, stack: ExitStack) -> Record:
@@ -176,6 +181,8 @@ def run_study(
         rules, section = study.rules(Notes(record).imports), study.config.study
         queued = partial(queued_points, study, record)
         history = search(rules, record, dispatcher, section.trials, watching, section.minutes, True, queued)
+        for observer in watching:
+            observer.search_ended()
         recent = study.task_builder().state_names(_continued_later(study, history))
         study.remove_states(recent | state_names(study, trials_to_finish(study, record, with_next=True)))
         verdict = _finish(study, record, dispatcher)

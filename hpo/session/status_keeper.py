@@ -1,0 +1,154 @@
+"""Keeps status.json and running.json of a study that runs, for those who look on from elsewhere."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Self
+
+from hpo.engine.dispatch.dispatcher import TaskReport
+from hpo.engine.loop import seconds_spent
+from hpo.engine.record.record import Record
+from hpo.engine.training.payload import Task
+from hpo.engine.trials.trial import Trial
+from hpo.errors import first_line
+from hpo.session.display import Progress
+from hpo.study.files.running import RunningTask, write_running
+from hpo.study.files.status import Phase, State, Status, write_status
+from hpo.study.notes import Notes
+from hpo.study.study import PreparedStudy
+from hpo.study.winner.verdict import Verdict
+
+# Between two writings; the first is at once.
+_SECONDS_BETWEEN = 2.0
+# Where a curve has so many points, every second one is left out.
+_MOST_POINTS = 200
+
+
+class StatusKeeper(Progress):
+    """Writes both files after something has happened, at most every 2 seconds, in a thread of its own.
+
+    Entered, it says that the study runs; left without `conclude`, that it was interrupted, or failed with the error.
+    """
+
+    def __init__(self, study: PreparedStudy, record: Record) -> None:
+        super().__init__(study, record.history(), seconds_spent(record))
+        self._prepared, self._record, self._id = study, record, Notes(record).study_id or ""
+        self._ended = dict.fromkeys(("complete", "failed", "stopped"), 0)
+        for trial in record.history():
+            self._ended[trial.state] += 1
+        self._open = {trial.number for trial in record.trials() if trial.state == "running"}
+        self._begun = min((stretch.start for stretch in record.stretches), default=None)
+        self._tasks: dict[tuple[int, int], RunningTask] = {}
+        self._phase: Phase = "search"
+        self._changing, self._is_changed, self._is_over = threading.Lock(), threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._write_changes, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._write()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._is_over.set()
+        self._is_changed.set()
+        self._thread.join()
+        self._tasks.clear()
+        error = next((first_line(error) for error in raised if isinstance(error, Exception)), None)
+        self._write("failed" if error else "interrupted", error)
+
+    def conclude(self, verdict: Verdict) -> None:
+        """Say how the study has ended; the last call, after it was left."""
+        study, winner = self._prepared, verdict.winner
+        is_over = study.is_over(self._record) and verdict.are_finalists_trained
+        self._front = [*filter(None, [winner])]
+        self._write("ended" if is_over else "interrupted", on_front=len(verdict.front))
+
+    def trial_opened(self, trial: Trial) -> None:
+        """Count it among those that run."""
+        with self._change():
+            self._open.add(trial.number)
+
+    def task_begun(self, task: Task) -> None:
+        """Show it at the first worker that has none."""
+        taken, now = {running.worker for running in self._tasks.values()}, time.time()
+        worker = next(place for place in range(len(taken) + 1) if place not in taken)
+        with self._change():
+            self._begun = self._begun or now
+            self._tasks[task.trial, task.index] = RunningTask(
+                trial=task.trial, task=task.index, worker=worker, started=now
+            )
+
+    def reported(self, trial: Trial, report: TaskReport) -> None:
+        """Add a point to its curve; drop a task that has ended."""
+        place = (trial.number, report.task.index)
+        with self._change():
+            if report.outcome is not None:
+                self._tasks.pop(place, None)
+            elif place in self._tasks and report.point is not None:
+                self._tasks[place] = self._with_point(self._tasks[place], dict(report.point))
+
+    def trial_finished(self, trial: Trial) -> None:
+        """Count it."""
+        with self._change():
+            super().trial_finished(trial)
+            self._open.discard(trial.number)
+            self._ended[trial.state] += 1
+
+    def search_ended(self) -> None:
+        """Say that what follows the search is trained."""
+        with self._change():
+            self._phase = "after the search"
+
+    def _with_point(self, task: RunningTask, point: dict[str, float]) -> RunningTask:
+        curve, value = task.curve, point.get(self._goal.metric)
+        if value is not None:
+            step = point.get("epoch", point.get("step", len(curve) + 1))
+            curve = [*(curve[::2] if len(curve) >= _MOST_POINTS else curve), (step, value)]
+        return task.model_copy(update={"reported": time.time(), "point": point, "curve": curve})
+
+    @contextmanager
+    def _change(self) -> Iterator[None]:
+        with self._changing:
+            yield
+        self._is_changed.set()
+
+    def _write_changes(self) -> None:
+        while not self._is_over.wait(_SECONDS_BETWEEN):
+            self._is_changed.wait()
+            self._is_changed.clear()
+            if not self._is_over.is_set():
+                self._write()
+
+    def _write(self, state: State = "running", error: str | None = None, on_front: int | None = None) -> None:
+        with self._changing:
+            status, tasks = self._status(state, error, on_front), sorted(self._tasks.items())
+        # What nobody can read delays nothing: the record is the truth.
+        with suppress(OSError):
+            write_status(self._prepared.folder, status)
+            write_running(self._prepared.folder, [task for _, task in tasks])
+
+    def _status(self, state: State, error: str | None, on_front: int | None) -> Status:
+        study, best, ended = self._prepared, self._best, self._record.ended
+        is_several = len(self._goal.metrics) > 1
+        return Status(
+            name=self._study.name,
+            state=state,
+            phase=self._phase if state == "running" else None,
+            study_id=self._id,
+            updated=time.time(),
+            begun=self._begun,
+            strategy=study.config.strategy["name"],
+            data=study.described.name or "",
+            metrics=dict(self._goal.metrics),
+            best=best.number if best else None,
+            scores={name: best.mean(name) for name in self._goal.names} if best else {},
+            on_front=(len(self._front) if on_front is None else on_front) if is_several else None,
+            done=self.num_done,
+            budget=self._study.trials,
+            counts=self._counts,
+            trials={**self._ended, "running": len(self._open)},
+            minutes=(self._seconds_before + self._clock() - self._started) / 60,
+            ended_by=ended.by if ended and state == "ended" else None,
+            error=error,
+        )

@@ -1,0 +1,159 @@
+"""A study's status: what a list shows of it, written beside its record by who runs it, read without opening that."""
+
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from hpo.config.documents import parse_json
+from hpo.config.goals import Direction
+from hpo.config.study_config import StudyConfig
+from hpo.errors import HpoError, first_line
+from hpo.files import write_atomically
+from hpo.study.files.folder import Holder, StudyFolder, inner, short_path
+
+State = Literal["running", "interrupted", "ended", "failed", "unreadable"]
+Phase = Literal["search", "after the search"]
+# Where several programs call their states otherwise: Optuna's, of the trials of a record.
+_OF_OPTUNA = {"COMPLETE": "complete", "FAIL": "failed", "PRUNED": "stopped", "RUNNING": "running"}
+
+
+class Status(BaseModel):
+    """What is known of a study without reading its record, as of `updated`, in seconds since the epoch.
+
+    Attributes:
+        state: `running` while a process has it; `interrupted` where that has ended before the search, so that it can be
+            resumed; `ended` by a budget; `failed` by an error; `unreadable` where nothing can be said.
+        phase: of one that runs: in its search, or training and writing what follows.
+        holder: the process that has it; None where none has.
+        begun: when its first training began; None before that.
+        best, scores: the winner's number, or the best so far, and what it has of the metrics and of what has a limit.
+        on_front: with several metrics the number of trials on the front; else None.
+        done, budget, counts: how much of the budget is used, and what that counts.
+        trials: how many trials are complete, failed, stopped and running, by state.
+        minutes: how long the search has taken, interruptions left out.
+        ended_by: which budget ended it.
+        error: why it failed, or cannot be read.
+        test: what was found on the test part; empty while that is closed.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+    name: str
+    state: State
+    phase: Phase | None = None
+    holder: Holder | None = None
+    study_id: str = ""
+    updated: float | None = None
+    begun: float | None = None
+    strategy: str = ""
+    data: str = ""
+    metrics: dict[str, Direction] = {}
+    best: int | None = None
+    scores: dict[str, float] = {}
+    on_front: int | None = None
+    done: int = 0
+    budget: int = 0
+    counts: str = "trials"
+    trials: dict[str, int] = {}
+    minutes: float | None = None
+    ended_by: str | None = None
+    error: str | None = None
+    test: dict[str, float] = {}
+
+    @property
+    def score(self) -> float | None:
+        """What the best has of the (leading) metric."""
+        return self.scores.get(next(iter(self.metrics), ""))
+
+
+def write_status(folder: StudyFolder, status: Status) -> None:
+    """Write it; who looks gets the one before or this one."""
+    text = status.model_dump_json(exclude={"holder", "test"}, exclude_none=True)
+    write_atomically(folder.status_path, text + "\n")
+
+
+def read_status(folder: StudyFolder) -> Status:
+    """Return a study's status; nothing is created or changed, and what cannot be read says so instead of raising."""
+    # Before the file: a search that ends meanwhile has written it.
+    holder = folder.holder()
+    try:
+        status = _written(folder) or _derived(folder)
+        if test := inner(folder.read_json("test.json"), "metrics"):
+            status = Status.model_validate({**vars(status), "test": test})
+    except (HpoError, OSError, sqlite3.Error, ValidationError) as error:
+        status = Status(name=folder.path.name, state="unreadable", error=first_line(error))
+    if holder is not None:
+        phase = status.phase if status.state == "running" else None
+        return status.model_copy(update={"state": "running", "phase": phase, "holder": holder})
+    return status.model_copy(update={"state": "interrupted"}) if status.state == "running" else status
+
+
+def parse_status(text: str, where: str) -> Status:
+    """Return what such a file holds; DocumentError or ValidationError for anything else."""
+    return Status.model_validate(parse_json(text, where))
+
+
+def _written(folder: StudyFolder) -> Status | None:
+    path = folder.status_path
+    return parse_status(path.read_text(encoding="utf-8"), str(short_path(path))) if path.exists() else None
+
+
+def _derived(folder: StudyFolder) -> Status:
+    """Return the status of a study of an earlier version, or of a published one, from its other files."""
+    config, report = folder.config(), folder.report()
+    section, winner, counts = config.study, inner(report, "winner"), inner(report, "counts")
+    states = ("complete", "failed", "stopped", "running")
+    trials = {state: counts[state] for state in states} if counts else _recorded(folder, config)
+    ended_by, ended = counts.get("ended_by"), inner(report, "study").get("ended")
+    scores = inner(winner, "scores")
+    goal = section.metrics or {section.metric: section.direction}
+    return Status(
+        name=section.name,
+        state="ended" if counts and not counts["running"] and (winner or not trials["complete"]) else "interrupted",
+        study_id=str(inner(report, "study").get("id", "")),
+        updated=_seconds(ended),
+        begun=_seconds(inner(report, "study").get("started")),
+        strategy=config.strategy["name"],
+        data=name if isinstance(name := inner(report, "data").get("name"), str) else "",
+        metrics=goal,
+        best=winner.get("number"),
+        scores={name: scores[name]["mean"] for name in scores} or _one(section.metric, winner.get("score")),
+        done=counts.get("configurations", sum(trials.values()) - trials["running"]),
+        budget=section.trials,
+        counts=counts.get("budget_counts", "trials"),
+        trials=trials,
+        minutes=_minutes(inner(report, "cost").get("wall_seconds")),
+        ended_by=ended_by,
+    )
+
+
+def _recorded(folder: StudyFolder, config: StudyConfig) -> dict[str, int]:
+    """Return how many trials a record in a file of its own holds by state, without reading them."""
+    counts = dict.fromkeys(_OF_OPTUNA.values(), 0)
+    if config.study.storage is None and folder.database_path.exists():
+        from hpo.engine.record.own_file import connect
+
+        with closing(connect(folder.database_path, timeout_seconds=1.0)) as record:
+            for state, count in record.execute("SELECT state, count(*) FROM trials GROUP BY state"):
+                if state in _OF_OPTUNA:
+                    counts[_OF_OPTUNA[state]] = count
+    return counts
+
+
+def _one(metric: str, score: Any) -> Mapping[str, float]:
+    return {metric: score} if isinstance(score, int | float) else {}
+
+
+def _seconds(time: Any) -> float | None:
+    try:
+        return datetime.fromisoformat(time).timestamp()
+    except (TypeError, ValueError):
+        return None
+
+
+def _minutes(seconds: Any) -> float | None:
+    return seconds / 60 if isinstance(seconds, int | float) else None
