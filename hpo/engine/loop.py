@@ -1,20 +1,23 @@
 """The loop: lets workers train the tasks that begin on the clock, and the clock know what they report."""
 
+import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 from hpo.engine.course.clock import Key
 from hpo.engine.course.course import Course
 from hpo.engine.course.rules import Rules
-from hpo.engine.dispatch.dispatcher import Dispatcher
+from hpo.engine.dispatch.dispatcher import Dispatcher, TaskReport
 from hpo.engine.observers import FirstFailures, Observer
+from hpo.engine.record.acts import Act, Add, Asked, Raise
 from hpo.engine.record.record import Ended, Record
-from hpo.engine.space.space import Point
+from hpo.engine.training.payload import Task
+from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import seconds_trained
+from hpo.engine.trials.trial import Outcome, loss_of, seconds_trained
 
-# Seconds between two notes of the time while a search runs, and between two looks for points that a hand gave.
+# Seconds between two notes of the time while a search runs, and between two looks for what a hand asks.
 _SECONDS_BETWEEN_NOTES = 10.0
 _SECONDS_BETWEEN_LOOKS = 1.0
 
@@ -27,7 +30,7 @@ def search(
     observers: Sequence[Observer] = (),
     minutes: float | None = None,
     gives_up: bool = False,
-    given: Callable[[], Sequence[Point]] = tuple,
+    hand: Callable[[], Iterable[Asked]] = tuple,
 ) -> History:
     """Run a search until a budget is reached, and return all its trials in the order of their numbers.
 
@@ -41,55 +44,201 @@ def search(
         num_trials: the budget, of what `Rules.counts` says.
         minutes: no trial is begun after so many, earlier runs included; it cuts the trials, and changes none.
         gives_up: whether it stops where the first trials of this run all fail with the same error, and budget is left.
-        given: returns the points, untried and of the space, that a hand has given since the last call.
+        hand: yields what a hand has asked since the last call: points are untried and of the space, trials to be
+            stopped are running, budgets are larger. Each has taken effect when the next is asked for.
 
     Raises:
         StudyError: the strategy no longer proposes what the record holds, or the search gives up.
     """
     if _stays_ended(rules, record):
         return record.history()
-    first = FirstFailures(rules.lanes)
-    course = Course(rules, record, num_trials, dispatcher.slots, [*observers, first])
-    began, before = dispatcher.now, seconds_spent(record)
-    noted, looked = before, 0.0
-    if record.ended:
-        # Not ended any more, if there is more to do.
-        record.ended = Ended(None, before, rules.stop_without_gain)
-    waiting: deque[Key] = deque()
-    in_flight: set[Key] = set()
-    while True:
-        seconds = before + dispatcher.now - began
-        course.is_out_of_time = minutes is not None and seconds >= 60 * minutes
-        if seconds >= noted + _SECONDS_BETWEEN_NOTES:
-            record.ended = Ended(None, seconds, rules.stop_without_gain)
-            noted = seconds
-        if seconds >= looked:
-            course.give(given())
-            looked = seconds + _SECONDS_BETWEEN_LOOKS
-        waiting.extend(course.advance())
-        if gives_up and (waiting or in_flight):
-            first.refuse_more()
-        while waiting and len(in_flight) < dispatcher.slots:
-            record.begin_stretch(dispatcher.slots)
-            key = waiting.popleft()
-            task = course.task(key)
-            dispatcher.submit(task)
-            in_flight.add(key)
-            for observer in observers:
-                observer.task_begun(task)
-        if not in_flight:
-            late = given()
-            if late:
-                course.give(late)
+    return _Search(rules, record, dispatcher, num_trials, observers, minutes, gives_up, hand).run()
+
+
+@dataclass(frozen=True)
+class _Flight:
+    """A task that a worker has: since when, on two clocks, and what it has reported of its learning curve."""
+
+    task: Task
+    started: float
+    began: float
+    reports: list[TaskReport] = field(default_factory=list)
+
+    def keep(self, report: TaskReport) -> int:
+        """Keep a point of its curve, once, also where a second attempt repeats it; return how many there are."""
+        latest = self.reports[-1].units if self.reports else 0.0
+        if report.point is not None and report.units is not None and report.units > (latest or 0.0):
+            self.reports.append(report)
+        return len(self.reports)
+
+    def ended_by_hand(self, goal: Goal, now: float) -> Outcome:
+        """Return the outcome of one that a hand ends: as of one that a rule stops at its last point."""
+        curve = [report.point for report in self.reports if report.point is not None]
+        scores = [point[goal.metric] for point in curve if goal.metric in point]
+        best = min(scores, key=lambda score: loss_of(score, goal.direction), default=None)
+        stopped = f"by hand at point {len(curve)}" if curve else "by hand before its first report"
+        metrics = {} if best is None else {goal.metric: best}
+        return Outcome(metrics, curve, now - self.began, units=0.0, started=self.started, stopped=stopped)
+
+
+class _Search:
+    """A search while it runs."""
+
+    def __init__(
+        self,
+        rules: Rules,
+        record: Record,
+        dispatcher: Dispatcher,
+        num_trials: int,
+        observers: Sequence[Observer],
+        minutes: float | None,
+        gives_up: bool,
+        hand: Callable[[], Iterable[Asked]],
+    ) -> None:
+        self._rules, self._record, self._dispatcher = rules, record, dispatcher
+        self._num_trials, self._minutes, self._gives_up, self._hand = num_trials, minutes, gives_up, hand
+        self._first = FirstFailures(rules.lanes)
+        self._observers = observers
+        self._began, self._before = dispatcher.now, seconds_spent(record)
+        self._noted, self._looked = self._before, 0.0
+        self._waiting: deque[Key] = deque()
+        self._in_flight: dict[Key, _Flight] = {}
+        # Of trials that a hand has stopped, by their numbers; see `Act.points`.
+        self._stopped = {act.trial: act.points for act in record.acts if act.trial is not None}
+        self._is_stopping = False
+        self._begin_course()
+
+    def run(self) -> History:
+        record, dispatcher = self._record, self._dispatcher
+        if record.ended:
+            # Not ended any more, if there is more to do.
+            record.ended = Ended(None, self._before, self._rules.stop_without_gain)
+        while True:
+            if self._seconds >= self._noted + _SECONDS_BETWEEN_NOTES:
+                self._noted = self._seconds
+                record.ended = Ended(None, self._noted, self._rules.stop_without_gain)
+            if self._seconds >= self._looked:
+                self._look()
+            self._plan()
+            if self._gives_up and (self._waiting or self._in_flight):
+                self._first.refuse_more()
+            self._submit()
+            if not self._in_flight:
+                if self._look():
+                    continue
+                by = "hand" if self._is_stopping else self._course.ended_by
+                record.ended = Ended(by, self._seconds, self._rules.stop_without_gain)
+                return record.history()
+            for report in dispatcher.wait():
+                self._take(report)
+
+    @property
+    def _seconds(self) -> float:
+        """How long the search has taken, interruptions left out."""
+        return self._before + self._dispatcher.now - self._began
+
+    def _begin_course(self) -> None:
+        """Begin the course, or begin it again under another budget: from the record, as a search that is continued."""
+        observers = [*self._observers, self._first]
+        self._course = Course(self._rules, self._record, self._num_trials, self._dispatcher.slots, observers)
+        self._waiting.clear()
+
+    def _plan(self) -> None:
+        """Let the clock begin what it can, and queue it for the workers."""
+        is_late = self._minutes is not None and self._seconds >= 60 * self._minutes
+        self._course.is_out_of_time = self._is_stopping or is_late
+        for key in self._course.advance():
+            if key in self._in_flight:
+                # After the course was begun again.
+                for report in self._in_flight[key].reports:
+                    self._course.tell_clock(report)
+            elif self._points_left(key) == 0:
+                self._end_by_hand(key)
+            else:
+                self._waiting.append(key)
+
+    def _submit(self) -> None:
+        while self._waiting and len(self._in_flight) < self._dispatcher.slots:
+            key = self._waiting.popleft()
+            if self._is_stopping and not self._has_begun(key.trial):
                 continue
-            record.ended = Ended(course.ended_by, seconds, rules.stop_without_gain)
-            return record.history()
-        for report in dispatcher.wait():
-            key = Key(report.task.trial, report.task.index)
-            # A late or repeated report of a task with an outcome changes nothing.
-            if key in in_flight:
-                course.take(report)
-                in_flight -= {key} if report.outcome is not None else set()
+            self._record.begin_stretch(self._dispatcher.slots)
+            task = self._course.task(key)
+            self._in_flight[key] = _Flight(task, time.time(), self._dispatcher.now)
+            self._dispatcher.submit(task)
+            for observer in self._observers:
+                observer.task_begun(task)
+
+    def _has_begun(self, number: int) -> bool:
+        return any(key.trial == number for key in self._in_flight) or bool(self._record.trial(number).outcomes)
+
+    def _take(self, report: TaskReport) -> None:
+        key = Key(report.task.trial, report.task.index)
+        # A late or repeated report of a task with an outcome changes nothing.
+        if key not in self._in_flight:
+            return
+        self._course.take(report)
+        if report.outcome is not None:
+            del self._in_flight[key]
+        elif self._in_flight[key].keep(report) == self._points_left(key):
+            self._end_by_hand(key)
+
+    def _points_left(self, key: Key) -> int | None:
+        """Return after how many points a hand has ended the task; None = it has not."""
+        return self._stopped[key.trial].get(key.task, 0) if key.trial in self._stopped else None
+
+    def _look(self) -> bool:
+        """Do what a hand has asked, and return whether there was anything."""
+        self._looked = self._seconds + _SECONDS_BETWEEN_LOOKS
+        has_asked = False
+        for asked in self._hand():
+            has_asked = True
+            self._obey(asked)
+            for observer in self._observers:
+                observer.asked(asked)
+        return has_asked
+
+    def _obey(self, asked: Asked) -> None:
+        """Write an act to the record, and let it take effect."""
+        ask, now = asked.ask, time.time()
+        if isinstance(ask, Add):
+            self._course.give(ask.point, now, asked.by)
+            return
+        act = Act("stop_search", self._course.num_opened, now, asked.by)
+        if isinstance(ask, Raise):
+            self._write(replace(act, do="raise_budget", **vars(ask)))
+            self._num_trials = ask.trials or self._num_trials
+            self._minutes = ask.minutes or self._minutes
+            self._begin_course()
+        elif ask.trial is None:
+            self._write(act)
+            self._is_stopping = True
+        else:
+            begun = [key for key in (*self._in_flight, *self._waiting) if key.trial == ask.trial]
+            ended: dict[int, int | None] = dict.fromkeys(self._record.trial(ask.trial).outcomes)
+            points = ended | {key.task: self._num_points(key) for key in begun}
+            self._write(replace(act, do="stop_trial", trial=ask.trial, points=points))
+            self._stopped[ask.trial] = points
+            for key in begun:
+                self._end_by_hand(key)
+
+    def _write(self, act: Act) -> None:
+        self._record.acts = [*self._record.acts, act]
+
+    def _end_by_hand(self, key: Key) -> None:
+        """End a task where it is: its worker, if it has one, and with the points so far its outcome."""
+        flight = self._in_flight.pop(key, None)
+        if flight is not None:
+            self._dispatcher.drop(flight.task)
+        elif key in self._waiting:
+            self._waiting.remove(key)
+        flight = flight or _Flight(self._course.task(key), time.time(), self._dispatcher.now)
+        outcome = flight.ended_by_hand(self._record.goal, self._dispatcher.now)
+        # On the clock it ends a unit later than it has reported: what lies before that may be over already.
+        self._course.take(TaskReport(flight.task, outcome=outcome, is_lost=True))
+
+    def _num_points(self, key: Key) -> int:
+        return len(self._in_flight[key].reports) if key in self._in_flight else 0
 
 
 def is_over(rules: Rules, record: Record, num_trials: int, minutes: float | None = None) -> bool:

@@ -10,6 +10,7 @@ from hpo.engine.course.rules import is_counted
 from hpo.engine.dispatch import Code
 from hpo.engine.dispatch.dispatcher import Gpus
 from hpo.engine.observers import Observer
+from hpo.engine.record.acts import Asked, Raise
 from hpo.engine.record.record import Record
 from hpo.engine.trials.digits import score_format, shown_value
 from hpo.engine.trials.goal import goal_of
@@ -64,6 +65,12 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
     def trial_finished(self, trial: Trial) -> None:
         """Count it."""
         self._count(trial)
+
+    def asked(self, asked: Asked) -> None:
+        """Go on to a budget that was raised."""
+        if isinstance(asked.ask, Raise):
+            given = {name: value for name, value in vars(asked.ask).items() if value is not None}
+            self._study = self._study.model_copy(update=given)
 
     def _count(self, trial: Trial) -> bool:
         """Count a trial, and return whether it is the best so far, or is on the front."""

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hpo.engine.dispatch.dispatcher import TaskReport
+from hpo.engine.record.acts import Asked
 from hpo.engine.space.dimensions import Dimension, Range
 from hpo.engine.space.space import short_text, short_value
 from hpo.engine.training.payload import Task
@@ -98,6 +99,11 @@ class TerminalProgress(Progress):
             self._say(self._line(trial))
             self._num_printed += 1
             self._last_line = now
+
+    def asked(self, asked: Asked) -> None:
+        """Print what a hand has asked."""
+        super().asked(asked)
+        self._say(str(asked))
 
     def _explain(self, trial: Trial) -> None:
         """Say, before the first line that has them, what its marks are."""

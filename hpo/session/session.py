@@ -1,9 +1,9 @@
 """A checked study is run to its end while somebody watches: workers, record, signals; search, final model, report."""
 
+import signal
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 
 from hpo.config.sealing import open_sealed, values_of
 from hpo.config.study_config import StudyConfig
@@ -22,11 +22,12 @@ from hpo.machine import machine_faults
 from hpo.place import refuse_unknown
 from hpo.report.write import write_report
 from hpo.session.display import Display, Result
+from hpo.session.hand import Hand
 from hpo.session.mirroring import Mirroring, mirror_of, refuse_bad_urls
 from hpo.session.status_keeper import StatusKeeper
-from hpo.session.stopping import SessionDispatcher, Stopping
+from hpo.session.stopping import SessionDispatcher, Stopped, Stopping
 from hpo.study.notes import Notes
-from hpo.study.opening import code_of, open_study, queued_points
+from hpo.study.opening import code_of, open_study
 from hpo.study.preparing.preparation import refuse_missing_lanes
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.final_model import make_final_model
@@ -113,7 +114,8 @@ def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Result:
             notes.gpu_share = dispatcher.gpus.share
         stopping.take_signals()
         progress = display.progress(study, record)
-        stopping.begin(lambda: _last_words(study, progress.num_done), dispatcher.runs_here)
+        hand = Hand(study, record)
+        stopping.begin(lambda: _last_words(hand.study, progress.num_done), dispatcher.runs_here)
         tracker = make_tracker(config, study.layout, study.folder.path)
         observers: list[Observer] = [progress]
         if mirror := mirror_of(config, study.folder, notes.study_id or ""):
@@ -123,7 +125,7 @@ def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Result:
         keeper = StatusKeeper(study, record)
         with progress, keeper:
             dispatching = SessionDispatcher(dispatcher, stopping, study)
-            result = run_study(study, record, dispatching, tracker, [*observers, keeper])
+            result = run_study(study, record, dispatching, tracker, [*observers, keeper], hand)
         keeper.conclude(result.verdict)
         return result
 
@@ -162,8 +164,9 @@ def run_study(
     dispatcher: Dispatcher,
     tracker: MlflowTracker | None,
     observers: Sequence[Observer] = (),
+    hand: Hand | None = None,
 ) -> Result:
-    """Run the study to its budget, and write its report.
+    """Run the study to its budget, which a hand may raise, and write its report.
 
     After any interruption the record holds every outcome that arrived, and the tracker shows the run as killed.
     """
@@ -179,8 +182,11 @@ def run_study(
     is_tracked, report = True, None
     try:
         rules, section = study.rules(Notes(record).imports), study.config.study
-        queued = partial(queued_points, study, record)
-        history = search(rules, record, dispatcher, section.trials, watching, section.minutes, True, queued)
+        hand = hand or Hand(study, record)
+        history = search(rules, record, dispatcher, section.trials, watching, section.minutes, True, hand)
+        study = hand.study
+        if record.ended is not None and record.ended.by == "hand":
+            raise Stopped(signal.SIGINT)
         for observer in watching:
             observer.search_ended()
         recent = study.task_builder().state_names(_continued_later(study, history))

@@ -4,10 +4,12 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Self
 
 from hpo.engine.dispatch.dispatcher import TaskReport
 from hpo.engine.loop import seconds_spent
+from hpo.engine.record.acts import Asked
 from hpo.engine.record.record import Record
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.trial import Trial
@@ -94,6 +96,13 @@ class StatusKeeper(Progress):
             super().trial_finished(trial)
             self._open.discard(trial.number)
             self._ended[trial.state] += 1
+
+    def asked(self, asked: Asked) -> None:
+        """Go on to a budget that was raised."""
+        with self._change():
+            super().asked(asked)
+            config = self._prepared.config.model_copy(update={"study": self._study})
+            self._prepared = replace(self._prepared, config=config)
 
     def search_ended(self) -> None:
         """Say that what follows the search is trained."""

@@ -211,6 +211,10 @@ class SessionDispatcher:
             self._stopping.check()
         return outcomes
 
+    def drop(self, task: Task) -> None:
+        """Let the dispatcher end the task."""
+        self._dispatcher.drop(task)
+
     def save_and_end(self, seconds: float) -> Sequence[TaskReport]:
         """Return what the dispatcher returns."""
         return self._keep_logs(self._dispatcher.save_and_end(seconds))

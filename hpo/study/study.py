@@ -13,7 +13,8 @@ from hpo.engine.loop import is_over
 from hpo.engine.objective.examples import Examples
 from hpo.engine.objective.objective import Objective, SearchDescription
 from hpo.engine.objective.path import ObjectivePath
-from hpo.engine.record.record import Given, Record
+from hpo.engine.record.acts import Act, Given
+from hpo.engine.record.record import Record
 from hpo.engine.space.space import Space
 from hpo.engine.store.url import UrlStore
 from hpo.engine.strategies import BY_AMOUNT, Strategy
@@ -39,7 +40,7 @@ class PreparedStudy:
         imports: finished trials of another study, for a new one.
         allow_changes: whether an existing study continues although its basis has changed.
         script: what each trial learned in the search of free order that this study runs again.
-        given: what hands gave to that search.
+        given, acts: what hands gave to that search, and what else they did to it.
         replays: the folder of the study whose search this study runs again.
         code: what its results depend on, as its search began or went on; None where no search runs.
     """
@@ -57,6 +58,7 @@ class PreparedStudy:
     allow_changes: bool = False
     script: tuple[tuple[int, ...], ...] = ()
     given: tuple[Given, ...] = ()
+    acts: tuple[Act, ...] = ()
     replays: StudyFolder | None = None
     code: CodeHashes | None = None
 

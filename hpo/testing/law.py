@@ -1,7 +1,7 @@
 """The law: the same trials for any number of workers, in any order of finishing, and after any crash."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,6 +11,8 @@ import numpy as np
 from hpo.engine.course.rules import Rules
 from hpo.engine.course.stopping import StopRule
 from hpo.engine.dispatch.dispatcher import TaskReport
+from hpo.engine.record.acts import Add, Asked, Raise, Stop
+from hpo.engine.record.record import Record
 from hpo.engine.space.space import Point
 from hpo.engine.strategies import Strategy
 from hpo.engine.strategies.drawing.draws import draw_untried
@@ -65,31 +67,49 @@ def check_free_order(
     assert facts(again) == facts(first), "in free order, other trials come from the same knowledge"
 
 
-def check_given(
+def check_hand(
     make: Callable[[], Strategy], world: World, disturbed: Disturbance, lanes: int, stop_rule: StopRule | None = None
 ) -> None:
-    """Check that points which a hand gives to a running search are tried once, and that the record repeats it all.
+    """Check that what a hand does to a running search is done once, and that the record repeats it all.
 
-    Arguments as above; two points are given, before or after the crash.
+    Arguments as above; before or after the crash two points are given, two running trials are stopped, and the budget
+    is raised from that of the disturbance.
     """
-    course, slots = _rules(make, lanes=lanes, order="clock", stop_rule=stop_rule), disturbed.slots
-    rng = np.random.default_rng(world.seed + 1)
-    looks: list[list[Point]] = [[] for _ in range(20)]
-    for point in draw_untried(make().space, rng, (), 2):
-        looks[rng.integers(len(looks))].append(point)
-    hand = iter(looks)
-    first = None
+    course, slots, first = _rules(make, lanes=lanes, order="clock", stop_rule=stop_rule), disturbed.slots, None
+    hand = _RandomHand(draw_untried(make().space, np.random.default_rng(world.seed + 1), (), 2), world.seed)
+    hand.record = first = empty_record(world)
     for dies_after in (disturbed.dies_after, None):
-        settings = (slots, disturbed.orders[0], first, dies_after, _Ticking)
-        first = run(world, course, _TRIALS, *settings, given=lambda: next(hand, ()))
-    assert first is not None
+        budget = _TRIALS if any(act.do == "raise_budget" for act in first.acts) else disturbed.budget
+        run(world, course, budget, slots, disturbed.orders[0], first, dies_after, _Ticking, hand)
     expected = facts(first)
     assert len({row[3:6] for row in expected}) == len(expected), "where a hand gives points, one is tried twice"
     again = empty_record(world)
     again.write_given(first.given)
+    again.acts = first.acts
     run(world, course, disturbed.budget, slots + 1, disturbed.orders[1], again)
     repeated = facts(run(world, course, _TRIALS, 1, 0, again))
-    assert repeated == expected, "a search to which points were given makes other trials from the same record"
+    assert repeated == expected, "a search to which a hand did something makes other trials from the same record"
+
+
+class _RandomHand:
+    """Asks now and then for what `check_hand` says, and at the latest when nothing runs any more."""
+
+    def __init__(self, points: Sequence[Point], seed: int) -> None:
+        self.record: Record | None = None
+        self._rng, self._points, self._num_stops, self._is_raised = random.Random(seed), [*points], 2, False
+
+    def __call__(self) -> Iterator[Asked]:
+        """Yield what is asked at this look."""
+        assert self.record is not None
+        running = [trial.number for trial in self.record.trials() if trial.state == "running"]
+        if self._points and self._rng.random() < 0.2:
+            yield Asked(Add(self._points.pop()))
+        if running and self._num_stops and self._rng.random() < 0.2:
+            self._num_stops -= 1
+            yield Asked(Stop(self._rng.choice(running)))
+        if not self._is_raised and (not running or self._rng.random() < 0.1):
+            self._is_raised = True
+            yield Asked(Raise(_TRIALS))
 
 
 class _Ticking(AnyOrder):

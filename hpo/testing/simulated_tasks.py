@@ -3,15 +3,15 @@
 import contextlib
 import random
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hpo.engine.course.rules import Rules
 from hpo.engine.dispatch.dispatcher import Gpus, TaskReport
 from hpo.engine.loop import search
+from hpo.engine.record.acts import Asked
 from hpo.engine.record.record import Record, memory_record
-from hpo.engine.space.space import Point
 from hpo.engine.training.payload import Payload, Task
 from hpo.engine.training.worker import Limits
 from hpo.engine.trials.goal import Goal
@@ -122,6 +122,10 @@ class AnyOrder:
         self._said.append(report)
         return [report, *self._rng.sample(self._said, min(2, len(self._said)))]
 
+    def drop(self, task: Task) -> None:
+        """Let no worker go on with a task."""
+        del self._running[task.trial, task.index]
+
     def save_and_end(self, seconds: float) -> list[TaskReport]:  # noqa: ARG002 -- the same call as its siblings
         """Return nothing."""
         return []
@@ -148,12 +152,12 @@ def run(
     record: Record | None = None,
     dies_after: int | None = None,
     dispatched_by: type[AnyOrder] = AnyOrder,
-    given: Callable[[], Sequence[Point]] = tuple,
+    hand: Callable[[], Iterable[Asked]] = tuple,
 ) -> Record:
     """Run a search in a world until its budget is reached or its driver is killed, and return its record.
 
     `rules_of` returns the rules, from what returns a trial's tasks and what returns its cost; `record` is that of a
-    search that is continued; `given` returns the points that a hand has given since the last call.
+    search that is continued; `hand` yields what a hand has asked since the last call.
     """
     record = record or empty_record(world)
     dispatcher = dispatched_by(world, slots, seed, dies_after)
@@ -163,7 +167,7 @@ def run(
         return [Task(trial.number, index, NOTHING) for index in range(world.folds)]
 
     with contextlib.suppress(Killed):
-        search(rules_of(tasks_of, world.cost_of), record, dispatcher, num_trials, given=given)
+        search(rules_of(tasks_of, world.cost_of), record, dispatcher, num_trials, hand=hand)
     return record
 
 

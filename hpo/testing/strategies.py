@@ -14,7 +14,7 @@ from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Outcome, Trial
 from hpo.errors import HpoError, text_of
 from hpo.study.preparing.strategies import make_strategy, type_of
-from hpo.testing.law import check_free_order, check_given, check_law, draw_cases
+from hpo.testing.law import check_free_order, check_hand, check_law, draw_cases
 
 SPACES: Mapping[str, Mapping[str, Any]] = {
     "ordered": {"layers": [1, 2, 3, 4, 5], "width": [8, 16, 32, 64], "lr": [0.001, 0.01, 0.1]},
@@ -157,7 +157,7 @@ def _check_searches(make: Callable[[], Strategy], name: str) -> None:
         try:
             check_law(make, world, disturbed, lanes)
             check_free_order(make, world, disturbed)
-            check_given(make, world, disturbed, lanes)
+            check_hand(make, world, disturbed, lanes)
         except AssertionError as error:
             raise AssertionError(f"{name}: {error}") from None
 

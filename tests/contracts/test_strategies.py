@@ -17,7 +17,7 @@ from hpo.engine.strategies import make_strategy
 from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.history import History
 from hpo.testing import check_strategy
-from hpo.testing.law import Disturbance, check_free_order, check_given, check_law
+from hpo.testing.law import Disturbance, check_free_order, check_hand, check_law
 from hpo.testing.simulated_tasks import World
 from hpo.testing.strategies import distinct, play
 from tests.studies import REPOSITORY, SPACES, STRATEGIES
@@ -99,7 +99,7 @@ def test_the_free_order_is_repeated_from_what_was_known(name, world, slots, orde
 @SEARCHES
 def test_the_law_holds_where_a_hand_gives_points(name, world, lanes, slots, orders, budget, dies_after, stop_rule):
     disturbed = Disturbance(slots, orders, dies_after, budget)
-    check_given(lambda: make(name, "mixed"), world, disturbed, lanes, stop_rule)
+    check_hand(lambda: make(name, "mixed"), world, disturbed, lanes, stop_rule)
 
 
 @pytest.mark.slow

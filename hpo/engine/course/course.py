@@ -10,6 +10,7 @@ from hpo.engine.course.rules import Rules
 from hpo.engine.course.stopping import Medians, Race, Rivals
 from hpo.engine.dispatch.dispatcher import TaskReport
 from hpo.engine.observers import Observer
+from hpo.engine.record.acts import Given
 from hpo.engine.record.record import EndedBy, Record
 from hpo.engine.space.space import Point
 from hpo.engine.training.payload import Task
@@ -83,10 +84,14 @@ class Course:
         is_cut = self.is_out_of_time and self._proposer.num_opened >= self._num_recorded
         return "minutes" if is_cut else "space"
 
-    def give(self, points: Sequence[Point]) -> None:
-        """Let points that a hand gave come before the strategy's next new one."""
-        if points:
-            self._proposer.give(points)
+    @property
+    def num_opened(self) -> int:
+        """How many trials were opened, those in the record included."""
+        return max(self._num_recorded, self._proposer.num_opened)
+
+    def give(self, point: Point, time: float | None = None, by: str | None = None) -> None:
+        """Let a point that a hand gave come before the strategy's next new one."""
+        self._proposer.give(Given(point, self.num_opened, time, by))
 
     def task(self, key: Key) -> Task:
         """Return a task that is to be run."""
@@ -101,8 +106,7 @@ class Course:
         """Write an outcome, tell the clock, then notify the observers."""
         key, outcome = Key(report.task.trial, report.task.index), report.settled()
         trial = self._trials[key.trial]
-        if report.units is not None:
-            self._clock.report(key, report.units, report.goes_on)
+        self.tell_clock(report)
         if outcome is not None:
             # A second attempt may report less than the first one, whose reports have moved the clock already.
             outcome = replace(outcome, units=max(outcome.units, self._clock.latest(key) + report.is_lost))
@@ -113,6 +117,11 @@ class Course:
             observer.reported(trial, report)
             if outcome is not None and trial.state != "running":
                 observer.trial_finished(trial)
+
+    def tell_clock(self, report: TaskReport) -> None:
+        """Let the clock know how far a task is."""
+        if report.units is not None:
+            self._clock.report(Key(report.task.trial, report.task.index), report.units, report.goes_on)
 
     def _next_key(self) -> Key | None:
         """Return the next task; open a trial where no open one has any left."""

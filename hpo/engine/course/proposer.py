@@ -5,8 +5,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 from hpo.engine.course.rules import Rules, is_counted
-from hpo.engine.record.record import Given, Record
-from hpo.engine.space.space import Point, point_key
+from hpo.engine.record.acts import Given
+from hpo.engine.record.record import Record
+from hpo.engine.space.space import point_key
 from hpo.engine.strategies.strategy import Strategy
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Proposal, Trial
@@ -47,11 +48,10 @@ class Proposer:
         self._asked: tuple[History, tuple[Trial, ...], int] | None = None
         self._waits_with = -1
 
-    def give(self, points: Sequence[Point]) -> None:
-        """Let points that a hand gave come before the next new one."""
-        given = [Given(point, max(len(self._recorded), self.num_opened)) for point in points]
-        self._record.write_given(given)
-        self._given += given
+    def give(self, given: Given) -> None:
+        """Let a point that a hand gave come before the next new one."""
+        self._record.write_given([given])
+        self._given.append(given)
         self._waits_with = -1
         if self._proposals:
             self._proposals = deque(self._whole()[self.num_opened - self._first :])

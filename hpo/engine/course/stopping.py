@@ -78,9 +78,9 @@ class Race:
         return bool(stats.ttest_1samp(differences, 0.0, alternative="greater").pvalue < self._level)
 
     def _first_losses(self, trial: Trial) -> Sequence[Values]:
-        """Return the losses on the first tasks, by metric; none where it lacks one of these tasks, or failed in it."""
-        outcomes = self._first(trial)
-        if len(outcomes) < self.tasks or any(outcome.error for outcome in outcomes):
+        """Return the losses on the first tasks, by metric; none where it lacks one of them, or of their metrics."""
+        outcomes, names = self._first(trial), self._goal.metrics.keys()
+        if len(outcomes) < self.tasks or not all(names <= outcome.metrics.keys() for outcome in outcomes):
             return ()
         return list(zip(*(self._goal.losses(outcome.metrics) for outcome in outcomes), strict=True))
 

@@ -111,6 +111,9 @@ class Dispatcher(Protocol):
         also do so while it replaces a worker.
         """
 
+    def drop(self, task: Task) -> None:
+        """End a task that was submitted and has not ended; nothing more is reported of it."""
+
     def save_and_end(self, seconds: float) -> Sequence[TaskReport]:
         """Let running trainings save their states and end, within these seconds, and start no other.
 

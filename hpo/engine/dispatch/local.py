@@ -60,6 +60,14 @@ class LocalDispatcher:
                 message = {**message, "printed": excerpt(printed, task.payload.known_secrets(), has_lines=True)}
         return (report_of(task, message),)
 
+    def drop(self, task: Task) -> None:
+        """Close its training, or forget it."""
+        if self._running is not None and self._running[0] is task:
+            # Its generator is closed.
+            self._running = None
+        else:
+            self._waiting.remove(task)
+
     def save_and_end(self, seconds: float) -> Sequence[TaskReport]:  # noqa: ARG002 -- the same call as its siblings
         """Return nothing: between two calls no task runs here."""
         return ()

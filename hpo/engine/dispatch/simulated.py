@@ -53,6 +53,17 @@ class SimulatedDispatcher:
             self._start_waiting()
         return (report,)
 
+    def drop(self, task: Task) -> None:
+        """Free its worker now, or forget it."""
+        if task in self._waiting:
+            self._waiting.remove(task)
+            return
+        worker = next(worker for _, _, worker, report in self._due if report.task is task)
+        self._due = [each for each in self._due if each[3].task is not task]
+        heapq.heapify(self._due)
+        heapq.heappush(self._free, (self.now, worker))
+        self._start_waiting()
+
     def save_and_end(self, seconds: float) -> Sequence[TaskReport]:  # noqa: ARG002 -- the same call as its siblings
         """Return nothing: between two calls no task runs here."""
         return ()

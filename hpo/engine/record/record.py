@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, TypeVar
 
+from hpo.engine.record.acts import Act, Given
 from hpo.engine.space.dimensions import as_values
 from hpo.engine.space.space import Point
 from hpo.engine.trials.goal import Goal, finished
@@ -13,7 +14,7 @@ from hpo.engine.trials.reported import cleaned
 from hpo.engine.trials.trial import Outcome, Proposal, State, TaskLayout, Trial
 
 _COST, _LEARNED = "cost", "learned"
-EndedBy = Literal["trials", "minutes", "stop_without_gain", "space"]
+EndedBy = Literal["trials", "minutes", "stop_without_gain", "space", "hand"]
 
 # Every trial of ours has it, and no other program's.
 ROUND = "round"
@@ -53,14 +54,6 @@ class Stretch:
 
     start: float
     workers: int
-
-
-@dataclass(frozen=True)
-class Given:
-    """A point that a hand gave `after` so many trials were opened; it comes before the strategy's next new point."""
-
-    point: Point
-    after: int
 
 
 @dataclass(frozen=True)
@@ -122,8 +115,13 @@ class Record:
     )
     given = Note[list[Given]](
         "given",
-        lambda noted: [Given(as_values(each["point"]), each["after"]) for each in noted or ()],
-        lambda given: [{"point": dict(each.point), "after": each.after} for each in given],
+        lambda noted: [Given(**each | {"point": as_values(each["point"])}) for each in noted or ()],
+        lambda given: [each.to_dict() for each in given],
+    )
+    acts = Note[list[Act]](
+        "acts",
+        lambda noted: [Act.from_dict(each) for each in noted or ()],
+        lambda acts: [act.to_dict() for act in acts],
     )
     ended = Note[Ended | None]("ended", lambda noted: Ended(**noted) if noted else None, vars)
 
@@ -137,6 +135,10 @@ class Record:
     def trials(self) -> list[Trial]:
         """Return all trials in the order of their numbers, interrupted ones with their outcomes so far."""
         return [self._trials[number] for number in sorted(self._trials)]
+
+    def trial(self, number: int) -> Trial:
+        """Return the trial of this number."""
+        return self._trials[number]
 
     def history(self) -> History:
         """Return the finished trials in the order of their numbers."""
@@ -216,7 +218,7 @@ class Record:
     def copy(self) -> "Record":
         """Return a copy in the memory of this process alone: for a look ahead."""
         copied = memory_record(self.goal, self.layout, self.trials())
-        copied.given = self.given
+        copied.given, copied.acts = self.given, self.acts
         return copied
 
     def close(self) -> None:

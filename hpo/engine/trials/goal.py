@@ -107,12 +107,17 @@ def finished(trial: Trial, outcomes: Mapping[int, Outcome], goal: Goal, is_stopp
     done = replace(trial, outcomes=dict(sorted(outcomes.items())))
     if any(outcome.error for outcome in outcomes.values()):
         return replace(done, state="failed")
-    score = done.mean(goal.metric)
     if is_stopped or any(outcome.stopped for outcome in outcomes.values()):
-        # A mean over fewer folds, or of less training, does not compare: for strategies the loss stays infinite.
-        return replace(done, state="stopped", score=score)
+        # A mean over fewer folds, or of less training, does not compare: for strategies the loss stays infinite. One
+        # that a hand has stopped may have reported nothing.
+        return replace(done, state="stopped", score=done.mean(goal.metric) if done.values(goal.metric) else None)
     values = {name: done.mean(name) for name in goal.names}
     losses = goal.losses(values)
     return replace(
-        done, state="complete", score=score, loss=losses[0], other_losses=losses[1:], excess=goal.excess(values)
+        done,
+        state="complete",
+        score=values[goal.metric],
+        loss=losses[0],
+        other_losses=losses[1:],
+        excess=goal.excess(values),
     )

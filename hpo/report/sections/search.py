@@ -3,7 +3,7 @@
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, NotRequired, cast
+from typing import Annotated, Any, Literal, NotRequired, cast
 
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
@@ -60,6 +60,24 @@ class GivenPoint(TypedDict):
 
     point: Point
     after: Count
+    time: NotRequired[float]
+    by: NotRequired[str]
+
+
+@with_config(EXACT)
+class ActOfAHand(TypedDict):
+    """What a hand did to the search."""
+
+    do: Literal["stop_trial", "stop_search", "raise_budget"]
+    after: Count
+    time: float
+    by: str | None
+    trial: int | None
+    points: Annotated[
+        dict[str, int | None], Field(description="of a trial that was stopped: after which points of each task's curve")
+    ]
+    trials: int | None
+    minutes: float | None
 
 
 class SearchPart(SpacePart):
@@ -69,6 +87,7 @@ class SearchPart(SpacePart):
     given: NotRequired[
         Annotated[list[GivenPoint] | Missing, Field(description="points that a hand gave to the search")]
     ]
+    acts: NotRequired[Annotated[list[ActOfAHand] | Missing, Field(description="what hands did besides, in order")]]
     fixed: dict[str, Any] | Missing
     strategy: Annotated[dict[str, Any], Field(description="field 10: name, settings, rounds_run")]
     counts: Counts | Missing
@@ -88,6 +107,7 @@ _ENDS: dict[EndedBy, str] = {
     "minutes": ", ended by study.minutes",
     "stop_without_gain": ", ended by study.stop_without_gain",
     "space": ", ended when nothing was left to propose",
+    "hand": ", stopped by hand",
 }
 
 
@@ -111,7 +131,9 @@ def describe_search(study: PreparedStudy, record: Record, verdict: Verdict) -> S
         "chosen_by": _chosen_by(study, Notes(record), verdict),
     }
     if record.given:
-        part["given"] = [{"point": dict(each.point), "after": each.after} for each in record.given]
+        part["given"] = [each.to_dict() for each in record.given]
+    if record.acts:
+        part["acts"] = [act.to_dict() for act in record.acts]
     return cast("SearchPart", part)
 
 

@@ -7,7 +7,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from hpo.engine.record.record import Given
+from hpo.engine.record.acts import Act, Given
 from hpo.engine.space.first_points import read_point
 from hpo.engine.space.space import Space
 from hpo.engine.trials.goal import Goal, goal_of
@@ -34,10 +34,11 @@ class Replay:
     def study_of(self, prepared: PreparedStudy) -> PreparedStudy:
         """Return a prepared study of the configuration with what else decides its trials, and where it comes from."""
         given = read_given(self.files.report.get("given", ()), prepared.space)
+        acts = read_acts(self.files.report.get("acts", ()))
         # In free order, what each trial learned decides what is proposed.
         rows = self.rows if self.files.config.study.order != "clock" else ()
         script = tuple(tuple(map(int, (row.get("learned") or "").split())) for row in rows)
-        return replace(prepared, script=script, given=given, replays=self.files.folder)
+        return replace(prepared, script=script, given=given, acts=acts, replays=self.files.folder)
 
 
 def refuse_two_parts(files: StudyFiles) -> None:
@@ -60,6 +61,16 @@ def read_given(told: Any, space: Space) -> tuple[Given, ...]:
         return tuple(Given(read_point(where, each["point"], space, {}), int(each["after"])) for each in told)
     except (KeyError, TypeError, ValueError) as error:
         raise StudyError(f"{where}: holds what is no point with its place, given {told!r:.80}; restore it") from error
+
+
+def read_acts(told: Any) -> tuple[Act, ...]:
+    """Return the trials that hands stopped, from what a report, of whomever, tells of them."""
+    if isinstance(told, Mapping):
+        return ()
+    try:
+        return tuple(act for each in told if (act := Act.from_dict(each)).do == "stop_trial")
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise StudyError(f"report.json: acts: holds what is no act, given {told!r:.80}; restore it") from error
 
 
 def compare_trials(replay: Replay, replayed: Path) -> tuple[int, dict[int, list[str]]]:

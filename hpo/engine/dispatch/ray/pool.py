@@ -108,6 +108,14 @@ class RayDispatcher:
         self._refuse_to_wait_for_ever()
         return reports
 
+    def drop(self, task: Task) -> None:
+        """Kill its worker, or forget it."""
+        waiting = next((run for run in self._waiting if run.task is task), None)
+        if waiting is not None:
+            self._waiting.remove(waiting)
+        else:
+            self._give_up(next(run for run in self._runs.values() if run.task is task))
+
     def save_and_end(self, seconds: float) -> Sequence[TaskReport]:
         """Tell all trainings to end, and wait until they have."""
         self._is_ending = True

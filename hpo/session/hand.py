@@ -1,0 +1,60 @@
+"""What hands ask of a search that runs: by requests of other processes, and by Optuna's `enqueue_trial`."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from hpo.engine.record.acts import Add, Asked, Raise, Stop
+from hpo.engine.record.record import Record
+from hpo.engine.space.space import short_text
+from hpo.errors import HpoError, StudyError
+from hpo.study.files.requests import requests
+from hpo.study.opening import freeze, new_point, queued_points, raised
+from hpo.study.study import PreparedStudy
+
+
+class Hand:
+    """Yields what is asked of a study's search, and answers who asked once it has taken effect.
+
+    Attributes:
+        study: the study, with the budget that it was raised to.
+    """
+
+    def __init__(self, study: PreparedStudy, record: Record) -> None:
+        self.study = study
+        self._record = record
+
+    def __call__(self) -> Iterator[Asked]:
+        """Yield what was asked since the last call."""
+        for point in queued_points(self.study, self._record):
+            yield Asked(Add(point))
+        for asking in requests(self.study.folder):
+            try:
+                ask, says = self._read(asking.request.do, asking.request.given)
+            except HpoError as error:
+                asking.answer(str(error), is_done=False)
+                continue
+            yield Asked(ask, asking.request.by)
+            if isinstance(ask, Raise):
+                # After the record: a driver that dies between them goes on with the smaller budget.
+                freeze(self.study)
+            asking.answer(says)
+
+    def _read(self, verb: str, given: Mapping[str, Any]) -> tuple[Add | Stop | Raise, str]:
+        """Return what is asked, and what is answered then; HpoError where it cannot be done."""
+        if verb == "add":
+            point = new_point(self.study, self._record, given)
+            return Add(point), f"it is tried next, as far as the budget goes: {short_text(point)}"
+        if verb == "raise":
+            ask = Raise(given.get("trials"), given.get("minutes"))
+            self.study = replace(self.study, config=raised(self.study.config, ask))
+            return ask, f"the search goes on to {self.study.done(self._record.history())}"
+        number = given.get("trial")
+        if number is None:
+            return Stop(), "it begins no further trial, and ends when those that run have ended"
+        states = {trial.number: trial.state for trial in self._record.trials()}
+        if states.get(number) != "running":
+            running = ", ".join(str(each) for each, state in states.items() if state == "running") or "none"
+            is_there = f"is {states[number]} already" if number in states else "is not there"
+            raise StudyError(f"--trial: trial {number} {is_there}; give one that runs ({running})")
+        return Stop(number), f"trial {number} is stopped where it is"

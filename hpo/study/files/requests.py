@@ -1,0 +1,114 @@
+"""Requests to the process that runs a study, from others of the same user: a file each, and a file with the answer."""
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from getpass import getuser
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from hpo.config.documents import parse_json
+from hpo.errors import HpoError, StudyError
+from hpo.files import write_atomically
+from hpo.study.files.folder import StudyFolder, short_path
+from hpo.study.files.status import read_status
+
+Verb = Literal["add", "stop", "raise"]
+_SECONDS_BETWEEN_LOOKS = 0.1
+
+
+class Request(BaseModel):
+    """What is asked, and by which user; `given` depends on the verb."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    do: Verb
+    by: str
+    given: dict[str, Any] = {}
+
+
+class Answer(BaseModel):
+    """What became of it, in a line; `is_done`: whether it has taken effect."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    is_done: bool
+    says: str
+
+
+class Asking(NamedTuple):
+    """A request that waits for its answer."""
+
+    path: Path
+    request: Request
+
+    def answer(self, says: str, is_done: bool = True) -> None:
+        """Tell who asked, and forget the request."""
+        write_atomically(_answer_path(self.path), Answer(is_done=is_done, says=says).model_dump_json())
+        self.path.unlink(missing_ok=True)
+
+
+def request(folder: StudyFolder, do: Verb, given: Mapping[str, Any]) -> str:
+    """Ask the process that runs a study's search, wait for the answer, and return what it says.
+
+    StudyError where it is refused, or the search ends before it is taken; then it is withdrawn.
+    """
+    folder.requests_dir.mkdir(mode=0o700, exist_ok=True)
+    path = folder.requests_dir / f"{time.time_ns()}-{os.getpid()}.json"
+    answered = _answer_path(path)
+    try:
+        write_atomically(path, Request(do=do, by=user(), given=dict(given)).model_dump_json())
+        while not answered.exists():
+            # A search that ends has answered before.
+            if not is_searching(folder) and not answered.exists():
+                raise StudyError(f"study: the search of {folder} ended before it took this; see `hpo show {folder}`")
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+        answer = Answer.model_validate(parse_json(answered.read_text(encoding="utf-8"), str(answered)))
+    finally:
+        for file in (path, answered):
+            file.unlink(missing_ok=True)
+    if not answer.is_done:
+        raise StudyError(answer.says)
+    return answer.says
+
+
+def requests(folder: StudyFolder) -> Iterator[Asking]:
+    """Yield what waits for an answer, the earliest first; what is no request is refused."""
+    try:
+        names = sorted(name for name in os.listdir(folder.requests_dir) if _is_name(name))  # noqa: PTH208 -- in microseconds
+    except FileNotFoundError:
+        return
+    for name in names:
+        path = folder.requests_dir / name
+        # Who asked may have withdrawn it.
+        with suppress(FileNotFoundError):
+            text = path.read_text(encoding="utf-8", errors="replace")
+            try:
+                yield Asking(path, Request.model_validate(parse_json(text, str(short_path(path)))))
+            except (HpoError, ValidationError):
+                Asking(path, Request(do="add", by="")).answer("is no request of this version", is_done=False)
+
+
+def is_searching(folder: StudyFolder) -> bool:
+    """Return whether a process runs the study and its search is not over."""
+    status = read_status(folder)
+    return status.state == "running" and status.phase != "after the search"
+
+
+def user() -> str:
+    """Return the user's name; empty where there is none, as in some containers."""
+    try:
+        return getuser()
+    except (KeyError, OSError):
+        return ""
+
+
+def _answer_path(path: Path) -> Path:
+    return path.with_suffix(".answer")
+
+
+def _is_name(name: str) -> bool:
+    return name.endswith(".json") and not name.startswith(".")
