@@ -45,6 +45,9 @@ _LOWER_IS_BETTER = re.compile(
 # Hydra fails with other exceptions than its own on some values where it expects another type.
 _FAULTS = (HydraException, OmegaConfBaseException, RecursionError, ValueError, TypeError, AttributeError)
 
+# The beginning of a mapping, or what follows in it, with a key in quotes, which Hydra does not read.
+_QUOTED_KEY = re.compile(r"[{,]\s*(\"[^\"]*\"|'[^']*')\s*:")
+
 # Mappings whose keys the user chooses: they are set after composing and need no `+`.
 _OF_METRICS = ("study.metrics", "study.limits", "study.choose")
 _USERS_OWN = ("space.", "strategy.start", "strategy.windows", "data.where", *_OF_METRICS)
@@ -139,6 +142,8 @@ def _parse(text: str) -> Override:
         override = OverridesParser.create().parse_override(text)
     except (HydraException, ValueError, RecursionError) as error:
         hint = "write key=value, group=name, +key=value or ~key, and quote values with blanks or braces"
+        if quoted := _QUOTED_KEY.search(text):
+            hint = f"write keys without quotes: {quoted[1][1:-1]}, not {quoted[1]}"
         reason = f" ({_one_line(error)})" if str(error.__cause__ or error) not in ("", "None") else ""
         raise ConfigError(f"command line: '{shown}' cannot be read{reason}; {hint}") from error
     if not override.key_or_group:

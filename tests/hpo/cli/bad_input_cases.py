@@ -66,6 +66,8 @@ COMMAND_LINE = {
     ),
     "no metrics": (["study.metrics={}"], ("study.metrics: must have a direction by metric",)),
     "metrics as a shell splits them": (["study.metrics=accuracy:maximize"], ("study.metrics: must be in quotes",)),
+    "names of metrics in quotes": (['study.metrics={"accuracy":maximize}'], ("command line", "keys without quotes")),
+    "a quoted key inside": (["study.limits={size:{'max':5}}"], ("command line", "keys without quotes")),
     "several as one": (["study.metric={accuracy:maximize}"], ("study.metric: must be one name", "study.metrics")),
     "a metric beside metrics": (
         [*SEVERAL, "study.metric=loss"],
