@@ -56,7 +56,7 @@ def reproduce(
         (`report.json: winner.score`). `attrs["not checked"]` lists the keys of the report that do not follow from them.
 
     Raises:
-        hpo.HpoError: there is no such study, or it was not made here and is not trusted.
+        hpo.HpoError: there is no such study, it was not made here and is not trusted, or has no winner for `"best"`.
     """
     import pandas as pd
 

@@ -10,10 +10,11 @@ from hpo.config.documents import read_json, yaml_text
 from hpo.config.keys import flatten
 from hpo.config.sections import StudySection
 from hpo.config.study_config import StudyConfig
-from hpo.engine.trials.goal import Goal, goal_of
+from hpo.engine.trials.goal import Goal, finished, goal_of
+from hpo.engine.trials.history import History
 from hpo.engine.trials.ranking import front
 from hpo.engine.trials.table import Row, csv_text, metric_columns, own_columns, read_rows
-from hpo.engine.trials.trial import Trial
+from hpo.engine.trials.trial import Outcome, Trial
 from hpo.errors import StudyError
 from hpo.study.basis.changes import AllowedChange
 from hpo.study.basis.environment import changed_environment, describe_environment
@@ -23,6 +24,7 @@ from hpo.study.opening import code_of
 from hpo.study.preparing.preparation import prepare_study
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.choosing import choose
+from hpo.study.winner.reasons import why_none
 
 # Must be equal for bit-identical scores.
 _DECISIVE = ("python", "platform", "processor", "packages")
@@ -75,17 +77,22 @@ class Recorded:
     is_same_study: bool
 
     def trials(self, which: str) -> Sequence[Row]:
-        """Return the rows for `best`, `all` or a number; StudyError where there is no such complete trial."""
+        """Return the rows for `best`, `all` or a number; StudyError where there is no such trial, or winner."""
         complete = [row for row in self.rows if row["state"] == "complete"]
         if not complete:
             raise StudyError("trials.csv: no trial is complete, so there is nothing to reproduce")
         if which == "all":
             return complete
+        numbers = ", ".join(row["number"] for row in complete)
         if which == "best":
-            return [self.winner] if self.winner else complete[:1]
+            why = inner(self.files.report, "winner").get("missing")
+            if why is None and self.winner is not None:
+                return [self.winner]
+            goal = self.study.goal
+            why = why or f"there is no winner: {why_none(History(_as_trials(complete, goal)), goal)}"
+            raise StudyError(f"trial: {why}; give the number of a complete trial ({numbers}) or all")
         if named := [row for row in complete if row["number"] == which]:
             return named
-        numbers = ", ".join(row["number"] for row in complete)
         raise StudyError(f"trial: must be best, all, or the number of a complete trial ({numbers}), given {which!r}")
 
 
@@ -142,25 +149,28 @@ def recorded_winner(rows: Iterable[Row], report: Mapping[str, Any], study: Study
     if same := [row for row in complete if row["number"] == named]:
         return same[0]
     goal = goal_of(study)
-    try:
-        trials = {int(row["number"]): (_as_trial(row, goal), row) for row in complete}
-    except ValueError as error:
-        raise StudyError(f"trials.csv: {error}; restore the file") from error
-    best = front(trial for _, (trial, _) in sorted(trials.items()))
+    best = front(_as_trials(complete, goal))
     if not best:
         return None
     chosen = choose(best, goal, study.choose) if len(goal.metrics) > 1 else best[0]
-    return trials[chosen.number][1]
+    return next(row for row in complete if int(row["number"]) == chosen.number)
+
+
+def _as_trials(complete: Iterable[Row], goal: Goal) -> list[Trial]:
+    """Return complete trials with what their rows tell of, by their numbers; StudyError where a column is missing."""
+    try:
+        return sorted((_as_trial(row, goal) for row in complete), key=lambda trial: trial.number)
+    except ValueError as error:
+        raise StudyError(f"trials.csv: {error}; restore the file") from error
 
 
 def _as_trial(row: Row, goal: Goal) -> Trial:
-    """Return a complete trial with the losses that its row tells of; ValueError where one is missing."""
     columns = metric_columns(row, goal)
     if absent := [name for name in goal.names if name not in columns]:
         raise ValueError(f"has no column '{absent[0]}'")
-    losses = goal.losses(values := {name: float(row[column]) for name, column in columns.items()})
-    trial = Trial(int(row["number"]), 0, {}, state="complete", amount=amount_of(row), loss=losses[0])
-    return replace(trial, other_losses=losses[1:], excess=goal.excess(values))
+    values = {name: float(row[column]) for name, column in columns.items()}
+    trial = Trial(int(row["number"]), 0, {}, amount=amount_of(row))
+    return finished(trial, {0: Outcome(metrics=values)}, goal)
 
 
 def _changed_data(report: Mapping[str, Any], study: PreparedStudy) -> Iterator[str]:

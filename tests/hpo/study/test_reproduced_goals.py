@@ -95,6 +95,22 @@ def test_without_a_report_none_that_exceeds_a_limit_is_the_winner(place):
     assert recorded_winner([row | {"size": "9"} for row in rows], {}, study) is None
 
 
+def test_where_there_is_no_winner_it_says_why_and_what_to_give(capsys, place):
+    report = report_of(place)
+    winner, report["winner"] = report["winner"], {"missing": "there is no winner: no finalist keeps the limits"}
+    (place / "report.json").write_text(json.dumps(report))
+    code, _, err = hpo(capsys, "reproduce", "made")
+    assert (code, err.count("\n")) == (2, 1), err
+    assert "trial: there is no winner: no finalist keeps the limits; give the number of a complete trial (0, 1, " in err
+    assert hpo(capsys, "reproduce", "made", "--trial", str(winner["number"]))[0] == 0
+    (place / "report.json").unlink()
+    for number, size in enumerate((9, 8, 7, 6, 8)):
+        change_rows(place / "trials.csv", str(number), size=str(size))
+    code, _, err = hpo(capsys, "reproduce", "made")
+    assert (code, err.count("\n")) == (2, 1), err
+    assert "there is no winner: no trial keeps the limits (size <= 4.5); the nearest is trial 3: score " in err
+
+
 @pytest.mark.parametrize(("shift", "code"), [(0.0, 0), (0.5, 1)])
 def test_what_a_report_says_of_further_metrics_is_compared(capsys, place, shift, code):
     report = report_of(place)
