@@ -78,7 +78,9 @@ def export_study(study: str, url: str, name: str | None = None) -> tuple[str, in
     further = further_trainings(config, record)
     trials = join_trainings(record.trials(), further)
     record.close()
-    return name, *copy_study(source.url, source.name, url, name, [trials[each.number] for each in further], layout)
+    trained_further = [trials[each.number] for each in further]
+    constraints = {trial.number: beyond for trial in trials if (beyond := source.goal.beyond(trial))}
+    return name, *copy_study(source.url, source.name, url, name, trained_further, layout, constraints)
 
 
 def import_trials(

@@ -37,7 +37,7 @@ class SurvivingRows(Rows):
         self._write()
         self.rows[number][2] |= attributes
 
-    def close(self, number, state, scores, attributes):
+    def close(self, number, state, scores, attributes, constraints):
         self._write()
         self.rows[number][1] = state
         self.rows[number][2] |= attributes

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from hpo.cli.arguments import make_parser
-from hpo.errors import ConfigError
+from hpo.errors import ConfigError, printable
 
 _EXAMPLES = """\
   hpo import old --optuna sqlite:///old.db --study transformer --rename lr=training.lr
@@ -37,6 +37,11 @@ def run(arguments: Sequence[str]) -> None:
     print(f"{len(imported.attempts)} trials, {imported.num_failed} failed{unfinished}: {path}")
     if imported.left_out:
         print(f"left out, since they hold more than one value: {', '.join(imported.left_out)}")
+    if imported.constraints:
+        names = printable(", ".join(imported.constraints))
+        print(
+            f"constraints, which are not taken as limits: {names}; limits are on metrics: study.limits={{METRIC: ...}}"
+        )
     print(f"learn from them: hpo search study.imports={given.name} ...")
 
 

@@ -22,6 +22,7 @@ _COLUMNS = {
     "trials": {"trial_id", "study_id", "number", "state", "datetime_start", "datetime_complete"},
     "trial_params": {"trial_id", "param_name", "param_value", "distribution_json"},
     "trial_user_attributes": {"trial_id", "key", "value_json"},
+    "trial_system_attributes": {"trial_id", "key", "value_json"},
     "trial_values": {"trial_id", "objective", "value", "value_type"},
 }
 
@@ -33,7 +34,9 @@ class Tables:
         self, engine: Engine, tables: Mapping[str, Table], study_id: int, distributions: Mapping[str, BaseDistribution]
     ) -> None:
         self._engine = engine
-        self._studies, self._trials, self._params, self._attributes, self._values = (tables[name] for name in _COLUMNS)
+        self._studies, self._trials, self._params, self._attributes, self._own, self._values = (
+            tables[name] for name in _COLUMNS
+        )
         self._study_id = study_id
         self._distributions = distributions
         self._json = {key: distribution_to_json(kind) for key, kind in distributions.items()}
@@ -99,12 +102,23 @@ class Tables:
         with self._engine.begin() as connection:
             connection.execute(insert(self._attributes), _rows(trial_id, attributes))
 
-    def close(self, trial_id: int, state: TrialState, scores: Sequence[float], attributes: Mapping[str, Any]) -> bool:
-        """Write the last attributes, scores and state; return whether another program had told a result of it."""
+    def close(
+        self,
+        trial_id: int,
+        state: TrialState,
+        scores: Sequence[float],
+        attributes: Mapping[str, Any],
+        own: Mapping[str, Any],
+    ) -> bool:
+        """Write the last attributes, Optuna's `own` among them, scores and state; return whether another program had
+        told a result of it.
+        """
         with self._engine.begin() as connection:
             is_told = connection.execute(self._drop_values, {"trial_id": trial_id}).rowcount > 0
             if attributes:
                 connection.execute(insert(self._attributes), _rows(trial_id, attributes))
+            if own:
+                connection.execute(insert(self._own), _rows(trial_id, own))
             if scores:
                 rows = [
                     {"trial_id": trial_id, "objective": place, "value": score, "value_type": "FINITE"}

@@ -77,8 +77,18 @@ class Rows:
     def add(self, number: int, attributes: Mapping[str, Any]) -> None:
         """Write more attributes of a trial."""
 
-    def close(self, number: int, state: State, scores: Sequence[float], attributes: Mapping[str, Any]) -> None:
-        """Write the last attributes, then the scores (none of a failed trial) and final state."""
+    def close(
+        self,
+        number: int,
+        state: State,
+        scores: Sequence[float],
+        attributes: Mapping[str, Any],
+        constraints: Mapping[str, float],
+    ) -> None:
+        """Write the last attributes, then the scores (none of a failed trial) and final state.
+
+        `constraints` says how far a complete trial is beyond each limit, for other programs: above 0 is not kept.
+        """
 
     def read(self) -> Iterable[tuple[int, Point, State, Mapping[str, Any]]]:
         """Return number, point, state and attributes of every trial, in any order."""
@@ -178,7 +188,7 @@ class Record:
         written = {self.layout.name(index): outcome.to_dict()}
         if len(outcomes) == self.layout.size:
             trial = finished(trial, outcomes, self.goal)
-            self._rows.close(number, trial.state, self._scores(trial), written)
+            self._rows.close(number, trial.state, self._scores(trial), written, self.goal.beyond(trial))
         else:
             trial = replace(trial, outcomes=outcomes)
             self._rows.add(number, written)
@@ -189,7 +199,7 @@ class Record:
         """Write that a trial gets no further tasks, and return it, finished with the outcomes that it has."""
         trial = self._trials[number]
         trial = finished(trial, trial.outcomes, self.goal, is_stopped=True)
-        self._rows.close(number, trial.state, self._scores(trial), {})
+        self._rows.close(number, trial.state, self._scores(trial), {}, {})
         self._trials[number] = trial
         return trial
 

@@ -75,10 +75,18 @@ class OptunaRows(Rows):
         with self._writing(len(attributes)):
             self._calls.add(self._ids[number], attributes)
 
-    def close(self, number: int, state: State, scores: Sequence[float], attributes: Mapping[str, Any]) -> None:
-        """Write the last user attributes of a trial, its scores and final state."""
+    def close(
+        self,
+        number: int,
+        state: State,
+        scores: Sequence[float],
+        attributes: Mapping[str, Any],
+        constraints: Mapping[str, float],
+    ) -> None:
+        """Write the last user attributes of a trial, its constraints as Optuna has them, its scores and final state."""
+        own = constraint_attributes(constraints)
         with self._writing(len(attributes)):
-            is_told = self._calls.close(self._ids[number], STATES[state], scores, attributes)
+            is_told = self._calls.close(self._ids[number], STATES[state], scores, attributes, own)
         if is_told:
             _log.warning("record: another program told a result of trial %d; its own has replaced it", number)
 
@@ -208,6 +216,16 @@ def name_metrics(study: Study, names: Sequence[str]) -> None:
         study.set_metric_names(list(names))
 
 
+def constraint_attributes(constraints: Mapping[str, float]) -> dict[str, Any]:
+    """Return Optuna's own attributes of a trial with these constraints, each above 0 where it is not kept."""
+    if not constraints:
+        return {}
+    trial = create_trial(state=TrialState.FAIL)
+    for name, value in constraints.items():
+        trial.set_constraint(name, value)
+    return trial.system_attrs
+
+
 def trials_of_ours(trials: Iterable[FrozenTrial]) -> dict[int, FrozenTrial]:
     """Return the trials that a record wrote by their own numbers: the first of each, since others may copy one."""
     own: dict[int, FrozenTrial] = {}
@@ -242,8 +260,17 @@ class _PublicCalls:
         for key, value in attributes.items():
             self._storage.set_trial_user_attr(trial_id, key, value)
 
-    def close(self, trial_id: int, state: TrialState, scores: Sequence[float], attributes: Mapping[str, Any]) -> bool:
-        """Write the last user attributes, then scores and final state; return False, since no result is replaced."""
+    def close(
+        self,
+        trial_id: int,
+        state: TrialState,
+        scores: Sequence[float],
+        attributes: Mapping[str, Any],
+        own: Mapping[str, Any],
+    ) -> bool:
+        """Write the last attributes, then scores and final state; return False, since no result is replaced."""
         self.add(trial_id, attributes)
+        for key, value in own.items():
+            self._storage.set_trial_system_attr(trial_id, key, value)
         self._storage.set_trial_state_values(trial_id, state, list(scores) or None)
         return False

@@ -77,6 +77,11 @@ class Goal:
         """Return the sum of how far the values are beyond the limits; 0 where all are kept."""
         return math.fsum(limit.excess(values[limit.metric]) for limit in self.limits)
 
+    def beyond(self, trial: Trial) -> dict[str, float]:
+        """Return how far a complete trial is beyond each limit, by its words; below 0 is within. Of others nothing."""
+        limits = self.limits if trial.state == "complete" else ()
+        return {str(limit): limit.beyond(trial.mean(limit.metric)) for limit in limits}
+
 
 class Sought(Protocol):
     """What `goal_of` reads: the section `study`, of a search or of a single training."""

@@ -27,6 +27,7 @@ class Imported:
         source: where it was read, without passwords.
         num_unfinished: number of unfinished trials, which were left out.
         left_out: keys that were left out because their values are not single ones, such as lists.
+        constraints: names of constraints, which are no limits: those are on numbers that trials have.
     """
 
     attempts: Sequence[Trial]
@@ -36,6 +37,7 @@ class Imported:
     num_unfinished: int = 0
     left_out: tuple[str, ...] = ()
     further: Mapping[str, Direction] = field(default_factory=dict)
+    constraints: tuple[str, ...] = ()
 
     @property
     def metrics(self) -> dict[str, Direction]:
@@ -117,6 +119,7 @@ def write_import(path: Path, imported: Imported) -> None:
         "failed": imported.num_failed,
         "unfinished_left_out": imported.num_unfinished,
         "keys_left_out": list(imported.left_out),
+        **({"constraints_left_out": list(imported.constraints)} if imported.constraints else {}),
     }
     path.mkdir(parents=True, mode=0o700)
     write_atomically(path / "import.json", json.dumps(about, indent=2) + "\n")

@@ -1,7 +1,7 @@
 """Exports studies to other Optuna storages, and imports other Optuna studies."""
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import optuna
@@ -10,7 +10,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from hpo.config.sealing import hide_secrets
 from hpo.engine.record.address import open_storage, sqlite_path
-from hpo.engine.record.rows import directions_of, name_metrics, trials_of_ours
+from hpo.engine.record.rows import constraint_attributes, directions_of, name_metrics, trials_of_ours
 from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.errors import StudyError, first_line, nearest
 from hpo.integrations.exchange.imported import Imported, attempt
@@ -30,12 +30,14 @@ def export_study(
     target_name: str,
     further: Iterable[Trial] = (),
     layout: TaskLayout = TaskLayout(),  # noqa: B008 -- is frozen
+    constraints: Mapping[int, Mapping[str, float]] | None = None,
 ) -> tuple[int, int]:
     """Copy a study into another Optuna storage, and return how many trials were copied, and how many left out.
 
     Running and interrupted trials are left out, since nothing would finish them there, and so are those that another
     program wrote into the record. `further` are trials that were trained further after the search, with all of their
-    training. The copy is complete, or it does not exist. StudyError where a storage cannot be opened, or the target has
+    training; `constraints` say of trials how far they are beyond each limit, which records of earlier versions do not
+    tell. The copy is complete, or it does not exist. StudyError where a storage cannot be opened, or the target has
     a study of that name.
     """
     source = _load(source_url, name)
@@ -49,6 +51,9 @@ def export_study(
     trials = trials_of_ours(source.get_trials(deepcopy=False))
     metrics = source.metric_names
     trials |= {trial.number: _trained_further(trials[trial.number], trial, layout, metrics) for trial in further}
+    for number, given in (constraints or {}).items():
+        trials[number] = copy.deepcopy(trials[number])
+        trials[number].system_attrs |= constraint_attributes(given)
     done = [trial for trial in trials.values() if trial.state.is_finished()]
     try:
         if metrics:
@@ -81,8 +86,8 @@ def read_optuna(url: str, name: str | None) -> Imported:
     """Return the finished trials of a study in an Optuna storage; pruned trials count as failed.
 
     The address is such as `sqlite:///file.db`, or `journal://file.log`; without a name it is the only study there.
-    Several objectives are metrics, by their names there or `value_0`, `value_1`; constraints are not read. StudyError
-    where the storage cannot be opened, or has no such study.
+    Several objectives are metrics, by their names there or `value_0`, `value_1`; of constraints the names are read.
+    StudyError where the storage cannot be opened, or has no such study.
     """
     study = _load(url, name)
     trials = study.get_trials(deepcopy=False)
@@ -103,7 +108,9 @@ def read_optuna(url: str, name: str | None) -> Imported:
     ]
     source = f"study '{study.study_name}' in {hide_secrets(url, {})}"
     further = dict(zip(names[1:], directions[1:], strict=True))
-    return Imported(attempts, names[0], directions[0], source, len(trials) - len(done), further=further)
+    constraints = tuple(dict.fromkeys(name for trial in done for name in trial.constraints))
+    left_out = len(trials) - len(done)
+    return Imported(attempts, names[0], directions[0], source, left_out, further=further, constraints=constraints)
 
 
 def _trained_further(

@@ -7,10 +7,11 @@ import pytest
 from optuna.trial import TrialState, create_trial
 
 from hpo.engine.record.address import sqlite_url
+from hpo.engine.record.optuna_tables import Tables
 from hpo.engine.record.record import FIRST, LAST
 from hpo.engine.record.storage import Stored, continue_record, copy_record, create_record, read_record
 from hpo.engine.space.reader import space_from_dict
-from hpo.engine.trials.goal import Goal
+from hpo.engine.trials.goal import Goal, Limit
 from hpo.engine.trials.trial import Outcome, Proposal, TaskLayout
 from hpo.errors import StudyError
 
@@ -58,6 +59,32 @@ def test_optuna_reads_our_rows_as_it_reads_its_own(tmp_path):
     assert ours.trials[1].state == TrialState.FAIL
     assert ours.best_trial.number == 0
     assert abs((first.datetime_start - copy.datetime_start).total_seconds()) < 60
+
+
+@pytest.mark.parametrize("has_tables", [True, False])
+def test_the_best_of_a_record_in_optuna_keeps_the_limits(tmp_path, monkeypatch, has_tables):
+    if not has_tables:
+        monkeypatch.setattr(Tables, "reflected", lambda *_: None)
+    url, limits = sqlite_url(tmp_path / "study.db"), (Limit("size", 5.0), Limit("size", 1.0, is_least=True))
+    goals = {"two": Goal({"score": "maximize", "size": "minimize"}, limits), "one": Goal({"score": "maximize"}, limits)}
+    for name, goal in goals.items():
+        record = create_record(Stored(url, name, SPACE, goal, TaskLayout()))
+        for number, size in enumerate((0.5, 2.0, 4.0, 6.0)):
+            record.open_trial(0, Proposal({**POINT, "lr": size / 10}))
+            record.add_outcome(number, 0, Outcome({"score": size, "size": size}))
+        record.open_trial(0, Proposal(POINT))
+        record.add_outcome(4, 0, Outcome(error="no luck"))
+        before = [trial.keeps_limits for trial in record.trials()]
+        record.close()
+        read = read_record(Stored(url, name, SPACE, goal, TaskLayout()))
+        assert [trial.keeps_limits for trial in read.trials()] == before == [False, True, True, False, False]
+    two, one = (optuna.load_study(study_name=name, storage=url) for name in goals)
+    assert [trial.number for trial in two.best_trials] == [1, 2]
+    assert one.best_trial.number == 2
+    assert [{**trial.constraints} for trial in (two.trials[0], two.trials[4])] == [
+        {"size <= 5": -4.5, "size >= 1": 0.5},
+        {},
+    ]
 
 
 def test_what_is_read_back_is_what_was_written(tmp_path):

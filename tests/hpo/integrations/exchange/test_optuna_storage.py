@@ -1,5 +1,8 @@
 """Studies to and from other Optuna storages, through the command."""
 
+import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import optuna
@@ -12,7 +15,7 @@ from hpo.engine.trials.goal import Goal, Limit
 from hpo.engine.trials.trial import Proposal
 from hpo.errors import ConfigError, StudyError
 from hpo.integrations.exchange.optuna_storage import export_study
-from hpo.interface.search import search
+from hpo.interface.search import load, search
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.imports import from_notes, read_imports
 from hpo.study.opening import read_study
@@ -212,6 +215,39 @@ def two_metrics(config):
     if config["lr"] > 0.9:
         raise RuntimeError("diverged")
     return {"accuracy": 1 - (config["lr"] - 0.5) ** 2, "size": 10 * config["lr"]}
+
+
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+def test_constraints_of_a_study_made_elsewhere_are_said_not_to_be_limits(capsys):
+    study = elsewhere_with_two(["accuracy", "size"])
+    assert hpo(capsys, "import", "free", "--optuna", "sqlite:///two.db")[1].count("constraints") == 0
+    trial = study.ask()
+    trial.suggest_float("lr", 0.0, 1.0)
+    trial.set_constraint("memory", 2.0)
+    study.tell(trial, [0.5, 9.0])
+    code, out, _ = hpo(capsys, "import", "mine", "--optuna", "sqlite:///two.db")
+    assert (code, "not taken as limits: memory; " in out) == (0, True), out
+    abouts = [json.loads(Path(f"runs/{name}/import.json").read_text()) for name in ("free", "mine")]
+    assert [about.get("constraints_left_out") for about in abouts] == [None, ["memory"]]
+    assert all(trial.excess == 0 for trial in read_imports("mine", LR, BOTH))
+
+
+@pytest.mark.slow
+def test_an_export_has_the_limits_as_constraints_whoever_wrote_the_record(capsys):
+    limits = {"size": 5.0, "accuracy": 0.8}
+    settings = {"space": {"lr": {"low": 0.0, "high": 1.0}}, "metric": dict(BOTH.metrics), "settings": HERE}
+    search(two_metrics, trials=12, name="toy", limits=limits, progress=False, **settings)
+    front = set(load("toy").front.number)
+    assert {trial.number for trial in original().best_trials} == front
+    assert hpo(capsys, "export", "toy", "--optuna", TARGET, "--name", "whole")[0] == 0
+    # Of an earlier version, which wrote none.
+    with closing(sqlite3.connect("runs/toy/study.db")) as file, file:
+        assert file.execute("DELETE FROM trial_system_attributes").rowcount > 0
+    assert len(original().best_trials) > len(front)
+    assert hpo(capsys, "export", "toy", "--optuna", TARGET, "--name", "earlier")[0] == 0
+    there = [optuna.load_study(study_name=name, storage=TARGET) for name in ("whole", "earlier")]
+    assert [{trial.number for trial in study.best_trials} for study in there] == [front, front]
+    assert [trial.constraints for trial in there[0].trials] == [trial.constraints for trial in there[1].trials]
 
 
 @pytest.mark.slow
