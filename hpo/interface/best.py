@@ -1,6 +1,6 @@
 """The best of a study as Python users see it, and the front that it was chosen from."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -75,14 +75,38 @@ def front_table(study: PreparedStudy, verdict: Verdict) -> "pd.DataFrame":
     taken = {column_of(key) for key in keys}
     # Here nothing else is called score.
     names = {name: name if name == "score" else metric_column(name, taken) for name in goal.names}
-    columns |= {column: [trial.mean(name) for trial in trials] for name, column in names.items()}
-    if study.layout.size > 1:
-        for name, column in names.items():
-            columns[f"{column}_standard_error"] = [standard_error(trial, name) for trial in trials]
-    columns |= {column_of(key): [trial.point.get(key) for trial in trials] for key in keys}
+    for name, column in names.items():
+        columns[_free(column, "metric", columns)] = [trial.mean(name) for trial in trials]
+    for name, column in names.items() if study.layout.size > 1 else ():
+        errors = [standard_error(trial, name) for trial in trials]
+        columns[_free(f"{column}_standard_error", "metric", columns)] = errors
+    for key in keys:
+        columns[_free(column_of(key), "space", columns)] = [trial.point.get(key) for trial in trials]
     if any(trial.amount is not None for trial in trials):
         columns["amount"] = [trial.amount for trial in trials]
     import pandas as pd  # Half a second to load.
 
     # dtype object: pandas would turn a column of integers with a gap into floats.
     return pd.DataFrame(columns, dtype=object).infer_objects()
+
+
+def front_on_test(result: Mapping[str, Any]) -> "pd.DataFrame":
+    """Return a row per member of the front that was scored on the test part, see `Study.test_front`."""
+    rows = []
+    for each in result["front"]:
+        row = {"trial": each["trial"], "is_chosen": each["trial"] == result["trial"]}
+        last = {"error": each.get("error")}
+        last |= {f"validation.{name}": value for name, value in each["validation_metrics"].items()}
+        for name, value in each.get("metrics", {}).items():
+            row[_free(name, "metric", row | last)] = value
+        rows.append(row | last)
+    import pandas as pd  # here: it takes half a second
+
+    return pd.DataFrame(rows)
+
+
+def _free(name: str, prefix: str, columns: Collection[str]) -> str:
+    """Return the name of a new column, with a prefix as long as another has it."""
+    while name in columns:
+        name = f"{prefix}.{name}"
+    return name

@@ -9,7 +9,7 @@ from hpo.config.study_config import StudyConfig
 from hpo.engine.record.record import Record
 from hpo.engine.trials.table import trials_table
 from hpo.errors import StudyError, TrackError, nearest
-from hpo.interface.best import Best, best_of, front_table, winner_of
+from hpo.interface.best import Best, best_of, front_on_test, front_table, winner_of
 from hpo.interface.existing import (
     changed_config,
     prepare_to_extend,
@@ -71,7 +71,8 @@ class Study:
 
         Columns: number; `is_chosen`, whether it is the best; each metric and what has a limit, by name, and of several
         folds or repeats its standard error over them, as `NAME_standard_error`; the searched values; amount, under a
-        strategy that trains by amounts. With one metric it is the best alone.
+        strategy that trains by amounts. Of two columns of the same name the second has `metric.` before it, or `space.`
+        where it is of a searched value. With one metric it is the best alone.
         """
         with self._read() as (study, _, verdict):
             return front_table(study, verdict)
@@ -160,21 +161,10 @@ class Study:
 
         Returns:
             A row per trial, the chosen one first, with `trial`, `is_chosen`, what it has on the test part, `error`, and
-            as `validation.NAME` what it had in the search.
+            as `validation.NAME` what it had in the search. `metric.` is put before what is called as another column.
         """
         _, result, _ = score_on_test(str(self.folder), again, with_default, data, with_front=True)
-        import pandas as pd  # here: it takes half a second
-
-        return pd.DataFrame(
-            {
-                "trial": each["trial"],
-                "is_chosen": each["trial"] == result["trial"],
-                **each.get("metrics", {}),
-                "error": each.get("error"),
-                **{f"validation.{name}": value for name, value in each["validation_metrics"].items()},
-            }
-            for each in result["front"]
-        )
+        return front_on_test(result)
 
     def resume(
         self,

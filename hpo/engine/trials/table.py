@@ -75,8 +75,8 @@ def point_of(row: Row, space: Space) -> Point | None:
     point: dict[str, Value] = {}
     for dimension in space.dimensions:
         if space.active(dimension, point):
-            # Files of before 0.2.0 have every hyperparameter under its own name.
-            text = row.get(column_of(dimension.key), row.get(dimension.key, ""))
+            # Files of before 0.2.0 have every hyperparameter under its own name; some of later the same.
+            text = row.get(column_of(dimension.key, _OF_SEVERAL), row.get(dimension.key, ""))
             values = [value for value in _readings(text, dimension) if allows(dimension, value)]
             if not values:
                 return None
@@ -110,12 +110,12 @@ def metric_columns(row: Row, goal: Goal) -> dict[str, str]:
 
 def own_columns(keys: Iterable[str]) -> list[str]:
     """Return those of the hyperparameters whose column is their key, in every version."""
-    return [key for key in keys if column_of(key) == key]
+    return [key for key in keys if column_of(key, _OF_SEVERAL) == key]
 
 
-def column_of(key: str) -> str:
+def column_of(key: str, others: Collection[str] = ()) -> str:
     """Return the column of a hyperparameter: its key, except where that is the name of another column."""
-    return f"space.{key}" if key in _OTHERS or _FOLD.fullmatch(key) else key
+    return f"space.{key}" if key in _OTHERS or key in others or _FOLD.fullmatch(key) else key
 
 
 def metric_column(name: str, taken: Collection[str]) -> str:
@@ -166,7 +166,7 @@ def trials_table(trials: Sequence[Trial], keys: Sequence[str], goal: Goal, layou
         columns["is_on_front"] = [trial.number in on_front for trial in trials]
     if goal.limits:
         columns["excess"] = [trial.excess if trial.state == "complete" else None for trial in trials]
-    columns |= {column_of(key): [trial.point.get(key) for trial in trials] for key in keys}
+    columns |= {column_of(key, columns): [trial.point.get(key) for trial in trials] for key in keys}
     if any(trial.amount is not None for trial in trials):
         columns["amount"] = [trial.amount for trial in trials]
     for index in range(layout.size):

@@ -1,7 +1,7 @@
 """The report as Markdown, and as one page that opens from disk: what won, pictures, the trials, and the 25 fields."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -25,6 +25,7 @@ from hpo.report.sections.tested import read_test
 from hpo.report.sections.winner import read_winner, score_text
 
 _MOST_TRIALS = 500
+_OF_FRONT = ("is_on_front", "excess")
 # What stands before the figures.
 _READ = {
     "study": (read_study,),
@@ -85,7 +86,9 @@ def _arranged(key: str, value: Any) -> Any:
 def _list_trials(summary: ReportJson, trials: pd.DataFrame, order: Sequence[int]) -> dict[str, Any]:
     """Return the table of the trials, from the best to those without a score, at most 500, as a template takes it."""
     space = summary["space"]
-    keys = [] if is_missing(space) else [column_of(each["key"]) for each in space]
+    # Of several metrics, or limits, these may be columns of the report's own.
+    own = [name for name in _OF_FRONT if f"space.{name}" in trials]
+    keys = [] if is_missing(space) else [column_of(each["key"], own) for each in space]
     of_front = [name for name in _front_columns(summary, trials) if name not in keys]
     first = ["number", "score", *of_front, "state", *keys]
     columns = [*first, *(name for name in trials.columns if name not in first)]
@@ -100,10 +103,8 @@ def _list_trials(summary: ReportJson, trials: pd.DataFrame, order: Sequence[int]
 
     rows.sort(key=place)
     rows = rows[:_MOST_TRIALS]
-    marks = [_mark(row, winner) for row in rows]
-    formats = {
-        name: score_format(trials[name]) for name in ("score", *of_front) if name not in ("is_on_front", "excess")
-    }
+    marks = [_mark(row, winner, of_front) for row in rows]
+    formats = {name: score_format(trials[name]) for name in ("score", *of_front) if name not in _OF_FRONT}
     cells = [[_cell(row[name], formats.get(name, "{:.4g}".format)) for name in columns] for row in rows]
     which = f"The {len(rows)} best of {number:,} trials" if number > len(rows) else f"All {number} trials"
     ids = [f"trial-{row['number']}" for row in rows]
@@ -116,13 +117,15 @@ def _front_columns(summary: ReportJson, trials: pd.DataFrame) -> list[str]:
     if front is None:
         return []
     names = [f"metric.{name}" if f"metric.{name}" in trials else name for name in names_of(front)[1:]]
-    return [name for name in (*names, "is_on_front", "excess") if name in trials]
+    return [name for name in (*names, *_OF_FRONT) if name in trials]
 
 
-def _mark(row: Mapping[Any, Any], winner: object) -> str:
+def _mark(row: Mapping[Any, Any], winner: object, of_front: Collection[str]) -> str:
     if row["number"] == winner:
         return "winner"
-    return "front" if row.get("is_on_front") is True else "beyond" if row.get("excess") else str(row["state"])
+    if "is_on_front" in of_front and row["is_on_front"] is True:
+        return "front"
+    return "beyond" if "excess" in of_front and row["excess"] else str(row["state"])
 
 
 def _cell(value: Any, number: Callable[[float], str]) -> str:

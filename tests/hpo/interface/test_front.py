@@ -4,6 +4,8 @@ import pandas as pd
 import pytest
 
 import hpo
+from hpo.engine.space.reader import space_from_dict
+from hpo.engine.trials.table import point_of, read_rows
 from hpo.study.notes import Notes
 from hpo.study.opening import read_study
 from hpo.study.preparing.preparation import known_study
@@ -45,6 +47,25 @@ def test_front_and_best_are_those_of_all_that_was_measured():
     assert list(front.number[front.is_chosen]) == [best.number] == [front.number[0]]
     assert best.scores == measured(best.point) == {name: front[name][0] for name in ("accuracy", "size", "memory")}
     assert list(front.columns) == ["number", "is_chosen", "accuracy", "size", "memory", "a", "b"]
+
+
+def test_no_column_is_lost_to_another_of_its_name():
+    """Of several repeats, so that each metric has a standard error, too."""
+    space = {"x": [1, 2], "is_chosen": [3, 4], "excess": [5, 6], "is_on_front": [7], "b_standard_error": [8]}
+    names = ("a", "a_standard_error", "b", "amount")
+    study = several(
+        lambda config: {name: config["x"] * (place + 1) for place, name in enumerate(names)},
+        **{"space": space, "metric": dict.fromkeys(names[:3], "maximize"), "limits": {"amount": 4}},
+        **{"settings": {"study.repeats": 2}, "name": "clashing"},
+    )
+    front, trials, best = study.front, study.trials, study.best
+    assert front.shape == (4, 2 + 2 * len(names) + len(space))
+    chosen = front[front.is_chosen]
+    assert chosen.number.tolist() == [best.number]
+    assert {*chosen.iloc[0]} == {best.number, True, 0.0, *best.scores.values(), *best.point.values()}
+    assert (sorted(set(trials.excess)), set(trials.is_on_front)) == ([0.0, 1.0], {True, False})
+    rows = read_rows(study.folder / "trials.csv", ("number",))
+    assert sorted(point_of(row, space_from_dict(space))["excess"] for row in rows) == [5] * 4 + [6] * 4
 
 
 @pytest.mark.slow

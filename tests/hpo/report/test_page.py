@@ -276,6 +276,19 @@ def test_hyperparameters_may_be_called_as_columns_of_the_table():
 
 
 @pytest.mark.nightly
+@pytest.mark.parametrize("limits", [None, {"a": 2}])
+def test_hyperparameters_may_be_called_as_columns_of_the_front(limits):
+    space = {"excess": [1, 2, 3], "is_on_front": [True]}
+    goal = {"metric": {"a": "maximize"}, "limits": limits, "direction": None}
+    study = found(lambda config: {"a": config["excess"]}, space=space, trials=3, strategy="grid", **goal)
+    rows = re.findall(r"<tr id='trial-\d+' class='(\w+)'>(.*?)</tr>", page := study.report().read_text())
+    # Of three, the largest is beyond the limit.
+    assert [mark for mark, _ in rows] == ["winner", "complete", "beyond" if limits else "complete"]
+    assert all("<td>True</td>" in row for _, row in rows)
+    assert bool(re.search(r"space\.(<wbr>)?excess", page)) == bool(limits)
+
+
+@pytest.mark.nightly
 def test_an_older_page_is_taken_away_where_none_is_written(tmp_path):
     config = toy_config("random", SPACE, 3)
     report(tmp_path / "toy", config)

@@ -9,6 +9,7 @@ import hpo as toolkit
 from hpo.engine.space.space import point_key
 from hpo.engine.training.task_builder import FINAL_FOLD
 from hpo.engine.trials.trial import training_seed
+from hpo.interface.best import front_on_test
 from tests.hpo.cli.commands import hpo, refused, searched
 from tests.studies import shipped, toy_config
 
@@ -65,6 +66,17 @@ def test_all_of_the_front_is_scored_in_one_opening(capsys, folds):
     for way in ([], ["--front"]):
         assert "with 3 configurations" in refused(capsys, "test", "toy", *way)
     assert json.loads((folder / "test.json").read_text()) == result
+
+
+def test_no_column_of_the_table_is_lost_to_another_of_its_name():
+    names = ("trial", "is_chosen", "error", "score", "validation.score", "metric.error")
+    metrics = {name: float(place) for place, name in enumerate(names)}
+    each = {"trial": 7, "metrics": metrics, "validation_metrics": {"score": -1.0, "trial": -2.0}}
+    table = front_on_test({"trial": 7, "front": [each, {"trial": 8, "error": "no luck", "validation_metrics": {}}]})
+    assert table.shape == (2, 3 + len(metrics) + 2)
+    assert (table.trial.tolist(), table.is_chosen.tolist(), table.error[1]) == ([7, 8], [True, False], "no luck")
+    assert {*metrics.values(), -1.0, -2.0} < {*table.iloc[0]}
+    assert table.score[0] == metrics["score"]
 
 
 @pytest.mark.slow
