@@ -80,6 +80,10 @@ class Study:
     def choose(self, how: str | Mapping[str, Any], *, save: bool = False) -> Best:
         """Return which one of the front is the best by another choice.
 
+        With `study.finalists` the finalists are others by another choice: where not all of these were trained again on
+        fresh seeds, it goes by the search's scores. With `save`, `resume` trains them, and then their fresh scores
+        decide, perhaps for another one.
+
         Args:
             how: as `choose` of `hpo.search`: `"knee"`, `"first_within_limits"`, weights such as
                 `{"accuracy": 0.7, "latency": 0.3}`, or `{"best": "accuracy", "within": {"latency": "5 %"}}`.

@@ -4,7 +4,7 @@ import pytest
 
 from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.session.session import run_study
-from hpo.study.opening import open_study
+from hpo.study.opening import open_study, read_study
 from hpo.study.winner.verdict import read_verdict
 from tests.studies import REPOSITORY, prepared, toy_config
 
@@ -12,11 +12,16 @@ METRICS = {"score": "maximize", "size": "minimize"}
 LAYERS = {"toy": {"layers": [1, 2, 3, 4, 5]}}
 
 
-def searched(folder, objective, finalists, **changes):
-    """Return the verdict of a search of all five sizes."""
+def study_of(folder, objective, finalists, **changes):
+    """Return a study of all five sizes."""
     tree = toy_config("grid", LAYERS, 5, f"tests.toy_goals:{objective}")
     tree["study"] |= {"finalists": finalists, "choose": "first_within_limits", **changes}
-    study = prepared(folder, tree | {"split": tree["split"] | {"folds": 1}})
+    return prepared(folder, tree | {"split": tree["split"] | {"folds": 1}})
+
+
+def searched(folder, *asked, **changes):
+    """Return the verdict of a search for it."""
+    study = study_of(folder, *asked, **changes)
     record = open_study(study)
     run_study(study, record, LocalDispatcher(str(REPOSITORY)), None)
     verdict = read_verdict(study, record)
@@ -56,3 +61,13 @@ def test_where_no_finalist_keeps_the_limits_there_is_no_winner(tmp_path):
     verdict = searched(tmp_path, "growing", 1, metric="score", limits={"size": 3})
     assert [layers(finalist.trial) for finalist in verdict.finalists] == [3]
     assert verdict.winner is None
+
+
+def test_another_choice_goes_by_the_scores_of_the_search_while_its_finalist_is_not_trained(tmp_path):
+    by_size = searched(tmp_path, "lucky", 1, metrics=METRICS, choose={"size": 1.0})
+    assert (layers(by_size.winner), by_size.are_finalists_trained) == (1, True)
+    study = study_of(tmp_path, "lucky", 1, metrics=METRICS)
+    record = read_study(study)
+    by_score = read_verdict(study, record)
+    record.close()
+    assert (layers(by_score.winner), by_score.are_finalists_trained) == (2, False)
