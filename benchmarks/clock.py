@@ -27,6 +27,7 @@ import yaml
 from search_quality import CONF, PATIENCE, read, space_of
 from search_report import conditions, markdown
 from search_tables import TABLES, Measured, load
+from simulated_peers import with_optuna
 from simulated_workers import Times, Workers, run
 
 from hpo.engine.course.rules import Order
@@ -69,7 +70,11 @@ def searched(workers: int, sigma: str, method: str, name: str, seed: int) -> Row
 
     cluster = Workers(workers, times.seconds, loss, until)
     if method == "tpe":
-        with_tpe(name, cluster, seed)
+        import optuna
+
+        losses = {ranks: (loss,) for ranks, loss in table.losses.items()}
+        sampler = optuna.samplers.TPESampler(seed=seed)
+        with_optuna(sampler, PATIENCE, table.values, table.unordered, losses, cluster, seed)
     else:
         config, order, per_worker, _ = OURS.get(method, ("evolutionary", "clock", 1.0, 0.3))
         settings = yaml.safe_load((CONF / f"{config}.yaml").read_text())
@@ -93,64 +98,6 @@ def own_seconds(table: Measured) -> dict[str, float]:
         point_key({key: values[rank] for (key, values), rank in zip(table.values.items(), ranks, strict=True)}): seconds
         for ranks, seconds in table.seconds.items()
     }
-
-
-def with_tpe(name: str, cluster: Workers, seed: int) -> None:
-    """Let Optuna's TPE search: a worker that is free gets its next new row."""
-    import contextlib
-    import warnings
-
-    import optuna
-    from simulated_workers import Enough
-
-    from hpo.engine.trials.trial import Trial
-
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    warnings.simplefilter("ignore")
-    table, rng = load(name), np.random.default_rng(seed)
-    space: dict[str, Any] = {
-        key: optuna.distributions.CategoricalDistribution(range(len(values)))
-        if key in table.unordered
-        else optuna.distributions.IntDistribution(0, len(values) - 1)
-        for key, values in table.values.items()
-    }
-    study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed))
-    running: dict[int, optuna.Trial] = {}
-    tried: dict[tuple[int, ...], float | None] = {}
-
-    def next_row() -> optuna.Trial | None:
-        for _ in range(PATIENCE if len(tried) < len(table.losses) else 0):
-            trial = study.ask(space)
-            ranks = tuple(int(trial.params[key]) for key in space)
-            if ranks in table.losses and ranks not in tried:
-                tried[ranks] = None
-                return trial
-            known = tried.get(ranks) or max((loss for loss in tried.values() if loss is not None), default=None)
-            study.tell(trial, known, state=optuna.trial.TrialState.FAIL if known is None else None)
-        untried = [ranks for ranks in table.losses if ranks not in tried]
-        if not untried:
-            return None
-        ranks = untried[int(rng.integers(len(untried)))]
-        tried[ranks] = None
-        study.enqueue_trial(dict(zip(space, ranks, strict=True)))
-        return study.ask(space)
-
-    with contextlib.suppress(Enough):
-        for number in itertools.count():
-            trial = next_row()
-            if trial is not None:
-                point = {key: values[int(trial.params[key])] for key, values in table.values.items()}
-                running[number] = trial
-                cluster.submit(cluster.tasks_of(Trial(number, number, point, key=point_key(point)))[0])
-            elif not running:
-                break
-            while len(running) == cluster.slots or (trial is None and running):
-                for report in cluster.wait():
-                    ended = running.pop(report.task.trial)
-                    assert report.outcome is not None
-                    loss = report.outcome.metrics["loss"]
-                    tried[tuple(int(ended.params[key]) for key in space)] = loss
-                    study.tell(ended, loss)
 
 
 def run_missing(path: Path, wanted: Sequence[tuple[Any, ...]], jobs: int) -> None:

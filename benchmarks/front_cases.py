@@ -119,14 +119,14 @@ def with_optuna(
     return list(found.values())
 
 
-METHODS: dict[str, Callable[[Case, int, int], list[tuple[float, ...]]]] = {
-    "random": partial(with_ours, "random"),
-    "evolutionary": partial(with_ours, "evolutionary"),
-    "shifting_window": partial(with_ours, "shifting_window"),
-    "Optuna NSGAIISampler": partial(
-        with_optuna, lambda seed: optuna.samplers.NSGAIISampler(seed=seed, population_size=20), PATIENCE
-    ),
-    "Optuna TPESampler": partial(with_optuna, lambda seed: optuna.samplers.TPESampler(seed=seed), GP_PATIENCE),
-    "Optuna GPSampler": partial(with_optuna, lambda seed: optuna.samplers.GPSampler(seed=seed), GP_PATIENCE),
+# Samplers of Optuna's by their seed, and their patience.
+SAMPLERS: dict[str, tuple[Callable[[int], Any], int]] = {
+    "Optuna NSGAIISampler": (lambda seed: optuna.samplers.NSGAIISampler(seed=seed, population_size=20), PATIENCE),
+    "Optuna TPESampler": (lambda seed: optuna.samplers.TPESampler(seed=seed), GP_PATIENCE),
+    "Optuna GPSampler": (lambda seed: optuna.samplers.GPSampler(seed=seed), GP_PATIENCE),
 }
-OURS, PEERS = ("evolutionary", "shifting_window"), tuple(name for name in METHODS if name.startswith("Optuna"))
+OURS, PEERS = ("evolutionary", "shifting_window"), tuple(SAMPLERS)
+METHODS: dict[str, Callable[[Case, int, int], list[tuple[float, ...]]]] = {
+    **{name: partial(with_ours, name) for name in ("random", *OURS)},
+    **{name: partial(with_optuna, *sampler) for name, sampler in SAMPLERS.items()},
+}

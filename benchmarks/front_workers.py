@@ -1,4 +1,8 @@
-"""Searches for fronts on simulated workers, by the clock and in free order, at equal time."""
+"""Searches for fronts on simulated workers at equal time: ours by the clock and in free order, and Optuna's samplers.
+
+Optuna's are asked whenever a worker is free. Trainings that run are running trials to its TPE, which takes them for bad
+ones (constant liar, the default of Optuna 5); its NSGA-II breeds from complete trials only.
+"""
 
 import contextlib
 import itertools
@@ -7,9 +11,10 @@ from typing import Any
 
 import numpy as np
 import yaml
-from front_cases import BUDGETS, CASES, OURS, Case, case
+from front_cases import BUDGETS, CASES, OURS, SAMPLERS, Case, case
 from search_quality import CONF, space_of
-from search_report import conditions, with_interval
+from search_report import conditions, difference, with_interval
+from simulated_peers import with_optuna
 from simulated_workers import Enough, Times, Workers
 
 from hpo.engine.course.rules import Order, Rules
@@ -17,54 +22,75 @@ from hpo.engine.dispatch.dispatcher import TaskReport
 from hpo.engine.loop import search
 from hpo.engine.record.record import memory_record
 from hpo.engine.strategies import make_strategy
+from hpo.engine.trials.fronts import Array
 from hpo.engine.trials.trial import Outcome, TaskLayout
 
 ORDERS: tuple[Order, ...] = ("clock", "free")
+PEERS = ("Optuna NSGAIISampler", "Optuna TPESampler")
 
 
 class FrontWorkers(Workers):
-    """Simulated workers whose trainings have the metrics of a table's rows; `found`: the losses of those that ended."""
+    """Simulated workers whose trainings have the metrics of a table's rows; `found`: when each ended, its losses."""
 
-    def __init__(self, workers: int, of: Case, times: Times, until: float) -> None:
-        super().__init__(workers, times.seconds, lambda _: 0.0, until)
-        self.found: list[tuple[float, ...]] = []
+    def __init__(self, workers: int, of: Case, times: Times) -> None:
+        super().__init__(workers, times.seconds, lambda _: 0.0, max(BUDGETS) * times.mean / workers)
+        self.found: list[tuple[float, tuple[float, ...]]] = []
         self._of = of
 
     def wait(self, timeout: float | None = None) -> Sequence[TaskReport]:
         """Return the outcome of the task that ends next; raise Enough where that is after the end."""
         (report,) = super().wait(timeout)
         losses = self._of.losses_of(self.trials[report.task.trial].point)
-        self.found.append(losses)
+        self.found.append((self.now, losses))
         return [TaskReport(report.task, outcome=Outcome(self._of.goal.scores(losses), seconds=1.0))]
 
 
+def regrets(method: str, of: Case, workers: int, order: Order, seed: int) -> list[float]:
+    """Return one search's regrets at the wall time in which the workers could do 30, 60 and 100 trials' work."""
+    times = Times(seed, 0.6, 0.15)
+    pool = FrontWorkers(workers, of, times)
+    if method in SAMPLERS:
+        sampler, patience = SAMPLERS[method]
+        with_optuna(sampler(seed), patience, of.values, (), of.losses, pool, seed)
+    else:
+        settings = yaml.safe_load((CONF / f"{method}.yaml").read_text())
+        strategy: Any = make_strategy(settings, space_of(of.name), seed)
+        rules = Rules(
+            strategy=strategy,
+            tasks_of=pool.tasks_of,
+            cost_of=lambda trial: times.cost(trial.key),
+            lanes=workers * 3 // 2,
+            order=order,
+        )
+        with contextlib.suppress(Enough):
+            search(rules, memory_record(of.goal, TaskLayout()), pool, 10 * max(BUDGETS))
+    ends = [budget * times.mean / workers for budget in BUDGETS]
+    found = [[losses for at, losses in pool.found if at <= end] for end in ends]
+    return [of.regret(losses) if losses else 1.0 for losses in found]
+
+
 def by_workers(searches: int) -> str:
-    """Return the regrets at the wall time in which the workers could do 30, 60 and 100 trials' work, by the clock.
+    """Return the regrets of all methods, and the differences of ours to the better peer at each time.
 
     Lanes: one and a half times the workers; durations log-normal (sigma 0.6), of which cost predicts all but 0.15.
     """
-    lines = [conditions(), "", "| method | workers | order | at 30 | at 60 | at 100 |", "| --- " * 6 + "|"]
-    for method, workers, order in itertools.product(("random", *OURS), (8, 32), ORDERS):
-        regrets = []
-        for (task, metrics), seed in itertools.product(CASES[:1] + CASES[3:4], range(searches)):
-            of = case(task, metrics)
-            row = []
-            for budget in BUDGETS:
-                times = Times(seed, 0.6, 0.15)
-                pool = FrontWorkers(workers, of, times, until=budget * times.mean / workers)
-                settings = yaml.safe_load((CONF / f"{method}.yaml").read_text())
-                strategy: Any = make_strategy(settings, space_of(of.name), seed)
-                rules = Rules(
-                    strategy=strategy,
-                    tasks_of=pool.tasks_of,
-                    cost_of=lambda trial, times=times: times.cost(trial.key),
-                    lanes=workers * 3 // 2,
-                    order=order,
-                )
-                with contextlib.suppress(Enough):
-                    search(rules, memory_record(of.goal, TaskLayout()), pool, 10 * budget)
-                row.append(of.regret(pool.found) if pool.found else 1.0)
-            regrets.append(row)
-        cells = " | ".join(with_interval(column) for column in np.array(regrets).T)
-        lines.append(f"| {method} | {workers} | {order} | {cells} |")
-    return "\n".join(lines)
+    orders: list[tuple[str, Order]] = [
+        *itertools.product(("random", *OURS), ORDERS),
+        *((peer, "free") for peer in PEERS),
+    ]
+    header = "| method | workers | order | at 30 | at 60 | at 100 |\n" + "| --- " * 6 + "|"
+    lines, gaps = [conditions(), "", header], ["", "Difference to the better peer:", "", header]
+    for workers in (8, 32):
+        of_all: dict[tuple[str, Order], Array] = {}
+        for method, order in orders:
+            runs = itertools.product(CASES[:1] + CASES[3:4], range(searches))
+            of_all[method, order] = np.array([regrets(method, case(*of), workers, order, seed) for of, seed in runs]).T
+            cells = " | ".join(with_interval(column) for column in of_all[method, order])
+            lines.append(f"| {method} | {workers} | {order} | {cells} |")
+        for method, order in itertools.product(OURS, ORDERS):
+            gap = []
+            for place, mine in enumerate(of_all[method, order]):
+                theirs = min((of_all[peer, "free"][place] for peer in PEERS), key=np.mean)
+                gap.append("{:+.3f} ({:+.3f} to {:+.3f})".format(*difference(mine, theirs)))
+            gaps.append(f"| {method} | {workers} | {order} | {' | '.join(gap)} |")
+    return "\n".join(lines + gaps)

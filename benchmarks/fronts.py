@@ -8,7 +8,7 @@ search_quality.py says: a repeated or absent point is not counted.
 
     python benchmarks/fronts.py --results fronts.csv --jobs 2
     python benchmarks/fronts.py limits        (shares of trials over a limit)
-    python benchmarks/fronts.py workers       (8 and 32 workers by the clock, at equal time)
+    python benchmarks/fronts.py workers       (8 and 32 workers at equal time: by the clock, in free order, Optuna's)
     python benchmarks/fronts.py proposals     (milliseconds of a proposal after 10,000 trials)
 
 Every finished search is a row of `--results`, so that a stopped run continues where it stopped.
