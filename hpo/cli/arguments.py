@@ -33,6 +33,12 @@ def make_parser(command: str, description: str | None, examples: str) -> argpars
     return parser
 
 
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add the option that prints for programs; see `hpo.cli.output`."""
+    what = "print one JSON object instead of lines, which go to standard error"
+    parser.add_argument("--json", action="store_true", help=what)
+
+
 def add_study(parser: argparse.ArgumentParser) -> None:
     """Add the study that a command works on."""
     parser.add_argument("study", metavar="STUDY", help="its name under runs/, or its folder")

@@ -13,10 +13,12 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
 
 from hpo import __version__
+from hpo.cli.output import is_for_programs, json_alone, show_json
 from hpo.errors import OUTPUT, HpoError, Interruption, nearest, printable
 from hpo.session.program import is_ours, leave, named_output, take_over, wait_briefly_for_threads
 
@@ -53,6 +55,7 @@ _EXAMPLES = """examples:
   hpo test digits && hpo ui
 
 exit codes: 0 done; 1 it ran and the answer is no; 2 the input is wrong; 130 interrupted, to be resumed
+`--json` after a command prints its result, or its error, as one JSON object
 `hpo COMMAND --help` tells more; `--debug` after a command shows the traceback of a fault."""
 
 
@@ -77,26 +80,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # too, to distinguish it from a KeyboardInterrupt that a user's code raises.
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     ours = [number for number in before if before[number] in (signal.SIG_DFL, signal.default_int_handler)]
+    out, printing = sys.stdout, ExitStack()
     try:
+        if "--json" in given:
+            printing.enter_context(json_alone())
         for number in ours:
             signal.signal(number, _end)
         code = _run(given)
-        if sys.stdout is not None:
+        if out is not None:
             # Here, where a closed pipe is still handled without a traceback.
-            sys.stdout.flush()
+            out.flush()
         return code
     except BrokenPipeError:
         # The reader of our output has ended, as with `| head`: nothing is left to print or to flush.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
         return 128 + signal.SIGPIPE
     except OSError as error:
         if error.filename == OUTPUT:
             # What is left in its buffers cannot be written either.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
         elif error.errno != errno.ENOSPC or error.filename is not None:
             raise
         return _fault(f"{error.filename or 'a file'}: {error.strerror}; make room, or write it elsewhere", 1)
     finally:
+        printing.close()
         for number in ours:
             signal.signal(number, before[number])
         logger.removeHandler(warnings)
@@ -154,6 +161,8 @@ def _run(given: list[str]) -> int:
             sys.stderr.write(says)
         if not is_ours():
             raise
+        if is_for_programs():
+            show_json({"error": says.strip() or "interrupted", "exit_code": code})
         if says:
             # A search is closed. Threads of Ray's start, or of an objective, must not keep the process alive.
             leave(code)
@@ -179,7 +188,10 @@ def usage() -> str:
 def _fault(text: str, code: int = 2) -> int:
     from hpo.config.sealing import hide_secrets
 
-    print(f"error: {printable(' '.join(hide_secrets(text, {}).split()))}", file=sys.stderr)
+    text = printable(" ".join(hide_secrets(text, {}).split()))
+    print(f"error: {text}", file=sys.stderr)
+    if is_for_programs():
+        show_json({"error": text, "exit_code": code})
     return code
 
 

@@ -1,0 +1,58 @@
+"""What a command prints for programs: with `--json` one JSON object on standard output, and nothing beside it."""
+
+import contextlib
+import json
+import math
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, TextIO
+
+from hpo.session.program import is_ours
+
+# Standard output, and what puts its descriptor back; None without `--json`.
+_RESULT: ContextVar[tuple[TextIO | None, contextlib.ExitStack] | None] = ContextVar("result", default=None)
+
+
+@contextlib.contextmanager
+def json_alone() -> Iterator[None]:
+    """Send everything that is printed to standard error while this is entered, except what `show_json` prints."""
+    out = sys.stdout
+    with contextlib.ExitStack() as descriptor, contextlib.redirect_stdout(sys.stderr):
+        if is_ours() and out is not None:
+            # What a child prints, such as one of an objective's, does not go through `sys.stdout`.
+            out.flush()
+            kept = os.dup(out.fileno())
+            descriptor.callback(os.close, kept)
+            descriptor.callback(os.dup2, kept, out.fileno())
+            os.dup2(2, out.fileno())
+        token = _RESULT.set((out, descriptor))
+        try:
+            yield
+        finally:
+            _RESULT.reset(token)
+
+
+def is_for_programs() -> bool:
+    """Return whether `--json` was given."""
+    return _RESULT.get() is not None
+
+
+def show_json(values: Mapping[str, Any]) -> None:
+    """Print one JSON object on a line of its own, in ASCII; NaN and infinities as null, paths as text."""
+    out, descriptor = _RESULT.get() or (sys.stdout, contextlib.ExitStack())
+    descriptor.close()
+    print(json.dumps(as_json(values), allow_nan=False), file=out, flush=True)
+
+
+def as_json(value: Any) -> Any:
+    """Return a value as `json` writes it: numbers that JSON does not have as None, paths as text."""
+    if isinstance(value, Mapping):
+        return {str(key): as_json(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return str(value) if isinstance(value, Path) else value
