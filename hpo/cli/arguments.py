@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from hpo.cli.output import is_for_programs, show_json
 from hpo.errors import ConfigError, DataError
 
 _log = logging.getLogger(__name__)
@@ -88,11 +89,15 @@ def add_config(parser: argparse.ArgumentParser) -> None:
 
 
 def show_config(tree: Mapping[str, Any]) -> None:
-    """Print a configuration, with the names of its secrets instead of their values."""
+    """Print a configuration, with the names of its secrets instead of their values; with `--json` as JSON."""
     from hpo.config.documents import yaml_text
     from hpo.config.sealing import seal
 
-    print(yaml_text(seal(tree)[0]), end="")
+    sealed = seal(tree)[0]
+    if is_for_programs():
+        show_json(sealed)
+    else:
+        print(yaml_text(sealed), end="")
 
 
 def add_texts(parser: argparse.ArgumentParser, what: str) -> None:

@@ -1,13 +1,10 @@
 """What a command prints for programs: with `--json` one JSON object on standard output, and nothing beside it."""
 
 import contextlib
-import json
-import math
 import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
-from pathlib import Path
 from typing import Any, TextIO
 
 from hpo.session.program import is_ours
@@ -42,17 +39,8 @@ def is_for_programs() -> bool:
 
 def show_json(values: Mapping[str, Any]) -> None:
     """Print one JSON object on a line of its own, in ASCII; NaN and infinities as null, paths as text."""
+    from hpo.config.documents import json_line
+
     out, descriptor = _RESULT.get() or (sys.stdout, contextlib.ExitStack())
     descriptor.close()
-    print(json.dumps(as_json(values), allow_nan=False), file=out, flush=True)
-
-
-def as_json(value: Any) -> Any:
-    """Return a value as `json` writes it: numbers that JSON does not have as None, paths as text."""
-    if isinstance(value, Mapping):
-        return {str(key): as_json(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [as_json(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return str(value) if isinstance(value, Path) else value
+    print(json_line(values), file=out, flush=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -23,16 +24,31 @@ from hpo.engine.observers import Observer
 from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.trial import Trial, loss_sign
 from hpo.errors import ConfigError, StudyError
+from hpo.report.comparison import ComparisonJson
+from hpo.session.json_lines import tell
 from hpo.session.stopping import SessionDispatcher, Stopping
 from hpo.study.files.folder import RUNS, StudyFolder
 from hpo.study.opening import code_of
 from hpo.study.study import PreparedStudy
 
 
+class Compared(NamedTuple):
+    """A comparison, its files, and whether any trial has a result."""
+
+    folder: Path
+    result: ComparisonJson
+    paths: Sequence[Path]
+    has_result: bool = True
+
+
 def run_comparison(
-    comparison: ComparisonPlan, at: Sequence[int], at_seconds: Sequence[float | str], optimum: float | None
-) -> int:
-    """Run the missing searches, write the files, print the result, and return 0, or 1 where every trial failed.
+    comparison: ComparisonPlan,
+    at: Sequence[int],
+    at_seconds: Sequence[float | str],
+    optimum: float | None,
+    progress: str = "auto",
+) -> Compared:
+    """Run the missing searches, write the files, and print the result.
 
     They are compared at the full budget, at these numbers of trials, and seconds of training; at the length of the
     shortest search, too, where `shortest` is among those or trials are trained by different amounts. An optimum of None
@@ -52,15 +68,15 @@ def run_comparison(
             dispatcher = dispatcher or _start_dispatcher(comparison, stack)
             stopping = Stopping()
             stopping.begin(lambda: _last_words(comparison, searches), dispatcher.runs_here)
-            progress = ComparingProgress(comparison.study, total, total - len(missing))
-            with stopping, progress.bars:
+            shown = ComparingProgress(comparison.study, total, total - len(missing), progress)
+            with stopping, shown.bars:
                 stoppable = SessionDispatcher(dispatcher, stopping)
                 coded = replace(comparison, study=replace(comparison.study, code=code_of(comparison.study)))
                 for repeat, label in missing:
-                    progress.search_started(repeat, label)
-                    finished = run_search(coded, repeat, label, stoppable, progress)
+                    shown.search_started(repeat, label)
+                    finished = run_search(coded, repeat, label, stoppable, shown)
                     searches.append(finished)
-                    progress.search_finished(finished)
+                    shown.search_finished(finished)
         by_label = searches.of(comparison)
         costs = _costs(at_seconds, by_label)
         # Equal cost comes first if numbers of trials do not measure it.
@@ -68,14 +84,14 @@ def run_comparison(
         of_all = [search for of_label in by_label.values() for search in of_label]
         measure = Measure.of(goal, of_all, comparison.table() if optimum is None else None, optimum)
         result = compare_strategies(study.name, by_label, measure, ordered, comparison.strategies)
-        paths = write_comparison(comparison.path, result)
-    show(result, (*paths, comparison.path / "searches.csv"))
+        paths = [*write_comparison(comparison.path, result), comparison.path / "searches.csv"]
+    show(result, paths)
     has_result = any(math.isfinite(loss) for search in of_all for loss in search.losses)
-    return 0 if has_result else 1
+    return Compared(comparison.path, result, paths, has_result)
 
 
-def run_studies(names: Sequence[str], at: Sequence[int], optimum: float | None, name: str | None) -> Path:
-    """Compare studies that exist, write the files, print the result, and return the folder; arguments as above."""
+def run_studies(names: Sequence[str], at: Sequence[int], optimum: float | None, name: str | None) -> Compared:
+    """Compare studies that exist, write the files, and print the result; arguments as above."""
     studies = read_studies(names)
     _refuse_optimum(optimum, studies[0].goal)
     name = name or "compare-" + "-".join(study.label for study in studies)[:80]
@@ -86,8 +102,9 @@ def run_studies(names: Sequence[str], at: Sequence[int], optimum: float | None, 
     budgets = _budgets(at, min(len(study.search.losses) for study in studies))
     result = compare_studies(name, studies, budgets, optimum)
     folder.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-    show(result, write_comparison(folder.path, result))
-    return folder.path
+    paths = write_comparison(folder.path, result)
+    show(result, paths)
+    return Compared(folder.path, result, paths)
 
 
 def _refuse_optimum(optimum: float | None, goal: Goal) -> None:
@@ -143,13 +160,17 @@ def _last_words(comparison: ComparisonPlan, searches: Searches) -> str:
 
 
 class ComparingProgress(Observer):
-    """Counts `total` searches, of which `num_done` are finished, and the trials of the running one, in its `bars`."""
+    """Counts `total` searches, of which `num_done` are finished, and the trials of the running one, in its `bars`.
 
-    def __init__(self, study: PreparedStudy, total: int, num_done: int) -> None:
+    `progress` is how it is shown: `auto`, `json` or `none`; without a terminal each search has a line.
+    """
+
+    def __init__(self, study: PreparedStudy, total: int, num_done: int, progress: str) -> None:
+        self._progress = progress
         self._study, self._total, self._num_done = study.config.study, total, num_done
         self._console = Console(file=sys.stdout)
         columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-        is_off = not self._console.is_terminal
+        is_off = not self._console.is_terminal or progress != "auto"
         self.bars = Progress(*columns, console=self._console, transient=True, disable=is_off)
         self._searches = self.bars.add_task("searches", total=total, completed=num_done)
         self._trials = self.bars.add_task("trials", total=self._study.trials)
@@ -162,15 +183,21 @@ class ComparingProgress(Observer):
         """Count the search; without a terminal print its line."""
         self._num_done += 1
         self.bars.update(self._searches, completed=self._num_done)
-        if self._console.is_terminal:
-            return
         best = min(search.within_limits.losses, default=math.inf)
+        if self._progress == "json":
+            self._tell(search, loss_sign(self._study.direction) * best)
+        if self._console.is_terminal or self._progress != "auto":
+            return
         score = f"{self._study.metric} {loss_sign(self._study.direction) * best:.6g}"
         missing = f"no complete trial{' within the limits' if self._study.limits else ''}"
         result = score if math.isfinite(best) else missing
         head = f"{self._num_done:>{len(str(self._total))}}/{self._total}  repeat {search.repeat}  {search.label}"
         line = f"{head}  {result} after {len(search.losses)} trials, {math.fsum(search.seconds):.1f} s of training"
         self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    def _tell(self, search: FinishedSearch, score: float) -> None:
+        told = {"repeat": search.repeat, "label": search.label, "score": score, "trials": len(search.losses)}
+        tell("search", **told, seconds=math.fsum(search.seconds), done=self._num_done, total=self._total)
 
     def trial_finished(self, trial: Trial) -> None:  # noqa: ARG002 -- the same call as its siblings
         """Count the trial."""

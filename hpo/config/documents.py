@@ -1,6 +1,7 @@
 """Reads YAML and JSON of unknown origin: nothing in them is executed, and nothing exhausts the memory."""
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from sys import flags
@@ -65,6 +66,21 @@ def read_json(path: Path, where: str = "") -> dict[str, Any]:
     if not isinstance(content, dict):
         raise DocumentError(f"{place}: must hold an object, given a {type(content).__name__}; restore the file")
     return content
+
+
+def json_line(values: Mapping[str, Any]) -> str:
+    """Return a JSON object on one line, in ASCII: NaN and infinities, which JSON lacks, as null, paths as text."""
+    return json.dumps(_as_json(values), allow_nan=False)
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _as_json(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_json(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return str(value) if isinstance(value, Path) else value
 
 
 def parse_json(text: str, place: str) -> Any:

@@ -85,7 +85,7 @@ def compare_studies(
     """
     if isinstance(names, str):
         raise ConfigError(f"names: must be a list of studies, given {names!r}")
-    return _comparison(run_studies(names, at, optimum, name), publish)
+    return _comparison(run_studies(names, at, optimum, name).folder, publish)
 
 
 def _comparison(folder: Path, publish: bool) -> Comparison:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hpo.config.composing.references import with_changes
 from hpo.config.keys import flatten, refuse_unknown
@@ -110,10 +110,18 @@ def read_results(study: PreparedStudy) -> Iterator[tuple[Record, Verdict]]:
         record.close()
 
 
+class Reported(NamedTuple):
+    """A study, its report, and the paths of that and of what else was asked."""
+
+    study: PreparedStudy
+    report: WrittenReport
+    paths: list[Path]
+
+
 def write_reports(
     name: str, said: Mapping[str, str | None], *, publish: bool = False, checklist: bool = False, latex: bool = False
-) -> list[Path]:
-    """Write the report of a study, and what else is asked, and return the paths.
+) -> Reported:
+    """Write the report of a study, and what else is asked.
 
     `said` is what only a person knows, by the keys of conf/report; it is kept with the study.
     """
@@ -127,7 +135,7 @@ def write_reports(
     paths = [*written.paths]
     paths += [write_checklist(study, written.summary)] if checklist else []
     paths += [write_latex(study, written.summary)] if latex else []
-    return [*paths, *(publish_study(study) if publish else ())]
+    return Reported(study, written, [*paths, *(publish_study(study) if publish else ())])
 
 
 def score_on_test(

@@ -114,7 +114,7 @@ class Study:
             latex: whether to write tables.tex, too.
             said: what only you know, by the keys of conf/report, such as `title="..."`.
         """
-        paths = write_reports(str(self.folder), said, publish=publish, checklist=checklist, latex=latex)
+        paths = write_reports(str(self.folder), said, publish=publish, checklist=checklist, latex=latex).paths
         return next(path for path in paths if path.suffix == ".html")
 
     @staticmethod

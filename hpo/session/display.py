@@ -116,15 +116,20 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
         return f"best {self._study.metric} {best}"
 
     def _time_left(self) -> str:
+        """Return it as text; empty where it is not known, or none is left."""
+        seconds = self._seconds_left()
+        return "" if seconds is None else f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+    def _seconds_left(self) -> float | None:
         """Return the time that the remaining trials will take at the pace of this session, or what `minutes` leaves."""
         done, missing = self.num_done - self._done_before, self._study.trials - self.num_done
         if not done or not missing:
-            return ""
+            return None
         passed = self._clock() - self._started
         seconds = passed / done * missing
         if self._study.minutes is not None:
             seconds = max(0.0, min(seconds, 60 * self._study.minutes - self._seconds_before - passed))
-        return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+        return seconds
 
 
 class Display:

@@ -20,9 +20,8 @@ from hpo.engine.trials.trial import Trial
 from hpo.errors import SpaceError, printable
 from hpo.report.part import require
 from hpo.report.sections.search import end_text
-from hpo.session.display import Display, Result, failures_in_words, gpus_in_words
+from hpo.session.display import Display, Progress, Result, failures_in_words, gpus_in_words
 from hpo.session.progress import TerminalProgress
-from hpo.session.session import run_to_the_end
 from hpo.study.files.folder import short_path
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.full_training import expected_at_end
@@ -36,16 +35,14 @@ _LANES_PER_WORKER = 1.5
 _SHOWN = 10
 
 
-def run_at_terminal(study: PreparedStudy) -> int:
-    """Run a prepared study to its budget, and return the exit code: 0 done, 1 without a winner."""
-    return 0 if run_to_the_end(study, Terminal()).verdict.winner else 1
-
-
 class Terminal(Display):
-    """Prints lines; on a terminal with a live panel below them. `next_step` prints which command comes next."""
+    """Prints lines; on a terminal with a live panel below them.
 
-    def __init__(self, next_step: bool = True) -> None:
-        self._next_step = next_step
+    `next_step` prints which command comes next; without `has_trials` only the beginning and the end are shown.
+    """
+
+    def __init__(self, next_step: bool = True, has_trials: bool = True) -> None:
+        self._next_step, self._has_trials = next_step, has_trials
 
     def announce(self, study: PreparedStudy) -> None:
         """Print what is searched."""
@@ -124,8 +121,10 @@ class Terminal(Display):
             says += f" (study.lanes={suits} would keep them busier, in a study of its own)"
         _say(says)
 
-    def progress(self, study: PreparedStudy, record: Record) -> TerminalProgress:
+    def progress(self, study: PreparedStudy, record: Record) -> Progress:
         """Return what shows the trials as they come."""
+        if not self._has_trials:
+            return super().progress(study, record)
         return TerminalProgress(study, record.history(), seconds_spent(record))
 
     def conclude(self, study: PreparedStudy, result: Result) -> None:

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from hpo.cli.arguments import add_model, add_texts, make_parser, one_text_of
+from hpo.cli.arguments import add_json, add_model, add_texts, make_parser, one_text_of
+from hpo.cli.output import show_json
 
 _EXAMPLES = """\
   hpo attention reviews --text "not a good film"
@@ -20,9 +21,12 @@ def run(arguments: Sequence[str]) -> None:
     parser.add_argument("--target", metavar="TEXT", help="what a decoder reads; left out, what it predicts")
     what = ".png or .html (default: %(default)s)"
     parser.add_argument("--output", type=Path, default=Path("attention.png"), metavar="FILE", help=what)
+    add_json(parser)
     given = parser.parse_args(arguments)
 
     from hpo.interface.train import draw_attention
 
     maps = draw_attention(given.model, one_text_of(given), given.target, given.output)
     print(f"{sum(len(one['heads']) for one in maps)} heat maps: {given.output}")
+    if given.json:
+        show_json({"model": given.model, "output": given.output, "maps": maps})

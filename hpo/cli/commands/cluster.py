@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hpo.cli.arguments import add_config, make_parser
+from hpo.cli.arguments import add_config, add_json, make_parser
+from hpo.cli.output import show_json
 from hpo.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def run(arguments: Sequence[str]) -> None:
     parser.add_argument("--image", type=_word, help="kubernetes: the container image that has hpo and your code")
     parser.add_argument("--hosts", type=_hosts, default=(), help="local: the other machines, with commas")
     parser.add_argument("--output", metavar="FILE", help="write it there (default: the study's name); - prints it")
+    add_json(parser)
     given = parser.parse_intermixed_args(arguments)
     job = _job(given)
 
@@ -47,16 +49,22 @@ def run(arguments: Sequence[str]) -> None:
 
     path = Path(given.output or f"{job.name}.{_SUFFIXES[given.kind]}")
     text = write_job(given.kind, job, str(path))
+    missing, command = sorted(set(re.findall(rf"{FILL_IN}_[A-Z]+", text))), f"{_NEXT[given.kind]} {path}"
     if given.output == "-":
-        print(text, end="")
+        if given.json:
+            show_json({"kind": given.kind, "path": None, "text": text, "fill_in": missing, "next": None})
+        else:
+            print(text, end="")
         return
     if path.exists():
         raise ConfigError(f"--output: {path} exists; delete it, or give another name")
     path.write_text(text, encoding="utf-8")
     print(f"wrote {path}")
-    if missing := sorted(set(re.findall(rf"{FILL_IN}_[A-Z]+", text))):
+    if given.json:
+        show_json({"kind": given.kind, "path": path.absolute(), "text": text, "fill_in": missing, "next": command})
+    if missing:
         print(f"fill in {', '.join(missing)} there first")
-    print(f"next:   {_NEXT[given.kind]} {path}")
+    print(f"next:   {command}")
 
 
 def _job(given: argparse.Namespace) -> "Job":

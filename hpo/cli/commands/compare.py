@@ -4,11 +4,15 @@ import argparse
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hpo.cli.arguments import make_parser
+from hpo.cli.arguments import add_json, make_parser
+from hpo.cli.output import show_json
+from hpo.cli.searching import add_progress
 from hpo.errors import ConfigError, nearest
+
+if TYPE_CHECKING:
+    from hpo.compare.run import Compared
 
 _EXAMPLES = """\
   hpo compare --strategies grid,random,shifting_window,evolutionary,tpe --repeats 30 \\
@@ -26,13 +30,17 @@ _REPEATS = 30
 def run(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
     given = _parser().parse_intermixed_args(arguments)
-    folder, code = (_compare_studies if given.strategies is None else _compare_strategies)(given)
+    compared = (_compare_studies if given.strategies is None else _compare_strategies)(given)
 
     from hpo.report.write import publish_comparison
 
-    for path in publish_comparison(folder, folder.name) if given.publish else ():
+    published = publish_comparison(compared.folder, compared.folder.name) if given.publish else []
+    for path in published:
         print(path)
-    return code
+    if given.json:
+        paths = [path.absolute() for path in (*compared.paths, *published)]
+        show_json({"folder": compared.folder, "files": paths, **compared.result})
+    return 0 if compared.has_result else 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -53,6 +61,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--publish", action="store_true", help="copy what others need into studies/<name>/")
     add("--config-dir", metavar="DIR", help="a folder with configuration groups of your own")
     add("--config", metavar="FILE", help="start from this whole configuration; compose nothing")
+    add_progress(parser)
+    add_json(parser)
     return parser
 
 
@@ -77,14 +87,14 @@ def _list(read: Callable[[str], Any]) -> Callable[[str], list[Any]]:
     return lambda given: [read(text.strip()) for text in given.split(",") if text.strip()]
 
 
-def _compare_strategies(given: argparse.Namespace) -> tuple[Path, int]:
+def _compare_strategies(given: argparse.Namespace) -> "Compared":
     from hpo.compare.comparison import prepare_comparison
     from hpo.compare.run import run_comparison
 
     tree, strategies = _compose(given, _labels(given.strategies))
     repeats = _REPEATS if given.repeats is None else given.repeats
     comparison = prepare_comparison(tree, strategies, repeats, given.name)
-    return comparison.path, run_comparison(comparison, given.at, given.at_seconds, given.optimum)
+    return run_comparison(comparison, given.at, given.at_seconds, given.optimum, given.progress)
 
 
 def _compose(
@@ -127,7 +137,7 @@ def _compose(
     return tree, {label: own["strategy"] for label, own in of_label.items()}
 
 
-def _compare_studies(given: argparse.Namespace) -> tuple[Path, int]:
+def _compare_studies(given: argparse.Namespace) -> "Compared":
     from hpo.compare.run import run_studies
     from hpo.study.files.folder import RUNS
 
@@ -140,7 +150,7 @@ def _compare_studies(given: argparse.Namespace) -> tuple[Path, int]:
             raise ConfigError(
                 f"STUDY: must be a name under {RUNS}/ or a folder, given '{word}'; overrides need --strategies"
             )
-    return run_studies(given.what, given.at, given.optimum, given.name), 0
+    return run_studies(given.what, given.at, given.optimum, given.name)
 
 
 def _labels(given: str) -> dict[str, str]:

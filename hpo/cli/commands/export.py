@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from hpo.cli.arguments import add_study, make_parser
+from hpo.cli.arguments import add_json, add_study, make_parser
+from hpo.cli.output import show_json
 
 _EXAMPLES = """\
   hpo export digits --optuna sqlite:///shared.db
@@ -15,11 +16,14 @@ def run(arguments: Sequence[str]) -> None:
     add_study(parser)
     parser.add_argument("--optuna", required=True, metavar="URL", help="the storage, such as sqlite:///shared.db")
     parser.add_argument("--name", metavar="NAME", help="the study's name there (default: its own)")
+    add_json(parser)
     given = parser.parse_args(arguments)
 
     from hpo.config.sealing import hide_secrets
     from hpo.interface.exchange import export_study
 
     name, copied, left_out = export_study(given.study, given.optuna, given.name)
+    if given.json:
+        show_json({"study": name, "url": hide_secrets(given.optuna, {}), "trials": copied, "left_out": left_out})
     unfinished = f" ({left_out} unfinished left out)" if left_out else ""
     print(f"{copied} trials{unfinished}: study '{name}' in {hide_secrets(given.optuna, {})}")

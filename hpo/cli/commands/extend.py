@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from hpo.cli.arguments import add_overrides, add_study, make_parser
+from hpo.cli.arguments import add_json, add_overrides, add_study, make_parser
+from hpo.cli.searching import add_progress, run_and_show
 
 _EXAMPLES = """  hpo extend digits training.epochs=60
   hpo extend digits --best 3 training.epochs=60 study.name=longer study.finalists=3
@@ -24,10 +25,11 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--trial", type=int, action="append", default=[], metavar="N", help="this one; may be repeated")
     what = "what is trained differently, such as training.epochs=60; study.name=..., dispatch.workers=..."
     add_overrides(parser, what)
+    add_progress(parser)
+    add_json(parser)
     given = parser.parse_intermixed_args(arguments)
 
     from hpo.interface.existing import prepare_to_extend
-    from hpo.session.terminal import run_at_terminal
     from hpo.study.files.folder import find_study
 
     study = prepare_to_extend(find_study(given.study), given.overrides, given.best, given.trial)
@@ -36,4 +38,4 @@ def run(arguments: Sequence[str]) -> int:
     continued = sum(trial.continues for trial in extends.trials)
     how = f"{continued} from their states, {len(extends.trials) - continued} anew"
     print(f"extends {extends.study}: trials {', '.join(str(trial.number) for trial in extends.trials)} ({how})")
-    return run_at_terminal(study)
+    return run_and_show(study, given)

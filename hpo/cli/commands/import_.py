@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from hpo.cli.arguments import make_parser
+from hpo.cli.arguments import add_json, make_parser
+from hpo.cli.output import show_json
 from hpo.errors import ConfigError, printable
 
 _EXAMPLES = """\
@@ -25,6 +26,7 @@ def run(arguments: Sequence[str]) -> None:
     parser.add_argument("--direction", choices=["maximize", "minimize"], help="with --ray, --csv: which way is better")
     parser.add_argument("--keys", metavar="A,B", help="with --csv: the columns of hyperparameters")
     parser.add_argument("--rename", metavar="OLD=NEW,...", help="the keys that the new study has for hyperparameters")
+    add_json(parser)
     given = parser.parse_args(arguments)
 
     from hpo.interface.exchange import take_over
@@ -33,6 +35,13 @@ def run(arguments: Sequence[str]) -> None:
     options = {name: getattr(given, name) for name in ("study", "metric", "direction")}
     options["keys"] = [key.strip() for key in given.keys.split(",")] if given.keys else None
     path, imported = take_over(given.name, sources, options, _new_names(given.rename or ""))
+    if given.json:
+        counts = {
+            "trials": len(imported.attempts),
+            "failed": imported.num_failed,
+            "unfinished": imported.num_unfinished,
+        }
+        show_json({"name": given.name, "table": path.absolute(), **counts, "left_out": imported.left_out})
     unfinished = f", {imported.num_unfinished} unfinished left out" if imported.num_unfinished else ""
     print(f"{len(imported.attempts)} trials, {imported.num_failed} failed{unfinished}: {path}")
     if imported.left_out:

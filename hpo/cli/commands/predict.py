@@ -6,7 +6,8 @@ One input per line, one result per line, in the same order. A line break inside 
 from collections.abc import Sequence
 from pathlib import Path
 
-from hpo.cli.arguments import add_model, add_texts, make_parser, texts_of
+from hpo.cli.arguments import add_json, add_model, add_texts, make_parser, texts_of
+from hpo.cli.output import show_json
 
 _EXAMPLES = """\
   hpo predict reviews --text "not a good film"
@@ -33,6 +34,7 @@ def run(arguments: Sequence[str]) -> None:
     sampling = parser.add_argument_group("for language models")
     for name, (kind, letter, what) in _OPTIONS.items():
         sampling.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar=letter, help=what)
+    add_json(parser)
     given = parser.parse_args(arguments)
 
     from hpo.interface.train import find_model, refuse_bad_output, write_output
@@ -43,7 +45,9 @@ def run(arguments: Sequence[str]) -> None:
     options = {name: value for name in _OPTIONS if (value := getattr(given, name)) is not None}
     results = find_model(given.model).predict(inputs, options)
     text = "".join(result.replace("\n", "\\n") + "\n" for result in results)
-    if given.output is None:
-        print(text, end="")
-    else:
+    if given.output is not None:
         write_output(given.output, text)
+    if given.json:
+        show_json({"model": given.model, "results": results, "output": given.output})
+    elif given.output is None:
+        print(text, end="")

@@ -3,7 +3,8 @@
 import json
 from collections.abc import Sequence
 
-from hpo.cli.arguments import make_parser
+from hpo.cli.arguments import add_json, make_parser
+from hpo.cli.output import show_json
 from hpo.errors import ConfigError
 
 _EXAMPLES = """\
@@ -23,20 +24,29 @@ def run(arguments: Sequence[str]) -> None:
     parser.add_argument("--checklist", action="store_true", help="write the reproducibility checklist: checklist.md")
     parser.add_argument("--latex", action="store_true", help="write the tables of ranges and of results: tables.tex")
     parser.add_argument("--schema", action="store_true", help="print the JSON Schema of report.json; no study needed")
+    add_json(parser)
     given = parser.parse_intermixed_args(arguments)
     if given.schema:
         from hpo.report.sections.report import report_schema
 
-        print(json.dumps(report_schema(), indent=2))
+        if given.json:
+            show_json(report_schema())
+        else:
+            print(json.dumps(report_schema(), indent=2))
         return
     if given.study is None:
         parser.error("the following arguments are required: STUDY")
 
     from hpo.interface.existing import write_reports
+    from hpo.session.result import study_result
     from hpo.study.files.folder import short_path
+    from hpo.study.files.status import read_status
 
     asked = {"publish": given.publish, "checklist": given.checklist, "latex": given.latex}
-    for path in write_reports(given.study, _said(given.said), **asked):
+    study, report, paths = write_reports(given.study, _said(given.said), **asked)
+    if given.json:
+        show_json({**study_result(study, report, read_status(study.folder).state), "written": paths})
+    for path in paths:
         print(short_path(path))
 
 

@@ -1,9 +1,11 @@
 """`hpo reproduce`: train recorded trials again and compare; exit code 1 when they differ."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from hpo.cli.arguments import add_data, add_trust, data_places, make_parser
+from hpo.cli.arguments import add_data, add_json, add_trust, data_places, make_parser
+from hpo.cli.output import show_json
+from hpo.cli.searching import add_progress
 from hpo.errors import ConfigError, printable
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--tolerance", type=float, metavar="X", help="largest difference, as a share of the recorded")
     add_trust(parser)
     parser.add_argument("--uri", default="sqlite:///mlflow.db", help="MLflow's address, for runs:/RUN_ID")
+    add_progress(parser)
+    add_json(parser)
     given = parser.parse_intermixed_args(arguments)
 
     from hpo.interface.reproduce import train_recorded
@@ -43,9 +47,39 @@ def run(arguments: Sequence[str]) -> int:
         data=data_places(given.data),
         trust=given.trust,
         uri=given.uri,
-        begin=_begin,
+        begin={"auto": _begin, "json": _begin_lines, "none": lambda *_: lambda _: None}[given.progress],
     )
-    return _conclude(finding, given.folds is not None)
+    code = _conclude(finding, given.folds is not None)
+    if given.json:
+        show_json(_as_json(given.study, finding))
+    return code
+
+
+def _as_json(study: str, finding: "Finding") -> dict[str, Any]:
+    """Return what was found, for programs."""
+    tolerance = finding.tolerance
+    numbers = [
+        {"trial": one.trial, "key": one.key, "said": one.said, "recorded": one.recorded, "given": one.given}
+        for one in finding.differing
+    ]
+    return {
+        "study": study,
+        "is_reproduced": not finding.missed and not finding.differing,
+        "tolerance": tolerance,
+        "trainings": [vars(one) | {"holds": one.holds(tolerance)} for one in finding.repetitions],
+        "report_numbers": len(finding.figures),
+        "differing_numbers": numbers,
+        "not_compared": list(finding.measured),
+        "not_checked": list(finding.unchecked),
+    }
+
+
+def _begin_lines(recorded: "Recorded", tolerance: float) -> "Callable[[Repetition], None]":
+    """Print the same as JSON lines."""
+    from hpo.session.json_lines import tell
+
+    tell("begun", changes=recorded.files.changes, tolerance=tolerance)
+    return lambda one: tell("training", **vars(one), holds=one.holds(tolerance))
 
 
 def _begin(recorded: "Recorded", tolerance: float) -> "Callable[[Repetition], None]":

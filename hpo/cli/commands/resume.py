@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from hpo.cli.arguments import add_overrides, add_trust, make_parser
+from hpo.cli.arguments import add_json, add_overrides, add_trust, make_parser
+from hpo.cli.searching import add_progress, run_and_show
 
 _EXAMPLES = """  hpo resume digits
   hpo resume digits study.trials=40 dispatch.workers=4
@@ -24,6 +25,8 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--allow-changes", action="store_true", help=changes)
     parser.add_argument("--as", dest="name", metavar="NEW", help="continue with a copy that is a separate study")
     add_trust(parser, "with a URL")
+    add_progress(parser)
+    add_json(parser)
     given = parser.parse_intermixed_args(arguments)
 
     is_url = "://" in given.study
@@ -41,7 +44,6 @@ def run(arguments: Sequence[str]) -> int:
 
     # Imported after the study was found, so that a fault in its name is reported at once.
     from hpo.interface.existing import ask_for_copied, changed_config, prepare_to_resume
-    from hpo.session.terminal import run_at_terminal
 
     config = changed_config(folder, given.overrides)
     if is_url:
@@ -51,4 +53,4 @@ def run(arguments: Sequence[str]) -> int:
             f"{folder} holds study '{config.study.name}': as a copy it shares its name and its run in MLflow with the "
             f"original; `hpo resume {folder} --as NEW` makes it a study of its own"
         )
-    return run_at_terminal(prepare_to_resume(folder, config, given.name, given.allow_changes))
+    return run_and_show(prepare_to_resume(folder, config, given.name, given.allow_changes), given)

@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hpo.cli.arguments import add_config, add_trust, make_parser, show_config
+from hpo.cli.arguments import add_config, add_json, add_trust, make_parser, show_config
+from hpo.cli.output import is_for_programs, show_json
+from hpo.cli.searching import add_progress, run_asked
 from hpo.errors import ConfigError, printable
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ _EXAMPLES = """\
   hpo search --config-dir my_conf study=forest      groups of your own, as `hpo new forest` writes them
   hpo search --replay studies/digits                a published search again, trial by trial
   hpo search dispatch.address=HEAD:6379 --dry-run   check it, and list the files that would travel
+  hpo search --json > result.json                   what it came to, for programs; --progress json: as it comes
   hpo search --cfg job                              print the configuration, run nothing"""
 
 # The largest number of trials that differ from those replayed, and are printed.
@@ -39,6 +42,8 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--dry-run", action="store_true", help=what)
     add_trust(parser, "with --replay")
     add_config(parser)
+    add_progress(parser)
+    add_json(parser)
     given = parser.parse_intermixed_args(arguments)
     if given.trust and not given.replay:
         parser.error("--trust has no effect without --replay")
@@ -66,14 +71,20 @@ def run(arguments: Sequence[str]) -> int:
     if given.dry_run:
         return _show_dry_run(study)
 
-    from hpo.session.terminal import run_at_terminal
+    from hpo.session.result import study_result
 
     if replay and study.folder.exists:
         print(f"{study.folder} exists: only missing trials are trained; to train all of them again, delete it")
     for change in replay.files.changes if replay else ():
         print(f"what changed: {printable(change)}")
-    code = run_at_terminal(study)
-    return code if replay is None else _show_comparison(replay, study)
+    result = run_asked(study, given.progress)
+    code = 0 if result.verdict.winner else 1
+    compared: Mapping[str, Any] = {}
+    if replay is not None:
+        code, compared = _show_comparison(replay, study)
+    if given.json:
+        show_json({**study_result(study, result.report), **compared})
+    return code
 
 
 def _show_config(tree: Mapping[str, Any], config: "StudyConfig", replay: "Replay | None") -> int:
@@ -101,8 +112,8 @@ def _replay(given: argparse.Namespace) -> "Replay":
     return replay_of(given.replay, given.overrides, given.trust)
 
 
-def _show_comparison(replay: "Replay", study: "PreparedStudy") -> int:
-    """Print which trials differ; return 1 if any does, else 0."""
+def _show_comparison(replay: "Replay", study: "PreparedStudy") -> tuple[int, Mapping[str, Any]]:
+    """Print which trials differ; return 1 if any does, else 0; and the same for programs."""
     from hpo.study.files.folder import short_path
     from hpo.study.reproduce.replay import compare_trials
 
@@ -114,9 +125,10 @@ def _show_comparison(replay: "Replay", study: "PreparedStudy") -> int:
         print(printable(f"trial {place} differs in {', '.join(keys)}"))
     if differing:
         print(f"not replayed: {len(differing)} of {trials} trials differ from {path}")
-        return 1
-    print(f"replayed: all {trials} trials are those of {path}")
-    return 0
+    else:
+        print(f"replayed: all {trials} trials are those of {path}")
+    compared = {"of": replay.files.folder.path, "trials": trials, "tolerance": tolerance, "differing": differing}
+    return 1 if differing else 0, {"replay": compared}
 
 
 def _show_dry_run(study: "PreparedStudy") -> int:
@@ -146,5 +158,23 @@ def _show_dry_run(study: "PreparedStudy") -> int:
             print(f"  {path.stat().st_size:>12,} bytes  {name}")
         for name in (*code.others, *code.links):
             print(f"  {'not sent':>18}  {name}")
+    if is_for_programs():
+        places = [{"name": name, "bytes": path.stat().st_size} for name, path in code.files.items()]
+        show_json(
+            {
+                "study": config.study.name,
+                "folder": study.folder.path,
+                "exists": study.folder.exists,
+                "trials": num_there,
+                "budget": config.study.trials,
+                "counts": study.counts,
+                "folds": folds,
+                "repeats": repeats,
+                "workers": 1 if dispatch.type.is_one_at_a_time else dispatch.workers,
+                "package": code.package,
+                "files": places,
+                "not_sent": [*code.others, *code.links],
+            }
+        )
     print("checked without starting workers, and nothing was created; without --dry-run this search runs")
     return 0

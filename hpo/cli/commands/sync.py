@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hpo.cli.arguments import add_overrides, add_study, make_parser
+from hpo.cli.arguments import add_json, add_overrides, add_study, make_parser
+from hpo.cli.output import show_json
 from hpo.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -15,23 +16,32 @@ def run(arguments: Sequence[str]) -> int:
     parser = make_parser("sync", __doc__, "  hpo sync digits track.uri=http://127.0.0.1:5000")
     add_study(parser)
     add_overrides(parser, "track.uri=...")
+    add_json(parser)
     given = parser.parse_intermixed_args(arguments)
     for override in given.overrides:
         if not override.startswith("track."):
             key = override.partition("=")[0]
             raise ConfigError(f"{key}: has no effect on what is sent; give track.uri=... or nothing")
 
+    from hpo.config.sealing import hide_secrets
     from hpo.interface.exchange import send
 
     sent = send(given.study, given.overrides)
-    if not sent.is_all:
-        print(f"{len(sent.record.history())} trials could not be sent to {sent.study.config.track.uri}")
-        return 1
-    return _tell(sent)
+    uri, recorded = sent.study.config.track.uri, len(sent.record.history())
+    there: int | None = None
+    missing: list[str] = []
+    if sent.is_all:
+        there, missing = _compared(sent)
+    else:
+        print(f"{recorded} trials could not be sent to {uri}")
+    if given.json:
+        names = {"study": sent.study.config.study.name, "uri": hide_secrets(uri, {})}
+        show_json({**names, "recorded": recorded, "there": there, "missing": missing})
+    return 0 if there == recorded and not missing else 1
 
 
-def _tell(sent: "Sent") -> int:
-    """Print what MLflow has; return 1 if that differs from the record."""
+def _compared(sent: "Sent") -> tuple[int, list[str]]:
+    """Return how many trials MLflow has, and which files of the report it lacks; print it."""
     from hpo.study.notes import Notes
     from hpo.track import tracking_uri
     from hpo.track.mlflow.store import read_contents
@@ -42,11 +52,11 @@ def _tell(sent: "Sent") -> int:
     missing = [path.name for path in report.paths if path.name not in files]
     if trials == number and not missing:
         print(f"{number} trials are in {uri}")
-        return 0
+        return trials, missing
     print(f"{uri} has {trials} trials of this study, its record {number}")
     if trials > number:
         again = f"`hpo resume {study.reference} --as NEW`"
         print(f"a copy of this study has sent other trials to its run: {again} makes it a separate study")
     if missing:
         print(f"it lacks {', '.join(missing)}")
-    return 1
+    return trials, missing

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from hpo.cli.arguments import add_data, add_study, data_places, make_parser
+from hpo.cli.arguments import add_data, add_json, add_study, data_places, make_parser
+from hpo.cli.output import show_json
 from hpo.engine.trials.digits import score_format
 
 _EXAMPLES = """\
@@ -24,11 +25,14 @@ def run(arguments: Sequence[str]) -> None:
     add("--no-default", action="store_true", help=what)
     what = "with several metrics, score every trial of the front in this one opening; those whose models are not kept "
     add("--front", action="store_true", help=f"{what}are trained again before it")
+    add_json(parser)
     given = parser.parse_intermixed_args(arguments)
     elsewhere = data_places(given.data)
 
     from hpo.interface.existing import score_on_test
+    from hpo.session.result import study_result
     from hpo.study.files.folder import short_path
+    from hpo.study.files.status import read_status
 
     study, result, report = score_on_test(given.study, given.again, not given.no_default, elsewhere, given.front)
     times = result["openings_of_these_data"]
@@ -46,6 +50,8 @@ def run(arguments: Sequence[str]) -> None:
     if given.front:
         print("\n".join(_front(result, study.goal.names)))
     print(f"report: {short_path(report.paths[0])}")
+    if given.json:
+        show_json(study_result(study, report, read_status(study.folder).state))
 
 
 def _front(result: Mapping[str, Any], names: Sequence[str]) -> Iterator[str]:

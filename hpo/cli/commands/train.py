@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
-from hpo.cli.arguments import add_config, make_parser, show_config
+from hpo.cli.arguments import add_config, add_json, make_parser, show_config
+from hpo.cli.output import show_json
+from hpo.cli.searching import add_progress
 
 _EXAMPLES = """  hpo train
   hpo train model.num_layers=3 training.lr=0.001 training.seed=7
@@ -13,6 +15,8 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code: 1 when the training failed."""
     parser = make_parser("train", __doc__, _EXAMPLES)
     add_config(parser)
+    add_progress(parser)
+    add_json(parser)
     given = parser.parse_intermixed_args(arguments)
 
     from hpo.config.composing.compose import compose_config
@@ -26,9 +30,14 @@ def run(arguments: Sequence[str]) -> int:
         return 0
 
     from hpo.interface.train import print_point
+    from hpo.session.json_lines import tell_message
     from hpo.study.train_once import train_once
 
-    folder, outcome = train_once(tree, print_point)
+    shows = {"auto": print_point, "json": tell_message, "none": lambda _: None}
+    folder, outcome = train_once(tree, shows[given.progress])
+    if given.json:
+        result = {"metrics": outcome.metrics, "seconds": outcome.seconds, "error": outcome.error}
+        show_json({"folder": folder.absolute(), **result})
     if outcome.error:
         print(f"failed: {outcome.error}")
         return 1

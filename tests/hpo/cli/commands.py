@@ -1,5 +1,7 @@
 """Runs the command `hpo` in this process, as the console script does."""
 
+import json
+import re
 from pathlib import Path
 
 import yaml
@@ -39,6 +41,20 @@ def searched(capsys, tree):
     code, out, err = hpo(capsys, "search", "--config", "toy.yaml")
     assert code == 0, out + err
     return Path("runs", tree["study"]["name"])
+
+
+def printed(capsys, *arguments, code=0):
+    """Run a command with `--json`, and return the one object and the standard error."""
+    given, out, err = hpo(capsys, *arguments, "--json")
+    assert (given, out.count("\n")) == (code, 1), out + err
+    return json.loads(out), err
+
+
+def documented(title):
+    """Return the fields that docs/reference/json.md lists below a title."""
+    page = (REPOSITORY / "docs/reference/json.md").read_text()
+    part = re.split(r"\n##+ ", page.partition(f" {title}\n")[2])[0]
+    return set(re.findall(r"^\| `(\w+)` \|", part, re.MULTILINE))
 
 
 def refused(capsys, *arguments, is_silent=False):

@@ -11,7 +11,7 @@ import pytest
 
 from hpo.cli.main import main
 from hpo.report.pages.attention import attention_html, write_attention_png
-from tests.hpo.cli.commands import QUICK, hpo, refused
+from tests.hpo.cli.commands import QUICK, documented, hpo, printed, refused
 
 TINY = (*QUICK, "training.batch_size=8", "training.lr=0.01", "model.num_heads=2")
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -41,6 +41,16 @@ def in_its_folder(finished, monkeypatch):
 
 def answer_to_stdin(monkeypatch, text):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+
+
+@pytest.mark.slow
+def test_answers_and_maps_for_programs(capsys, tmp_path):
+    predicted, _ = printed(capsys, "predict", "reviews", "--text", "the film was good")
+    assert predicted == {"model": "reviews", "results": ["yes"], "output": None}
+    assert set(predicted) == documented("hpo predict")
+    looked, _ = printed(capsys, "attention", "reviews", "--text", "good", "--output", str(tmp_path / "heads.html"))
+    assert set(looked) == documented("hpo attention")
+    assert all(one["heads"] for one in looked["maps"])
 
 
 @pytest.mark.slow

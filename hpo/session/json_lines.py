@@ -1,0 +1,124 @@
+"""A running search as JSON lines on standard error, for programs: `--progress json`."""
+
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any, Self
+
+from hpo.config.documents import json_line
+from hpo.engine.dispatch.dispatcher import Gpus, TaskReport
+from hpo.engine.loop import seconds_spent
+from hpo.engine.record.record import Record
+from hpo.engine.training.payload import Task
+from hpo.engine.trials.trial import Trial
+from hpo.session.display import Display, Progress, Result
+from hpo.session.result import study_result
+from hpo.study.study import PreparedStudy
+
+# Between two points of a training; those in between are left out.
+_SECONDS_BETWEEN_POINTS = 0.5
+
+
+def tell(event: str, **values: Any) -> None:
+    """Print what has happened, as one line."""
+    print(json_line({"event": event, **values}), file=sys.stderr, flush=True)
+
+
+def tell_message(message: Mapping[str, Any]) -> None:
+    """Print a point of the learning curve of a single training, or a warning."""
+    if "point" in message:
+        tell("point", point=message["point"])
+    else:
+        tell("warning", text=message.get("warning"))
+
+
+class JsonLines(Display):
+    """Prints a line for each event; docs/reference/json.md lists them with their fields."""
+
+    def __init__(self) -> None:
+        self._workers = 0
+
+    def tell_workers(self, study: PreparedStudy, workers: int, gpus: Gpus) -> None:  # noqa: ARG002
+        """Keep how many there are."""
+        self._workers = workers
+
+    def progress(self, study: PreparedStudy, record: Record) -> "JsonProgress":
+        """Return what prints the events of the search."""
+        return JsonProgress(study, record, self._workers)
+
+    def conclude(self, study: PreparedStudy, result: Result) -> None:
+        """Print what the study came to."""
+        tell("ended", **study_result(study, result.report))
+
+
+class JsonProgress(Progress):
+    """Prints each task as it begins, points of its curve, and each trial that has ended."""
+
+    def __init__(self, study: PreparedStudy, record: Record, workers: int) -> None:
+        super().__init__(study, record.history(), seconds_spent(record))
+        self._prepared, self._workers = study, workers
+        self._told: dict[tuple[int, int], float] = {}
+
+    def __enter__(self) -> Self:
+        study = self._prepared
+        tell(
+            "begun",
+            study=self._study.name,
+            folder=study.folder.path,
+            metrics=self._goal.metrics,
+            notes=list(study.own.notes),
+            limits=[str(limit) for limit in self._goal.limits],
+            **self._how_far(),
+            workers=self._workers,
+        )
+        return self
+
+    def task_begun(self, task: Task) -> None:
+        """Print that a worker has it."""
+        tell("task", trial=task.trial, task=self._name(task.index))
+
+    def reported(self, trial: Trial, report: TaskReport) -> None:
+        """Print a warning, or a point of the curve."""
+        place = trial.number, report.task.index
+        if report.warning is not None:
+            tell("warning", trial=trial.number, text=report.warning)
+        elif report.point is None:
+            self._told.pop(place, None)
+        elif (now := time.monotonic()) - self._told.get(place, -1.0) >= _SECONDS_BETWEEN_POINTS:
+            self._told[place] = now
+            tell("point", trial=trial.number, task=self._name(report.task.index), point=report.point)
+
+    def trial_finished(self, trial: Trial) -> None:
+        """Print what became of it."""
+        is_best = self._count(trial)
+        tell(
+            "trial",
+            trial=trial.number,
+            state=trial.state,
+            score=trial.score,
+            scores=self._scores(trial),
+            point=trial.point,
+            amount=trial.amount,
+            seconds=trial.seconds,
+            error=trial.error,
+            is_best=is_best,
+            **self._how_far(),
+        )
+
+    def _how_far(self) -> Mapping[str, Any]:
+        best = self._best
+        found = None if best is None else {"trial": best.number, "score": best.score, "scores": self._scores(best)}
+        return {
+            "done": self.num_done,
+            "budget": self._study.trials,
+            "counts": self._counts,
+            "best": found,
+            "on_front": len(self._front) if len(self._goal.metrics) > 1 else None,
+            "seconds_left": self._seconds_left(),
+        }
+
+    def _scores(self, trial: Trial) -> Mapping[str, float]:
+        return {name: trial.mean(name) for name in self._goal.names} if trial.state == "complete" else {}
+
+    def _name(self, index: int) -> str:
+        return "final" if index < 0 else self._prepared.layout.name(index)
