@@ -1,8 +1,6 @@
 """A study's status: what a list shows of it, written beside its record by who runs it, read without opening that."""
 
-import sqlite3
 from collections.abc import Mapping
-from contextlib import closing
 from datetime import datetime
 from typing import Any, Literal
 
@@ -10,15 +8,21 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from hpo.config.documents import parse_json
 from hpo.config.goals import Direction
-from hpo.config.study_config import StudyConfig
-from hpo.errors import HpoError, first_line
+from hpo.config.study_config import StudyConfig, explain
+from hpo.errors import DocumentError, HpoError, first_line
 from hpo.files import write_atomically
 from hpo.study.files.folder import Holder, StudyFolder, inner, short_path
 
 State = Literal["running", "interrupted", "ended", "failed", "unreadable"]
 Phase = Literal["search", "after the search"]
-# Where several programs call their states otherwise: Optuna's, of the trials of a record.
-_OF_OPTUNA = {"COMPLETE": "complete", "FAIL": "failed", "PRUNED": "stopped", "RUNNING": "running"}
+_STATES = ("complete", "failed", "stopped", "running")
+_ENDS = {
+    "minutes": " by study.minutes",
+    "stop_without_gain": " by study.stop_without_gain",
+    "space": ", with nothing left to propose",
+}
+# What a file of another program, or of a stranger, may lead to.
+_NOT_OURS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 class Status(BaseModel):
@@ -69,6 +73,16 @@ class Status(BaseModel):
         """What the best has of the (leading) metric."""
         return self.scores.get(next(iter(self.metrics), ""))
 
+    @property
+    def words(self) -> str:
+        """The state as people read it: `running since 11:47 by process 30085 on ada`."""
+        if self.holder is not None:
+            doing = ", training what follows the search" if self.phase == "after the search" else ""
+            return f"running since {_clock(self.holder.since)} by {self.holder}{doing}"
+        if self.state == "ended":
+            return f"ended{_ENDS.get(self.ended_by or '', '')}"
+        return f"{self.state}{f': {self.error}' if self.error else ''}"
+
 
 def write_status(folder: StudyFolder, status: Status) -> None:
     """Write it; who looks gets the one before or this one."""
@@ -84,36 +98,46 @@ def read_status(folder: StudyFolder) -> Status:
         status = _written(folder) or _derived(folder)
         if test := inner(folder.read_json("test.json"), "metrics"):
             status = Status.model_validate({**vars(status), "test": test})
-    except (HpoError, OSError, sqlite3.Error, ValidationError) as error:
+    except (HpoError, OSError) as error:
         status = Status(name=folder.path.name, state="unreadable", error=first_line(error))
+    except _NOT_OURS:
+        why = f"{folder}: its files are not those of a study; restore them, or move it away"
+        status = Status(name=folder.path.name, state="unreadable", error=why)
     if holder is not None:
         phase = status.phase if status.state == "running" else None
         return status.model_copy(update={"state": "running", "phase": phase, "holder": holder})
-    return status.model_copy(update={"state": "interrupted"}) if status.state == "running" else status
+    return status.model_copy(update={"state": "interrupted", "phase": None}) if status.state == "running" else status
 
 
 def parse_status(text: str, where: str) -> Status:
-    """Return what such a file holds; DocumentError or ValidationError for anything else."""
-    return Status.model_validate(parse_json(text, where))
+    """Return what such a file holds; DocumentError for anything else."""
+    return _status(parse_json(text, where), where)
+
+
+def _status(values: Any, where: str) -> Status:
+    try:
+        return Status.model_validate(values)
+    except ValidationError as error:
+        raise DocumentError(f"{where}: {explain(error)}; remove it, and the study's other files are read") from error
 
 
 def _written(folder: StudyFolder) -> Status | None:
     path = folder.status_path
-    return parse_status(path.read_text(encoding="utf-8"), str(short_path(path))) if path.exists() else None
+    return _status(folder.read_json(path.name), str(short_path(path))) if path.exists() else None
 
 
 def _derived(folder: StudyFolder) -> Status:
     """Return the status of a study of an earlier version, or of a published one, from its other files."""
     config, report = folder.config(), folder.report()
     section, winner, counts = config.study, inner(report, "winner"), inner(report, "counts")
-    states = ("complete", "failed", "stopped", "running")
-    trials = {state: counts[state] for state in states} if counts else _recorded(folder, config)
+    trials = {state: counts.get(state, 0) for state in _STATES} if counts else _recorded(folder, config)
+    trials["running"] += counts.get("interrupted", 0)
     ended_by, ended = counts.get("ended_by"), inner(report, "study").get("ended")
-    scores = inner(winner, "scores")
+    scores, is_by_points = inner(winner, "scores"), counts.get("budget_counts") == "configurations"
     goal = section.metrics or {section.metric: section.direction}
     return Status(
         name=section.name,
-        state="ended" if counts and not counts["running"] and (winner or not trials["complete"]) else "interrupted",
+        state="ended" if counts and not trials["running"] and (winner or not trials["complete"]) else "interrupted",
         study_id=str(inner(report, "study").get("id", "")),
         updated=_seconds(ended),
         begun=_seconds(inner(report, "study").get("started")),
@@ -122,7 +146,7 @@ def _derived(folder: StudyFolder) -> Status:
         metrics=goal,
         best=winner.get("number"),
         scores={name: scores[name]["mean"] for name in scores} or _one(section.metric, winner.get("score")),
-        done=counts.get("configurations", sum(trials.values()) - trials["running"]),
+        done=counts["configurations"] if is_by_points else sum(trials.values()) - trials["running"],
         budget=section.trials,
         counts=counts.get("budget_counts", "trials"),
         trials=trials,
@@ -133,15 +157,18 @@ def _derived(folder: StudyFolder) -> Status:
 
 def _recorded(folder: StudyFolder, config: StudyConfig) -> dict[str, int]:
     """Return how many trials a record in a file of its own holds by state, without reading them."""
-    counts = dict.fromkeys(_OF_OPTUNA.values(), 0)
-    if config.study.storage is None and folder.database_path.exists():
-        from hpo.engine.record.own_file import connect
+    if config.study.storage is not None or not folder.database_path.exists():
+        return dict.fromkeys(_STATES, 0)
+    # Here, since a study of this version has a status.
+    from hpo.engine.record.seen import count_states
 
-        with closing(connect(folder.database_path, timeout_seconds=1.0)) as record:
-            for state, count in record.execute("SELECT state, count(*) FROM trials GROUP BY state"):
-                if state in _OF_OPTUNA:
-                    counts[_OF_OPTUNA[state]] = count
-    return counts
+    return count_states(folder.database_path, folder.holder() is not None)
+
+
+def _clock(seconds: float) -> str:
+    """Return a time of this machine, with the day where that is not today."""
+    time = datetime.fromtimestamp(seconds)
+    return time.strftime("%H:%M" if time.date() == datetime.now().date() else "%Y-%m-%d %H:%M")
 
 
 def _one(metric: str, score: Any) -> Mapping[str, float]:

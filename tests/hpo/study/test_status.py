@@ -1,0 +1,227 @@
+"""A study's status, as those read it who only look on: whose it is, how far it is, and what is left of it."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from hpo.study.files.folder import StudyFolder
+from hpo.study.files.running import read_running
+from hpo.study.files.status import read_status
+from hpo.study.opening import read_study
+from hpo.study.preparing.preparation import known_study
+from hpo.study.seen import SeenStudy
+from tests.hpo.interface.searched import found
+from tests.studies import environment
+
+KEPT = Path(__file__).parents[2] / "end_to_end" / "kept"
+PUBLISHED = Path(__file__).parents[3] / "studies" / "digits_grid"
+
+
+def contents(folder):
+    """Return what lies in a folder, by name, but for the log's index, in which SQLite notes who reads."""
+    paths = [path for path in Path(folder).rglob("*") if path.name != "study.db-shm"]
+    return {str(path): (path.stat().st_mtime_ns, path.is_file() and path.read_bytes()) for path in paths}
+
+
+def looked(folder):
+    """Look at a study in every way, which has to leave it as it is; return its status and its trials."""
+    study, before = StudyFolder(Path(folder)), contents(folder)
+    status, trials = read_status(study), SeenStudy.at(study).trials
+    read_running(study)
+    assert contents(folder) == before
+    return status, trials
+
+
+def trains(config, trial):
+    """In its third trial it notes how the study looks from elsewhere, and what a kill at that moment would leave."""
+    if trial.number == 2:
+        trial.report(epoch=1, score=2.5)
+        deadline, folder = time.monotonic() + 20, StudyFolder(Path("runs/trains"))
+        while not (tasks := [task for task in read_running(folder) if task.point]) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        status, seen = looked(folder.path)
+        assert status.state == "running"
+        assert [trial.state for trial in seen] == ["complete", "complete", "running"]
+        Path("seen.json").write_text(json.dumps([status.model_dump(), [task.model_dump() for task in tasks]]))
+        shutil.copytree(folder.path, "killed")
+    return config["lr"]
+
+
+@pytest.fixture
+def ran(monkeypatch):
+    """Run `trains` to its end; its status is written at once."""
+    monkeypatch.setattr("hpo.session.status_keeper._SECONDS_BETWEEN", 0.01)
+    return found(trains, trials=4, direction="minimize")
+
+
+def test_while_it_runs_at_its_end_and_what_a_kill_leaves(ran):
+    during, (task,) = json.loads(Path("seen.json").read_text())
+    assert (during["state"], during["phase"]) == ("running", "search")
+    assert during["holder"]["process"] == os.getpid()
+    assert (during["done"], during["budget"], during["trials"]["running"]) == (2, 4, 1)
+    assert (task["trial"], task["worker"], task["point"], task["curve"]) == (
+        2,
+        0,
+        {"epoch": 1, "score": 2.5},
+        [[1, 2.5]],
+    )
+
+    status, trials = looked("runs/trains")
+    best = min(trials, key=lambda trial: trial.loss)
+    assert (status.state, status.ended_by, status.holder, status.phase) == ("ended", "trials", None, None)
+    assert (status.done, status.trials) == (4, {"complete": 4, "failed": 0, "stopped": 0, "running": 0})
+    assert (status.best, status.score) == (best.number, best.score)
+    assert read_running(StudyFolder(Path("runs/trains"))) == []
+    assert Path("runs/trains/driver.lock").read_text() == ""
+
+    # Of a process that has died the number may be that of another, such as this one.
+    killed = Path("killed/driver.lock").read_text()
+    assert killed.startswith(f"process {os.getpid()} ")
+    status, trials = looked("killed")
+    assert (status.state, status.holder, status.done, status.phase) == ("interrupted", None, 2, None)
+    assert [trial.state for trial in trials] == ["complete", "complete", "running"]
+    assert read_running(StudyFolder(Path("killed"))) == []
+
+
+def test_after_a_signal_it_is_interrupted():
+    def train(config, trial):
+        if trial.number == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+            trial.report(loss=1.0)
+        return config["lr"]
+
+    with pytest.raises(KeyboardInterrupt):
+        found(train)
+    status, _ = looked("runs/train")
+    assert (status.state, status.done, status.trials["running"], status.holder) == ("interrupted", 2, 1, None)
+
+
+def test_after_a_fault_it_says_which(monkeypatch):
+    def fail(*_):
+        raise OSError("no memory")
+
+    monkeypatch.setattr("hpo.session.session.make_final_model", fail)
+    with pytest.raises(OSError, match="no memory"):
+        found(lambda config: config["lr"], name="toy", trials=2)
+    status, _ = looked("runs/toy")
+    assert (status.state, status.error, status.done) == ("failed", "no memory", 2)
+    assert status.words == "failed: no memory"
+
+
+@pytest.mark.slow
+def test_after_a_kill_it_is_interrupted():
+    code = """
+import os, time, hpo
+def train(config, trial):
+    if trial.number == 2:
+        print("there", flush=True)
+        time.sleep(60)
+    return config["lr"]
+hpo.search(train, {"lr": (0.1, 1.0)}, trials=4, direction="minimize", progress=False,
+           settings={"dispatch": "local", "track": "none"})
+"""
+    driver = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment())
+    assert driver.stdout.readline() == "there\n"
+    during, _ = looked("runs/train")
+    assert (during.state, during.holder.process) == ("running", driver.pid)
+    driver.kill()
+    driver.communicate()
+    status, trials = looked("runs/train")
+    assert (status.state, status.holder, len(trials)) == ("interrupted", None, 3)
+
+
+@pytest.mark.parametrize("name", ["halving", "clock", "holdout", "folds"])
+def test_one_of_an_earlier_version_is_derived_and_read_as_by_optuna(name, tmp_path):
+    folder = shutil.copytree(KEPT / name, tmp_path / name)
+    status, _ = looked(folder)
+    report = json.loads((folder / "report.json").read_text())
+    assert (status.state, status.done) == ("ended", report["counts"]["proposed"])
+    assert (status.best, status.score) == (report["winner"]["number"], pytest.approx(report["winner"]["score"]))
+    (folder / "report.json").unlink()
+    status, _ = looked(folder)
+    assert (status.state, status.trials["complete"]) == ("interrupted", report["counts"]["complete"])
+    study = known_study(str(folder))
+    record = read_study(study)
+    assert record.trials() == SeenStudy.at(StudyFolder(folder)).record.trials()
+    record.close()
+
+
+def test_one_that_was_published_is_derived():
+    status, trials = looked(PUBLISHED)
+    best = max(trials, key=lambda trial: trial.score)
+    assert (status.state, status.budget, len(trials)) == ("ended", 24, 24)
+    assert (status.best, status.score) == (best.number, pytest.approx(best.score))
+    assert status.test["accuracy"] == json.loads((PUBLISHED / "test.json").read_text())["metrics"]["accuracy"]
+
+
+FOREIGN = {
+    "nothing": b"",
+    "no JSON": b"running",
+    "no text": b"\xff\xfe\x00",
+    "a list": b"[]",
+    "another program's": b'{"status": "ok"}',
+    "no such state": b'{"name": "x", "state": "well"}',
+    "a text for a number": b'{"name": "x", "state": "ended", "done": "many"}',
+    "no number": b'{"name": "x", "state": "ended", "minutes": NaN}',
+}
+
+
+@pytest.mark.parametrize("name", ["status.json", "report.json"])
+@pytest.mark.parametrize("case", FOREIGN)
+def test_a_foreign_file_is_named_or_ignored(tmp_path, name, case):
+    folder = shutil.copytree(KEPT / "clock", tmp_path / "clock")
+    (folder / name).write_bytes(FOREIGN[case])
+    status = read_status(StudyFolder(folder))
+    assert status.state == "unreadable" or name == "report.json"
+    assert status.state != "unreadable" or (name in status.error and "\n" not in status.error)
+
+
+def test_what_is_no_study_is_unreadable(tmp_path):
+    folder = shutil.copytree(KEPT / "clock", tmp_path / "clock")
+    report = json.loads((folder / "report.json").read_text())
+    for change in (
+        {"counts": {"complete": "four"}},
+        {"winner": {"number": "best"}},
+        {"winner": {"number": 0, "scores": 1}},
+    ):
+        (folder / "report.json").write_text(json.dumps(report | change))
+        assert read_status(StudyFolder(folder)).state in ("unreadable", "ended")
+    (folder / "config.yaml").write_text("a: 1\n")
+    assert read_status(StudyFolder(folder)).state == "unreadable"
+    (folder / "report.json").unlink()
+    shutil.copyfile(KEPT / "clock" / "config.yaml", folder / "config.yaml")
+    (folder / "study.db").write_bytes(b"no database")
+    assert "study.db" in read_status(StudyFolder(folder)).error
+    assert read_status(StudyFolder(tmp_path / "nothing")).state == "unreadable"
+    (folder / "status.json").mkdir()
+    assert read_status(StudyFolder(folder)).state == "unreadable"
+    os.mkfifo(tmp_path / "pipe")
+    shutil.rmtree(folder / "status.json")
+    (tmp_path / "pipe").rename(folder / "status.json")
+    assert "pipe" in read_status(StudyFolder(folder)).error
+
+
+def test_a_folder_without_rights_is_unreadable(tmp_path):
+    folder = shutil.copytree(KEPT / "clock", tmp_path / "clock")
+    folder.chmod(0o000)
+    try:
+        # Who may read everything reads it.
+        assert read_status(StudyFolder(folder)).state == ("ended" if os.geteuid() == 0 else "unreadable")
+    finally:
+        folder.chmod(0o700)
+
+
+def test_a_lock_in_the_place_of_which_something_else_lies_is_held_by_nobody(tmp_path):
+    study = shutil.copytree(KEPT / "clock", tmp_path / "clock")
+    lock = study / "driver.lock"
+    for make in (lock.mkdir, lambda: os.mkfifo(lock), lambda: lock.symlink_to("/etc/passwd")):
+        make()
+        assert read_status(StudyFolder(study)).holder is None
+        lock.rmdir() if lock.is_dir() else lock.unlink()
