@@ -32,8 +32,8 @@ def looked_at(path: Path, is_held: bool) -> Iterator[sqlite3.Connection]:
     """
     with tempfile.TemporaryDirectory(prefix="hpo-look-") as scratch:
         try:
-            how = "mode=ro" if is_held else "immutable=1"
             log = path.with_name(f"{path.name}-wal")
+            how = "mode=ro" if is_held and log.exists() else "immutable=1"
             if not is_held and log.exists() and log.stat().st_size:
                 for source in (path, log):
                     shutil.copyfile(source, Path(scratch, source.name))
@@ -61,6 +61,8 @@ class SeenRows(Rows):
     def __init__(self, path: Path, name: str, dimensions: Iterable[Dimension], is_held: bool) -> None:
         self._dimensions = {dimension.key: dimension for dimension in dimensions}
         with looked_at(path, is_held) as file:
+            # All of it as of one moment.
+            file.execute("BEGIN")
             found = file.execute("SELECT study_id FROM studies WHERE study_name = ?", (name,)).fetchone()
             if found is None:
                 raise DamagedRecordError(f"record: there is no study '{name}' in {path.name}")

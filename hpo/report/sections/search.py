@@ -50,7 +50,10 @@ class Counts(TypedDict):
     failed: Count
     stopped: Annotated[Count, Field(description="by a race after their first folds, or by the stop rule")]
     tasks_saved: Count
-    running: Count
+    running: Annotated[Count, Field(description="trials that a process was training when this was written")]
+    interrupted: NotRequired[
+        Annotated[Positive, Field(description="trials that are not finished, and that no process trains")]
+    ]
     failures: Annotated[dict[str, int], Field(description="reason: how often")]
 
 
@@ -159,6 +162,9 @@ def _counts(study: PreparedStudy, record: Record, verdict: Verdict) -> Counts:
     # Without the fold, so that equal reasons are counted together.
     errors = ([o.error for _, o in sorted(t.outcomes.items()) if o.error] for t in trials if t.state == "failed")
     reasons = Counter(first for first, *_ in errors)
+    unfinished = states["running"]
+    # This process may have the study, too, such as to test the winner so far.
+    runs = (holder := study.folder.holder()) is not None and not holder.is_this
     counts: Counts = {
         "budget": study.config.study.trials,
         "tasks_per_trial": size,
@@ -167,9 +173,11 @@ def _counts(study: PreparedStudy, record: Record, verdict: Verdict) -> Counts:
         "failed": states["failed"],
         "stopped": states["stopped"],
         "tasks_saved": sum(size - len(t.outcomes) for t in trials if t.state == "stopped"),
-        "running": states["running"],
+        "running": unfinished if runs else 0,
         "failures": dict(reasons.most_common()),
     }
+    if unfinished and not runs:
+        counts["interrupted"] = unfinished
     if (ended := record.ended) is not None and ended.by is not None:
         counts["ended_by"] = ended.by
     if any(trial.amount is not None for trial in trials):
@@ -205,10 +213,11 @@ def read_trials(report: ReportJson) -> Iterator[Block]:
     """Say how many trials there were, what became of them, and which were the best."""
     counts = require(report["counts"])
     end = end_text(counts.get("ended_by"))
+    interrupted = f", interrupted {number}" if (number := counts.get("interrupted")) else ""
     budget = f"{counts['budget']} {counts['budget_counts']}" if "budget_counts" in counts else str(counts["budget"])
     yield Paragraph(
         f"Budget {budget}{end}, proposed {counts['proposed']}, complete {counts['complete']}, "
-        f"failed {counts['failed']}, running {counts['running']}. All of them: `trials.csv`."
+        f"failed {counts['failed']}, running {counts['running']}{interrupted}. All of them: `trials.csv`."
     )
     notes = []
     if further := counts.get("further_trained"):

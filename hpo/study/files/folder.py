@@ -40,6 +40,11 @@ class Holder:
         """Whether it runs on this machine."""
         return self.host == os.uname().nodename
 
+    @property
+    def is_this(self) -> bool:
+        """Whether it is this process."""
+        return self.is_here and self.process == os.getpid()
+
     def __str__(self) -> str:
         """As people read it: `process 30085 on ada`."""
         return f"process {self.process} on {self.host}" if self.process else "an unknown process"

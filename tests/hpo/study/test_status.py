@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import hpo
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.running import read_running
 from hpo.study.files.status import read_status
@@ -37,6 +38,13 @@ def looked(folder):
     read_running(study)
     assert contents(folder) == before
     return status, trials
+
+
+def counts_of(study):
+    """Return what its report, written now, says of trials that are not finished."""
+    study.report()
+    counts = json.loads((study.folder / "report.json").read_text())["counts"]
+    return {name: counts[name] for name in ("running", "interrupted") if name in counts}
 
 
 def trains(config, trial):
@@ -101,6 +109,12 @@ def test_after_a_signal_it_is_interrupted():
         found(train)
     status, _ = looked("runs/train")
     assert (status.state, status.done, status.trials["running"], status.holder) == ("interrupted", 2, 1, None)
+    # Its report tells of no training that nobody does.
+    assert counts_of(hpo.load("train")) == {"running": 0, "interrupted": 1}
+    assert "running 0, interrupted 1." in Path("runs/train/report.md").read_text()
+    Path("runs/train/status.json").unlink()
+    derived, _ = looked("runs/train")
+    assert (derived.state, derived.done, derived.trials) == (status.state, status.done, status.trials)
 
 
 def test_after_a_fault_it_says_which(monkeypatch):
@@ -131,10 +145,12 @@ hpo.search(train, {"lr": (0.1, 1.0)}, trials=4, direction="minimize", progress=F
     assert driver.stdout.readline() == "there\n"
     during, _ = looked("runs/train")
     assert (during.state, during.holder.process) == ("running", driver.pid)
+    assert counts_of(hpo.load("train")) == {"running": 1}
     driver.kill()
     driver.communicate()
     status, trials = looked("runs/train")
     assert (status.state, status.holder, len(trials)) == ("interrupted", None, 3)
+    assert counts_of(hpo.load("train")) == {"running": 0, "interrupted": 1}
 
 
 @pytest.mark.parametrize("name", ["halving", "clock", "holdout", "folds"])
