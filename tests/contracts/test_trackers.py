@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+from dataclasses import replace
 
 import pytest
 from mlflow import MlflowClient
@@ -12,14 +13,17 @@ from hpo.engine.trials.ranking import front
 from hpo.engine.trials.table import trials_table
 from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
 from hpo.report.sections.curves import improvements
+from hpo.study.files.folder import StudyFolder
+from hpo.study.notes import Notes
 from hpo.study.opening import open_study
 from hpo.track.messages import close_trial, mlflow_name, run_name
 from hpo.track.mlflow.pages import saved_views
 from hpo.track.mlflow.sink import MlflowSink
+from hpo.track.mlflow.store import delete_study
 from hpo.track.mlflow.tracker import MlflowTracker
 from hpo.track.projection import open_in_tracker
 from tests.hpo.report.made_up import trial as made_up_trial
-from tests.studies import REPOSITORY, shipped
+from tests.studies import REPOSITORY, shipped, toy_config
 from tests.tracked import assert_shows_the_record, front_study, new_store, run, runs_of, synchronise, tracked_study
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -352,6 +356,36 @@ def test_what_is_trained_to_its_end_after_the_search_is_added_to_its_run(folder)
         data = children[trial.number].data
         assert (data.tags["hpo.amount"], data.metrics["score"]) == ("4", trial.score)
     assert_shows_the_record(study)
+
+
+@pytest.mark.slow
+def test_a_study_that_is_deleted_takes_its_trials_and_views_along_and_leaves_the_others_alone(folder):
+    studies = {name: tracked_study(folder, study={**toy_config()["study"], "name": name}) for name in "ab"}
+    uri, ids = studies["a"].config.track.uri, {}
+    for name, study in studies.items():
+        study = replace(study, folder=StudyFolder(folder / name))
+        record = open_study(study)
+        tracker = InThisProcess(study, MlflowSink(uri, "tests", folder))
+        open_in_tracker(study, record, tracker)
+        ids[name] = Notes(record).study_id
+        record.close()
+        for number in range(3):
+            tracker.trial_opened(made_up_trial(number, [0.5]))
+    client = MlflowClient(uri)
+    experiment = client.get_experiment_by_name("tests")
+    assert delete_study(uri, ids["a"]) == 4
+    assert delete_study(uri, ids["a"]) == 0
+    left = client.search_runs([experiment.experiment_id])
+    assert [run.info.run_name for run in left if run.data.tags["hpo.kind"] == "study"] == ["b"]
+    assert len(left) == 4
+    tags = client.get_experiment_by_name("tests").tags
+    assert ids["b"] in str(tags.keys())
+    assert ids["a"] not in str(tags.keys())
+
+
+def test_nothing_is_deleted_of_a_store_that_does_not_exist(tmp_path):
+    assert delete_study(f"sqlite:///{tmp_path}/mlflow.db", "1") == 0
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("name", ["a//b", "../a", "a/", "/a", ".", "a/./b", "x" * 400, "é@%", "a/b", "loss"])

@@ -61,6 +61,11 @@ def table_page(experiment_id: str, study_id: str) -> str:
     return f"#/experiments/{quote(experiment_id)}/runs?{_KIND}&viewStateShareKey={quote(study_id)}"
 
 
+def view_keys(study_id: str) -> set[str]:
+    """Return the names of the tags of an experiment that `saved_views` may give for a study."""
+    return {VIEW_PREFIX + study_id, VIEW_PREFIX + study_id + _FRONT}
+
+
 def saved_views(message: TrackerMessage, parent: str) -> dict[str, str]:
     """Return the tags that hold the views of the study that a message opens: its trials, and the front, if it has one.
 

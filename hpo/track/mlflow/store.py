@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from hpo.config.sealing import hide_secrets
 from hpo.errors import TrackError, first_line
-from hpo.track.mlflow.pages import run_page
+from hpo.track.mlflow.pages import run_page, view_keys
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -71,6 +71,11 @@ def refuse_bad_store(uri: str, experiment: str) -> None:
         )
 
 
+def _is_missing(uri: str) -> bool:
+    """Return whether the address names a file that does not exist; MLflow would create it, which takes seconds."""
+    return uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).is_file()
+
+
 @contextlib.contextmanager
 def _reading(uri: str, message: str) -> "Iterator[MlflowClient]":
     """Give a client of a tracking store; what fails there is a TrackError with this message, which has {reason}."""
@@ -113,11 +118,33 @@ def read_contents(uri: str, study_id: str) -> tuple[int, set[str]]:
         return trials, {file.path for file in client.list_artifacts(info.run_id)}
 
 
+def delete_study(uri: str, study_id: str) -> int:
+    """Delete a study's run, those of its trials, and its saved views; return how many runs were deleted.
+
+    As by MLflow's own page: `mlflow gc` frees the space, until then `mlflow runs restore` brings them back. Models that
+    were registered stay. 0 where the store, or the study in it, does not exist; TrackError if it cannot be changed.
+    """
+    if _is_missing(uri):
+        return 0
+    with _reading(uri, f"track.uri: {uri} cannot be changed: {{reason}}") as client:
+        run = _find_run(client, study_id)
+        if run is None:
+            return 0
+        experiment, parent = run.info.experiment_id, run.info.run_id
+        children = all_runs(client, experiment, f"tags.`mlflow.parentRunId` = '{parent}'")
+        # The study's own is last, so that what is left after a failure is found again.
+        run_ids = [*(child.info.run_id for child in children), parent]
+        for run_id in run_ids:
+            client.delete_run(run_id)
+        for key in client.get_experiment(experiment).tags.keys() & view_keys(study_id):
+            client.delete_experiment_tag(experiment, key)
+    return len(run_ids)
+
+
 def download_study(run_id: str, uri: str, folder: Path) -> int | None:
     """Download the files of a study's run, or of that of a trial, whose number is returned; TrackError without one."""
-    path = Path(uri.removeprefix("sqlite:///"))
-    if uri.startswith("sqlite:///") and not path.is_file():
-        # MLflow would create it, which takes seconds.
+    if _is_missing(uri):
+        path = uri.removeprefix("sqlite:///")
         raise TrackError(f"uri: there is no file {path}, given {uri!r}; give the address that runs are in")
     with _reading(uri, f"runs:/{run_id}: {{reason}}; looked in {uri}") as client:
         run = client.get_run(run_id)
