@@ -20,7 +20,7 @@ _STATUS: Mapping[State, str] = {"complete": "FINISHED", "failed": "FAILED", "sto
 _MAX_RUN_NAME = 250
 _MAX_NAME = 200  # of 250, since a fold's name precedes a metric's
 # Metrics of a trial's run; what a study is for is called otherwise.
-_OURS = frozenset({"score", "score_standard_deviation", "trial", "round", "seconds"})
+_OURS = frozenset({"score", "score_standard_deviation", "trial", "round", "seconds", "amount"})
 
 
 def open_trial(trial: Trial) -> TrackerMessage:
@@ -58,6 +58,8 @@ def close_trial(trial: Trial, goal: Goal, layout: TaskLayout) -> TrackerMessage:
     """Return the message that closes the child run; it has the trial's number as a metric, for the axis of charts."""
     metric = goal.metric
     metrics: dict[str, float] = {"trial": trial.number, "round": trial.round, "seconds": trial.seconds}
+    if trial.amount is not None:
+        metrics["amount"] = trial.amount
     if trial.score is not None:
         metrics["score"] = trial.score
         if len(values := trial.values(metric)) > 1:

@@ -14,6 +14,7 @@ from hpo.engine.trials.digits import values_in_words
 from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
+from hpo.report.part import is_missing
 from hpo.report.sections.curves import improvements
 from hpo.report.subject import score_of
 from hpo.report.write import WrittenReport
@@ -23,13 +24,15 @@ from hpo.study.winner.choosing import choose
 from hpo.study.winner.reasons import why, why_none
 from hpo.study.winner.verdict import Verdict
 from hpo.track import MlflowTracker, messages
-from hpo.track.mlflow.pages import FRONT_TAG
+from hpo.track.mlflow.views import FRONT_TAG
 from hpo.track.note import study_note
 
 # The packages that a model needs to predict; the toolkit's requirements bring the rest.
 _NEEDED = ("hpo-transformer", "torch", "numpy", "scikit-learn")
 # The end of a study, or its current state; `best` is after how many trials, which score, and when.
-_CLOSE: messages.TrackerMessage = {"do": "close_study", "metrics": {}, "artifacts": [], "best": [], "error": None}
+_CLOSE: messages.TrackerMessage = {
+    **{"do": "close_study", "metrics": {}, "params": {}, "tags": {}, "artifacts": [], "best": [], "error": None}
+}
 
 
 def open_in_tracker(study: PreparedStudy, record: Record, tracker: MlflowTracker) -> None:
@@ -40,12 +43,14 @@ def open_in_tracker(study: PreparedStudy, record: Record, tracker: MlflowTracker
         "name": config.study.name,
         "study_id": Notes(record).study_id or "",
         "params": messages.mlflow_names(_params(study)),
-        "tags": _tags(study),
+        "tags": _tags(study) | {"hpo.state": "running", "hpo.trials": _done(study, history)},
+        "budget": {"trials": config.study.trials, "counts": study.counts},
         "datasets": _datasets(study),
         "note": study_note(study, history, _winner_so_far(study, history), is_running=True),
         "metrics": [*messages.metric_names(study.goal).values()],
         "flags": _flags(study.goal),
         "columns": [messages.mlflow_name(key) for key in study.space.keys],
+        "others": [] if study.full_amount is None else ["amount"],
         "curves": [messages.mlflow_name(f"{study.layout.name(0)}/{config.study.metric}")],
         "direction": config.study.direction,
         "time": min((trial.started for trial in history if trial.started), default=time.time()),
@@ -80,12 +85,16 @@ def close_in_tracker(
         assert winner is not None
         assert verdict.model is not None
         tracker.send({"do": "register_model", **_model(study, record, winner, verdict.model)})
-    ended = "FINISHED" if record.history().best() else "FAILED"
+    ended, is_over = "FINISHED" if record.history().best() else "FAILED", study.is_over(record)
+    tags = {"hpo.state": "ended" if is_over else "interrupted", "hpo.trials": _done(study, history)}
     tracker.send({
         **_CLOSE,
-        "status": ended if study.is_over(record) else "KILLED",
+        "status": ended if is_over else "KILLED",
+        # A parameter cannot be changed, so it waits for the end; a tag says the same before, and after a larger budget.
+        "params": _of_winner(winner) if is_over and verdict.are_finalists_trained and winner is not None else {},
+        "tags": tags | ({} if winner is None else {"hpo.winner": _winner_text(winner)}),
         "time": max((trial.ended for trial in history if trial.ended), default=time.time()),
-        "metrics": _numbers(study.goal, verdict, report),
+        "metrics": _numbers(study, verdict, report),
         "note": study_note(study, history, winner, is_running=False),
         "artifacts": [str(path) for path in report.paths],
         "best": list(_best_so_far(verdict)),
@@ -96,10 +105,10 @@ def interrupt_in_tracker(study: PreparedStudy, record: Record, tracker: MlflowTr
     """Send what stopped the study, while its exception is handled: killed by a signal, or failed with an error."""
     error, history = sys.exception(), record.history()
     note = study_note(study, history, _winner_so_far(study, history), is_running=False)
-    ending = {"status": "KILLED"}
+    ending: dict[str, Any] = {"status": "KILLED", "tags": {"hpo.state": "interrupted"}}
     if isinstance(error, Exception):
         text = hide_secrets("".join(traceback.format_exception(error)), study.config.secrets)
-        ending = {"status": "FAILED", "error": text}
+        ending = {"status": "FAILED", "error": text, "tags": {"hpo.state": "failed"}}
     tracker.send({**_CLOSE, "time": time.time(), "note": note, **ending})
 
 
@@ -117,9 +126,28 @@ def _flags(goal: Goal) -> list[str]:
     return [FRONT_TAG, *limits] if len(goal.metrics) > 1 else limits
 
 
-def _numbers(goal: Goal, verdict: Verdict, report: WrittenReport) -> dict[str, float]:
+def _of_winner(winner: Trial) -> dict[str, Any]:
+    """Return what the study's run has as parameters once the winner is known."""
+    return {"hpo.winner": f"trial {winner.number}", **messages.mlflow_names(winner.point)}
+
+
+def _winner_text(winner: Trial) -> str:
+    return f"trial {winner.number}: {', '.join(f'{key}={value}' for key, value in winner.point.items())}"
+
+
+def _done(study: PreparedStudy, history: History) -> str:
+    return f"{study.num_counted(history)} of {study.config.study.trials}"
+
+
+def _numbers(study: PreparedStudy, verdict: Verdict, report: WrittenReport) -> dict[str, float]:
     """Return the numbers of the study's run; not of one metric alone also those of the front and the chosen trial."""
-    numbers, winner = dict(report.metrics), verdict.winner
+    numbers, winner, goal = dict(report.metrics), verdict.winner, study.goal
+    cost = report.summary["cost"]
+    if not is_missing(cost) and cost["wall_seconds"] is not None:
+        numbers["hours"] = cost["wall_seconds"] / 3600
+    test = study.folder.test_result()
+    if test is not None and goal.metric in test["metrics"]:
+        numbers["test_score"] = test["metrics"][goal.metric]
     if len(goal.metrics) > 1:
         numbers["num_on_front"] = float(len(verdict.front))
     if not goal.is_single and winner is not None:
@@ -134,6 +162,8 @@ def _tags(study: PreparedStudy) -> dict[str, str]:
     config = study.config
     tags = {"hpo.strategy": config.strategy["name"], "hpo.seed": str(config.study.seed), "hpo.study": config.study.name}
     tags |= {"hpo.objective": config.objective, "hpo.metric": config.study.metric}
+    better = ", ".join(f"{direction} {name}" for name, direction in study.goal.metrics.items())
+    tags |= {"hpo.goal": better, "hpo.data": study.described.name or "of the objective"}
     if len(study.goal.metrics) > 1:
         tags["hpo.metrics"] = ", ".join(f"{name}: {direction}" for name, direction in study.goal.metrics.items())
     if study.goal.limits:
@@ -143,10 +173,15 @@ def _tags(study: PreparedStudy) -> dict[str, str]:
 
 
 def _params(study: PreparedStudy) -> dict[str, Any]:
+    """Return what is fixed: what is searched has values once there is a winner; workers change no result."""
     # Addresses may hold passwords.
-    hidden_keys = ("study.storage", "track.uri")
+    left_out = {"study.storage", "track.uri", *study.space.keys}
     flat = flatten(study.config.to_dict())
-    params = {k: v for k, v in flat.items() if not k.startswith("space.") and k not in hidden_keys}
+    params = {
+        key: value
+        for key, value in flat.items()
+        if value is not None and not key.startswith(("space.", "dispatch.")) and key not in left_out
+    }
     for dimension in study.space.to_dict():
         rest = {k: v for k, v in dimension.items() if k not in ("key", "kind")}
         params[f"space.{dimension['key']}"] = ", ".join(f"{k}={v}" for k, v in rest.items())

@@ -17,10 +17,10 @@ from hpo.study.files.folder import StudyFolder
 from hpo.study.notes import Notes
 from hpo.study.opening import open_study
 from hpo.track.messages import close_trial, mlflow_name, run_name
-from hpo.track.mlflow.pages import saved_views
 from hpo.track.mlflow.sink import MlflowSink
 from hpo.track.mlflow.store import delete_study
 from hpo.track.mlflow.tracker import MlflowTracker
+from hpo.track.mlflow.views import opened, study_views
 from hpo.track.projection import open_in_tracker
 from tests.hpo.report.made_up import trial as made_up_trial
 from tests.studies import REPOSITORY, shipped, toy_config
@@ -147,6 +147,34 @@ def test_the_parent_tells_of_the_study(finished_run):
     assert {"report.md", "report.html", "report.json", "trials.csv", "config.yaml", "best.yaml"} <= artifacts
 
 
+def test_the_parameters_of_a_study_are_what_is_fixed_and_the_values_of_its_winner(finished_run):
+    study, result = finished_run
+    params = runs_of(study)[0].data.params
+    winner = result.verdict.winner
+    assert {key: params[key] for key in study.space.keys} == {k: str(winner.point[k]) for k in study.space.keys}
+    assert params["hpo.winner"] == f"trial {winner.number}"
+    assert not [key for key in params if key.startswith("dispatch.")]
+    assert "None" not in params.values()
+
+
+def test_a_study_is_a_row_in_the_view_of_all_studies(finished_run):
+    study, result = finished_run
+    parent, _ = runs_of(study)
+    client = MlflowClient(study.config.track.uri)
+    tags = client.get_experiment(parent.info.experiment_id).tags
+    state = opened(tags["mlflow.sharedViewState.hpo-studies"])
+    rows = client.search_runs([parent.info.experiment_id], state["searchFilter"])
+    assert [row.info.run_id for row in rows] == [parent.info.run_id]
+    shown = parent.data.tags | parent.data.metrics
+    wanted = [column.partition("`")[2].rstrip("`") for column in state["selectedColumns"]]
+    # The test part was not opened.
+    assert set(wanted) - set(shown) == {"test_score"}
+    assert (shown["hpo.state"], shown["hpo.goal"], shown["hpo.trials"]) == ("ended", "maximize score", "14 of 14")
+    assert f"trial {result.verdict.winner.number}: " in shown["hpo.winner"]
+    assert "runs?workflowType=machine_learning&viewStateShareKey=hpo-studies" in tags["mlflow.note.content"]
+    assert parent.info.run_id in tags["mlflow.note.content"]
+
+
 def test_scores_stand_against_the_number_of_the_trial(finished_run):
     study, result = finished_run
     parent, _ = runs_of(study)
@@ -183,9 +211,9 @@ def test_the_table_of_trials_is_a_saved_view_of_the_experiment(finished_run):
     study, _ = finished_run
     parent, _ = runs_of(study)
     tags = MlflowClient(study.config.track.uri).get_experiment_by_name("tests").tags
-    view = json.loads(tags[f"mlflow.sharedViewState.{parent.data.tags['hpo.study_id']}"])
-    state = json.loads(view["state"])
-    assert view["name"] == "toy: trials"
+    view = tags[f"mlflow.sharedViewState.{parent.data.tags['hpo.study_id']}"]
+    state = opened(view)
+    assert json.loads(view)["name"] == "toy: trials"
     assert parent.info.run_id in state["searchFilter"]
     assert state["selectedColumns"][0] == "metrics.`score`"
     assert set(state["selectedColumns"]) >= {f"params.`{key}`" for key in study.space.keys}
@@ -221,7 +249,7 @@ def test_of_several_metrics_the_views_have_each_as_column_and_chart_and_one_has_
     parent, _ = runs_of(study)
     tags = MlflowClient(study.config.track.uri).get_experiment_by_name("tests").tags
     key = f"mlflow.sharedViewState.{parent.data.tags['hpo.study_id']}"
-    every, alone = (json.loads(json.loads(tags[view])["state"]) for view in (key, f"{key}-front"))
+    every, alone = (opened(tags[view]) for view in (key, f"{key}-front"))
     metrics = ["score", "size", "metric.seconds"]
     flags = ["tags.`hpo.is_on_front`", "tags.`hpo.is_within_limits`"]
     assert every["selectedColumns"][:5] == [*(f"metrics.`{name}`" for name in metrics), *flags]
@@ -239,10 +267,11 @@ def test_of_several_metrics_the_views_have_each_as_column_and_chart_and_one_has_
 def test_a_view_fits_into_a_tag_whatever_the_names(count):
     columns = [f"{place}{'n' * 190}" for place in range(count)]
     message = {"study_id": "1", "name": "s", "time": 0.0, "direction": "minimize", "curves": [f"fold_0/{columns[0]}"]}
-    views = saved_views({**message, "metrics": columns, "flags": ["hpo.is_on_front"], "columns": columns}, "r" * 32)
+    message |= {"others": ["amount"]}
+    views = study_views({**message, "metrics": columns, "flags": ["hpo.is_on_front"], "columns": columns}, "r" * 32)
     for view in views.values():
         assert len(view) <= 5000
-        assert columns[0] in view
+        assert f"metrics.`{columns[0]}`" in opened(view)["selectedColumns"]
 
 
 class InThisProcess(MlflowTracker):
@@ -313,17 +342,21 @@ def test_a_study_that_is_interrupted_and_fails_and_gets_a_larger_budget_stays_th
         run(study, Broken(7, KeyboardInterrupt()))
     first, before = runs_of(study)
     assert first.info.status == "KILLED"
+    assert first.data.tags["hpo.state"] == "interrupted"
     assert "hpo resume" not in first.data.tags["mlflow.note.content"].splitlines()[0]
     assert "RUNNING" not in {child.info.status for child in before.values()}
     with pytest.raises(OSError, match="no space"):
         run(study, Broken(4, OSError("no space left")))
     parent, _ = runs_of(study)
     assert parent.info.status == "FAILED"
+    assert parent.data.tags["hpo.state"] == "failed"
+    assert "toy.lr" not in parent.data.params
     assert parent.data.tags["hpo.error"] == "OSError: no space left"
     assert "error.txt" in {item.path for item in client.list_artifacts(parent.info.run_id)}
     run(tracked_study(folder, trials=8))
     parent, children = runs_of(study)
     assert (parent.info.run_id, parent.info.status) == (first.info.run_id, "FINISHED")
+    assert (parent.data.tags["hpo.state"], parent.data.tags["hpo.trials"]) == ("ended", "8 of 8")
     assert "hpo.error" not in parent.data.tags
     assert_shows_the_record(study)
     assert all(children[number].info.run_id == child.info.run_id for number, child in before.items())

@@ -10,8 +10,8 @@ from mlflow.entities import Run
 
 from hpo.engine.space.dimensions import as_value
 from hpo.track.messages import TrackerMessage
-from hpo.track.mlflow.pages import FRONT_TAG
 from hpo.track.mlflow.store import all_runs
+from hpo.track.mlflow.views import FRONT_TAG, color_of
 
 # Maximum length of a parameter's and a tag's value in every store.
 MAX_VALUE = 5000
@@ -21,23 +21,27 @@ _ENDED = ("FINISHED", "FAILED", "KILLED")
 class StudyRuns:
     """The id of a study's parent run (empty before `open`), and those of its child runs by the numbers of their trials.
 
-    `closed` are the numbers of the trials whose runs are complete; `stopped`, of those that are shown as stopped early;
-    `on_front` has those that are shown as on the front, or as not on it.
+    `params` are the names of the parent's parameters; `closed` the numbers of the trials whose runs are complete;
+    `unnamed`, of those that an earlier version sent without the study's name; `stopped`, of those that are shown as
+    stopped early; `on_front` has those that are shown as on the front, or as not on it.
     """
 
     def __init__(self, client: MlflowClient, experiment_id: str) -> None:
         self._client = client
         self._experiment_id = experiment_id
         self.study_id = ""
+        self.name = ""
         self.parent = ""
+        self.params: set[str] = set()
         self.trials: dict[int, str] = {}
         self.closed: set[int] = set()
+        self.unnamed: set[int] = set()
         self.stopped: set[int] = set()
         self.on_front: dict[int, bool] = {}
 
-    def open(self, message: TrackerMessage) -> Mapping[str, str]:
-        """Find or create the study's parent run; return its parameters."""
-        self.study_id = message["study_id"]
+    def open(self, message: TrackerMessage) -> None:
+        """Find or create the study's parent run."""
+        self.study_id, self.name = message["study_id"], message["name"]
         known = self._only(self._parents())
         if known is not None:
             self.parent = known.info.run_id
@@ -46,9 +50,9 @@ class StudyRuns:
                 # The old failure, after which the study now continues.
                 self._client.delete_tag(self.parent, "hpo.error")
             self.find_trials()
-            return dict(known.data.params)
-        self.parent = self._create(message, {"hpo.study_id": self.study_id, "hpo.kind": "study"})
-        return {}
+            self.params = set(known.data.params)
+        else:
+            self.parent = self._create(message, {"hpo.study_id": self.study_id, "hpo.kind": "study"})
 
     def open_trial(self, message: TrackerMessage) -> str:
         """Find or create the child run of a trial; return its id."""
@@ -57,8 +61,13 @@ class StudyRuns:
             self._client.update_run(self.trials[number], status="RUNNING")
         else:
             tags = {"mlflow.parentRunId": self.parent, "hpo.trial": str(number), "hpo.kind": "trial"}
+            tags |= self.of_study(number)
             self.trials[number] = self._create(message, tags)
         return self.trials[number]
+
+    def of_study(self, number: int) -> dict[str, str]:
+        """Return the tags by which a trial of this study is told from those of others: its name, and a color."""
+        return {"hpo.study": self.name, "mlflow.runColor": color_of(self.study_id, number)}
 
     def _create(self, message: TrackerMessage, tags: Mapping[str, str]) -> str:
         run = self._client.create_run(
@@ -86,6 +95,8 @@ class StudyRuns:
             self.trials[number] = kept.info.run_id
             if "hpo.status" in kept.data.tags:
                 self.closed.add(number)
+                if "hpo.study" not in kept.data.tags:
+                    self.unnamed.add(number)
                 # An earlier request may have been carried out after the one that closed the run.
                 if kept.info.status not in _ENDED:
                     self._client.set_terminated(kept.info.run_id, kept.data.tags["hpo.status"], kept.info.end_time)

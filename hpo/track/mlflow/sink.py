@@ -12,9 +12,11 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunT
 
 from hpo.engine.trials.trial import loss_sign
 from hpo.track.messages import TrackerMessage
+from hpo.track.mlflow.experiment import find_experiment, show_studies
 from hpo.track.mlflow.models import register_champion
-from hpo.track.mlflow.pages import EXPERIMENT_TAGS, FRONT_TAG, fill_in, run_page, saved_views, table_page
+from hpo.track.mlflow.pages import fill_in, run_page, view_page
 from hpo.track.mlflow.runs import StudyRuns, milliseconds, texts
+from hpo.track.mlflow.views import FRONT_TAG, study_views
 
 # Limits of MLflow's log_batch.
 _MAX_METRICS, _MAX_PARAMS = 1000, 100
@@ -36,7 +38,7 @@ class MlflowSink:
         # Also for the process: MLflow looks up registered models' sources there, with any client.
         mlflow.set_tracking_uri(uri)
         self._client = MlflowClient(uri)
-        self._experiment_id = self._experiment(experiment, artifact_root)
+        self._experiment_id = find_experiment(self._client, experiment, artifact_root)
         self._runs = StudyRuns(self._client, self._experiment_id)
         # By key and step: a repeated point counts once, and that of a second attempt replaces the first.
         self._pending: dict[int, dict[_Point, Metric]] = {}
@@ -46,6 +48,9 @@ class MlflowSink:
         self._least, self._sign = math.inf, 1.0
         # Metrics of trials that the study's run shows beside their scores.
         self._further: Sequence[str] = ()
+        # The points of the trials, and what the study's budget of trials is.
+        self._points: dict[int, str] = {}
+        self._budget: Mapping[str, Any] = {}
         self._is_unsure = self._was_unsure = False
 
     def apply(self, messages: Sequence[TrackerMessage]) -> None:
@@ -58,41 +63,41 @@ class MlflowSink:
         for message in messages:
             getattr(self, f"_{message['do']}")(message)
         for number in list(self._pending):
-            self._flush(number)
+            self._flush(number, {"hpo.trials": self._done()} if number == _PARENT else None)
         self._is_unsure = False
 
-    def _experiment(self, name: str, artifact_root: Path) -> str:
-        experiment = self._client.get_experiment_by_name(name)
-        if experiment is None:
-            # Only a store on this machine takes our folder; a server has its own place for artifacts.
-            location = artifact_root.absolute().as_uri() if self._client.tracking_uri.startswith("sqlite") else None
-            experiment = self._client.get_experiment(self._client.create_experiment(name, artifact_location=location))
-        for key, value in EXPERIMENT_TAGS.items():
-            if key not in experiment.tags:
-                self._client.set_experiment_tag(experiment.experiment_id, key, value)
-        return str(experiment.experiment_id)
-
     def _open_study(self, message: TrackerMessage) -> None:
-        known = self._runs.open(message)
-        params = [Param(key, value) for key, value in texts(message["params"]).items() if key not in known]
-        for start in range(0, len(params), _MAX_PARAMS):
-            self._client.log_batch(self._runs.parent, params=params[start : start + _MAX_PARAMS])
+        self._runs.open(message)
+        self._log_params(message["params"])
+        # Also of a run that is there already: an earlier version wrote fewer.
+        self._tag_study(message)
         if message["datasets"]:
             self._client.log_inputs(self._runs.parent, [_dataset(d) for d in message["datasets"]])
-        for key, view in saved_views(message, self._runs.parent).items():
-            self._client.set_experiment_tag(self._experiment_id, key, view)
-        self._further = message["metrics"][1:]
+        show_studies(self._client, self._experiment_id, study_views(message, self._runs.parent))
+        self._further, self._budget, self._points = message["metrics"][1:], message["budget"], {}
         self._least, self._sign = math.inf, loss_sign(message["direction"])
         self._set_note(message["note"])
 
+    def _log_params(self, values: Mapping[str, Any]) -> None:
+        """Log the study's parameters, those that it does not have; one cannot be changed."""
+        params = [Param(key, value) for key, value in texts(values).items() if key not in self._runs.params]
+        for start in range(0, len(params), _MAX_PARAMS):
+            self._client.log_batch(self._runs.parent, params=params[start : start + _MAX_PARAMS])
+        self._runs.params |= {param.key for param in params}
+
     def _set_note(self, note: str) -> None:
         pages = {number: run_page(self._experiment_id, run_id) for number, run_id in self._runs.trials.items()}
-        text = fill_in(note, self._runs.parent, table_page(self._experiment_id, self._runs.study_id), pages)
+        text = fill_in(note, self._runs.parent, view_page(self._experiment_id, self._runs.study_id), pages)
         self._client.set_tag(self._runs.parent, "mlflow.note.content", text[:_MAX_NOTE])
 
     def _open_trial(self, message: TrackerMessage) -> None:
         number = message["number"]
+        self._points[number] = message["tags"]["hpo.point"]
         if number in self._runs.closed:
+            if number in self._runs.unnamed:
+                tags = [RunTag(key, value) for key, value in self._runs.of_study(number).items()]
+                self._client.log_batch(self._runs.trials[number], tags=tags)
+                self._runs.unnamed.remove(number)
             return
         is_new = number not in self._runs.trials
         run_id = self._runs.open_trial(message)
@@ -121,6 +126,8 @@ class MlflowSink:
         if number in self._runs.closed:
             return
         self._add(number, message["metrics"], message["time"])
+        # The study's run is written with the batch, and says how many trials are done.
+        self._add(_PARENT, {}, message["time"])
         if score is not None:
             # The page shows metrics in the order of their first points.
             best = {"best_score": score} if is_best else {}
@@ -133,6 +140,12 @@ class MlflowSink:
         self._client.set_terminated(run_id, message["status"], milliseconds(message["time"]))
         self._runs.closed.add(number)
         self._curves.pop(number, None)
+
+    def _done(self) -> str:
+        """Return how many trials are done, or configurations, where these are what the budget counts."""
+        closed, counts = self._runs.closed, self._budget["counts"]
+        num_done = len({self._points[number] for number in closed}) if counts == "configurations" else len(closed)
+        return f"{num_done} of {self._budget['trials']}"
 
     def _train_further(self, message: TrackerMessage) -> None:
         number, metrics = message["number"], message["metrics"]
@@ -182,7 +195,8 @@ class MlflowSink:
             self._add(_PARENT, {"best_score": score}, seconds, number)
         others = {key: value for key, value in message["metrics"].items() if key != "best_score"}
         self._add(_PARENT, others, message["time"])
-        self._flush(_PARENT)
+        self._flush(_PARENT, message["tags"])
+        self._log_params(message["params"])
         self._set_note(message["note"])
         for path in message["artifacts"]:
             if Path(path).exists():
@@ -196,6 +210,7 @@ class MlflowSink:
     def _abandon_study(self, _message: TrackerMessage) -> None:
         """Show the study as killed: its driver died."""
         if self._runs.parent:
+            self._tag_study({"tags": {"hpo.state": "interrupted"}})
             self._end_open_trials()
             self._client.set_terminated(self._runs.parent, "KILLED")
 

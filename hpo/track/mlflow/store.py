@@ -10,7 +10,8 @@ from urllib.parse import quote
 
 from hpo.config.sealing import hide_secrets
 from hpo.errors import TrackError, first_line
-from hpo.track.mlflow.pages import run_page, view_keys
+from hpo.track.mlflow.pages import run_page
+from hpo.track.mlflow.views import keys_of_study, tag_of
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -136,8 +137,9 @@ def delete_study(uri: str, study_id: str) -> int:
         run_ids = [*(child.info.run_id for child in children), parent]
         for run_id in run_ids:
             client.delete_run(run_id)
-        for key in client.get_experiment(experiment).tags.keys() & view_keys(study_id):
-            client.delete_experiment_tag(experiment, key)
+        views = {tag_of(key) for key in keys_of_study(study_id)}
+        for tag in client.get_experiment(experiment).tags.keys() & views:
+            client.delete_experiment_tag(experiment, tag)
     return len(run_ids)
 
 
