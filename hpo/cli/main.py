@@ -28,6 +28,7 @@ COMMANDS = {
     "extend": "train the best trials of a study further, or longer from the start",
     "cluster": "write what to submit to Slurm or Kubernetes, or to run on machines by ssh",
     "logs": "what the trainings of a study printed",
+    "note": "write beside a study what only a person knows, or tag it",
     "report": "write report.html, report.md, report.json and trials.csv of a study",
     "reproduce": "train recorded trials again and compare",
     "test": "open the test part, once, with the winner",
@@ -43,7 +44,7 @@ COMMANDS = {
 }
 
 # These commands write state that only this user may read. Files of the others get the user's default permissions.
-_PRIVATE = ("search", "resume", "extend", "report", "reproduce", "test", "compare", "train", "sync", "import")
+_PRIVATE = ("search", "resume", "extend", "report", "reproduce", "test", "compare", "train", "sync", "import", "note")
 
 _EXAMPLES = """examples:
   hpo search                                          the default study: a Transformer on handwritten digits

@@ -18,13 +18,14 @@ from hpo.interface.existing import (
     score_on_test,
     write_reports,
 )
+from hpo.interface.kept import KeptStudy
 from hpo.interface.summary import Summary
 from hpo.interface.train import draw_attention, find_model, train_tree
 from hpo.report.figures import FIGURES, Drawn, draw_figures
 from hpo.report.sections.report import report_schema
 from hpo.report.subject import Subject
 from hpo.session.notebook import run_shown
-from hpo.study.files.folder import StudyFolder, short_path
+from hpo.study.files.folder import short_path
 from hpo.study.notes import Notes
 from hpo.study.opening import change_choice
 from hpo.study.preparing.preparation import known_study
@@ -36,16 +37,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class Study:
+class Study(KeptStudy):
     """A study in its folder, read anew at each question."""
-
-    def __init__(self, folder: StudyFolder) -> None:
-        self._folder = folder
-
-    @property
-    def folder(self) -> Path:
-        """Where it is kept."""
-        return self._folder.path
 
     @property
     def name(self) -> str:

@@ -11,6 +11,7 @@ from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 from hpo.report.blocks import markdown_table
 from hpo.report.words import count_text
+from hpo.study.files.user_notes import read_notes
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.reasons import why, why_none
 from hpo.track.messages import goal_values
@@ -22,6 +23,7 @@ _COLUMNS = 8
 _CELL = 24
 _POINT = 600
 _CHOICE = 200
+_NOTES = 3
 
 
 def study_note(study: PreparedStudy, history: History, winner: Trial | None, is_running: bool) -> str:
@@ -30,7 +32,7 @@ def study_note(study: PreparedStudy, history: History, winner: Trial | None, is_
     Addresses are placeholders, which the tracker fills in. `history` holds the finished trials so far.
     """
     head = (_winner_lines(study, history, winner), _what(study, history, is_running))
-    parts = (*head, _best(study, history), _again(study))
+    parts = (*head, _best(study, history), _again(study), _written(study))
     return "\n".join(line for part in parts for line in [*part, ""]).rstrip() + "\n"
 
 
@@ -144,6 +146,12 @@ def _again(study: PreparedStudy) -> Iterator[str]:
     # MLflow has no space below a table.
     yield from ("&nbsp;", "", "To reproduce the winner, from MLflow alone or where the study is:", "")
     yield from ("```", f"hpo reproduce runs:/{RUN_ID}", f"hpo reproduce {study.reference}", "```")
+
+
+def _written(study: PreparedStudy) -> Iterator[str]:
+    """Say what people wrote last."""
+    for note in [note for note in read_notes(study.folder) if note.text][-_NOTES:]:
+        yield f"- {note.time[:10]} {_cell(note.user)}: {_plain(_cut(note.text, _CHOICE))}"
 
 
 def _point(point: Point) -> str:

@@ -19,6 +19,7 @@ from hpo.report.sections.cautions import read_cautions
 from hpo.report.sections.fields import FieldStatus, value_at
 from hpo.report.sections.front import read_front
 from hpo.report.sections.goal import front_of, names_of
+from hpo.report.sections.notes import read_user_notes
 from hpo.report.sections.report import SECTIONS, ReportJson, read_section
 from hpo.report.sections.study import heading, read_extension, read_study
 from hpo.report.sections.tested import read_test
@@ -33,6 +34,7 @@ _READ = {
     "front": (read_front,),
     "cautions": (read_cautions,),
     "extension": (read_extension,),
+    "notes": (read_user_notes,),
 }
 
 

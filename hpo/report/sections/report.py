@@ -42,6 +42,7 @@ from hpo.report.sections.data import (
 )
 from hpo.report.sections.fields import FieldStatus, describe_fields, read_gaps
 from hpo.report.sections.front import FrontSection, describe_front, read_front
+from hpo.report.sections.notes import NotesSection, describe_notes, read_user_notes
 from hpo.report.sections.search import SearchPart, describe_search, no_search, read_strategy, read_trials
 from hpo.report.sections.space import Importance, describe_importance, read_space
 from hpo.report.sections.study import StudyPart, describe_study, read_extension, read_study
@@ -77,7 +78,7 @@ FORMAT: Literal[2] = 2
 
 
 @with_config(EXACT)
-class ReportJson(SearchPart, FrontSection):
+class ReportJson(SearchPart, FrontSection, NotesSection):
     """The whole of report.json."""
 
     format: Literal[2]
@@ -147,6 +148,7 @@ def summarise(
         "baselines": value_or_missing(lambda: describe_baselines(study, trials, comparison)),
         "winner": described,
         **front,
+        **describe_notes(study),
         "top": [describe_short(trial, study.goal, on_front) for trial in verdict.history.leaders(5)],
         "test": test,
         "best_so_far": value_or_missing(lambda: best_so_far(verdict)),
@@ -183,6 +185,7 @@ SECTIONS: tuple[tuple[str, Callable[[ReportJson], Iterable[Block]]], ...] = (
     ("", read_test),
     ("Front and limits", read_front),
     ("Cautions", read_cautions),
+    ("Notes", read_user_notes),
     ("Data", read_data),
     ("Space", read_space),
     ("Strategy", read_strategy),

@@ -1,0 +1,74 @@
+"""Notes beside a study: from any hand, at any time, none lost; in the report and in MLflow."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from jsonschema import validate
+
+from hpo.engine.trials.history import History
+from hpo.errors import StudyError
+from hpo.report.sections.report import report_schema
+from hpo.study.files.folder import StudyFolder
+from hpo.study.files.user_notes import add_note, read_notes, tags
+from hpo.track.note import study_note
+from tests.studies import prepared, report_again, run_toy, toy_config
+
+
+def test_hands_that_write_at_once_lose_nothing(tmp_path):
+    folder = StudyFolder(tmp_path)
+    with ThreadPoolExecutor(8) as hands:
+        list(hands.map(lambda number: add_note(folder, f"note {number} {'x' * 9000}", {}), range(80)))
+    assert {note.text.split()[1] for note in read_notes(folder)} == {str(number) for number in range(80)}
+    assert (tmp_path / "notes.jsonl").stat().st_mode & 0o077 == 0
+
+
+def test_the_last_value_of_a_tag_counts_and_an_empty_one_removes_it(tmp_path):
+    folder = StudyFolder(tmp_path)
+    for given in ({"phase": "first", "paper": "true"}, {"phase": "second"}, {"paper": ""}):
+        add_note(folder, "", given)
+    assert tags(folder) == {"phase": "second"}
+    assert tags(folder, with_removed=True) == {"phase": "second", "paper": ""}
+
+
+@pytest.mark.parametrize("key", ["", "a b", "mlflow.user", "hpo.kind", "x" * 101])
+def test_a_name_that_no_tag_can_have_is_refused_and_nothing_is_written(tmp_path, key):
+    with pytest.raises(StudyError, match="tag: its name must be"):
+        add_note(StudyFolder(tmp_path), "text", {key: "x"})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_note_hides_no_other(tmp_path):
+    folder = StudyFolder(tmp_path)
+    add_note(folder, "first", {})
+    with (tmp_path / "notes.jsonl").open("ab") as file:
+        file.write(b'{"time": 1}\n[]\n\xff\xfe\n{"time": "x", "user": "y", "tags": ["z"]}\n' + b"[" * 100_000 + b"\n\n")
+    add_note(folder, "second", {})
+    assert [note.text for note in read_notes(folder)] == ["first", "second"]
+
+
+def test_a_link_in_its_place_is_not_followed(tmp_path):
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / "runs/notes.jsonl").symlink_to(tmp_path / "mine")
+    with pytest.raises(StudyError, match="is a link that leads out"):
+        add_note(StudyFolder(tmp_path / "runs"), "text", {})
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+def test_they_are_in_the_report_and_on_the_page_in_mlflow(tmp_path):
+    folder = StudyFolder(tmp_path / "toy")
+    run_toy(folder.path, toy_config(trials=2))
+    assert "notes" not in json.loads((folder.path / "report.json").read_text())
+    add_note(folder, "the seeds of\nrun 3 were *odd*", {"phase": "first"})
+    written = report_again(folder.path, toy_config(trials=2), has_page=False)
+    validate(json.loads(json.dumps(written.summary)), report_schema())
+    (noted,) = written.summary["notes"]["notes"]
+    assert (noted["text"], written.summary["notes"]["tags"]) == ("the seeds of\nrun 3 were *odd*", {"phase": "first"})
+    text = (folder.path / "report.md").read_text()
+    assert "## Notes\n\nTags: `phase=first`." in text
+    assert "the seeds of run 3 were *odd*" in text
+    study = prepared(folder.path, toy_config(trials=2))
+    assert "the seeds of run 3 were \\*odd\\*" in study_note(study, History([]), None, is_running=True).splitlines()[-1]
+    assert Path(folder.path, "notes.jsonl").exists()
