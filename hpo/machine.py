@@ -1,6 +1,7 @@
 """The machine: its memory, and its faults, such as a full disk or too many open files."""
 
 import errno
+import getpass
 import os
 import re
 import shutil
@@ -134,4 +135,12 @@ def _of_container(name: str) -> str:
     try:
         return (_CGROUP / name).read_text()
     except OSError:
+        return ""
+
+
+def user_name() -> str:
+    """Return the user's name; empty where there is none, as in some containers."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
         return ""

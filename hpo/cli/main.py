@@ -25,6 +25,8 @@ from hpo.session.program import is_ours, leave, named_output, take_over, wait_br
 COMMANDS = {
     "search": "create a study, or continue it if it exists unchanged, and run it to its budget",
     "resume": "continue a study from its frozen configuration",
+    "stop": "end a running search, at once or after its running trials; or one of its trials",
+    "add": "let a running or stopped search try a point of your own next",
     "extend": "train the best trials of a study further, or longer from the start",
     "cluster": "write what to submit to Slurm or Kubernetes, or to run on machines by ssh",
     "logs": "what the trainings of a study printed",
@@ -44,7 +46,21 @@ COMMANDS = {
 }
 
 # These commands write state that only this user may read. Files of the others get the user's default permissions.
-_PRIVATE = ("search", "resume", "extend", "report", "reproduce", "test", "compare", "train", "sync", "import", "note")
+_PRIVATE = (
+    "search",
+    "resume",
+    "extend",
+    "report",
+    "reproduce",
+    "test",
+    "compare",
+    "train",
+    "sync",
+    "import",
+    "note",
+    "stop",
+    "add",
+)
 
 _EXAMPLES = """examples:
   hpo search                                          the default study: a Transformer on handwritten digits

@@ -18,7 +18,7 @@ from hpo.interface.existing import (
     score_on_test,
     write_reports,
 )
-from hpo.interface.kept import KeptStudy
+from hpo.interface.steered import SteeredStudy
 from hpo.interface.summary import Summary
 from hpo.interface.train import draw_attention, find_model, train_tree
 from hpo.report.figures import FIGURES, Drawn, draw_figures
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class Study(KeptStudy):
+class Study(SteeredStudy):
     """A study in its folder, read anew at each question."""
 
     @property

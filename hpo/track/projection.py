@@ -18,7 +18,7 @@ from hpo.report.part import is_missing
 from hpo.report.sections.curves import improvements
 from hpo.report.subject import score_of
 from hpo.report.write import WrittenReport
-from hpo.study.files.user_notes import tags
+from hpo.study.files.user_notes import tags as noted_tags
 from hpo.study.notes import FinalModel, Notes
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.choosing import choose
@@ -79,7 +79,7 @@ def close_in_tracker(
     if len(study.goal.metrics) > 1 and winner is not None:
         chosen = {"hpo.chosen_trial": str(winner.number), "hpo.chosen_as": why(study.config.study.choose)}
         tracker.send({"do": "tag_study", "tags": chosen})
-    if written := tags(study.folder, with_removed=True):
+    if written := noted_tags(study.folder, with_removed=True):
         tracker.send({"do": "tag_study", "tags": written})
     reason = _why_no_model(study, verdict)
     if reason:

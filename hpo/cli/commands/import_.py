@@ -41,7 +41,15 @@ def run(arguments: Sequence[str]) -> None:
             "failed": imported.num_failed,
             "unfinished": imported.num_unfinished,
         }
-        show_json({"name": given.name, "table": path.absolute(), **counts, "left_out": imported.left_out})
+        show_json(
+            {
+                "name": given.name,
+                "table": path.absolute(),
+                **counts,
+                "left_out": imported.left_out,
+                "constraints": imported.constraints,
+            }
+        )
     unfinished = f", {imported.num_unfinished} unfinished left out" if imported.num_unfinished else ""
     print(f"{len(imported.attempts)} trials, {imported.num_failed} failed{unfinished}: {path}")
     if imported.left_out:

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 
 from hpo.cli.arguments import add_json, add_overrides, add_trust, make_parser
+from hpo.cli.output import show_json
 from hpo.cli.searching import add_progress, run_and_show
 
 _EXAMPLES = """  hpo resume digits
   hpo resume digits study.trials=40 dispatch.workers=4
+  hpo resume digits study.trials=60               also while it runs: it goes on to the larger budget
   hpo resume digits track=none dispatch=local     shown nowhere, and trained in this process
   hpo resume digits --as deeper study.trials=40   the same trials, and more, as a study of its own
   hpo resume reviews data.path=there.csv          the data lie elsewhere now
@@ -44,8 +46,14 @@ def run(arguments: Sequence[str]) -> int:
 
     # Imported after the study was found, so that a fault in its name is reported at once.
     from hpo.interface.existing import ask_for_copied, changed_config, prepare_to_resume
+    from hpo.interface.steered import raise_budget
 
     config = changed_config(folder, given.overrides)
+    if given.name is None and (says := raise_budget(folder, config)) is not None:
+        if given.json:
+            show_json({"name": config.study.name, "folder": folder.path, "says": says})
+        print(f"study {config.study.name}, which runs: {says}")
+        return 0
     if is_url:
         ask_for_copied(folder, config, given.study, given.trust)
     if given.name is None and folder.path.name != config.study.name:

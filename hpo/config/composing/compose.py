@@ -136,6 +136,17 @@ def _function_alone(name: str, overrides: Sequence[Override]) -> list[Override]:
     return [_parse(text) for key, text in chosen.items() if key not in given]
 
 
+def read_values(texts: Sequence[str]) -> dict[str, Any]:
+    """Return the values of `key=value`, as the command line reads them; ConfigError for anything else."""
+    values = {}
+    for text in texts:
+        override = _parse(text)
+        if "=" not in text or override.is_add() or override.is_delete():
+            raise ConfigError(f"command line: '{text[:_SHOWN]}' is no value of a key; write key=value")
+        values[override.key_or_group] = _plain(override.value())
+    return values
+
+
 def _parse(text: str) -> Override:
     shown = hide_in_argument(text)[:_SHOWN]
     try:

@@ -4,7 +4,6 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from getpass import getuser
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -13,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from hpo.config.documents import parse_json
 from hpo.errors import HpoError, StudyError
 from hpo.files import write_atomically
+from hpo.machine import user_name
 from hpo.study.files.folder import StudyFolder, short_path
 from hpo.study.files.status import read_status
 
@@ -60,7 +60,7 @@ def request(folder: StudyFolder, do: Verb, given: Mapping[str, Any]) -> str:
     path = folder.requests_dir / f"{time.time_ns()}-{os.getpid()}.json"
     answered = _answer_path(path)
     try:
-        write_atomically(path, Request(do=do, by=user(), given=dict(given)).model_dump_json())
+        write_atomically(path, Request(do=do, by=user_name(), given=dict(given)).model_dump_json())
         while not answered.exists():
             # A search that ends has answered before.
             if not is_searching(folder) and not answered.exists():
@@ -96,14 +96,6 @@ def is_searching(folder: StudyFolder) -> bool:
     """Return whether a process runs the study and its search is not over."""
     status = read_status(folder)
     return status.state == "running" and status.phase != "after the search"
-
-
-def user() -> str:
-    """Return the user's name; empty where there is none, as in some containers."""
-    try:
-        return getuser()
-    except (KeyError, OSError):
-        return ""
 
 
 def _answer_path(path: Path) -> Path:

@@ -1,7 +1,6 @@
 """What people write beside a study, and its tags: `notes.jsonl` in its folder, a line each, also while it runs."""
 
 import datetime
-import getpass
 import os
 import re
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from contextlib import suppress
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from hpo.errors import StudyError
+from hpo.machine import user_name
 from hpo.study.files.folder import StudyFolder
 
 _NAME = "notes.jsonl"
@@ -44,7 +44,7 @@ def add_note(folder: StudyFolder, text: str, tags: Mapping[str, str]) -> None:
         raise StudyError("note: is empty; give a text, a tag, or both")
     folder.refuse_links()
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    note = UserNote(time=now, user=_user(), text=text.strip(), tags=dict(tags))
+    note = UserNote(time=now, user=user_name(), text=text.strip(), tags=dict(tags))
     # In one write to the end, so that several hands, and a search that runs, need no lock.
     place = os.open(folder.path / _NAME, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
     with os.fdopen(place, "ab", buffering=0) as file:
@@ -65,11 +65,3 @@ def tags(folder: StudyFolder, with_removed: bool = False) -> dict[str, str]:
     """Return the tags of a study, each with its last value; those that were removed are empty."""
     last = {key: value for note in read_notes(folder) for key, value in note.tags.items()}
     return {key: value for key, value in last.items() if value or with_removed}
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        # A container's user may have no name.
-        return ""

@@ -1,6 +1,5 @@
 """The runs of one study in MLflow: looked up by their tags, or created; never two for one trial."""
 
-import getpass
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -9,6 +8,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from hpo.engine.space.dimensions import as_value
+from hpo.machine import user_name
 from hpo.track.messages import TrackerMessage
 from hpo.track.mlflow.store import all_runs
 from hpo.track.mlflow.views import FRONT_TAG, color_of
@@ -132,9 +132,4 @@ def milliseconds(seconds: float) -> int:
 
 
 def _origin() -> dict[str, str]:
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        # A container's user may have no name.
-        user = ""
-    return {"mlflow.user": user, "mlflow.source.name": "hpo", "mlflow.source.type": "LOCAL"}
+    return {"mlflow.user": user_name(), "mlflow.source.name": "hpo", "mlflow.source.type": "LOCAL"}
