@@ -111,7 +111,7 @@ class NotebookProgress(Progress):
         mark = " *" if self._count(trial) else ""
         mark = mark or (" !" if trial.excess > 0 else "")
         if trial.score is None:
-            result = f"failed: {trial.error}"
+            result = f"failed: {trial.error}" if trial.error else f"stopped {trial.stopped}"
         elif self._goal.is_single or trial.state != "complete":
             result = f"{self._score_text(trial.score)}{mark}"
         else:

@@ -137,10 +137,11 @@ class TerminalProgress(Progress):
         width = len(str(self._study.trials))
         head = f"{self.num_done:>{width}}/{self._study.trials}  trial {trial.number:<{width}}  "
         point = short_text(trial.point, self._widths) + (f" to {trial.amount}" if trial.amount is not None else "")
-        if trial.score is None:
+        if trial.state == "stopped":
+            score = "" if trial.score is None else f"{self._study.metric} {self._score_text(trial.score)}, "
+            result = f"{score}stopped {trial.stopped}"
+        elif trial.score is None:
             result = f"failed: {trial.error}"
-        elif trial.state == "stopped":
-            result = f"{self._study.metric} {self._score_text(trial.score)}, stopped {trial.stopped}"
         else:
             mark = "*" if self._is_best(trial) else " " if trial.keeps_limits else "!"
             result = f"{self._values_text(trial)} {mark}"

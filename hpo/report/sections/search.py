@@ -3,7 +3,7 @@
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, Literal, NotRequired, cast
+from typing import Annotated, Any, NotRequired, cast
 
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
@@ -13,8 +13,9 @@ from hpo.engine.course.rules import Counts as Counted
 from hpo.engine.record.record import EndedBy, Record
 from hpo.engine.trials.trial import Trial
 from hpo.report.blocks import Block, Items, Paragraph, Table
-from hpo.report.part import EXACT, Count, Missing, Point, Positive, missing, require
+from hpo.report.part import EXACT, Count, Missing, Positive, missing, require
 from hpo.report.sections import ReportJson
+from hpo.report.sections.acts import ActsPart, describe_acts, read_acts
 from hpo.report.sections.goal import front_of, names_of, value_format
 from hpo.report.sections.space import SpacePart, describe_space
 from hpo.report.sections.winner import score_text
@@ -57,40 +58,10 @@ class Counts(TypedDict):
     failures: Annotated[dict[str, int], Field(description="reason: how often")]
 
 
-@with_config(EXACT)
-class GivenPoint(TypedDict):
-    """A point that a hand gave to the search, and the number of trials that were opened before it came."""
-
-    point: Point
-    after: Count
-    time: NotRequired[float]
-    by: NotRequired[str]
-
-
-@with_config(EXACT)
-class ActOfAHand(TypedDict):
-    """What a hand did to the search."""
-
-    do: Literal["stop_trial", "stop_search", "raise_budget"]
-    after: Count
-    time: float
-    by: str | None
-    trial: int | None
-    points: Annotated[
-        dict[str, int | None], Field(description="of a trial that was stopped: after which points of each task's curve")
-    ]
-    trials: int | None
-    minutes: float | None
-
-
-class SearchPart(SpacePart):
+class SearchPart(SpacePart, ActsPart):
     """Fields 7 and 9 to 12: what was searched, by what, and how many trials there were."""
 
     num_parameters: Sizes | Missing
-    given: NotRequired[
-        Annotated[list[GivenPoint] | Missing, Field(description="points that a hand gave to the search")]
-    ]
-    acts: NotRequired[Annotated[list[ActOfAHand] | Missing, Field(description="what hands did besides, in order")]]
     fixed: dict[str, Any] | Missing
     strategy: Annotated[dict[str, Any], Field(description="field 10: name, settings, rounds_run")]
     counts: Counts | Missing
@@ -132,11 +103,8 @@ def describe_search(study: PreparedStudy, record: Record, verdict: Verdict) -> S
         "counts": _counts(study, record, verdict),
         "imported": len(Notes(record).imports),
         "chosen_by": _chosen_by(study, Notes(record), verdict),
+        **describe_acts(record),
     }
-    if record.given:
-        part["given"] = [each.to_dict() for each in record.given]
-    if record.acts:
-        part["acts"] = [act.to_dict() for act in record.acts]
     return cast("SearchPart", part)
 
 
@@ -224,10 +192,12 @@ def read_trials(report: ReportJson) -> Iterator[Block]:
         notes.append(f"trained to the end after the search: trials {', '.join(map(str, further))}")
     if counts["stopped"]:
         saved = f"{counts['tasks_saved']} trainings not begun"
-        notes.append(f"{counts['stopped']} stopped early, behind the trials before them: {saved}")
+        notes.append(f"{counts['stopped']} stopped early: {saved}")
     if report["imported"]:
         notes.append(f"{report['imported']} trials of another study were known from the start")
-    yield Items([*notes, *(f"{count} failed: {reason}" for reason, count in counts["failures"].items())])
+    yield Items(
+        [*notes, *read_acts(report), *(f"{count} failed: {reason}" for reason, count in counts["failures"].items())]
+    )
     strategy, text = require(report["strategy"]), score_text(report)
     front = front_of(report)
     names = [] if front is None else names_of(front)[1:]

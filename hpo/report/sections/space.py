@@ -121,16 +121,14 @@ def describe_range(dimension: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def read_space(report: ReportJson) -> Iterator[Block]:
-    """Yield the range of every dimension, the rules, the points that were given, and what was held fixed."""
+    """Yield the range of every dimension, the rules, and what was held fixed."""
     ranges = map(describe_range, require(report["space"]))
     yield Table(("hyperparameter", "kind", "range"), [(f"`{key}`", kind, text) for key, kind, text in ranges])
     yield Paragraph(f"Points: {report['space_size']:,}." if report["space_size"] else "Points: infinitely many.")
-    given = require(report.get("given", []))
     yield Items(
         [
             *(f"rule: `{rule}`" for rule in require(report["space_rules"])),
             *(f"tried first: {point_text(point)}" for point in require(report["first"])),
-            *(f"given by a hand, after {each['after']} trials: {point_text(each['point'])}" for each in given),
         ]
     )
     if fixed := ", ".join(f"`{key}={value_text(value)}`" for key, value in require(report["fixed"]).items()):

@@ -1,0 +1,74 @@
+"""What hands did to a search: points that were given, trials that were stopped, budgets that were raised."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, NotRequired
+
+from pydantic import Field, with_config
+from typing_extensions import TypedDict
+
+from hpo.engine.record.record import Record
+from hpo.report.part import EXACT, Count, Missing, Point, require
+from hpo.report.sections import ReportJson
+from hpo.report.words import point_text
+
+
+@with_config(EXACT)
+class GivenPoint(TypedDict):
+    """A point that a hand gave after so many trials were opened."""
+
+    point: Point
+    after: Count
+    time: NotRequired[float]
+    by: NotRequired[str]
+
+
+@with_config(EXACT)
+class OtherAct(TypedDict):
+    """What a hand did besides, after so many trials were opened; `time` is in seconds since the epoch."""
+
+    do: Literal["stop_trial", "stop_search", "raise_budget"]
+    after: Count
+    time: float
+    by: str | None
+    trial: int | None
+    points: Annotated[
+        dict[str, int | None], Field(description="of a trial that was stopped: after which points of each task's curve")
+    ]
+    trials: int | None
+    minutes: float | None
+
+
+class ActsPart(TypedDict):
+    """Neither key is there where no hand did anything of its kind."""
+
+    given: NotRequired[
+        Annotated[list[GivenPoint] | Missing, Field(description="points that a hand gave to the search")]
+    ]
+    acts: NotRequired[Annotated[list[OtherAct] | Missing, Field(description="what hands did besides, in order")]]
+
+
+def describe_acts(record: Record) -> dict[str, Any]:
+    """Return the part of a report."""
+    given, acts = [each.to_dict() for each in record.given], [act.to_dict() for act in record.acts]
+    return ({"given": given} if given else {}) | ({"acts": acts} if acts else {})
+
+
+def read_acts(report: ReportJson) -> Iterator[str]:
+    """Yield a line for each, in the order of time."""
+    given = [
+        (each.get("time", 0.0), each, f"gave {point_text(each['point'])}") for each in require(report.get("given", []))
+    ]
+    acts = [(each["time"], each, _text(each)) for each in require(report.get("acts", []))]
+    for time, each, text in sorted([*given, *acts], key=lambda entry: entry[0]):
+        when = f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M} UTC, " if time else ""
+        yield f"by hand: {each.get('by') or 'a hand'} {text} ({when}after {each['after']} trials)"
+
+
+def _text(act: OtherAct) -> str:
+    if act["do"] == "stop_search":
+        return "stopped the search once its running trials had ended"
+    if act["do"] == "stop_trial":
+        return f"stopped trial {act['trial']}"
+    budgets = {"trials": act["trials"], "minutes": act["minutes"]}
+    return f"raised the budget to {' and '.join(f'{value:g} {name}' for name, value in budgets.items() if value)}"
