@@ -123,11 +123,12 @@ class StatusKeeper(Progress):
         self._is_changed.set()
 
     def _write_changes(self) -> None:
-        while not self._is_over.wait(_SECONDS_BETWEEN):
+        while not self._is_over.is_set():
             self._is_changed.wait()
             self._is_changed.clear()
             if not self._is_over.is_set():
                 self._write()
+            self._is_over.wait(_SECONDS_BETWEEN)
 
     def _write(self, state: State = "running", error: str | None = None, on_front: int | None = None) -> None:
         with self._changing:

@@ -9,8 +9,8 @@ import pytest
 
 from hpo.engine import loop
 from hpo.engine.dispatch.local import LocalDispatcher
+from hpo.engine.record.acts import Given
 from hpo.engine.record.address import sqlite_url
-from hpo.engine.record.record import Given
 from hpo.engine.space.space import point_key
 from hpo.errors import HpoError
 from hpo.session.session import run_study
@@ -63,7 +63,7 @@ def test_it_is_tried_next_and_the_report_repeats_the_search(tmp_path, strategy, 
     assert tried[FEW] == ABSENT
     assert len({point_key(point) for point in tried}) == ALL
     report = report_again(folder, config, has_page=False).summary
-    assert report["given"] == [{"point": ABSENT, "after": FEW}]
+    assert [(each["point"], each["after"]) for each in report["given"]] == [(ABSENT, FEW)]
     assert run_again(tmp_path / "again", config, report) == after
     assert in_optuna(folder).trials[FEW].state == optuna.trial.TrialState.WAITING, "another program's trial is changed"
 

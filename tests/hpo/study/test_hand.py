@@ -1,0 +1,141 @@
+"""A hand on a running search: what it asks is answered, written before it takes effect, and repeated by a replay."""
+
+import threading
+import time
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+
+from hpo.engine import loop
+from hpo.engine.dispatch.local import LocalDispatcher
+from hpo.errors import HpoError, StudyError
+from hpo.interface.steered import SteeredStudy, raise_budget
+from hpo.session.display import Display
+from hpo.session.session import run_study, run_to_the_end
+from hpo.session.stopping import Stopped
+from hpo.study.files.folder import StudyFolder
+from hpo.study.files.requests import request
+from hpo.study.opening import open_study
+from hpo.study.reproduce.replay import read_acts, read_given
+from tests.studies import REPOSITORY, prepared, report_again, rows, toy_config
+
+POINT = {"toy.layers": 5, "toy.width": 64, "toy.lr": 0.1}
+FEW, MORE = 4, 8
+
+
+def slow(task):
+    """Report six points, with time between them for a hand."""
+    for epoch in range(1, 7):
+        time.sleep(0.02)
+        yield {"epoch": epoch, "score": epoch * task["config"]["toy"]["lr"]}
+
+
+class Asking(threading.Thread):
+    """Asks a study one thing after another while its search runs in the main thread; keeps what was answered."""
+
+    def __init__(self, folder, *asks):
+        super().__init__(daemon=True)
+        self.study, self.asks, self.answers = SteeredStudy(StudyFolder(folder)), asks, []
+
+    def run(self):
+        while self.study.status.state != "running" or not self.study.status.trials.get("running"):
+            time.sleep(0.01)
+        for ask in self.asks:
+            try:
+                self.answers.append(ask(self.study))
+            except HpoError as error:
+                self.answers.append(str(error))
+
+
+@pytest.fixture(autouse=True)
+def _looks_at_once(monkeypatch):
+    monkeypatch.setattr(loop, "_SECONDS_BETWEEN_LOOKS", 0.0)
+
+
+def run(folder, trials=FEW, *asks):
+    """Run a study to its end, or until a hand stops it, and return the answers."""
+    asking = Asking(folder, *asks)
+    asking.start()
+    config = toy_config("evolutionary", trials=trials, objective=f"{__name__}:slow")
+    with suppress(Stopped):
+        run_to_the_end(prepared(folder, config), Display())
+    asking.join(10)
+    return asking.answers
+
+
+def points(folder):
+    return [{key: float(row[key]) for key in POINT} for row in rows(folder / "trials.csv")]
+
+
+def again(folder, report, trials):
+    """Run the search of a report again, as a replay does; return its rows."""
+    study = prepared(folder, toy_config("evolutionary", trials=trials, objective=f"{__name__}:slow"))
+    given = read_given(report["given"], study.space)
+    record = open_study(replace(study, given=given, acts=read_acts(report["acts"])))
+    run_study(study, record, LocalDispatcher(str(REPOSITORY)), None)
+    record.close()
+    return rows(study.folder.trials_path)
+
+
+def test_what_it_asks_is_done_told_in_the_report_and_repeated(tmp_path):
+    folder = tmp_path / "study"
+    answers = run(
+        folder,
+        FEW,
+        lambda study: study.stop(0),
+        lambda study: study.add(POINT),
+        lambda study: study.add(POINT),
+        lambda study: study.add({"toy.lr": 9.0}),
+        lambda study: study.stop(77),
+        lambda study: request(study._folder, "raise", {"trials": MORE}),
+        lambda study: request(study._folder, "raise", {"trials": 2}),
+    )
+    parts = ("stopped where", "next", "added already", "range", "not there", f"of {MORE}", "larger")
+    for answer, part in zip(answers, parts, strict=True):
+        assert part in answer
+    made = rows(folder / "trials.csv")
+    config = toy_config("evolutionary", trials=MORE, objective=f"{__name__}:slow")
+    assert prepared(folder, config).folder.config().study.trials == MORE
+    assert [row["state"] for row in made].count("stopped") == 1
+    assert made[0]["state"] == "stopped"
+    assert len(made) == MORE
+    assert points(folder).count(POINT) == 1
+    report = report_again(folder, config, has_page=False).summary
+    assert [act["do"] for act in report["acts"]] == ["stop_trial", "raise_budget"]
+    assert again(tmp_path / "again", report, MORE) == made
+
+
+def test_a_search_that_is_stopped_ends_with_its_running_trials_and_goes_on_later(tmp_path):
+    folder = tmp_path / "study"
+    (answer,) = run(folder, FEW, lambda study: study.stop())
+    assert "no further trial" in answer
+    status = SteeredStudy(StudyFolder(folder)).status
+    assert (status.state, status.holder) == ("interrupted", None)
+    assert status.trials["complete"] == 1, "the one that ran is trained to its end, and no other is begun"
+    run(folder)
+    straight = tmp_path / "straight"
+    run(straight)
+    assert rows(folder / "trials.csv") == rows(straight / "trials.csv")
+
+
+def test_a_point_is_added_to_a_study_that_no_process_runs(tmp_path):
+    folder = tmp_path / "study"
+    run(folder)
+    study = SteeredStudy(StudyFolder(folder))
+    assert "when the study goes on" in study.add(POINT)
+    with pytest.raises(StudyError, match="added already"):
+        study.add(POINT)
+    with pytest.raises(StudyError, match="not running, so there is nothing to stop"):
+        study.stop()
+    assert raise_budget(study._folder, study._folder.config()) is None
+    run(folder, MORE)
+    assert POINT in points(folder)
+
+
+def test_a_request_to_a_search_that_ends_is_withdrawn(tmp_path):
+    folder = StudyFolder(tmp_path / "study")
+    run(folder.path)
+    with pytest.raises(StudyError, match="ended before it took this"):
+        request(folder, "stop", {})
+    assert not list(folder.requests_dir.iterdir())
