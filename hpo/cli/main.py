@@ -29,6 +29,7 @@ COMMANDS = {
     "add": "let a running or stopped search try a point of your own next",
     "extend": "train the best trials of a study further, or longer from the start",
     "cluster": "write what to submit to Slurm or Kubernetes, or to run on machines by ssh",
+    "watch": "follow a study, or all of them, in a page that changes with them",
     "logs": "what the trainings of a study printed",
     "note": "write beside a study what only a person knows, or tag it",
     "report": "write report.html, report.md, report.json and trials.csv of a study",

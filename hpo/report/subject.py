@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Literal, Self
 
 from hpo.config.keys import flatten
+from hpo.config.study_config import StudyConfig
 from hpo.engine.course.clock import Key
 from hpo.engine.course.course import clock_times
 from hpo.engine.record.record import Record, Stretch, memory_record
@@ -69,7 +70,7 @@ class Subject:
             strategy=study.config.strategy["name"],
             trials=verdict.trials,
             winner=verdict.winner,
-            default=_default_of(study),
+            default=default_of(study.space, study.config),
             trainings=[*verdict.searched, *verdict.further],
             workers=dispatch.workers,
             gpus=(dispatch.gpus_per_worker or 0.0) if share is None else share,
@@ -209,10 +210,10 @@ class Subject:
         return self.winner is not None and trial.number == self.winner.number
 
 
-def _default_of(study: PreparedStudy) -> Point | None:
+def default_of(space: Space, config: StudyConfig) -> Point | None:
     """Return the default configuration's point; None where it does not lie in the space."""
     try:
-        return default_point(study.space, flatten(study.config.objective_config))
+        return default_point(space, flatten(config.objective_config))
     except SpaceError:
         return None
 

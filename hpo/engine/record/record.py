@@ -142,6 +142,12 @@ class Record:
         self._has_begun = False
         self._trials = {trial[0]: self._trial(*trial) for trial in rows.read()}
 
+    def read_again(self) -> bool:
+        """Take in what the rows return now, of those that another process writes; return whether that is something."""
+        changed = {trial[0]: self._trial(*trial) for trial in self._rows.read()}
+        self._trials |= changed
+        return bool(changed)
+
     def trials(self) -> list[Trial]:
         """Return all trials in the order of their numbers, interrupted ones with their outcomes so far."""
         return [self._trials[number] for number in sorted(self._trials)]

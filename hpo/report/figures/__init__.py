@@ -17,7 +17,7 @@ from hpo.report.figures.timeline import draw_planned_timeline, draw_timeline
 from hpo.report.part import Absent, part
 from hpo.report.subject import Subject
 
-__all__ = ["FIGURES", "Drawing", "Drawn", "draw_figures"]
+__all__ = ["FIGURES", "Drawing", "Drawn", "draw_figures", "undrawn"]
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,13 @@ def draw_figures(subject: Subject, names: Collection[str] | None = None) -> tupl
         Drawing(name, section, title, part(partial(draw, subject), Absent))
         for name, section, title, draw in _FIGURES
         if name in names
+    )
+
+
+def undrawn(goal: Goal, reason: str) -> tuple[Drawing, ...]:
+    """Return the figures that concern a study of this goal, each without content for this reason."""
+    return tuple(
+        Drawing(name, section, title, Absent(reason)) for name, section, title, _ in _FIGURES if _concerns(name, goal)
     )
 
 

@@ -9,6 +9,7 @@ from hpo.report.figures.axes import leave_out_far
 from hpo.report.figures.look import (
     FAILED,
     OTHER,
+    RUNNING,
     STOPPED,
     WINNER,
     Drawn,
@@ -28,7 +29,7 @@ _MOST_CURVES, _MOST_PLACES = 100, 200
 _AXES = ("epoch", "step")
 # Keys of a curve's points that are not measurements.
 _NO_METRICS = {*_AXES, "epochs", "lr"}
-_COLOURS = {"stopped": STOPPED, "failed": FAILED}
+_COLOURS = {"stopped": STOPPED, "failed": FAILED, "running": RUNNING}
 
 _Curve = list[tuple[float, float]]
 
@@ -48,9 +49,11 @@ def draw_learning_curves(subject: Subject) -> Drawn | Absent:
         return Absent("no point of the learning curves has an epoch or step, and something that was measured")
     means = {trial.number: _mean_curve(trial, axis, metric) for trial in subject.trials}
     there = [t for t in subject.trials if means[t.number] and not subject.is_winner(t)]
-    drawn = best_and_even(there, _MOST_CURVES)
+    # Those that run are few, and what is looked for.
+    running, ended = ([t for t in there if (t.state == "running") == is_open] for is_open in (True, False))
+    drawn = best_and_even(ended, _MOST_CURVES)
     figure = new_figure()
-    for trial in sorted(drawn, key=lambda t: -t.loss):
+    for trial in [*sorted(drawn, key=lambda t: -t.loss), *running]:
         line = {"color": pale(_COLOURS.get(trial.state, OTHER), 0.6), "width": 1}
         _add(figure, trial, means[trial.number], f"trial {trial.number}", line)
     folds = ""
@@ -70,9 +73,10 @@ def draw_learning_curves(subject: Subject) -> Drawn | Absent:
     far = leave_out_far(figure, [y for trace in figure.data for y in trace.y])
     name = subject.named if metric == subject.metric else metric
     caption = f"{name} on the way, mean over folds and seeds; the winner in orange{folds}."
-    ended = {trial.state for trial in drawn}
-    failed = " Stopped trials in yellow." * ("stopped" in ended) + " Failed trials in purple." * ("failed" in ended)
-    return Drawn(figure, caption + failed + sampled(drawn, there) + far)
+    states = {trial.state for trial in (*drawn, *running)}
+    others = " Stopped trials in yellow." * ("stopped" in states) + " Failed trials in purple." * ("failed" in states)
+    others += " Running trials in green." * bool(running)
+    return Drawn(figure, caption + others + sampled(drawn, ended) + far)
 
 
 def _mean_curve(trial: Trial, axis: str, metric: str) -> _Curve:

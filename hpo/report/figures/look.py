@@ -26,7 +26,8 @@ PALETTE = {
 }
 GREY = PALETTE["grey"]
 # What a colour means, in every figure of a report. All of them can be seen on white and on black.
-WINNER, GOOD, OTHER, STOPPED, FAILED = (PALETTE[name] for name in ("orange", "blue", "grey", "yellow", "purple"))
+WINNER, GOOD, OTHER = (PALETTE[name] for name in ("orange", "blue", "grey"))
+STOPPED, FAILED, RUNNING = (PALETTE[name] for name in ("yellow", "purple", "green"))
 STAR = {"color": WINNER, "size": 12, "symbol": "star"}
 LEGEND = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}  # a row above the figure
 

@@ -9,6 +9,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from hpo.report.figures.look import PALETTE, figure_content, white_look
 from hpo.report.part import part, reason_missing
@@ -31,6 +32,12 @@ def render(template: str, **values: Any) -> str:
     Every value is escaped; as data of a script (`tojson`) no text in it can end the script.
     """
     return templates().get_template(template).render(values)
+
+
+def render_macro(template: str, macro: str, **values: Any) -> Markup:
+    """Return what a macro of a template makes of these values: a part of a page."""
+    made: Markup = getattr(templates().get_template(template).module, macro)(**values)
+    return made
 
 
 @cache

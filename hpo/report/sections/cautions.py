@@ -62,10 +62,19 @@ def cautions(
     return [*reasons, *_about_the_rest(report)]
 
 
-def _about_the_search(subject: Subject) -> Iterator[str]:
+def cautions_so_far(subject: Subject) -> list[str]:
+    """Return what can be said of them while the search runs, when that it has not ended is none."""
+    reasons = [*_about_the_search(subject, has_ended=False)]
+    if (winner := subject.winner) is not None:
+        reasons += [*map(_END.format_map, at_the_end(subject.space, winner)), *_still_improving(subject, winner)]
+        reasons += _within_noise(subject, winner) if len(subject.goal.metrics) == 1 else ()
+    return reasons
+
+
+def _about_the_search(subject: Subject, has_ended: bool = True) -> Iterator[str]:
     trials, space = subject.trials, subject.space
     running, failed = (sum(trial.state == state for trial in trials) for state in ("running", "failed"))
-    if running:
+    if running and has_ended:
         yield f"the search has not ended: {running} {'trial is' if running == 1 else 'trials are'} not finished"
     if trials and failed / len(trials) > _MANY_FAILURES:
         yield f"{failed} of {len(trials)} trials failed: part of the space cannot be trained, so it was hardly searched"
@@ -80,7 +89,7 @@ def _about_the_search(subject: Subject) -> Iterator[str]:
     # Halving trains a point in several trials.
     tried = sum(trial.continues is None for trial in trials)
     whole = space.size is not None and len({trial.key for trial in trials}) >= space.size
-    if tried < wanted and not whole:
+    if tried < wanted and not whole and has_ended:
         searched = count_text(len(space.dimensions), "hyperparameter*")
         yield f"few trials: {tried} for {searched}; {wanted} would be five for each"
 

@@ -1,10 +1,12 @@
 // Only what is looked at is drawn: a page of large figures opens at once. What is printed is drawn whole.
-const places = [...document.querySelectorAll(".figure")];
+const places = () => [...document.querySelectorAll(".figure")];
+// What has come since the page was loaded, as JSON.
+const newer = {};
 const ink = name => getComputedStyle(document.documentElement).getPropertyValue(name);
 const draw = place => {
-  const {data, layout} = JSON.parse(document.getElementById(place.id + "-data").textContent);
-  // The page's own colours, light or dark.
-  Object.assign(layout, {template: look, paper_bgcolor: ink("--paper"), plot_bgcolor: ink("--paper")});
+  const {data, layout} = JSON.parse(newer[place.id] ?? document.getElementById(place.id + "-data").textContent);
+  // The page's own colours, light or dark; what was zoomed into stays so.
+  Object.assign(layout, {template: look, paper_bgcolor: ink("--paper"), plot_bgcolor: ink("--paper"), uirevision: true});
   for (const note of layout.annotations ?? []) if (note.bgcolor) note.bgcolor = ink("--paper");
   // A finger scrolls the page.
   if (matchMedia("(pointer: coarse)").matches) layout.dragmode = false;
@@ -12,6 +14,7 @@ const draw = place => {
   layout.modebar = {bgcolor: "transparent", color: ink("--soft"), activecolor: ink("--link")};
   const lines = {gridcolor: ink("--line"), linecolor: ink("--line"), zerolinecolor: ink("--line")};
   for (const axis of ["xaxis", "yaxis"]) Object.assign(look.layout[axis], lines);
+  if (place.data) { Plotly.react(place, data, layout, settings); return; }
   Plotly.newPlot(place, data, layout, settings);
   // What is clicked names its trial; its row is shown.
   place.on("plotly_click", ({points: [point]}) => {
@@ -26,11 +29,11 @@ const draw = place => {
 const watcher = new IntersectionObserver(entries => {
   for (const entry of entries) if (entry.isIntersecting) { watcher.unobserve(entry.target); draw(entry.target); }
 }, {rootMargin: "800px"});
-places.forEach(place => watcher.observe(place));
+places().forEach(place => watcher.observe(place));
 addEventListener("beforeprint", () => {
   for (const folded of document.querySelectorAll("#checklist details")) folded.open = true;
-  places.filter(place => !place.data).forEach(draw);
+  places().filter(place => !place.data).forEach(draw);
   // As wide as the paper.
-  places.forEach(place => Plotly.Plots.resize(place));
+  places().forEach(place => Plotly.Plots.resize(place));
 });
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => places.filter(place => place.data).forEach(draw));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => places().filter(place => place.data).forEach(draw));

@@ -16,5 +16,3 @@ for (const table of document.querySelectorAll("table.sortable")) {
     document.getElementById("found").textContent = `${rows.filter(row => !row.hidden).length} of ${rows.length}`;
   });
 }
-// On a narrow screen the contents are folded.
-if (innerWidth < 960) for (const contents of document.querySelectorAll("nav details")) contents.open = false;

@@ -1,0 +1,79 @@
+"""Reads a study's own file of SQLite for those who look on: again and again, each time only what has changed."""
+
+import functools
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from hpo.engine.record.own_file import connect_to_look
+from hpo.engine.record.record import ROUND, Rows
+from hpo.engine.space.dimensions import Dimension, from_stored
+from hpo.engine.space.space import Point, Space
+from hpo.engine.trials.trial import State
+
+# Of Optuna's tables; one that waits is none of ours.
+_STATES: Mapping[str, State] = {"RUNNING": "running", "COMPLETE": "complete", "FAIL": "failed", "PRUNED": "stopped"}
+_NEW = """\
+SELECT trial_id, number, state FROM trials
+WHERE study_id = :study AND (trial_id > :last OR trial_id IN (SELECT value FROM json_each(:open)))"""
+# Of the same trials; what Optuna stores of a value is a number.
+_PARAMETERS = "SELECT trial_id, param_name, param_value, distribution_json FROM trial_params WHERE trial_id IN ({})"
+_ATTRIBUTES = "SELECT trial_id, key, value_json FROM trial_user_attributes WHERE trial_id IN ({})"
+_NOTES = "SELECT key, value_json FROM study_user_attributes WHERE study_id = :study"
+
+
+class RowsLookedAt(Rows):
+    """The rows of one study in a file of SQLite, read-only; `read` returns those that have changed since it did.
+
+    Optuna's own reading takes half a millisecond per trial, each time, and keeps the file open; this takes a tenth of
+    it, once. The file is opened for each reading, and nothing is left beside it. `is_written` says whether a process
+    has the study.
+    """
+
+    def __init__(self, path: Path, name: str, space: Space, is_written: Callable[[], bool] = lambda: False) -> None:
+        super().__init__()
+        self._path, self._name, self._is_written = path, name, is_written
+        self._dimensions: Mapping[str, Dimension] = {d.key: d for d in space.dimensions}
+        # Optuna's ids of the last trial, and of those that had not ended; the id of each of ours by its number.
+        self._last, self._open = 0, list[int]()
+        self._own: dict[int, int] = {}
+
+    def read(self) -> Iterator[tuple[int, Point, State, Mapping[str, Any]]]:
+        """Yield number, point, state and attributes of the trials of ours that are new, or had not ended before."""
+        with closing(connect_to_look(self._path, self._is_written())) as file:
+            # One state of the file for all of what follows.
+            file.execute("BEGIN")
+            (study,) = file.execute("SELECT study_id FROM studies WHERE study_name = ?", (self._name,)).fetchone()
+            asked = {"study": study, "last": self._last, "open": json.dumps(self._open)}
+            self._noted = {key: json.loads(text) for key, text in file.execute(_NOTES, asked)}
+            trials = file.execute(_NEW, asked).fetchall()
+            those = _NEW.replace(", number, state", "")
+            attributes: dict[int, dict[str, Any]] = {trial: {} for trial, _, _ in trials}
+            points: dict[int, dict[str, Any]] = {trial: {} for trial, _, _ in trials}
+            for trial, key, text in file.execute(_ATTRIBUTES.format(those), asked):
+                attributes[trial][key] = json.loads(text)
+            for trial, key, value, kind in file.execute(_PARAMETERS.format(those), asked):
+                points[trial][key] = _reader(kind)(value)
+        for trial, number, state in sorted(trials):
+            if ROUND not in attributes[trial] or state not in _STATES:
+                continue
+            # Of its number the first: others may copy one.
+            number = attributes[trial].get("number", number)
+            if self._own.setdefault(number, trial) == trial:
+                there = {key: d for key, d in self._dimensions.items() if key in points[trial]}
+                point = {key: from_stored(d, points[trial][key]) for key, d in there.items()}
+                yield number, point, _STATES[state], attributes[trial]
+        self._open = [trial for trial, _, state in trials if state in ("RUNNING", "WAITING")]
+        self._last = max([self._last, *(trial for trial, _, _ in trials)])
+
+
+@functools.cache
+def _reader(distribution: str) -> Callable[[float], Any]:
+    """Return what makes a value of the number that Optuna stores of it."""
+    kind = json.loads(distribution)
+    if kind["name"] == "CategoricalDistribution":
+        choices = kind["attributes"]["choices"]
+        return lambda number: choices[int(number)]
+    return int if kind["name"].startswith("Int") else float

@@ -1,0 +1,99 @@
+"""What the page of one study shows: texts, and the report's figures, each made again where it has changed."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from itertools import groupby
+from typing import Any
+
+from hpo.engine.trials.goal import goal_of
+from hpo.errors import HpoError
+from hpo.page import texts
+from hpo.page.reading import Seen, StudyReader
+from hpo.report.figures import FIGURES, Drawing, Drawn, draw_figures, undrawn
+from hpo.report.figures.look import figure_content
+from hpo.report.pages.html import render, render_macro
+from hpo.study.files.folder import StudyFolder
+
+Content = Mapping[str, Any]
+"""Of a part: `html`; or of a figure `figure`, None where there is none, and `says`, its caption or the reason."""
+
+# In the order in which they are drawn: the quick ones first. The others tell of a search that has ended.
+_FIRST, _LAST, _NOT_LIVE = ("best-so-far", "learning-curves"), ("importance",), ("expected-performance",)
+_ORDER = (*_FIRST, *(name for name in FIGURES if name not in (*_FIRST, *_LAST)), *_LAST)
+# A planned timeline would need the objective, whose code is not run here.
+_LEFT_OUT = {*_NOT_LIVE, "planned-timeline"}
+
+# While a search runs, a part is made again after so many times the processor time that it took at the earliest.
+_TIMES_ITS_DURATION = 200.0
+
+# What makes each text, and what it is made of.
+_TEXTS: Mapping[str, tuple[Callable[[Seen], Mapping[str, Any]], set[str]]] = {
+    "state": (texts.state, {"status", "record"}),
+    "workers": (texts.workers, {"status", "tasks"}),
+    "trials": (texts.trials, {"record"}),
+    "failures": (texts.failures, {"record"}),
+    "cautions": (texts.cautions, {"record", "status"}),
+}
+
+
+class StudyContent:
+    """The parts of one study's page."""
+
+    def __init__(self, folder: StudyFolder) -> None:
+        self._folder, self._reader = folder, StudyReader(folder)
+        self._drawings = {drawing.name: drawing for drawing in _planned(folder)}
+        makers = {name: (partial(self._text, name), of) for name, (_, of) in _TEXTS.items()}
+        for name in self._drawings:
+            of = {"record", "tasks"} if name == "learning-curves" else {"record"}
+            makers[name] = (partial(self._figure, name), of)
+        self._makers = {name: makers[name] for name in (*_TEXTS, *_ORDER) if name in makers}
+        self._stale: set[str] = set()
+        self._not_before: dict[str, float] = {}
+        self.is_over = False
+
+    def look(self) -> Iterator[tuple[str, Content]]:
+        """Yield the parts that are made again, because what they are made of has changed."""
+        seen = self._reader.read()
+        self._stale |= {name for name, (_, of) in self._makers.items() if of & seen.changed}
+        for name, (make, _) in self._makers.items():
+            is_due = seen.is_over or time.monotonic() >= self._not_before.get(name, 0.0)
+            if name in self._stale and is_due:
+                began = time.thread_time()
+                yield name, make(seen)
+                self._not_before[name] = time.monotonic() + _TIMES_ITS_DURATION * (time.thread_time() - began)
+                self._stale.discard(name)
+        self.is_over = seen.is_over
+
+    def page(self, version: int, html: Mapping[str, Any]) -> str:
+        """Return the whole page, with these texts."""
+        pictures = groupby(self._drawings.values(), key=lambda drawing: drawing.section)
+        return render(
+            "live.html",
+            name=self._folder.path.name,
+            lead=texts.lead(self._folder),
+            version=version,
+            html={name: html.get(name, "") for name in _TEXTS},
+            pictures=[(section, list(those)) for section, those in pictures],
+            has_front="front" in self._drawings,
+        )
+
+    def _text(self, name: str, seen: Seen) -> Content:
+        return {"html": render_macro("live_parts.html", name, **_TEXTS[name][0](seen))}
+
+    def _figure(self, name: str, seen: Seen) -> Content:
+        if seen.subject is not None:
+            (self._drawings[name],) = draw_figures(seen.subject, [name])
+        content = self._drawings[name].content
+        if isinstance(content, Drawn):
+            return {"figure": figure_content(content.figure), "says": content.caption}
+        return {"figure": None, "says": content.reason}
+
+
+def _planned(folder: StudyFolder) -> tuple[Drawing, ...]:
+    """Return the figures of a study's page, before they are drawn; none where its configuration cannot be read."""
+    try:
+        goal = goal_of(folder.config().study)
+    except HpoError:
+        return ()
+    return tuple(drawing for drawing in undrawn(goal, "is being drawn") if drawing.name not in _LEFT_OUT)

@@ -1,0 +1,219 @@
+"""Reads a study for those who look on: its status, what runs now, and of its record what is new; nothing is changed."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hpo.config.keys import flatten
+from hpo.config.study_config import StudyConfig
+from hpo.engine.record.looked_at import RowsLookedAt
+from hpo.engine.record.record import Record, Rows
+from hpo.engine.space.reader import space_from_dict
+from hpo.engine.space.space import Space
+from hpo.engine.trials.goal import goal_of
+from hpo.engine.trials.ranking import front
+from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
+from hpo.errors import HpoError, first_line
+from hpo.report.subject import Subject, default_of
+from hpo.study.basis.described import Described
+from hpo.study.files.folder import StudyFolder, short_path
+from hpo.study.files.running import RunningTask, read_running
+from hpo.study.files.status import Status, read_status
+from hpo.study.winner.choosing import choose
+from hpo.study.winner.full_training import further_trainings, join_trainings
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A study as it is now.
+
+    Attributes:
+        subject: what its figures are drawn from, as it was read last; None where its record was never read.
+        fault: why the record cannot be read, in a line.
+        changed: which of `status`, `tasks` and `record` are others than before.
+    """
+
+    folder: StudyFolder
+    status: Status
+    tasks: Sequence[RunningTask] = ()
+    subject: Subject | None = None
+    fault: str | None = None
+    changed: frozenset[str] = frozenset()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more comes, unless somebody goes on with it."""
+        return self.status.state != "running"
+
+    @property
+    def workers(self) -> int:
+        """How many workers the search has, as far as is known."""
+        stretches = self.subject.stretches if self.subject else ()
+        asked = stretches[-1].workers if stretches else 0
+        return max([asked, *(task.worker + 1 for task in self.tasks)])
+
+
+class StudyReader:
+    """Reads one study again and again, each time only what has changed."""
+
+    def __init__(self, folder: StudyFolder) -> None:
+        self._folder = folder
+        self._looked: dict[str, Any] = {}
+        self._opened: tuple[StudyConfig, Space, Record] | None = None
+        self._seen: Seen | None = None
+
+    def read(self) -> Seen:
+        """Return the study as it is now; what cannot be read says so, and nothing raises."""
+        before, looked = self._seen, self._look()
+        if before is not None and looked == self._looked:
+            return replace(before, changed=frozenset())
+        if looked["files"] != self._looked.get("files"):
+            # Another record in the place of the one before, or none any more.
+            self._opened = None
+        self._looked = looked
+        self._seen = self._read(before) if self._folder.exists else self._gone()
+        return self._seen
+
+    def _read(self, before: Seen | None) -> Seen:
+        folder, subject = self._folder, before.subject if before else None
+        status, tasks, fault, has_more = read_status(folder), list[RunningTask](), None, self._opened is None
+        try:
+            tasks = read_running(folder)
+            if self._opened is None:
+                self._opened = _open(folder)
+            else:
+                has_more = self._opened[2].read_again()
+            subject = _subject(*self._opened, status, tasks)
+        except Exception as error:  # noqa: BLE001  # Damage causes errors of every kind, and is to be told.
+            # It is tried again.
+            self._opened, self._looked, fault = None, {}, _in_words(folder, error)
+        seen = Seen(folder, status, tasks, subject, fault)
+        if before is None:
+            return replace(seen, changed=frozenset({"status", "tasks", "record"}))
+        is_other = {
+            "status": status != before.status or fault != before.fault,
+            "tasks": tasks != before.tasks,
+            "record": has_more or _number(subject) != _number(before.subject),
+        }
+        return replace(seen, changed=frozenset(name for name in is_other if is_other[name]))
+
+    def _gone(self) -> Seen:
+        status = Status(name=self._folder.path.name, state="unreadable", error=f"there is no study at {self._folder}")
+        return Seen(self._folder, status, changed=frozenset({"status", "tasks"}))
+
+    def _look(self) -> dict[str, Any]:
+        """Return what tells whether something has changed, without reading it."""
+        folder = self._folder
+        database = folder.database_path
+        return {
+            "status": (*map(_stamp, (folder.status_path, folder.test_path)), folder.holder()),
+            "tasks": _stamp(folder.running_path),
+            "record": (_stamp(database), _stamp(database.with_name(f"{database.name}-wal"))),
+            # Another record in the place of this one is read anew.
+            "files": (_stamp(folder.config_path), _inode(database)),
+        }
+
+
+def _open(folder: StudyFolder) -> tuple[StudyConfig, Space, Record]:
+    """Return configuration, space and record of a study, without its objective, whose code is not run."""
+    config, described = folder.config(), Described.at(short_path(folder.described_path))
+    space = space_from_dict(config.space, flatten(config.objective_config), described.points if described else None)
+    rows = _rows(folder, config, space)
+    folds = described.folds if described else _folds(folder, config)
+    return config, space, Record(rows, goal_of(config.study), TaskLayout(folds, config.study.repeats))
+
+
+def _rows(folder: StudyFolder, config: StudyConfig, space: Space) -> Rows:
+    path: Path | None = folder.database_path
+    if config.study.storage is not None:
+        # Here: they take a second, and most studies have a file of their own.
+        from hpo.engine.record.address import sqlite_path
+        from hpo.engine.record.storage import open_rows
+
+        url = folder.storage_url(config)
+        path = sqlite_path(url)
+        if path is None:
+            return open_rows(url, config.study.name, space)
+    assert path is not None
+    return RowsLookedAt(path, config.study.name, space, lambda: folder.holder() is not None)
+
+
+def _folds(folder: StudyFolder, config: StudyConfig) -> int:
+    """Return the number of folds of a study of before version 0.2.0, which did not write it."""
+    from hpo.study.preparing.preparation import described_before
+
+    return described_before(folder, config).folds
+
+
+def _subject(
+    config: StudyConfig, space: Space, record: Record, status: Status, tasks: Sequence[RunningTask]
+) -> Subject:
+    """Return what figures are drawn from: the trials with the curves so far of those that run, and the best of them."""
+    further = further_trainings(config, record)
+    searched = _with_curves(record, tasks)
+    trials = join_trainings(searched, further)
+    dispatch = config.dispatch
+    return Subject(
+        space=space,
+        goal=record.goal,
+        layout=record.layout,
+        strategy=config.strategy["name"],
+        trials=trials,
+        winner=_best(config, record, trials, status),
+        default=default_of(space, config),
+        trainings=[*searched, *further],
+        workers=dispatch.workers,
+        gpus=dispatch.gpus_per_worker or 0.0,
+        stretches=record.stretches,
+    )
+
+
+def _best(config: StudyConfig, record: Record, trials: Sequence[Trial], status: Status) -> Trial | None:
+    """Return the winner, as who ran the study has chosen it; before that the best so far."""
+    if status.state == "ended" and status.best is not None:
+        return next((trial for trial in trials if trial.number == status.best), None)
+    first = front(trials)
+    if not first:
+        return None
+    return choose(first, record.goal, config.study.choose) if len(record.goal.metrics) > 1 else first[0]
+
+
+def _with_curves(record: Record, tasks: Sequence[RunningTask]) -> list[Trial]:
+    trials = {trial.number: trial for trial in record.trials()}
+    for task in tasks:
+        trial = trials.get(task.trial)
+        if trial is not None and trial.state == "running" and task.task not in trial.outcomes and task.curve:
+            axis = "epoch" if "epoch" in task.point else "step"
+            curve = [{axis: place, record.goal.metric: value} for place, value in task.curve]
+            trials[task.trial] = replace(trial, outcomes={**trial.outcomes, task.task: Outcome(curve=curve)})
+    return list(trials.values())
+
+
+def _in_words(folder: StudyFolder, error: Exception) -> str:
+    if isinstance(error, HpoError):
+        return first_line(error)
+    text = f"{type(error).__name__}: {first_line(error)}"
+    return (
+        f"the record, {short_path(folder.database_path)}, cannot be read ({text}): where it is damaged, "
+        f"`hpo resume {folder.path.name}` replaces it by its backup, if that is sound"
+    )
+
+
+def _number(subject: Subject | None) -> int | None:
+    """Return the number of the best, which a status may change."""
+    return None if subject is None or subject.winner is None else subject.winner.number
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    with suppress(OSError):
+        there = path.stat()
+        return there.st_mtime_ns, there.st_size
+    return None
+
+
+def _inode(path: Path) -> int | None:
+    with suppress(OSError):
+        return path.stat().st_ino
+    return None

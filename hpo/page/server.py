@@ -1,0 +1,202 @@
+"""Serves live pages, read-only and on the loopback address, to who has the token of their address."""
+
+import asyncio
+import os
+import secrets
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from hpo.errors import HpoError, TrackError
+from hpo.page.content import StudyContent
+from hpo.page.studies import StudiesContent
+from hpo.page.watch import Watch
+from hpo.study.files.folder import StudyFolder
+
+HOST = "127.0.0.1"
+_HOSTS = (HOST, "localhost")
+_READING = ("GET", "HEAD")
+# How long a page waits for its first look: with it the first pictures come.
+_SECONDS_FOR_FIRST = 1.0
+_SECONDS_BETWEEN = 0.25
+# Of a log the end, which says why it failed.
+_MOST_OF_A_LOG = 1 << 20
+# What the page loads, and who may show it, stands in the page; here is what a page cannot say of itself.
+_HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff"}
+
+
+class Pages:
+    """The pages of one study, or of all studies of a folder, each with its watch from when it is first asked for."""
+
+    def __init__(self, study: StudyFolder | None, where: Path) -> None:
+        self._study, self._where = study, where
+        self._watches: dict[str, Watch] = {}
+
+    def folder(self, name: str) -> StudyFolder:
+        """Return the folder of a study; an empty name is the one whose page this is. 404 where there is none."""
+        if not name and self._study is not None:
+            return self._study
+        folder = StudyFolder(self._where / name)
+        # A name leads nowhere else.
+        if self._study is not None or not name or folder.path.parent != self._where.absolute() or not folder.exists:
+            raise HTTPException(404, f"there is no study {name!r} under {self._where}")
+        return folder
+
+    def watch(self, name: str) -> Watch:
+        """Return the watch of a study, or without a name of what this is the page of."""
+        if name not in self._watches:
+            is_all = not name and self._study is None
+            self._watches[name] = Watch(StudiesContent(self._where) if is_all else StudyContent(self.folder(name)))
+        return self._watches[name]
+
+    def close(self) -> None:
+        """End all watches."""
+        for watch in self._watches.values():
+            watch.close()
+
+
+def application(pages: Pages, token: str) -> Starlette:
+    """Return what answers: a page, the events that change it, a study's report, and a trial's log."""
+
+    async def page(request: Request) -> Response:
+        watch = pages.watch(_name(request))
+        return HTMLResponse(await asyncio.to_thread(watch.page, _SECONDS_FOR_FIRST), headers=_HEADERS)
+
+    async def events(request: Request) -> Response:
+        watch = pages.watch(_name(request))
+        since = request.headers.get("last-event-id") or request.query_params.get("since", "")
+        stream = _events(request, watch, int(since) if since.isdecimal() else 0)
+        return StreamingResponse(stream, media_type="text/event-stream", headers=_HEADERS)
+
+    async def report(request: Request) -> Response:
+        path = pages.folder(_name(request)).path / "report.html"
+        if not path.is_file():
+            raise HTTPException(404, "there is no report yet: `hpo report` writes one")
+        return FileResponse(path, headers=_HEADERS)
+
+    async def log(request: Request) -> Response:
+        folder = pages.folder(_name(request))
+        try:
+            texts = [f"== {path.name}\n{_end_of(path)}" for path in folder.logs(request.path_params["trial"])]
+        except HpoError as error:
+            raise HTTPException(404, str(error)) from error
+        return PlainTextResponse("\n".join(texts), headers=_HEADERS)
+
+    places: Mapping[str, Callable[[Request], Any]] = {
+        "": page,
+        "events": events,
+        "report": report,
+        "log/{trial:int}": log,
+    }
+    roots = (f"/{token}/", f"/{token}/studies/{{name}}/")
+    routes = [Route(root + place, answer, methods=["GET"]) for root in roots for place, answer in places.items()]
+    only_here = [
+        Middleware(TrustedHostMiddleware, allowed_hosts=list(_HOSTS), www_redirect=False),
+        Middleware(_Guard, token),
+    ]
+    return Starlette(routes=routes, middleware=only_here, exception_handlers={HTTPException: _refused})
+
+
+class _Guard:
+    """Refuses what would write, what other sites' pages ask for, and who does not have the token."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app, self._token = app, token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            request = Request(scope)
+            given = request.url.path.split("/")[1]
+            origin = request.headers.get("origin")
+            if not secrets.compare_digest(given.encode(), self._token.encode()):
+                why = "the address must be the whole one that was printed, with its token"
+            elif request.method not in _READING:
+                why = "only reading is allowed"
+            elif origin is not None and origin != f"http://{request.headers.get('host')}":
+                why = "another site asked for it"
+            else:
+                await self._app(scope, receive, send)
+                return
+            await PlainTextResponse(f"refused: {why}\n", 403)(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+
+async def _events(request: Request, watch: Watch, seen: int) -> AsyncIterator[str]:
+    """Yield what has changed since a version, as server-sent events, until nothing more comes or nobody listens."""
+    with watch.viewed():
+        yield "retry: 2000\n\n"
+        while not await request.is_disconnected():
+            version, is_over, text = watch.since(seen)
+            if version != seen or is_over:
+                yield f"id: {version}\ndata: {text}\n\n"
+            if is_over:
+                return
+            seen = version
+            await asyncio.sleep(_SECONDS_BETWEEN)
+
+
+def _name(request: Request) -> str:
+    name: str = request.path_params.get("name", "")
+    return name
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return PlainTextResponse(f"{error.detail}\n", error.status_code, headers=_HEADERS)
+
+
+def _end_of(path: Path) -> str:
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _MOST_OF_A_LOG))
+        return file.read().decode("utf-8", errors="replace")
+
+
+def serve_pages(study: StudyFolder | None, where: Path, port: int, tell: Callable[[str], None]) -> None:
+    """Serve until the process is interrupted; `tell` gets the address once it answers. TrackError for a taken port."""
+    import uvicorn
+
+    token, pages = secrets.token_urlsafe(16), Pages(study, where)
+    # The search has the machine.
+    with suppress(OSError):
+        os.nice(10)
+    with _listening(port) as listener:
+        # It is read while the browser starts.
+        pages.watch("")
+        tell(f"http://{HOST}:{listener.getsockname()[1]}/{token}/")
+        config = uvicorn.Config(
+            application(pages, token),
+            log_level="critical",
+            access_log=False,
+            server_header=False,
+            lifespan="off",
+            # Streams of events do not end by themselves.
+            timeout_graceful_shutdown=1,
+        )
+        try:
+            uvicorn.Server(config).run(sockets=[listener])
+        finally:
+            pages.close()
+
+
+def _listening(port: int) -> socket.socket:
+    listener = socket.socket()
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((HOST, port))
+        listener.listen()
+    except OSError as error:
+        listener.close()
+        raise TrackError(f"--port: cannot listen on {HOST}:{port}: {error.strerror}; give another") from error
+    return listener

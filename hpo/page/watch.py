@@ -1,0 +1,110 @@
+"""Keeps a page current while somebody looks: one thread for each, however many look."""
+
+import hashlib
+import json
+import logging
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+_log = logging.getLogger(__name__)
+
+_SECONDS_BETWEEN_LOOKS = 2.0
+
+
+class PageContent(Protocol):
+    """What a page shows; only the thread of its watch looks."""
+
+    is_over: bool
+
+    def look(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Yield the parts that have changed."""
+        ...
+
+    def page(self, version: int, html: Mapping[str, Any]) -> str:
+        """Return the whole page."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A part as it is sent, and the version of the page in which it came."""
+
+    content: Mapping[str, Any]
+    text: str
+    digest: bytes
+    version: int
+
+
+class Watch:
+    """A page, whose version rises with each part that changes."""
+
+    def __init__(self, content: PageContent) -> None:
+        self._content = content
+        self._parts: dict[str, _Part] = {}
+        self._version = self._viewers = 0
+        self._changing, self._closing = threading.Lock(), threading.Event()
+        self._wake, self._has_looked = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._look_on, daemon=True)
+        self._thread.start()
+
+    def page(self, seconds: float) -> str:
+        """Return the whole page as it is, after the first look, or so many seconds of it; what is missing follows."""
+        self._wake.set()
+        self._has_looked.wait(seconds)
+        with self._changing:
+            version, parts = self._version, dict(self._parts)
+        return self._content.page(version, {name: part.content.get("html") for name, part in parts.items()})
+
+    def since(self, version: int) -> tuple[int, bool, str]:
+        """Return the version, whether nothing more comes, and the parts that have changed since a version, as JSON."""
+        with self._changing:
+            is_over = self._content.is_over and self._has_looked.is_set()
+            changed = [f"{json.dumps(n)}:{part.text}" for n, part in self._parts.items() if part.version > version]
+            text = f'{{"over":{json.dumps(is_over)},"changed":{{{",".join(changed)}}}}}'
+            return self._version, is_over, text
+
+    @contextmanager
+    def viewed(self) -> Iterator[None]:
+        """Keep the page current while this is entered."""
+        with self._changing:
+            self._viewers += 1
+        self._wake.set()
+        try:
+            yield
+        finally:
+            with self._changing:
+                self._viewers -= 1
+
+    def close(self) -> None:
+        """End the thread, after what it draws."""
+        self._closing.set()
+        self._wake.set()
+
+    def _look_on(self) -> None:
+        while True:
+            self._look()
+            self._has_looked.set()
+            if self._closing.wait(_SECONDS_BETWEEN_LOOKS):
+                return
+            if self._content.is_over or not self._viewers:
+                self._wake.wait()
+                self._wake.clear()
+
+    def _look(self) -> None:
+        try:
+            for name, content in self._content.look():
+                self._put(name, content)
+        except Exception:  # noqa: BLE001  # The page stays as it is, and the next look may succeed.
+            _log.warning("page: a part could not be made", exc_info=True)
+
+    def _put(self, name: str, content: Mapping[str, Any]) -> None:
+        text = json.dumps(content, separators=(",", ":"))
+        digest = hashlib.sha256(text.encode()).digest()
+        before = self._parts.get(name)
+        if before is None or before.digest != digest:
+            with self._changing:
+                self._version += 1
+                self._parts[name] = _Part(content, text, digest, self._version)

@@ -1,0 +1,43 @@
+// What has changed comes by server-sent events: HTML that takes the place of a part, or a figure that is drawn again.
+const parts = name => document.querySelector(`[data-part="${name}"]`);
+const replace = (part, html) => {
+  const open = new Set([...part.querySelectorAll("details[open]")].map(each => each.id));
+  part.innerHTML = html;
+  for (const each of part.querySelectorAll("details")) each.open ||= open.has(each.id);
+};
+const show = (name, part, {figure, says}) => {
+  let place = document.getElementById(name);
+  if (figure ? !place : place) {
+    part.innerHTML = figure ? `<div class='wide'><div class='figure' id='${name}'></div></div><p></p>` : "<p></p>";
+    place = figure && document.getElementById(name);
+  }
+  part.lastElementChild.className = figure ? "caption" : "soft";
+  part.lastElementChild.textContent = says;
+  if (!figure) return;
+  newer[name] = JSON.stringify(figure);
+  place.style.minHeight = `${figure.layout.height}px`;
+  // Drawn when it is in view: at once, or later.
+  watcher.unobserve(place);
+  watcher.observe(place);
+};
+// Times go on between what comes.
+const span = seconds => seconds < 100 ? `${Math.round(seconds)} s`
+  : seconds < 6000 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
+const tell = () => {
+  for (const time of document.querySelectorAll("time[data-since]"))
+    time.textContent = span(Math.max(0, Date.now() / 1000 - time.dataset.since));
+};
+tell();
+setInterval(tell, 1000);
+const lost = document.getElementById("lost"), source = new EventSource(`events?since=${document.body.dataset.version}`);
+source.onopen = () => { lost.hidden = true; };
+source.onerror = () => { lost.hidden = false; };
+source.onmessage = ({data}) => {
+  const {over, changed} = JSON.parse(data);
+  for (const [name, content] of Object.entries(changed)) {
+    const part = parts(name);
+    if (part) content.html === undefined ? show(name, part, content) : replace(part, content.html);
+  }
+  tell();
+  if (over) source.close();
+};
