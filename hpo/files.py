@@ -1,4 +1,4 @@
-"""Files and folders: written, or copied, whole or not at all; and what lies below a folder, where links stay links."""
+"""Files and folders: written, copied, removed, whole or not at all; and what lies below a folder, where links stay."""
 
 import contextlib
 import os
@@ -83,6 +83,15 @@ def copy_tree(
         else:
             copy(entry.path, place)
     aside.rename(target)
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a folder in one step: a process that is killed leaves all of it, or a rest under a hidden name."""
+    aside = folder.with_name(f".{folder.name}-{os.getpid()}")
+    # Of a process that was killed, and had the same number.
+    shutil.rmtree(aside, ignore_errors=True)
+    folder.rename(aside)
+    shutil.rmtree(aside)
 
 
 def _target(link: Path, root: Path) -> str | None:

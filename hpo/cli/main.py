@@ -32,6 +32,10 @@ COMMANDS = {
     "watch": "follow a study, or all of them, in a page that changes with them",
     "logs": "what the trainings of a study printed",
     "note": "write beside a study what only a person knows, or tag it",
+    "clean": "free what no study needs: states, copies of data, models that are not among the best",
+    "move": "put a study into another directory, also on another file system",
+    "archive": "write a study into one file with checksums, or take it out of one",
+    "remove": "delete studies, with their runs in MLflow",
     "report": "write report.html, report.md, report.json and trials.csv of a study",
     "reproduce": "train recorded trials again and compare",
     "test": "open the test part, once, with the winner",
@@ -48,19 +52,8 @@ COMMANDS = {
 
 # These commands write state that only this user may read. Files of the others get the user's default permissions.
 _PRIVATE = (
-    "search",
-    "resume",
-    "extend",
-    "report",
-    "reproduce",
-    "test",
-    "compare",
-    "train",
-    "sync",
-    "import",
-    "note",
-    "stop",
-    "add",
+    *("search", "resume", "extend", "report", "reproduce", "test", "compare", "train", "sync", "import"),
+    *("stop", "add", "note", "clean", "move", "archive", "remove"),
 )
 
 _EXAMPLES = """examples:

@@ -1,10 +1,17 @@
 """A study's folder as a whole: what people write beside it, and how it is cleaned, moved, archived and removed."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
-from hpo.study.files.folder import StudyFolder
+from hpo.errors import HpoError
+from hpo.interface.removal import remove
+from hpo.study.archive import archive
+from hpo.study.cleaning import Cleaned, clean, clean_runs
+from hpo.study.files.folder import RUNS, StudyFolder, find_study
 from hpo.study.files.user_notes import UserNote, add_note, read_notes, tags
+from hpo.study.moving import move
+from hpo.study.removal import find_removal
 
 
 class KeptStudy:
@@ -39,3 +46,66 @@ class KeptStudy:
             hpo.HpoError: it says nothing, or a tag's name is none.
         """
         add_note(self._folder, text, tags or {})
+
+    def clean(self, *, states: bool = False, logs: bool = False, dry_run: bool = False) -> Cleaned:
+        """Delete what nothing needs of it, as `hpo clean` does, and return what it freed: `freed`, bytes by kind.
+
+        Args:
+            states: whether states from which a larger budget would go on go, too.
+            logs: whether the logs of complete trials go, too.
+            dry_run: whether it is only found out.
+
+        Raises:
+            hpo.HpoError: it runs just now.
+        """
+        return clean(self._folder, states=states, logs=logs, dry_run=dry_run)
+
+    def move(self, directory: Path | str) -> Self:
+        """Move its folder into a directory, as `hpo move` does, and return the study there.
+
+        Relative paths of its configuration go on meaning places below the working directory.
+
+        Raises:
+            hpo.HpoError: it runs just now, the directory has one of its name, or the copy is not the same.
+        """
+        return type(self)(move(self._folder, Path(directory).expanduser()))
+
+    def archive(self, file: Path | str) -> Path:
+        """Write it into one file, `NAME.tar.gz`, as `hpo archive` does, and return its path; see `hpo.unarchive`.
+
+        Raises:
+            hpo.HpoError: it runs just now, its record is damaged, or the file is there already.
+        """
+        path = Path(file).expanduser()
+        archive(self._folder, path)
+        return path
+
+    def remove(self, *, mirror: bool = False, runs: bool = True) -> None:
+        """Delete it, as `hpo remove` does, unasked. That it opened a test part stays known.
+
+        Args:
+            mirror: whether its copy at `study.mirror` goes, too.
+            runs: whether its runs in MLflow do.
+
+        Raises:
+            hpo.HpoError: it runs just now, or MLflow or the mirror cannot be reached.
+        """
+        remove(find_removal(str(self._folder.path)), mirror=mirror, runs=runs)
+
+
+def clean_studies(names: Sequence[str], *, states: bool, logs: bool, dry_run: bool) -> Iterator[Cleaned]:
+    """Clean these studies, or all under `runs/`, of which one that cannot be cleaned says why, and yield what it freed.
+
+    StudyError where one that was named runs, or is none.
+    """
+    for folder in [find_study(name) for name in dict.fromkeys(names)]:
+        yield clean(folder, states=states, logs=logs, dry_run=dry_run)
+    if names:
+        return
+    for path in sorted(RUNS.glob("*/config.yaml")):
+        folder = StudyFolder(path.parent)
+        try:
+            yield clean(folder, states=states, logs=logs, dry_run=dry_run)
+        except HpoError as error:
+            yield Cleaned(folder, {}, str(error))
+    yield clean_runs(RUNS, dry_run=dry_run)

@@ -50,6 +50,16 @@ def write_opening(folder: StudyFolder, opening: Opening) -> None:
             ledger.write(json.dumps(opening) + "\n")
 
 
+def hand_over(folder: StudyFolder) -> None:
+    """Add what only this study knows of openings to the ledger of all studies beside it, before or where it is gone."""
+    known, own = openings(_common(folder)), _merged(*_own(folder))
+    missing = Counter(map(_key, _merged(known, own))) - Counter(map(_key, known))
+    lines = {_key(line): line for line in own}
+    if missing:
+        with _common(folder).open("a", encoding="utf-8") as ledger:
+            ledger.writelines(json.dumps(lines[key]) + "\n" for key in missing.elements())
+
+
 def openings_to_take(study: PreparedStudy) -> list[Opening]:
     """Return the openings by those that a new study replays, extends or learns from: it may have their test part."""
     return _merged(*(ledger for folder in _sources(study) for ledger in _own(folder)))
@@ -87,11 +97,15 @@ def _own(folder: StudyFolder) -> Iterator[list[Opening]]:
         yield [{name: known[name] for name in _NAMES if name in known}]
 
 
+def _key(line: Opening) -> tuple[str, ...]:
+    return tuple(str(line.get(name)) for name in ("time", "study", "trial"))
+
+
 def _merged(*ledgers: Iterable[Opening]) -> list[Opening]:
     counts: Counter[tuple[str, ...]] = Counter()
     lines: dict[tuple[str, ...], Opening] = {}
     for ledger in ledgers:
-        keyed = [(tuple(str(line.get(name)) for name in ("time", "study", "trial")), line) for line in ledger]
+        keyed = [(_key(line), line) for line in ledger]
         lines |= dict(keyed)
         # One study may open a part twice in a second.
         counts |= Counter(key for key, _ in keyed)

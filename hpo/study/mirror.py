@@ -30,11 +30,12 @@ _log = logging.getLogger(__name__)
 
 _FILE = "manifest.json"
 _LEADS_OUT = "study.mirror: %s is a link that leads out of the study's folder, and is not copied"
-_RECORD = "study.db"
+RECORD = "study.db"
+"""The name of the record among the files."""
 # Written again from their sources, or of one machine alone.
 _LEFT = (
     *("data", "driver.lock", "mlflow.lock", "mirrored.txt"),
-    *(f"{_RECORD}{suffix}" for suffix in ("", "-wal", "-shm", ".backup", ".mark")),
+    *(f"{RECORD}{suffix}" for suffix in ("", "-wal", "-shm", ".backup", ".mark")),
 )
 
 
@@ -150,9 +151,10 @@ class Mirror:
         self._found()
         there = self._store.digests()
         with tempfile.TemporaryDirectory(prefix="hpo-mirror-") as scratch:
-            files, links, folders = self._others()
+            files, links, folders = contents(self._folder, self._told)
             sent: dict[str, str] = {}
-            for name, path in ({_RECORD: self._record(Path(scratch))} | files).items():
+            record = copy_record(self._folder, Path(scratch, RECORD))
+            for name, path in ({RECORD: record} | files).items():
                 # One may have gone meanwhile, such as a model that is no longer among the best.
                 with suppress(FileNotFoundError):
                     sent[name] = self._store.put(path.read_bytes(), there)
@@ -176,38 +178,53 @@ class Mirror:
         for digest in there - set(sent.values()) - set(now.files.values() if now else ()):
             self._store.remove(digest)
 
+    def remove(self) -> bool:
+        """Delete the copy; return whether there was one. StudyError as of `copy`."""
+        if self._found() is None:
+            return False
+        # First, since a manifest without its contents would be a damaged copy.
+        self._store.place.remove(_FILE)
+        for digest in self._store.digests():
+            self._store.remove(digest)
+        return True
+
     def _found(self) -> Manifest | None:
         """Return this folder's own copy at the place, None where there is none."""
         found = Manifest.at(self._store.place)
         refuse_another(found, self._study_id, self._folder, self._store.place)
         return found
 
-    def _record(self, scratch: Path) -> Path:
-        """Return a whole copy of the record, which goes on being written."""
-        source, copy = sqlite3.connect(self._folder.database_path), sqlite3.connect(scratch / _RECORD)
-        with closing(source), closing(copy):
-            source.backup(copy)
-        return scratch / _RECORD
 
-    def _others(self) -> tuple[dict[str, Path], dict[str, str], list[str]]:
-        """Return the files, where links lead, and the folders, by their names, without what is left out."""
-        files, links, folders = dict[str, Path](), dict[str, str](), list[str]()
-        for entry in entries(self._folder.path):
-            if _is_left(PurePosixPath(entry.name)):
-                continue
-            if entry.kind == "folder":
-                folders.append(entry.name)
-            elif entry.kind == "link" and entry.target is None:
-                if entry.name not in self._told:
-                    _log.warning(_LEADS_OUT, entry.name)
-                self._told.add(entry.name)
-                continue
-            elif entry.kind == "link":
-                links[entry.name] = entry.target or ""
-            # A version that knows no links finds a file in the place of one.
-            if entry.path.is_file():
-                files[entry.name] = entry.path
-        return files, links, folders
+def copy_record(folder: StudyFolder, target: Path) -> Path:
+    """Write a whole copy of the record, which may go on being written, as a file; return its path."""
+    source, copy = sqlite3.connect(folder.database_path), sqlite3.connect(target)
+    with closing(source), closing(copy):
+        source.backup(copy)
+    return target
+
+
+def contents(folder: StudyFolder, told: set[str]) -> tuple[dict[str, Path], dict[str, str], list[str]]:
+    """Return what is copied of a study besides its record: files, where links lead, and folders, by their names.
+
+    Links that lead out are not copied; those that are not in `told` yet are told, and added to it.
+    """
+    files, links, folders = dict[str, Path](), dict[str, str](), list[str]()
+    for entry in entries(folder.path):
+        if _is_left(PurePosixPath(entry.name)):
+            continue
+        if entry.kind == "folder":
+            folders.append(entry.name)
+        elif entry.kind == "link" and entry.target is None:
+            if entry.name not in told:
+                _log.warning(_LEADS_OUT, entry.name)
+            told.add(entry.name)
+            continue
+        elif entry.kind == "link":
+            links[entry.name] = entry.target or ""
+        # A version that knows no links finds a file in the place of one.
+        if entry.path.is_file():
+            files[entry.name] = entry.path
+    return files, links, folders
 
 
 def restore(url: str, runs: Path = RUNS) -> StudyFolder:

@@ -72,7 +72,10 @@ def digest_of(file: Path) -> str:
 
 def in_words(size: float) -> str:
     """Return a number of bytes for people."""
-    return f"{size / 2**30:.3g} GiB" if size >= 2**30 else f"{size / 2**20:.3g} MiB"
+    unit, name = next(
+        (unit, name) for unit, name in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")) if size >= unit or name == "KiB"
+    )
+    return f"{size / unit:.3g} {name}"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,50 @@
+"""`hpo archive`: write a study into one file, with the SHA-256 of each of its files, or take it out of one again."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from hpo.cli.arguments import add_json, add_trust, make_parser
+from hpo.cli.output import show_json
+
+_EXAMPLES = """\
+  hpo archive digits digits.tar.gz
+  hpo archive --restore digits.tar.gz              into runs/digits, compared with its checksums
+  hpo archive --restore digits.tar.gz --in /data   into /data/digits
+
+A study that was not made on this machine asks before it may run, as from a mirror; --trust lets it, unasked."""
+
+
+def run(arguments: Sequence[str]) -> None:
+    """Run the command."""
+    parser = make_parser("archive", __doc__, _EXAMPLES)
+    parser.add_argument("study", metavar="STUDY", nargs="?", help="its name under runs/, or its folder")
+    parser.add_argument("file", metavar="FILE.tar.gz", nargs="?", help="the archive, which must not be there yet")
+    parser.add_argument("--restore", metavar="FILE.tar.gz", help="take the study of an archive out of it")
+    parser.add_argument("--in", dest="directory", metavar="DIR", help="with --restore: where its folder is put (runs)")
+    add_trust(parser, "with --restore")
+    add_json(parser)
+    given = parser.parse_args(arguments)
+    if (given.restore is None) == (given.file is None) or (given.restore and given.study):
+        parser.error("must be STUDY FILE.tar.gz, or --restore FILE.tar.gz")
+    if given.restore is None and (given.directory or given.trust):
+        parser.error("--in and --trust have no effect without --restore")
+
+    from hpo.study.files.folder import RUNS, find_study, short_path
+
+    if given.restore is None:
+        from hpo.engine.store.packing import in_words
+        from hpo.interface.kept import KeptStudy
+
+        study = KeptStudy(find_study(given.study))
+        file = study.archive(given.file).absolute()
+        size = file.stat().st_size
+        print(f"{short_path(study.folder)} is in {short_path(file)}, {in_words(size)}")
+        values = {"study": study.folder.name, "folder": study.folder, "file": file, "bytes": size}
+    else:
+        from hpo.interface.archive import unarchive
+
+        folder = unarchive(given.restore, given.directory or RUNS, trust=given.trust).folder
+        print(f"{short_path(folder)} is back; go on with `hpo resume {short_path(folder)}`")
+        values = {"study": folder.name, "folder": folder, "file": Path(given.restore).absolute()}
+    if given.json:
+        show_json(values)

@@ -1,0 +1,202 @@
+"""A study as one file, `NAME.tar.gz`, and back: its folder, and a manifest with the SHA-256 of each file in it."""
+
+import gzip
+import hashlib
+import io
+import os
+import sqlite3
+import tarfile
+import tempfile
+import zlib
+from contextlib import ExitStack, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO
+
+from hpo.config.documents import parse_json
+from hpo.config.study_config import study_name
+from hpo.engine.store.packing import digest_of
+from hpo.errors import ConfigError, StudyError
+from hpo.files import entries
+from hpo.study.files.folder import RUNS, StudyFolder
+from hpo.study.identity import study_id_of
+from hpo.study.ledger import hand_over
+from hpo.study.mirror import RECORD, Manifest, contents, copy_record
+
+# Beside the study's folder in the archive, and its last member: each content is read once, and hashed on its way.
+_MANIFEST = "manifest.json"
+_DAMAGE = (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, ValueError, KeyError, FileNotFoundError)
+
+
+def archive(folder: StudyFolder, file: Path) -> Manifest:
+    """Write a study that is not running as an archive, whole or not at all, and return what it holds.
+
+    Left out is what is made again: the workers' copy of the data, locks, the record's backup.
+
+    Raises:
+        StudyError: it runs, its record is damaged, or the file is there already, or inside of the study's folder.
+    """
+    if not file.name.endswith((".tar.gz", ".tgz")):
+        raise ConfigError(f"archive: must be a file NAME.tar.gz, given {str(file)!r}")
+    if file.exists() or file.is_symlink():
+        raise StudyError(f"archive: {file} is there already; give another name, or remove it")
+    if file.absolute().parent.resolve().is_relative_to(folder.path.resolve()):
+        raise StudyError(f"archive: {file} is inside of the study's folder; give a place outside of it")
+    if not file.absolute().parent.is_dir():
+        raise StudyError(f"archive: there is no directory {file.parent}; make it, or give another")
+    config = folder.config()
+    with ExitStack() as stack:
+        stack.enter_context(folder.lock())
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".archive-", dir=file.absolute().parent)))
+        files, links, folders = contents(folder, set())
+        # Which copies at its mirror are its own: one that has gone on since is not written over.
+        files |= {path.name: path for path in (folder.mirrored_path,) if path.is_file()}
+        if folder.database_path.is_file():
+            files[RECORD] = _whole_record(folder, scratch / RECORD)
+        manifest = Manifest(
+            name=config.study.name,
+            study_id=study_id_of(folder, config) or "",
+            files=dict.fromkeys((name for name in files if name not in links), "0" * 64),
+            links=links,
+            folders=folders,
+            writer=f"{os.uname().nodename}:{folder.path}",
+            written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
+        )
+        written = scratch / "archive"
+        with tarfile.open(written, "w:gz", format=tarfile.PAX_FORMAT) as tar:
+            manifest = _fill(tar, manifest, files)
+        with written.open("rb") as content:
+            os.fsync(content.fileno())
+        written.rename(file)
+    return manifest
+
+
+def unarchive(file: Path, runs: Path = RUNS) -> StudyFolder:
+    """Write the study of an archive into its folder under `runs`, compared with its manifest, and return that.
+
+    What it knows of openings of test parts is added to the ledger there, too.
+
+    Raises:
+        StudyError: there is a study of that name, or the file is damaged, no archive of a study, or leads out of it.
+    """
+    is_new = not runs.exists()
+    try:
+        with ExitStack() as stack:
+            tar, name = _open(stack, file)
+            folder = StudyFolder(runs / name)
+            if folder.path.exists() or folder.path.is_symlink():
+                raise StudyError(f"archive: {folder} is there already; give another directory (--in), or move it away")
+            runs.mkdir(parents=True, exist_ok=True)
+            scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=f".{name}-", dir=runs)))
+            try:
+                tar.extractall(scratch, filter="data")
+                _read_to_its_end(tar)
+                _refuse_other(scratch, name, file)
+            except _DAMAGE as error:
+                raise _damaged(file) from error
+            aside = StudyFolder(scratch / name)
+            aside.refuse_links()
+            aside.path.chmod(0o700)
+            aside.path.rename(folder.path)
+    finally:
+        if is_new:
+            with suppress(OSError):
+                runs.rmdir()
+    hand_over(folder)
+    return folder
+
+
+def _whole_record(folder: StudyFolder, target: Path) -> Path:
+    try:
+        return copy_record(folder, target)
+    except sqlite3.DatabaseError as error:
+        raise StudyError(
+            f"record: {folder.database_path} is damaged: {error}; `hpo resume {folder.path.name}` replaces it by its "
+            f"backup, if that is sound"
+        ) from error
+
+
+def _fill(tar: tarfile.TarFile, manifest: Manifest, files: dict[str, Path]) -> Manifest:
+    """Write the members, and return the manifest with their SHA-256."""
+    top, digests = manifest.name, dict[str, str]()
+    for name in ("", *manifest.folders):
+        tar.addfile(_member(f"{top}/{name}".rstrip("/"), tarfile.DIRTYPE))
+    for name in manifest.files:
+        with files[name].open("rb") as content:
+            reader, info = _Hashing(content), _member(f"{top}/{name}", tarfile.REGTYPE)
+            status = os.fstat(content.fileno())
+            # One may grow meanwhile, such as the notes.
+            info.size, info.mode = status.st_size, 0o700 if status.st_mode & 0o100 else 0o600
+            info.mtime = status.st_mtime
+            tar.addfile(info, reader)
+            digests[name] = reader.digest()
+    for name, target in manifest.links.items():
+        info = _member(f"{top}/{name}", tarfile.SYMTYPE)
+        info.linkname = target
+        tar.addfile(info)
+    manifest = manifest.model_copy(update={"files": digests})
+    text, info = manifest.model_dump_json(indent=1).encode(), _member(_MANIFEST, tarfile.REGTYPE)
+    info.size = len(text)
+    tar.addfile(info, io.BytesIO(text))
+    return manifest
+
+
+def _member(name: str, kind: bytes) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.mode = kind, 0o600 if kind == tarfile.REGTYPE else 0o700
+    return info
+
+
+class _Hashing(io.RawIOBase):
+    """A file that is hashed while it is read."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._hash = file, hashlib.sha256()
+
+    def read(self, size: int = -1) -> bytes:
+        piece = self._file.read(size)
+        self._hash.update(piece)
+        return piece
+
+    def digest(self) -> str:
+        return self._hash.hexdigest()
+
+
+def _open(stack: ExitStack, file: Path) -> tuple[tarfile.TarFile, str]:
+    """Return the archive, and the name of the study in it."""
+    if not file.is_file():
+        raise StudyError(f"archive: there is no file {file}; give what `hpo archive STUDY FILE.tar.gz` wrote")
+    try:
+        tar = stack.enter_context(tarfile.open(file))  # noqa: SIM115 -- the stack closes it
+        first = tar.next()
+    except _DAMAGE as error:
+        raise _damaged(file) from error
+    if first is None or not first.isdir():
+        raise _damaged(file)
+    return tar, study_name(first.name, f"{file}: name")
+
+
+def _read_to_its_end(tar: tarfile.TarFile) -> None:
+    """Let the compression compare its own sum, which stands behind what an archive needs."""
+    assert tar.fileobj is not None
+    while tar.fileobj.read(2**20):
+        pass
+
+
+def _refuse_other(scratch: Path, name: str, file: Path) -> None:
+    """Raise StudyError where a study that was written is not what the manifest beside it says."""
+    manifest = Manifest.model_validate(parse_json((scratch / _MANIFEST).read_text(encoding="utf-8"), str(file)))
+    there = [*entries(scratch / name)]
+    found = (
+        {entry.name: digest_of(entry.path) for entry in there if entry.kind == "file"},
+        {entry.name: entry.target for entry in there if entry.kind == "link"},
+        {entry.name for entry in there if entry.kind == "folder"},
+    )
+    beside = {path.name for path in scratch.iterdir()}
+    said = (manifest.files, manifest.links, set(manifest.folders))
+    if found != said or manifest.name != name or beside != {name, _MANIFEST}:
+        raise _damaged(file)
+
+
+def _damaged(file: Path) -> StudyError:
+    return StudyError(f"archive: {file} is damaged, or holds no study that this version can read; nothing was written")

@@ -1,0 +1,135 @@
+"""`hpo clean`, `move`, `archive` and `remove`: for people, for programs, from Python, and of a study that runs."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+
+import hpo as toolkit
+from hpo.study.files.folder import StudyFolder
+from tests.hpo.cli.commands import hpo, refused, searched
+from tests.hpo.study.killed import tree
+from tests.studies import toy_config
+
+COMMANDS = {
+    "clean": ["clean", "made"],
+    "move": ["move", "made", "elsewhere"],
+    "archive": ["archive", "made", "made.tar.gz"],
+    "remove": ["remove", "made", "--yes"],
+}
+
+
+def shown(capsys, *arguments):
+    """Return the object that a command prints, which has to succeed."""
+    code, out, err = hpo(capsys, *arguments, "--json")
+    assert code == 0, out + err
+    return json.loads(out)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_one_that_runs_is_refused_with_who_runs_it_and_stays_as_it_is(capsys, study, command):
+    with StudyFolder(study).lock():
+        before = tree(study)
+        said = refused(capsys, *COMMANDS[command])
+        assert f"runs/made is being run by process {os.getpid()}" in said
+        assert tree(study) == before
+    assert sorted(path.name for path in Path().iterdir()) == ["runs"]
+
+
+def test_of_all_studies_one_that_runs_is_passed_over(capsys, study):
+    shutil.copytree(study, "runs/other")
+    with StudyFolder(study).lock():
+        found = {each["study"]: each for each in shown(capsys, "clean")["studies"]}
+    assert (list(found["other"]["freed"]), found["other"]["kept"]) == (["data"], None)
+    assert (found["made"]["freed"], "is being run by" in found["made"]["kept"]) == ({}, True)
+    assert ((study / "data").exists(), Path("runs/other/data").exists()) == (True, False)
+
+
+def test_what_would_be_freed_is_said_and_nothing_goes(capsys, study):
+    code, out, _ = hpo(capsys, "clean", "--dry-run")
+    assert (code, out.splitlines()[0].startswith("runs/made: data "), "would be freed" in out) == (0, True, True)
+    found = shown(capsys, "clean", "made", "--dry-run")
+    assert (study / "data").exists()
+    assert found["bytes"] == toolkit.load("made").clean().bytes > 0
+    assert not (study / "data").exists()
+    assert hpo(capsys, "clean", "made") == (0, "0 KiB freed\n", "")
+
+
+def test_it_is_moved_and_found_there(capsys, study):
+    code, out, _ = hpo(capsys, "move", "made", "elsewhere")
+    assert (code, out.splitlines()[0]) == (0, "moved to elsewhere/made")
+    here = Path.cwd()
+    command = f"hpo resume {here}/elsewhere/made track.uri=sqlite:///{here}/mlflow.db"
+    assert out.splitlines()[1] == f"from another working directory it needs: {command}"
+    assert "moved" not in hpo(capsys, "report", "elsewhere/made")[2]
+    assert shown(capsys, "move", "elsewhere/made", "runs")["folder"] == str(here / "runs/made")
+    assert toolkit.load("made").move("elsewhere").best.number == 0
+
+
+def test_it_is_archived_and_comes_back_unasked_where_it_was_made(capsys, study):
+    found = shown(capsys, "archive", "made", "made.tar.gz")
+    assert found["bytes"] == Path("made.tar.gz").stat().st_size
+    assert Path("made.tar.gz").stat().st_mode & 0o077 == 0
+    assert "runs/made is there already" in refused(capsys, "archive", "--restore", "made.tar.gz", is_silent=True)
+    shutil.rmtree(study)
+    assert shown(capsys, "archive", "--restore", "made.tar.gz")["folder"] == str(study.absolute())
+    assert toolkit.unarchive("made.tar.gz", "other").best.number == 0
+    for wrong in (["made"], ["--restore", "x", "made"], ["made", "x.tar.gz", "--in", "y"], []):
+        assert "command line: " in refused(capsys, "archive", *wrong, is_silent=True)
+
+
+def test_a_strangers_is_only_copied_until_it_is_trusted(capsys, monkeypatch, tmp_path):
+    Path("ours.py").write_text("def train(config):\n    return 1.0\n")
+    tree = toy_config(trials=1, objective="ours:train")
+    searched(capsys, tree)
+    hpo(capsys, "archive", "toy", "toy.tar.gz")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another"))
+    code, _, err = hpo(capsys, "archive", "--restore", "toy.tar.gz", "--in", "first")
+    assert (code, "was not made here: it runs ours:train" in err, "it was only copied" in err) == (2, True, True)
+    assert Path("first/toy/config.yaml").exists()
+    assert hpo(capsys, "archive", "--restore", "toy.tar.gz", "--in", "second", "--trust")[0] == 0
+    assert hpo(capsys, "archive", "--restore", "toy.tar.gz", "--in", "third")[0] == 0
+
+
+def test_it_is_removed_only_by_a_yes(capsys, monkeypatch, study):
+    assert "nobody can be asked here; give --yes" in refused(capsys, "remove", "made")
+    assert "nobody can be asked here; give --yes" in json.loads(hpo(capsys, "remove", "made", "--json")[1])["error"]
+    for stream in ("stdin", "stdout"):
+        monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True)
+    monkeypatch.setattr("builtins.input", lambda _: "no")
+    assert "nothing was removed" in refused(capsys, "remove", "made")
+    monkeypatch.setattr("builtins.input", lambda _: "yes")
+    code, out, _ = hpo(capsys, "remove", "made")
+    assert (code, out.splitlines()[0].startswith("runs/made: "), "removed runs/made\n" in out) == (0, True, True)
+    assert not study.exists()
+    assert "there is no 'made'" in refused(capsys, "remove", "made", "--yes", is_silent=True)
+
+
+def test_several_are_removed_or_none(capsys, study):
+    shutil.copytree(study, "runs/other")
+    refused(capsys, "remove", "made", "none", "--yes")
+    assert study.exists()
+    found = shown(capsys, "remove", "made", "other", "--yes")["removed"]
+    assert [each["study"] for each in found] == ["made", "other"]
+    assert all(each["files"] > 5 and each["bytes"] > 10_000 for each in found)
+    assert [each["runs"] for each in found] == [0, 0]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_mlflow_has_its_tags_and_loses_its_runs_with_it(capsys):
+    tree = toy_config(trials=2, track={"name": "mlflow", "uri": "sqlite:///mlflow.db", "experiment": "tests"})
+    searched(capsys, tree)
+    hpo(capsys, "note", "toy", "odd", "--tag", "phase=final")
+    assert hpo(capsys, "sync", "toy")[0] == 0
+    client = MlflowClient(f"sqlite:///{Path('mlflow.db').absolute()}")
+    experiment = client.get_experiment_by_name("tests").experiment_id
+    (parent,) = client.search_runs([experiment], "tags.`hpo.kind` = 'study'")
+    assert (parent.data.tags["phase"], "odd" in parent.data.tags["mlflow.note.content"]) == ("final", True)
+    shutil.copytree("runs/toy", "runs/copy")
+    assert shown(capsys, "remove", "copy", "--yes")["removed"][0]["runs"] == 0
+    assert shown(capsys, "remove", "toy", "--yes")["removed"][0]["runs"] == 3
+    assert client.search_runs([experiment]) == []
