@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hpo.interface.search import search as search
     from hpo.interface.server import open_ui as open_ui
     from hpo.interface.starter import new as new
+    from hpo.interface.studies import studies as studies
     from hpo.interface.study import Study as Study
     from hpo.interface.train import train as train
 
@@ -50,6 +51,7 @@ _PLACES = {
     "replay": "hpo.interface.replay",
     "reproduce": "hpo.interface.reproduce",
     "search": "hpo.interface.search",
+    "studies": "hpo.interface.studies",
     "train": "hpo.interface.train",
     "unarchive": "hpo.interface.archive",
 }

@@ -30,6 +30,8 @@ COMMANDS = {
     "extend": "train the best trials of a study further, or longer from the start",
     "cluster": "write what to submit to Slurm or Kubernetes, or to run on machines by ssh",
     "watch": "follow a study, or all of them, in a page that changes with them",
+    "list": "the studies under runs/: state, trials, best, strategy, data, size, date",
+    "show": "one study at a glance, or one of its trials",
     "logs": "what the trainings of a study printed",
     "note": "write beside a study what only a person knows, or tag it",
     "clean": "free what no study needs: states, copies of data, models that are not among the best",

@@ -1,0 +1,117 @@
+"""Conditions on the fields of a list, as text: `strategy=evolutionary and score>0.9`. Nothing in it is executed."""
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from hpo.errors import ConfigError, nearest
+
+Kind = Literal["text", "number", "time"]
+Row = Mapping[str, Any]
+
+_SIGNS = {"=": "==", "==": "==", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "~": "in"}
+_TOKEN = re.compile(r"""\s*(?:(?P<quoted>'[^']*'|"[^"]*")|(?P<sign>[!<>=]=|[=<>~])|(?P<word>[()]|[^\s()=!<>~'"]+))""")
+_COMPARE: Mapping[type[ast.cmpop], tuple[str, Callable[[Any, Any], bool]]] = {
+    ast.Eq: ("=", operator.eq),
+    ast.NotEq: ("!=", operator.ne),
+    ast.Lt: ("<", operator.lt),
+    ast.LtE: ("<=", operator.le),
+    ast.Gt: (">", operator.gt),
+    ast.GtE: (">=", operator.ge),
+    ast.In: ("~", operator.contains),
+}
+_ALLOWED: Mapping[Kind, tuple[str, ...]] = {
+    "text": ("=", "!=", "~"),
+    "number": ("=", "!=", "<", "<=", ">", ">="),
+    "time": ("=", "!=", "<", "<=", ">", ">="),
+}
+# A day, a month or a year stands for all of it.
+_TIME = re.compile(r"\d{4}(-\d\d(-\d\d([T ]\d\d(:\d\d(:\d\d)?)?)?)?)?")
+_HOW = "write FIELD OPERATOR VALUE, joined by and, or, not and brackets: 'strategy=evolutionary and score>0.9'"
+
+
+def condition(text: str, fields: Mapping[str, Kind]) -> Callable[[Row], bool]:
+    """Return what tells whether a row, whose fields are of these kinds, fits; ConfigError for anything else.
+
+    Operators are =, !=, <, <=, >, >= and ~ (contains). `none` stands for a missing value; a row without a value fits no
+    other comparison but `!=`.
+    """
+    try:
+        return _check(ast.parse(_as_python(text, fields), mode="eval").body, text, fields)
+    except (SyntaxError, RecursionError, MemoryError) as error:
+        raise ConfigError(f"where: cannot be read, given {text!r}; {_HOW}") from error
+
+
+def _as_python(text: str, fields: Mapping[str, Kind]) -> str:
+    """Return the condition as Python writes it, of names of fields, texts, signs, brackets, and, or, not."""
+    words, place, is_value = list[str](), 0, False
+    while text[place:].strip():
+        token = _TOKEN.match(text, place)
+        if token is None:
+            raise ConfigError(f"where: {text[place:].strip()!r} cannot be read; {_HOW}")
+        quoted, sign, word = token["quoted"], token["sign"], token["word"]
+        if sign:
+            words.append(_SIGNS[sign])
+        elif quoted or is_value:
+            words.append(repr(quoted[1:-1] if quoted else word))
+        elif word in ("and", "or", "not", "(", ")"):
+            words.append(word)
+        else:
+            words.append(known_field(word, fields, "where"))
+        place, is_value = token.end(), bool(sign)
+    return " ".join(words)
+
+
+def known_field(name: str, fields: Mapping[str, Kind], where: str) -> str:
+    """Return the name of a field; ConfigError with all of them where it is none."""
+    if name not in fields:
+        raise ConfigError(f"{where}: must be one of {', '.join(fields)}, given {name!r}{nearest(name, fields)}")
+    return name
+
+
+def _check(node: ast.expr, text: str, fields: Mapping[str, Kind]) -> Callable[[Row], bool]:
+    match node:
+        case ast.BoolOp(op=joined, values=parts):
+            checks, join = [_check(part, text, fields) for part in parts], any if isinstance(joined, ast.Or) else all
+            return lambda row: join(check(row) for check in checks)
+        case ast.UnaryOp(op=ast.Not(), operand=part):
+            inverted = _check(part, text, fields)
+            return lambda row: not inverted(row)
+        case ast.Compare(left=ast.Name(id=field), ops=[sign], comparators=[ast.Constant(value=str(value))]):
+            return _comparison(field, fields[field], *_COMPARE[type(sign)], value)
+    raise ConfigError(f"where: cannot be read, given {text!r}; {_HOW}")
+
+
+def _comparison(
+    field: str, kind: Kind, sign: str, compare: Callable[[Any, Any], bool], text: str
+) -> Callable[[Row], bool]:
+    if text == "none" and sign in ("=", "!="):
+        return lambda row: (row[field] is None) == (sign == "=")
+    if sign not in _ALLOWED[kind]:
+        raise ConfigError(
+            f"where: {field} is a {kind}, which is compared by {', '.join(_ALLOWED[kind])}; given '{sign}'"
+        )
+    value = _value(field, kind, text)
+    # A time is compared as far as it is given.
+    part = slice(len(text)) if kind == "time" else None
+
+    def fits(row: Row) -> bool:
+        there = row[field]
+        if there is None:
+            return sign == "!="
+        return compare(there if part is None else there[part], value)
+
+    return fits
+
+
+def _value(field: str, kind: Kind, text: str) -> str | float:
+    if kind == "number":
+        try:
+            return float(text)
+        except ValueError as error:
+            raise ConfigError(f"where: {field} is a number, given {text!r}") from error
+    if kind == "time" and not _TIME.fullmatch(text):
+        raise ConfigError(f"where: {field} is a time, such as 2026-11-27 or '2026-11-27 14:30', given {text!r}")
+    return text.replace(" ", "T") if kind == "time" else text
