@@ -6,21 +6,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hpo.config.keys import flatten
 from hpo.config.study_config import StudyConfig
-from hpo.engine.record.looked_at import RowsLookedAt
-from hpo.engine.record.record import Record, Rows
-from hpo.engine.space.reader import space_from_dict
+from hpo.engine.record.record import Record
 from hpo.engine.space.space import Space
-from hpo.engine.trials.goal import goal_of
 from hpo.engine.trials.ranking import front
-from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
+from hpo.engine.trials.trial import Outcome, Trial
 from hpo.errors import HpoError, first_line
 from hpo.report.subject import Subject, default_of
-from hpo.study.basis.described import Described
 from hpo.study.files.folder import StudyFolder, short_path
 from hpo.study.files.running import RunningTask, read_running
 from hpo.study.files.status import Status, read_status
+from hpo.study.seen import SeenStudy
 from hpo.study.winner.choosing import choose
 from hpo.study.winner.full_training import further_trainings, join_trainings
 
@@ -117,34 +113,8 @@ class StudyReader:
 
 
 def _open(folder: StudyFolder) -> tuple[StudyConfig, Space, Record]:
-    """Return configuration, space and record of a study, without its objective, whose code is not run."""
-    config, described = folder.config(), Described.at(short_path(folder.described_path))
-    space = space_from_dict(config.space, flatten(config.objective_config), described.points if described else None)
-    rows = _rows(folder, config, space)
-    folds = described.folds if described else _folds(folder, config)
-    return config, space, Record(rows, goal_of(config.study), TaskLayout(folds, config.study.repeats))
-
-
-def _rows(folder: StudyFolder, config: StudyConfig, space: Space) -> Rows:
-    path: Path | None = folder.database_path
-    if config.study.storage is not None:
-        # Here: they take a second, and most studies have a file of their own.
-        from hpo.engine.record.address import sqlite_path
-        from hpo.engine.record.storage import open_rows
-
-        url = folder.storage_url(config)
-        path = sqlite_path(url)
-        if path is None:
-            return open_rows(url, config.study.name, space)
-    assert path is not None
-    return RowsLookedAt(path, config.study.name, space, lambda: folder.holder() is not None)
-
-
-def _folds(folder: StudyFolder, config: StudyConfig) -> int:
-    """Return the number of folds of a study of before version 0.2.0, which did not write it."""
-    from hpo.study.preparing.preparation import described_before
-
-    return described_before(folder, config).folds
+    seen = SeenStudy.at(folder)
+    return seen.config, seen.space, seen.record
 
 
 def _subject(

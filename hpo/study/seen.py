@@ -4,12 +4,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Self
 
 from hpo.config.keys import flatten
 from hpo.config.study_config import StudyConfig
+from hpo.engine.record.looked_at import RowsLookedAt, count_folds, folds_of
 from hpo.engine.record.record import Record, Rows, memory_record
-from hpo.engine.record.seen import SeenRows
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.space.space import Space
 from hpo.engine.trials.goal import Goal, finished, goal_of
@@ -20,7 +21,6 @@ from hpo.study.basis.described import Described
 from hpo.study.files.folder import StudyFolder, short_path
 from hpo.study.winner.full_training import further_trainings, join_trainings
 
-_FOLD = re.compile(r"fold_(\d+)(_repeat_\d+)?")
 # As trials.csv has errors, and `Trial.error` returns them.
 _WHICH_FOLDS = re.compile(r"^fold [\d, ]+: ")
 
@@ -32,7 +32,6 @@ class SeenStudy:
     folder: StudyFolder
     config: StudyConfig
     space: Space
-    layout: TaskLayout
     record: Record
 
     @classmethod
@@ -40,18 +39,34 @@ class SeenStudy:
         """Return the study in a folder; HpoError where it cannot be read."""
         config, described = folder.config(), Described.at(short_path(folder.described_path))
         space = space_from_dict(config.space, flatten(config.objective_config), described.points if described else None)
-        rows, table = _rows(folder, config, space), [] if folder.database_path.exists() else _table(folder)
-        names = [*(name for *_, attributes in rows.read() for name in attributes), *(table[0] if table else ())]
-        folds = described.folds if described else 1 + max(map(_fold, names), default=0)
-        layout, goal = TaskLayout(folds, config.study.repeats), goal_of(config.study)
-        if table:
-            return cls(folder, config, space, layout, memory_record(goal, layout, _trials(table, space, goal, layout)))
-        return cls(folder, config, space, layout, Record(rows, goal, layout))
+        path, goal = _file(folder, config), goal_of(config.study)
+        if path is not None and not path.exists() and folder.trials_path.exists():
+            table = read_rows(short_path(folder.trials_path), ("number", "state", "score"))
+            layout = TaskLayout(folds_of(table[0] if table else ()), config.study.repeats)
+            return cls(folder, config, space, memory_record(goal, layout, _trials(table, space, goal, layout)))
+
+        def is_written() -> bool:
+            return folder.holder() is not None
+
+        folds = described.folds if described else count_folds(path, is_written()) if path else 1
+        if path is None:
+            # Here, since most studies have a file of their own, and this loads Optuna.
+            from hpo.engine.record.storage import open_rows
+
+            rows: Rows = open_rows(folder.storage_url(config), config.study.name, space)
+        else:
+            rows = RowsLookedAt(path, config.study.name, space, is_written)
+        return cls(folder, config, space, Record(rows, goal, TaskLayout(folds, config.study.repeats)))
 
     @property
     def goal(self) -> Goal:
         """What is better, and what is allowed."""
         return self.record.goal
+
+    @property
+    def layout(self) -> TaskLayout:
+        """The tasks of a trial."""
+        return self.record.layout
 
     @cached_property
     def trials(self) -> list[Trial]:
@@ -67,25 +82,13 @@ class SeenStudy:
         return next(iter(History(trial for trial in self.trials if trial.state != "running").front), None)
 
 
-def _rows(folder: StudyFolder, config: StudyConfig, space: Space) -> Rows:
-    if config.study.storage is not None:
-        # Here, since most studies have a file of their own, and Optuna takes half a second.
-        from hpo.engine.record.storage import open_rows
+def _file(folder: StudyFolder, config: StudyConfig) -> Path | None:
+    """Return the file of SQLite that has the record; None where it is in another database."""
+    if config.study.storage is None:
+        return folder.database_path
+    from hpo.engine.record.address import sqlite_path
 
-        return open_rows(folder.storage_url(config), config.study.name, space)
-    if not folder.database_path.exists():
-        return Rows()
-    return SeenRows(folder.database_path, config.study.name, space.dimensions, folder.holder() is not None)
-
-
-def _table(folder: StudyFolder) -> list[Row]:
-    path = folder.trials_path
-    return [*read_rows(short_path(path), ("number", "state", "score"))] if path.exists() else []
-
-
-def _fold(name: str) -> int:
-    match = _FOLD.fullmatch(name)
-    return int(match[1]) if match else 0
+    return sqlite_path(folder.storage_url(config))
 
 
 def _trials(table: Iterable[Row], space: Space, goal: Goal, layout: TaskLayout) -> Iterable[Trial]:

@@ -2,16 +2,22 @@
 
 import functools
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+import re
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-from hpo.engine.record.own_file import connect_to_look
+from hpo.engine.record.own_file import COMPANIONS, DamagedRecordError, may_be_written
 from hpo.engine.record.record import ROUND, Rows
 from hpo.engine.space.dimensions import Dimension, from_stored
 from hpo.engine.space.space import Point, Space
 from hpo.engine.trials.trial import State
+from hpo.errors import first_line
 
 # Of Optuna's tables; one that waits is none of ours.
 _STATES: Mapping[str, State] = {"RUNNING": "running", "COMPLETE": "complete", "FAIL": "failed", "PRUNED": "stopped"}
@@ -22,6 +28,54 @@ WHERE study_id = :study AND (trial_id > :last OR trial_id IN (SELECT value FROM 
 _PARAMETERS = "SELECT trial_id, param_name, param_value, distribution_json FROM trial_params WHERE trial_id IN ({})"
 _ATTRIBUTES = "SELECT trial_id, key, value_json FROM trial_user_attributes WHERE trial_id IN ({})"
 _NOTES = "SELECT key, value_json FROM study_user_attributes WHERE study_id = :study"
+_TASKS = "SELECT DISTINCT key FROM trial_user_attributes WHERE key LIKE 'fold_%'"
+_FOLD = re.compile(r"fold_(\d+)(_repeat_\d+)?")
+_PATIENCE_SECONDS = 5.0
+
+
+@contextmanager
+def looked_at(path: Path, is_written: bool) -> Iterator[sqlite3.Connection]:
+    """Yield a connection to a file, which changes nothing there; DamagedRecordError where it cannot be read.
+
+    To read a file would already write into it what a killed search has left in the log, so a copy is read then. The log
+    of one that is written is removed by the last to close it, which may be this connection.
+    """
+    logs = [path.with_name(f"{path.name}{suffix}") for suffix in COMPANIONS if suffix]
+    with tempfile.TemporaryDirectory(prefix="hpo-look-") as scratch:
+        try:
+            mode = "immutable=1"
+            if is_written and logs[0].exists():
+                mode = "mode=rw" if may_be_written(path) else "mode=ro"
+            elif logs[0].exists() and logs[0].stat().st_size:
+                for source in (path, logs[0]):
+                    shutil.copyfile(source, Path(scratch, source.name))
+                path, mode = Path(scratch, path.name), "mode=rw"
+            address = f"file:{quote(str(path.absolute()))}?{mode}"
+            with closing(sqlite3.connect(address, _PATIENCE_SECONDS, uri=True)) as file:
+                yield file
+        except (sqlite3.Error, OSError, LookupError, TypeError, ValueError) as error:
+            raise DamagedRecordError(f"record: {path.name} cannot be read: {first_line(error)}") from error
+
+
+def count_states(path: Path, is_written: bool) -> dict[str, int]:
+    """Return how many trials a file holds by state, without reading them."""
+    counts: dict[str, int] = dict.fromkeys(_STATES.values(), 0)
+    with looked_at(path, is_written) as file:
+        for state, count in file.execute("SELECT state, count(*) FROM trials GROUP BY state"):
+            if state in _STATES:
+                counts[_STATES[state]] = count
+    return counts
+
+
+def count_folds(path: Path, is_written: bool) -> int:
+    """Return how many folds the trainings in a file have; 1 where there is none."""
+    with looked_at(path, is_written) as file:
+        return folds_of(key for (key,) in file.execute(_TASKS))
+
+
+def folds_of(names: Iterable[str]) -> int:
+    """Return how many folds the tasks among these names have, such as fold_2 or fold_2_repeat_1; 1 without one."""
+    return 1 + max((int(match[1]) for match in map(_FOLD.fullmatch, names) if match), default=0)
 
 
 class RowsLookedAt(Rows):
@@ -42,10 +96,13 @@ class RowsLookedAt(Rows):
 
     def read(self) -> Iterator[tuple[int, Point, State, Mapping[str, Any]]]:
         """Yield number, point, state and attributes of the trials of ours that are new, or had not ended before."""
-        with closing(connect_to_look(self._path, self._is_written())) as file:
+        with looked_at(self._path, self._is_written()) as file:
             # One state of the file for all of what follows.
             file.execute("BEGIN")
-            (study,) = file.execute("SELECT study_id FROM studies WHERE study_name = ?", (self._name,)).fetchone()
+            found = file.execute("SELECT study_id FROM studies WHERE study_name = ?", (self._name,)).fetchone()
+            if found is None:
+                raise DamagedRecordError(f"record: there is no study '{self._name}' in {self._path.name}")
+            (study,) = found
             asked = {"study": study, "last": self._last, "open": json.dumps(self._open)}
             self._noted = {key: json.loads(text) for key, text in file.execute(_NOTES, asked)}
             trials = file.execute(_NEW, asked).fetchall()

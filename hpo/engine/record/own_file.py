@@ -172,19 +172,6 @@ def connect(path: Path, timeout_seconds: float = 60.0, check_same_thread: bool =
     return sqlite3.connect(url, timeout_seconds, check_same_thread=check_same_thread, uri=True)
 
 
-def connect_to_look(path: Path, is_written: bool, timeout_seconds: float = 1.0) -> sqlite3.Connection:
-    """Connect to an existing database to read it once, so that nothing is left beside it that was not there before.
-
-    One without a log is read as it is. A log that nobody writes any more stays as it is, for who goes on with the
-    study. One that is written is removed by the last to close it, which may be this connection.
-    """
-    if not path.with_name(f"{path.name}-wal").exists():
-        mode = "immutable=1"
-    else:
-        mode = "mode=rw" if is_written and may_be_written(path) else "mode=ro"
-    return sqlite3.connect(f"file:{quote(str(path.absolute()))}?{mode}", timeout_seconds, uri=True)
-
-
 def may_be_written(path: Path) -> bool:
     """Return whether this user may write a database, and a log in its folder."""
     return all(os.access(place, os.W_OK) for place in (path, path.parent) if place.exists())

@@ -160,7 +160,7 @@ def _recorded(folder: StudyFolder, config: StudyConfig) -> dict[str, int]:
     if config.study.storage is not None or not folder.database_path.exists():
         return dict.fromkeys(_STATES, 0)
     # Here, since a study of this version has a status.
-    from hpo.engine.record.seen import count_states
+    from hpo.engine.record.looked_at import count_states
 
     return count_states(folder.database_path, folder.holder() is not None)
 
