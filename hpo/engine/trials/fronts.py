@@ -4,6 +4,9 @@ All losses here are arrays of shape (trials, metrics), lower is better. The algo
 Stützle & Paquete 2010, "Graphical tools for the analysis of bi-objective optimization algorithms", and since).
 """
 
+import bisect
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,6 +18,9 @@ Array = NDArray[np.float64]
 REFERENCE = 1.1
 # Where the worst begin. From 0.5 to 1 the quality of shifting windows differs by less than its noise.
 _WORST = 0.75
+# From so many metrics on, contributions take time by the cube of a front's size. Then, where only the best of a front
+# are asked for, so many members are compared at once.
+_MANY, _PART = 4, 160
 
 
 def front_numbers(losses: Array) -> NDArray[np.int64]:
@@ -85,6 +91,26 @@ def contributions(front: Array, scale: Array) -> Array:
     return added
 
 
+def _most(front: Array, scale: Array, count: int) -> Array:
+    """Return `contributions`, but of those that are not among the `count` largest only bounds below these.
+
+    For four metrics, where moocore takes 1.4 s for 1,000 members. What one adds to a part of the front is as much as
+    what it adds to the whole, or more. That is what it dominates, less what the others dominate of that.
+    """
+    units = scaled(front, scale)
+    parts = np.array_split(front, math.ceil(len(front) / _PART))
+    added = np.concatenate([contributions(part, scale) for part in parts])
+    known: list[float] = []
+    for place in np.argsort(-added, kind="stable"):
+        if len(known) >= count and added[place] < known[-count]:
+            break
+        others = np.maximum(units, units[place])
+        others[place] = REFERENCE  # dominates nothing
+        added[place] = np.prod(REFERENCE - units[place]) - hypervolume(others[is_on_front(others)])
+        bisect.insort(known, float(added[place]))
+    return added
+
+
 def best_first(losses: Array, count: int | None = None, scale: Array | None = None) -> NDArray[np.int64]:
     """Return the places of the `count` best trials (None = all), the best first; of equals the first.
 
@@ -95,7 +121,7 @@ def best_first(losses: Array, count: int | None = None, scale: Array | None = No
     if not len(losses):
         return np.empty(0, dtype=np.int64)
     different, place = np.unique(losses, axis=0, return_inverse=True)
-    keys = _keys(different, scale_of(losses) if scale is None else scale, count)[place.ravel()]
+    keys = _keys(different, scale_of(losses) if scale is None else scale, count, count)[place.ravel()]
     order: NDArray[np.int64] = np.lexsort((-keys[:, 1], keys[:, 0]))[:count]
     return order
 
@@ -115,10 +141,10 @@ def as_one_loss(losses: Array) -> Array:
     return one
 
 
-def _keys(losses: Array, scale: Array, count: int | None = None) -> Array:
+def _keys(losses: Array, scale: Array, count: int | None = None, asked: int | None = None) -> Array:
     """Return the front of each of different trials and what it adds to that: shape (trials, 2).
 
-    What it adds is 0 on fronts that begin after the first `count` trials.
+    What it adds is 0 on fronts that begin after the first `count` trials, and exact at least for the first `asked`.
     """
     numbers = front_numbers(losses)
     keys: Array = np.stack((numbers.astype(float), np.zeros(len(losses))), axis=1)
@@ -127,7 +153,10 @@ def _keys(losses: Array, scale: Array, count: int | None = None) -> Array:
         if count is not None and begins >= count:
             break
         members = np.flatnonzero(numbers == number)
-        keys[members, 1] = contributions(losses[members], scale)
+        if asked is None or losses.shape[1] < _MANY or len(members) <= _PART:
+            keys[members, 1] = contributions(losses[members], scale)
+        else:
+            keys[members, 1] = _most(losses[members], scale, asked - int(begins))
     return keys
 
 

@@ -77,6 +77,14 @@ def test_as_one_loss_no_trial_is_better_than_one_that_dominates_it(losses):
         assert not dominates(mine, its) or loss < other
 
 
+@pytest.mark.parametrize("count", [1, 7, 390])
+def test_the_best_of_a_large_front_of_four_metrics_are_those_of_its_whole_order(count):
+    rng = np.random.default_rng(count)
+    front = rng.dirichlet(np.ones(4), size=380)
+    losses = np.vstack((front, front[:9], front[:30] + 0.1))
+    assert best_first(losses, count).tolist() == best_first(losses).tolist()[:count]
+
+
 def test_hypervolume_and_contributions_are_those_by_hand():
     # Up to 3, 3: rectangles of 1 x 1 and of 2 x 1, which share none, and one of 1 x 1 beside them.
     losses = np.array([[0.0, 2.0], [1.0, 1.0], [2.0, 0.0]])
