@@ -29,7 +29,7 @@ COMMANDS = {
     "add": "let a running or stopped search try a point of your own next",
     "extend": "train the best trials of a study further, or longer from the start",
     "cluster": "write what to submit to Slurm or Kubernetes, or to run on machines by ssh",
-    "watch": "follow a study, or all of them, in a page that changes with them",
+    "watch": "follow a running search in this terminal, or studies in a page that changes with them",
     "list": "the studies under runs/: state, trials, best, strategy, data, size, date",
     "show": "one study at a glance, or one of its trials",
     "logs": "what the trainings of a study printed",

@@ -4,19 +4,22 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Protocol
 
 from hpo.config.sections import DispatchSection
-from hpo.engine.course.rules import is_counted
+from hpo.config.study_config import StudyConfig
+from hpo.engine.course.rules import Counts, is_counted
 from hpo.engine.dispatch import Code
 from hpo.engine.dispatch.dispatcher import Gpus
 from hpo.engine.observers import Observer
 from hpo.engine.record.acts import Asked, Raise
 from hpo.engine.record.record import Record
+from hpo.engine.space.space import Space
 from hpo.engine.trials.digits import score_format, shown_value
 from hpo.engine.trials.goal import goal_of
 from hpo.engine.trials.history import History
 from hpo.engine.trials.ranking import front
-from hpo.engine.trials.trial import Trial
+from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.machine import GIB
 from hpo.report.write import WrittenReport
 from hpo.study.basis.environment import gpu_driver
@@ -34,6 +37,22 @@ class Result:
     is_tracked: bool
 
 
+class Shown(Protocol):
+    """What is known of a study whose trials are shown, by whoever runs it or only looks on."""
+
+    @property
+    def config(self) -> StudyConfig: ...  # noqa: D102
+
+    @property
+    def counts(self) -> Counts: ...  # noqa: D102
+
+    @property
+    def layout(self) -> TaskLayout: ...  # noqa: D102
+
+    @property
+    def space(self) -> Space: ...  # noqa: D102
+
+
 class Progress(Observer, AbstractContextManager["Progress", None]):
     """Counts the trials of a search, and keeps the best, the scores and the time; it shows nothing as it is.
 
@@ -44,7 +63,7 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
 
     def __init__(
         self,
-        study: PreparedStudy,
+        study: Shown,
         history: History,
         seconds_before: float = 0.0,
         clock: Callable[[], float] = time.monotonic,

@@ -1,8 +1,11 @@
 """Shows a running search: a live panel on a terminal, plain lines elsewhere."""
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Self
 
 from rich.console import Console, Group
@@ -20,8 +23,7 @@ from hpo.engine.training.payload import Task
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 from hpo.errors import printable
-from hpo.session.display import Progress, peak_in_words
-from hpo.study.study import PreparedStudy
+from hpo.session.display import Progress, Shown, peak_in_words
 
 # Every trial gets a line at a readable pace; of thousands per second, as over tables, only some do.
 _LINES_AT_ONCE = 200
@@ -32,16 +34,27 @@ _SILENT_SECONDS = 10
 _AMOUNTS = "`to 3` is how far a trial was trained, and * the best so far of those that were trained furthest"
 _SEVERAL = "* is on the front: of all so far none is as good in every metric and better in one"
 _FURTHEST = "`to 3` is how far a trial was trained, and the front is of those that were trained furthest"
+# Of silence after which a line tells what runs, where no panel shows it; so many of the tasks.
+_SECONDS_BETWEEN_SIGNS = 60
+_SIGNS_SHOWN = 3
 # Of a number of a range: 5.57e-5.
 _NUMBER = 7
 
 
+@dataclass(frozen=True)
+class Sign:
+    """The last sign of life of a task: its point, empty where it has only begun; and when, by the display's clock."""
+
+    at: float
+    point: Mapping[str, Any]
+
+
 class TerminalProgress(Progress):
-    """Shows running tasks with their epochs, the best so far, and the time left."""
+    """Shows running tasks with their epochs and signs of life, the best so far, and the time left."""
 
     def __init__(
         self,
-        study: PreparedStudy,
+        study: Shown,
         history: History,
         seconds_before: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
@@ -49,7 +62,7 @@ class TerminalProgress(Progress):
         super().__init__(study, history, seconds_before, clock)
         self._layout = study.layout
         self._widths = {each.key: _width(each) for each in study.space.dimensions}
-        self._running: dict[tuple[int, int], Mapping[str, Any]] = {}
+        self._running: dict[tuple[int, int], Sign] = {}
         self._last_line, self._num_printed = self._started, 0
         self._is_first_trial, self._has_begun, self._is_long = True, False, False
         # What is printed once a search, such as a warning that every trial gives.
@@ -57,19 +70,26 @@ class TerminalProgress(Progress):
         self._console = Console(file=sys.stdout)
         panel = Live(get_renderable=self._panel, console=self._console, refresh_per_second=4, transient=True)
         self._live = panel if self._console.is_terminal else None
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._watch_silence, daemon=True)
 
     def __enter__(self) -> Self:
         if self._live:
             self._live.start()
+        else:
+            self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._live:
             self._live.stop()
+        else:
+            self._is_over.set()
+            self._thread.join()
 
     def task_begun(self, task: Task) -> None:
         """Show it among the running ones."""
-        self._running[task.trial, task.index] = {}
+        self._running[task.trial, task.index] = Sign(self._clock(), {})
         # The very first fold may take hours and report nothing.
         is_very_first = self._layout.size > 1 and not self._has_begun
         self._has_begun = True
@@ -83,7 +103,7 @@ class TerminalProgress(Progress):
         if report.warning is not None:
             self._say_once(report.warning, f"warning: trial {trial.number}: {report.warning}")
         elif report.point is not None:
-            self._running[task] = report.point
+            self._running[task] = Sign(self._clock(), report.point)
             self._tell_of_first("  ".join(filter(None, self._running_cells(*task, report.point))))
         else:
             self._running.pop(task, None)
@@ -125,6 +145,25 @@ class TerminalProgress(Progress):
         self._say(text)
         self._is_long, self._last_line = self._is_long or is_silent, now
 
+    def _watch_silence(self) -> None:
+        while not self._is_over.wait(1.0):
+            # Of an output that is closed the next line of a trial tells.
+            with suppress(OSError):
+                self.tell_of_silence()
+
+    def tell_of_silence(self) -> None:
+        """Print what runs and when it last reported, after a minute in which nothing was printed."""
+        if not self._running or self._clock() - self._last_line < _SECONDS_BETWEEN_SIGNS:
+            return
+        running = sorted(self._running.items())
+        tasks = [
+            "  ".join(filter(None, [*self._running_cells(*task, sign.point), self._ago(sign)]))
+            for task, sign in running
+        ]
+        more = f"; and {len(tasks) - _SIGNS_SHOWN} more" if len(tasks) > _SIGNS_SHOWN else ""
+        self._last_line = self._clock()
+        self._say(f"running: {'; '.join(tasks[:_SIGNS_SHOWN])}{more}")
+
     def _say(self, text: str) -> None:
         self._console.print(Text(printable(text)), soft_wrap=True)
 
@@ -154,8 +193,8 @@ class TerminalProgress(Progress):
         head += f"  {left} left" if left else ""
         bar = ProgressBar(total=self._study.trials, completed=self.num_done, width=60)
         table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
-        for (number, index), point in sorted(self._running.items()):
-            table.add_row(*self._running_cells(number, index, point))
+        for (number, index), sign in sorted(self._running.items()):
+            table.add_row(*self._running_cells(number, index, sign.point), self._ago(sign))
         # The padding adds the new line that the bar lacks.
         return Group(Text(printable(head)), Padding(bar, 0), table)
 
@@ -165,6 +204,11 @@ class TerminalProgress(Progress):
         value = point.get(self._study.metric)
         score = f"{self._study.metric} {self._score_text(value)}" if isinstance(value, float) else ""
         return [self._name(number, index), epoch, printable(score)]
+
+    def _ago(self, sign: Sign) -> str:
+        seconds = max(0.0, self._clock() - sign.at)
+        ago = f"{seconds:.0f} s ago" if seconds < 120 else f"{seconds / 60:.0f} min ago"
+        return ago if sign.point else f"began {ago}"
 
     def _name(self, number: int, index: int) -> str:
         if index < 0:

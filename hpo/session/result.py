@@ -47,7 +47,8 @@ class StudyResult(TypedDict):
     files: Mapping[str, Path]
 
 
-_STATES = ("proposed", "complete", "failed", "stopped", "running")
+_STATES = ("proposed", "complete", "failed", "stopped", "running", "interrupted")
+_ENDED = ("complete", "failed", "stopped")
 
 
 def study_result(study: PreparedStudy, report: WrittenReport, state: State = "ended") -> StudyResult:
@@ -65,7 +66,7 @@ def study_result(study: PreparedStudy, report: WrittenReport, state: State = "en
         "direction": goal.direction,
         "metrics": goal.metrics,
         "limits": [str(limit) for limit in goal.limits],
-        "done": counts.get("configurations", 0) if is_by_point else trials["proposed"] - trials["running"],
+        "done": counts.get("configurations", 0) if is_by_point else sum(trials[state] for state in _ENDED),
         "budget": section.trials,
         "counts": study.counts,
         "trials": trials,

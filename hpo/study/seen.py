@@ -10,6 +10,7 @@ from typing import Self
 from hpo.config.keys import flatten
 from hpo.config.study_config import StudyConfig
 from hpo.engine.record.looked_at import RowsLookedAt, count_folds, folds_of
+from hpo.engine.course.rules import Counts
 from hpo.engine.record.record import Record, Rows, memory_record
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.space.space import Space
@@ -19,6 +20,7 @@ from hpo.engine.trials.table import Row, metric_columns, point_of, read_rows
 from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
 from hpo.study.basis.described import Described
 from hpo.study.files.folder import StudyFolder, short_path
+from hpo.study.study import counts_of
 from hpo.study.winner.full_training import further_trainings, join_trainings
 
 # As trials.csv has errors, and `Trial.error` returns them.
@@ -67,6 +69,9 @@ class SeenStudy:
     def layout(self) -> TaskLayout:
         """The tasks of a trial."""
         return self.record.layout
+    def counts(self) -> Counts:
+        """What the budget of trials counts."""
+        return counts_of(self.config)
 
     @cached_property
     def trials(self) -> list[Trial]:

@@ -89,10 +89,8 @@ class PreparedStudy:
 
     @property
     def counts(self) -> Counts:
-        """What the budget of trials counts; another than `trials` only under a strategy that trains by amounts."""
-        strategy = self.config.strategy
-        counts: Counts = strategy.get("counts", "trials") if strategy["name"] in BY_AMOUNT else "trials"
-        return counts
+        """What the budget of trials counts."""
+        return counts_of(self.config)
 
     @property
     def full_amount(self) -> int | None:
@@ -195,6 +193,13 @@ class PreparedStudy:
         """The study's name on the command line: that under runs/, or the folder where it is elsewhere."""
         name = self.config.study.name
         return name if self.folder.path == StudyFolder(RUNS / name).path else str(self.folder)
+
+
+def counts_of(config: StudyConfig) -> Counts:
+    """Return what a study's budget of trials counts; another than `trials` only under a strategy by amounts."""
+    strategy = config.strategy
+    counts: Counts = strategy.get("counts", "trials") if strategy["name"] in BY_AMOUNT else "trials"
+    return counts
 
 
 def how_far(amount: int | None, strategy: Mapping[str, Any]) -> str:

@@ -104,3 +104,24 @@ def test_an_objective_that_a_worker_does_not_find_is_no_fault_of_the_trial(dispa
 @pytest.mark.slow
 def test_waiting_for_nothing_returns_nothing(dispatcher):
     assert list(dispatcher.wait(timeout=0.1)) == []
+
+
+@pytest.mark.quick("local", "simulated")
+@pytest.mark.slow
+def test_nothing_is_reported_of_a_dropped_task_and_its_slot_is_free(dispatcher):
+    """One that runs and has reported, and one that waits for a slot."""
+    tasks = [task(number, "score") for number in range(4)]
+    for item in tasks:
+        dispatcher.submit(item)
+    reported = next(report.task for report in dispatcher.wait() if report.outcome is None)
+    waiting = tasks[3] if reported is not tasks[3] else tasks[2]
+    for dropped in (reported, waiting):
+        dispatcher.drop(dropped)
+    left = {item.trial for item in tasks if item not in (reported, waiting)}
+    told = set()
+    while left - told:
+        reports = dispatcher.wait()
+        assert not {report.task.trial for report in reports} - left
+        told |= {report.task.trial for report in reports if report.outcome is not None}
+    outcomes, _ = run(dispatcher, [task(9, "constant")])
+    assert outcomes[9].metrics == {"score": 1.0}

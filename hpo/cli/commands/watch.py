@@ -1,4 +1,4 @@
-"""`hpo watch`: follow a study while it runs, or all studies, in a page of the browser that changes with them."""
+"""`hpo watch`: follow a running search, in this terminal or in a page of the browser; or all studies, in a page."""
 
 import argparse
 import os
@@ -7,10 +7,14 @@ import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
 
-from hpo.cli.arguments import make_parser
+from hpo.cli.arguments import add_json, make_parser
+from hpo.cli.output import show_json
 from hpo.errors import ConfigError
 
 _EXAMPLES = """\
+  hpo watch digits                         the display of the search, in any terminal, until it ends
+  hpo watch s3://bucket/digits             by its mirror, from any machine: as of the last copy, one a minute
+  hpo watch digits --json                  a line of JSON for every change
   hpo watch digits --page                  the report's page, live: the best so far, curves, workers, failures
   hpo watch --page                         all studies under runs/, each a click away
   hpo watch --page --in /data/runs         those of another folder
@@ -18,37 +22,64 @@ _EXAMPLES = """\
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command until it is interrupted; return its exit code."""
+    """Run the command; return its exit code: in a terminal 0 when the search has ended with a winner, else 1."""
     given = _parse(arguments)
+    if given.page:
+        _serve(given)
+        return 0
 
+    from hpo.session.watching import watch_at_terminal
+    from hpo.study.view import view_of
+
+    with view_of(given.study) as view:
+        if not given.json:
+            status = watch_at_terminal(view)
+        else:
+            told = None
+            for look in view.follow():
+                status = look.status
+                if look.told() != told:
+                    told = look.told()
+                    show_json(told)
+    return 0 if status.state == "ended" and status.best is not None else 1
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = make_parser("watch", __doc__, _EXAMPLES)
+    add, of_pages = parser.add_argument, {"where": "--in", "port": "--port"}
+    add("study", metavar="STUDY", nargs="?", help="its name under runs/, its folder, or the URL of its mirror")
+    add("--page", action="store_true", help="serve a page, on the loopback address, for who has its token")
+    add("--in", dest="where", metavar="DIR", help="with --page: the folder with the studies (runs)")
+    add("--port", type=int, help="with --page: where it listens (a free one)")
+    add("--no-browser", dest="browser", action="store_false", help="with --page: only print the address")
+    add_json(parser)
+    given = parser.parse_args(arguments)
+    if not given.page:
+        if given.study is None:
+            raise ConfigError("STUDY: is missing; `hpo list` names them, and `hpo watch --page` shows all of them")
+        for name, option in of_pages.items():
+            if getattr(given, name) is not None:
+                raise ConfigError(f"{option}: has no effect without --page; leave it out")
+        return given
+    if given.json:
+        raise ConfigError("--json: has no effect with --page; leave one of them out")
+    if given.study is not None and given.where is not None:
+        raise ConfigError("--in: has no effect with a study, which its name or folder says; leave one of them out")
+    if not 0 <= (given.port or 0) <= 65535:
+        raise ConfigError(f"--port: must be 1 to 65535, given {given.port}; leave it out for a free one")
+    return given
+
+
+def _serve(given: argparse.Namespace) -> None:
     from hpo.page.server import serve_pages
     from hpo.study.files.folder import RUNS, find_study
 
     study = None if given.study is None else find_study(given.study)
     try:
-        serve_pages(study, Path(given.where or RUNS), given.port, lambda address: _show(address, given.browser))
+        serve_pages(study, Path(given.where or RUNS), given.port or 0, lambda address: _show(address, given.browser))
     except KeyboardInterrupt:
         # As it is meant to end.
         sys.stderr.write("\n")
-    return 0
-
-
-def _parse(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = make_parser("watch", __doc__, _EXAMPLES)
-    add = parser.add_argument
-    add("study", metavar="STUDY", nargs="?", help="its name under runs/, or its folder; left out: all studies")
-    add("--page", action="store_true", help="serve a page, on the loopback address, for who has its token")
-    add("--in", dest="where", metavar="DIR", help="the folder with the studies (runs)")
-    add("--port", type=int, default=0, help="where it listens (a free one)")
-    add("--no-browser", dest="browser", action="store_false", help="only print the address")
-    given = parser.parse_args(arguments)
-    if not given.page:
-        raise ConfigError("--page: is missing; `hpo watch STUDY --page` serves the live page")
-    if given.study is not None and given.where is not None:
-        raise ConfigError("--in: has no effect with a study, which its name or folder says; leave one of them out")
-    if not 0 <= given.port <= 65535:
-        raise ConfigError(f"--port: must be 1 to 65535, given {given.port}; leave it out for a free one")
-    return given
 
 
 def _show(address: str, in_browser: bool) -> None:

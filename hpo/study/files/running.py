@@ -26,7 +26,7 @@ class RunningTask(BaseModel):
     worker: int
     started: float
     reported: float | None = None
-    point: dict[str, float] = {}
+    point: dict[str, int | float] = {}
     curve: list[tuple[float, float]] = []
 
 

@@ -79,7 +79,34 @@ def test_the_panel_shows_counts_best_and_running_trials(width):
     assert "1 of 4 trials" in text
     if width == 120:
         assert "best accuracy 0.7500 (trial 0)" in text
-        assert screen.getvalue().splitlines()[-1].startswith("trial 1, fold 2 of 2  epoch 3/9  accuracy 0.6000")
+        last = screen.getvalue().splitlines()[-1].rstrip()
+        assert last == "trial 1, fold 2 of 2  epoch 3/9  accuracy 0.6000  0 s ago"
+
+
+def test_a_minute_of_silence_is_followed_by_a_line_of_what_runs(capsys):
+    now = [0.0]
+    progress = shown(layout=TaskLayout(3), clock=lambda: now[0])
+    for index in range(3):
+        progress.task_begun(Task(0, index, {}))
+    progress.reported(Trial(0, 0, {}), TaskReport(Task(0, 1, {}), point={"epoch": 3, "epochs": 9}))
+    capsys.readouterr()
+    for now[0] in (30.0, 59.0, 61.0, 90.0, 119.0):
+        progress.tell_of_silence()
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line == (
+        "running: trial 0, fold 1 of 3  began 61 s ago; trial 0, fold 2 of 3  epoch 3/9  61 s ago; "
+        "trial 0, fold 3 of 3  began 61 s ago"
+    )
+    now[0] = 121.0
+    progress.tell_of_silence()
+    assert "began 2 min ago" in capsys.readouterr().out
+    assert "0 of 4 trials" in panel(progress)
+
+
+def panel(progress):
+    screen = io.StringIO()
+    Console(file=screen, width=120).print(progress._panel())
+    return screen.getvalue()
 
 
 def test_the_time_left_is_at_most_that_of_the_budget(capsys):

@@ -1,0 +1,107 @@
+"""A search that another process runs, shown in a terminal as that process shows it."""
+
+import time
+from collections.abc import Iterator
+
+from hpo.engine.space.space import short_text
+from hpo.engine.trials.history import History
+from hpo.engine.trials.trial import Trial
+from hpo.errors import printable
+from hpo.session.progress import Sign, TerminalProgress
+from hpo.study.files.folder import inner, short_path
+from hpo.study.files.status import Status
+from hpo.study.seen import SeenStudy
+from hpo.study.view import Look, View
+
+# Of the trials that had ended before, so many are shown.
+_LAST_LINES = 5
+# Between two readings of the record pass so many times what one takes.
+_TIMES_A_READING = 10.0
+
+
+class WatchedProgress(TerminalProgress):
+    """Shows what the looks at a study find: its new trials as lines, its tasks in the panel."""
+
+    def __init__(self, study: SeenStudy, status: Status) -> None:
+        super().__init__(study, History())
+        ended = _by_end(study)
+        self._told = {trial.number for trial in ended[:-_LAST_LINES]}
+        for trial in ended[:-_LAST_LINES]:
+            self._count(trial)
+        # The pace is that of the whole search.
+        self._started -= 60 * (status.minutes or 0.0)
+
+    def show(self, look: Look, study: SeenStudy | None) -> None:
+        """Show a look; `study` is None where its trials were not read again."""
+        if look.fault:
+            self._say_once(look.fault, f"warning: {look.fault}; it is tried again")
+        if study is not None:
+            # Its budget may have been raised.
+            self._study = study.config.study
+            for trial in _by_end(study):
+                if trial.number not in self._told:
+                    self._told.add(trial.number)
+                    self.trial_finished(trial)
+        since = self._clock() - time.time()
+        self._running = {
+            (task.trial, task.task): Sign(since + (task.reported or task.started), task.point) for task in look.tasks
+        }
+
+
+def watch_at_terminal(view: View) -> Status:
+    """Show a study until no process runs it, and how it ended; return its last status.
+
+    Raises:
+        HpoError: it cannot be read.
+    """
+    looks = view.follow()
+    look = next(looks)
+    if look.status.state == "running":
+        where = f", as its copy of {look.copied} has it" if look.copied else ""
+        print(printable(f"study {look.status.name}: {look.status.words}{where}"), flush=True)
+        look = _follow(view, look, looks)
+        print()
+    for line in _end(view, look.status):
+        print(printable(line), flush=True)
+    return look.status
+
+
+def _follow(view: View, look: Look, looks: Iterator[Look]) -> Look:
+    study = view.study()
+    with WatchedProgress(study, look.status) as progress:
+        progress.show(look, study)
+        next_reading, counted = 0.0, look.status.trials
+        for look in looks:
+            began = time.monotonic()
+            has_ended, is_due = look.status.state != "running", began >= next_reading
+            read = view.study() if has_ended or (is_due and look.status.trials != counted) else None
+            if read is not None:
+                counted, now = look.status.trials, time.monotonic()
+                next_reading = now + _TIMES_A_READING * (now - began)
+            progress.show(look, read)
+    return look
+
+
+def _end(view: View, status: Status) -> Iterator[str]:
+    """Yield how a study that is not running has ended, and how to go on."""
+    failed = status.trials.get("failed", 0)
+    yield f"study {status.name}: {status.words}"
+    if status.state == "unreadable":
+        return
+    yield f"{status.done} of {status.budget} {status.counts}, {failed} failed"
+    if status.best is not None:
+        values = ", ".join(f"{name} {value:.6g}" for name, value in status.scores.items())
+        yield f"best: trial {status.best}, {values}"
+        trials = view.study().record.trials()
+        yield f"  {short_text(trials[status.best].point)}" if status.best < len(trials) else ""
+    elif isinstance(why := inner(view.folder.report(), "winner").get("missing"), str):
+        yield why
+    if (page := view.folder.path / "report.html").exists():
+        yield f"report: {short_path(page)}"
+    if status.state != "ended":
+        yield f"go on with: hpo resume {view.reference}"
+
+
+def _by_end(study: SeenStudy) -> list[Trial]:
+    ended = [trial for trial in study.record.trials() if trial.state != "running"]
+    return sorted(ended, key=lambda trial: (trial.ended or 0.0, trial.number))

@@ -1,0 +1,130 @@
+"""A study looked at again and again by one who does not run it: in its folder, or in its mirror."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from hpo.engine.store.url import UrlStore
+from hpo.errors import StudyError
+from hpo.study.files.folder import StudyFolder, find_study
+from hpo.study.files.running import RunningTask, parse_running, read_running
+from hpo.study.files.status import Status, parse_status, read_status
+from hpo.study.mirror import Manifest
+from hpo.study.seen import SeenStudy
+
+# Of a mirror, what is looked at.
+_COPIED = ("config.yaml", "described.json", "study.db", "status.json", "running.json", "report.json", "test.json")
+_TRIES = 3
+
+
+@dataclass(frozen=True)
+class Look:
+    """What was seen: the status, the tasks under way; of a mirror, when that was written, and why it cannot be read."""
+
+    status: Status
+    tasks: list[RunningTask]
+    copied: str = ""
+    fault: str = ""
+
+    def told(self) -> dict[str, Any]:
+        """Return it as `hpo watch --json` prints it, without the tasks' curves."""
+        status = self.status.model_dump()
+        tasks = [task.model_dump(exclude={"curve"}) for task in self.tasks]
+        return {"study": status.pop("name"), **status, "tasks": tasks, "copied": self.copied, "fault": self.fault}
+
+
+class View:
+    """A study in its folder. `reference` is what commands call it, `seconds` the least time between two looks."""
+
+    seconds = 1.0
+
+    def __init__(self, folder: StudyFolder, reference: str) -> None:
+        self.folder, self.reference = folder, reference
+
+    def look(self) -> Look:
+        """Return what is there now; StudyError where a mirror cannot be reached."""
+        return Look(read_status(self.folder), read_running(self.folder))
+
+    def study(self) -> SeenStudy:
+        """Return the study with its trials, as of the last look; StudyError where they cannot be read."""
+        return SeenStudy.at(self.folder)
+
+    def follow(self) -> Iterator[Look]:
+        """Yield a look again and again, until no process has the study: that is the last."""
+        while True:
+            look = self.look()
+            yield look
+            if look.status.state != "running":
+                return
+            time.sleep(self.seconds)
+
+
+class MirrorView(View):
+    """A study at a URL, as of its last copy, which lies in a folder for a while; its process may be dead."""
+
+    seconds = 10.0
+
+    def __init__(self, url: str, folder: StudyFolder) -> None:
+        self._store = UrlStore(url, "study")
+        super().__init__(folder, self._store.place.url)
+        self._have: dict[str, str] = {}
+        self._last: Look | None = None
+
+    def look(self) -> Look:
+        """Fetch what has changed since the last look, which is returned again where the mirror cannot be reached."""
+        try:
+            self._last = self._look()
+        except StudyError as error:
+            if self._last is None:
+                raise
+            self._last = replace(self._last, fault=str(error))
+        return self._last
+
+    def _look(self) -> Look:
+        copied = self._fetch()
+        path, running = self.folder.status_path, self.folder.running_path
+        if not path.exists():
+            return Look(read_status(self.folder), [], copied)
+        status = parse_status(path.read_text(encoding="utf-8"), f"{self.reference}/{path.name}")
+        is_running = status.state == "running" and running.exists()
+        return Look(status, parse_running(running.read_text(encoding="utf-8"), "") if is_running else [], copied)
+
+    def _fetch(self) -> str:
+        for left in reversed(range(_TRIES)):
+            manifest = Manifest.at(self._store.place)
+            if manifest is None:
+                raise StudyError(f"study: there is no copy of a study at {self.reference}; see study.mirror")
+            try:
+                for name in _COPIED:
+                    self._fetch_file(name, manifest.files.get(name))
+            except StudyError:
+                # A newer copy has removed it meanwhile.
+                if not left:
+                    raise
+            else:
+                return manifest.written
+        raise AssertionError
+
+    def _fetch_file(self, name: str, digest: str | None) -> None:
+        path = self.folder.path / name
+        if digest is None:
+            path.unlink(missing_ok=True)
+        elif self._have.get(name) != digest:
+            if not self._store.get(digest, path):
+                raise StudyError(f"study: {name} at {self.reference} is damaged; copy the study there again")
+            self._have[name] = digest
+
+
+@contextmanager
+def view_of(study: str) -> Iterator[View]:
+    """Yield the view of a study, by its name under `runs/`, its folder, or its mirror's URL; StudyError without one."""
+    if "://" not in study:
+        folder = find_study(study)
+        yield View(folder, study)
+        return
+    with TemporaryDirectory(prefix="hpo-view-") as scratch:
+        yield MirrorView(study, StudyFolder(Path(scratch)))

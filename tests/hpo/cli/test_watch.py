@@ -1,0 +1,137 @@
+"""`hpo watch`: what the search shows, in any terminal; looking creates and changes nothing."""
+
+import itertools
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hpo.engine.trials.history import History
+from hpo.session.watching import WatchedProgress
+from hpo.study.files.folder import StudyFolder
+from hpo.study.files.running import RunningTask, write_running
+from hpo.study.files.status import read_status, write_status
+from hpo.study.mirror import Mirror
+from hpo.study.seen import SeenStudy
+from hpo.study.view import Look, View, view_of
+from tests.hpo.cli.commands import documented, hpo, printed, refused
+from tests.studies import environment, toy_config
+
+TRIALS = 5
+LINE = re.compile(r"^( *\d+/\d+  trial .*? s)(?:  \(.* left\))?$", re.MULTILINE)
+
+
+@pytest.fixture
+def lines(capsys):
+    """Run a study, and return the lines of its trials, as the search prints them."""
+    Path("toy.yaml").write_text(yaml.safe_dump(toy_config("evolutionary", trials=TRIALS)))
+    code, out, err = hpo(capsys, "search", "--config", "toy.yaml")
+    assert code == 0, err
+    return LINE.findall(out)
+
+
+def contents():
+    return {str(path): path.is_file() and path.read_bytes() for path in Path().rglob("*")}
+
+
+def test_its_lines_are_those_of_the_search(capsys, lines):
+    study = SeenStudy.at(StudyFolder(Path("runs/toy")))
+    status = read_status(study.folder)
+    task = RunningTask(trial=9, task=-1, worker=0, started=0.0, point={"epoch": 3, "epochs": 9, "score": 0.5})
+    with WatchedProgress(study, status) as progress:
+        for _ in range(2):
+            progress.show(Look(status, [task]), study)
+        cells = progress._running_cells(9, -1, progress._running[9, -1].point)
+    assert len(lines) == TRIALS
+    assert LINE.findall(capsys.readouterr().out) == lines
+    assert cells[:2] == ["final model of trial 9", "epoch 3/9"]
+    assert progress.num_done == TRIALS
+    assert [trial.number for trial in progress._front] == [study.best.number]
+    # Of those that had ended before, only the last are printed; all are counted.
+    late = WatchedProgress(study, status)
+    assert late.num_done == 0
+    assert History(study.trials).front
+
+
+def test_how_a_study_that_does_not_run_ended_is_said_at_once(capsys, lines):
+    before = contents()
+    code, out, err = hpo(capsys, "watch", "toy")
+    assert (code, err) == (0, "")
+    report = json.loads(Path("runs/toy/report.json").read_text())
+    assert f"best: trial {report['winner']['number']}, score {report['winner']['score']:.6g}\n" in out
+    assert out.startswith(f"study toy: ended\n{TRIALS} of {TRIALS} trials, ")
+    assert "report: runs/toy/report.html" in out
+    told, _ = printed(capsys, "watch", "toy")
+    assert set(told) == documented("hpo watch")
+    assert (told["state"], told["done"], told["tasks"]) == ("ended", TRIALS, [])
+    assert contents() == before
+    status = read_status(StudyFolder(Path("runs/toy")))
+    write_status(StudyFolder(Path("runs/toy")), status.model_copy(update={"state": "running"}))
+    code, out, _ = hpo(capsys, "watch", "toy")
+    assert (code, out.splitlines()[0], out.splitlines()[-1]) == (
+        *(1, "study toy: interrupted"),
+        "go on with: hpo resume toy",
+    )
+    write_status(StudyFolder(Path("runs/toy")), status.model_copy(update={"best": None, "scores": {}}))
+    assert hpo(capsys, "watch", "toy")[0] == 1
+    Path("runs/toy/status.json").write_text("{")
+    code, out, _ = hpo(capsys, "watch", "toy")
+    assert (code, out.count("\n"), "unreadable" in out) == (1, 1, True)
+    assert "no 'other'" in refused(capsys, "watch", "other", is_silent=True)
+
+
+def test_a_mirror_is_followed_to_the_end_of_the_search(capsys, monkeypatch, lines):
+    folder, url = StudyFolder(Path("runs/toy")), f"file://{Path.cwd()}/there"
+    ended = read_status(folder)
+    mirror = Mirror(url, folder, "toy", ended.study_id)
+    write_status(folder, ended.model_copy(update={"state": "running", "done": 3}))
+    write_running(folder, [RunningTask(trial=3, task=0, worker=0, started=1.0, point={"epoch": 1})])
+    mirror.copy()
+    monkeypatch.setattr("hpo.study.view.MirrorView.seconds", 0.0)
+    with view_of(url) as view:
+        scratch = view.folder.path
+        looks = view.follow()
+        first = next(looks)
+        assert (first.status.state, [task.trial for task in first.tasks], first.fault) == ("running", [3], "")
+        Path("there").rename("away")
+        assert "no copy of a study" in next(looks).fault
+        Path("away").rename("there")
+        assert next(looks).fault == ""
+        write_status(folder, ended)
+        mirror.copy()
+        *_, last = itertools.islice(looks, 5)
+        assert (last.status.state, last.tasks, last.status.scores) == ("ended", [], ended.scores)
+        assert [trial.score for trial in view.study().trials] == [trial.score for trial in SeenStudy.at(folder).trials]
+    assert not scratch.exists()
+    before = contents()
+    code, out, _ = hpo(capsys, "watch", url)
+    assert (code, out.splitlines()[0]) == (0, "study toy: ended")
+    assert contents() == before
+    assert "no copy of a study" in refused(capsys, "watch", f"{url}/nothing", is_silent=True)
+
+
+@pytest.mark.slow
+def test_a_running_search_is_followed_by_another_process(capsys):
+    sleeps = (
+        "import time\n\ndef run(task):\n    time.sleep(0.4)\n    yield {'epoch': 1, 'score': 0.5}\n    return 1.0\n"
+    )
+    Path("sleeps.py").write_text(sleeps)
+    Path("toy.yaml").write_text(yaml.safe_dump(toy_config(objective="sleeps:run", trials=20)))
+    command = [sys.executable, "-m", "hpo"]
+    options = {"env": environment(), "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([*command, "search", "--config", "toy.yaml"], **options) as search:
+        while View(StudyFolder(Path("runs/toy")), "toy").look().status.state != "running":
+            assert search.poll() is None
+        with subprocess.Popen([*command, "watch", "toy"], **options) as watch:
+            shown, _ = search.communicate(timeout=120)
+            seen, err = watch.communicate(timeout=120)
+    assert (search.returncode, watch.returncode, err) == (0, 0, "")
+    assert seen.startswith("study toy: running since ")
+    followed = LINE.findall(seen)
+    assert followed
+    assert followed == LINE.findall(shown)[-len(followed) :]
+    assert "study toy: ended" in seen
