@@ -9,8 +9,8 @@ from typing import Self
 
 from hpo.config.keys import flatten
 from hpo.config.study_config import StudyConfig
-from hpo.engine.record.looked_at import RowsLookedAt, count_folds, folds_of
 from hpo.engine.course.rules import Counts
+from hpo.engine.record.looked_at import RowsLookedAt, count_folds, folds_of
 from hpo.engine.record.record import Record, Rows, memory_record
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.space.space import Space
@@ -69,6 +69,7 @@ class SeenStudy:
     def layout(self) -> TaskLayout:
         """The tasks of a trial."""
         return self.record.layout
+
     def counts(self) -> Counts:
         """What the budget of trials counts."""
         return counts_of(self.config)
