@@ -70,6 +70,7 @@ class SeenStudy:
         """The tasks of a trial."""
         return self.record.layout
 
+    @property
     def counts(self) -> Counts:
         """What the budget of trials counts."""
         return counts_of(self.config)
