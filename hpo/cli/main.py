@@ -22,35 +22,47 @@ from hpo.cli.output import is_for_programs, json_alone, show_json
 from hpo.errors import OUTPUT, HpoError, Interruption, nearest, printable
 from hpo.session.program import is_ours, leave, named_output, take_over, wait_briefly_for_threads
 
-COMMANDS = {
-    "search": "create a study, or continue it if it exists unchanged, and run it to its budget",
-    "resume": "continue a study from its frozen configuration",
-    "stop": "end a running search, at once or after its running trials; or one of its trials",
-    "add": "let a running or stopped search try a point of your own next",
-    "extend": "train the best trials of a study further, or longer from the start",
-    "cluster": "write what to submit to Slurm or Kubernetes, or to run on machines by ssh",
-    "watch": "follow a running search in this terminal, or studies in a page that changes with them",
-    "list": "the studies under runs/: state, trials, best, strategy, data, size, date",
-    "show": "one study at a glance, or one of its trials",
-    "logs": "what the trainings of a study printed",
-    "note": "write beside a study what only a person knows, or tag it",
-    "clean": "free what no study needs: states, copies of data, models that are not among the best",
-    "move": "put a study into another directory, also on another file system",
-    "archive": "write a study into one file with checksums, or take it out of one",
-    "remove": "delete studies, with their runs in MLflow",
-    "report": "write report.html, report.md, report.json and trials.csv of a study",
-    "reproduce": "train recorded trials again and compare",
-    "test": "open the test part, once, with the winner",
-    "compare": "which strategy is better at equal budget, and how sure that is",
-    "new": "write a module to train and its configuration, which run as they stand",
-    "train": "train one configuration, no search",
-    "predict": "classify, tag, translate or continue texts with a trained model",
-    "attention": "draw what a trained model attends to while it reads a text",
-    "sync": "send what MLflow does not have yet of a study",
-    "export": "copy a study into another Optuna storage",
-    "import": "take over the finished trials of a study made with Optuna or Ray Tune, or of a CSV file",
-    "ui": "open the MLflow UI on this project's runs, on the loopback address",
+# By what they are for, as `hpo --help` lists them.
+GROUPS = {
+    "search and train": {
+        "search": "create a study, or continue it if it exists unchanged, and run it to its budget",
+        "resume": "continue a study from its frozen configuration; a running one to a larger budget",
+        "extend": "train the best trials of a study further, or longer from the start",
+        "compare": "which strategy is better at equal budget, and how sure that is",
+        "train": "train one configuration, no search",
+        "new": "write a module to train and its configuration, which run as they stand",
+        "cluster": "write what to submit to Slurm or Kubernetes, or to run on machines by ssh",
+    },
+    "follow and steer": {
+        "list": "the studies under runs/: state, trials, best, strategy, data, size, date",
+        "show": "one study at a glance, or one of its trials",
+        "watch": "follow a running search in this terminal, or studies in a page that changes with them",
+        "ui": "open the MLflow UI on this project's runs, on the loopback address",
+        "logs": "what the trainings of a study printed",
+        "stop": "end a running search, at once or after its running trials; or one of its trials",
+        "add": "let a running or stopped search try a point of your own next",
+    },
+    "results": {
+        "report": "write report.html, report.md, report.json and trials.csv of a study",
+        "test": "open the test part, once, with the winner",
+        "reproduce": "train recorded trials again and compare",
+        "predict": "classify, tag, translate or continue texts with a trained model",
+        "attention": "draw what a trained model attends to while it reads a text",
+    },
+    "keep": {
+        "note": "write beside a study what only a person knows, or tag it",
+        "clean": "free what no study needs: states, copies of data, models that are not among the best",
+        "move": "put a study into another directory, also on another file system",
+        "archive": "write a study into one file with checksums, or take it out of one",
+        "remove": "delete studies, with their runs in MLflow",
+    },
+    "exchange": {
+        "sync": "send what MLflow does not have yet of a study",
+        "export": "copy a study into another Optuna storage",
+        "import": "take over the finished trials of a study made with Optuna or Ray Tune, or of a CSV file",
+    },
 }
+COMMANDS = {name: what for group in GROUPS.values() for name, what in group.items()}
 
 # These commands write state that only this user may read. Files of the others get the user's default permissions.
 _PRIVATE = (
@@ -193,9 +205,10 @@ def _run(given: list[str]) -> int:
 
 def usage() -> str:
     """Return the text of `hpo --help`."""
-    lines = [f"  {name:<11}{what}" for name, what in COMMANDS.items()]
-    head = "usage: hpo COMMAND [...]\n\nHyperparameter search and experiment management for Transformers."
-    return "\n".join([head, "", "commands:", *lines, "", _EXAMPLES])
+    lines = ["usage: hpo COMMAND [...]", "", "Hyperparameter search and experiment management for Transformers.", ""]
+    for group, commands in GROUPS.items():
+        lines += [f"{group}:", *(f"  {name:<11}{what}" for name, what in commands.items()), ""]
+    return "\n".join([*lines, _EXAMPLES])
 
 
 def _fault(text: str, code: int = 2) -> int:

@@ -18,7 +18,7 @@ from hpo.interface.existing import (
     score_on_test,
     write_reports,
 )
-from hpo.interface.steered import SteeredStudy
+from hpo.interface.steered import SteeredStudy, raise_budget
 from hpo.interface.summary import Summary
 from hpo.interface.train import draw_attention, find_model, train_tree
 from hpo.report.figures import FIGURES, Drawn, draw_figures
@@ -177,6 +177,8 @@ class Study(SteeredStudy):
     ) -> "Study":
         """Go on with the search, also with a larger budget or other workers, and return the study.
 
+        One that another process runs goes on there to a larger budget, the only change it takes; this returns at once.
+
         Args:
             trials: as of `hpo.search`.
             minutes: the same.
@@ -190,6 +192,8 @@ class Study(SteeredStudy):
         asked = {"study.trials": trials, "study.minutes": minutes, "dispatch.workers": workers}
         changes = {**(settings or {}), **{key: value for key, value in asked.items() if value is not None}}
         config = changed_config(self._folder, changes, data)
+        if name is None and raise_budget(self._folder, config) is not None:
+            return self
         return run(prepare_to_resume(self._folder, config, name, allow_changes), progress)
 
     def extend(
