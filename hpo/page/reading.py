@@ -164,10 +164,12 @@ def _with_curves(record: Record, tasks: Sequence[RunningTask]) -> list[Trial]:
 def _in_words(folder: StudyFolder, error: Exception) -> str:
     if isinstance(error, HpoError):
         return first_line(error)
-    text = f"{type(error).__name__}: {first_line(error)}"
+    text, path = f"{type(error).__name__}: {first_line(error)}", short_path(folder.database_path)
+    if not path.exists():
+        return f"the record, {path}, is missing: a published study has none, and its report has what it held"
     return (
-        f"the record, {short_path(folder.database_path)}, cannot be read ({text}): where it is damaged, "
-        f"`hpo resume {folder.path.name}` replaces it by its backup, if that is sound"
+        f"the record, {path}, cannot be read ({text}): where it is damaged, `hpo resume {folder.path.name}` replaces "
+        f"it by its backup, if that is sound"
     )
 
 

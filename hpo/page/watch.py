@@ -71,6 +71,9 @@ class Watch:
         """Keep the page current while this is entered."""
         with self._changing:
             self._viewers += 1
+            if self._content.is_over:
+                # Somebody may have gone on with it.
+                self._has_looked.clear()
         self._wake.set()
         try:
             yield
