@@ -94,13 +94,6 @@ class RowsLookedAt(Rows):
         self._last, self._open = 0, list[int]()
         self._own: dict[int, int] = {}
 
-    @property
-    def num_folds(self) -> int:
-        """As many as trials have outcomes of: for a study of before version 0.2.0, which did not write it elsewhere."""
-        with closing(connect_to_look(self._path, self._is_written())) as file:
-            names = file.execute("SELECT DISTINCT key FROM trial_user_attributes WHERE key GLOB 'fold_[0-9]*'")
-            return 1 + max((int(name.split("_")[1]) for (name,) in names), default=0)
-
     def read(self) -> Iterator[tuple[int, Point, State, Mapping[str, Any]]]:
         """Yield number, point, state and attributes of the trials of ours that are new, or had not ended before."""
         with looked_at(self._path, self._is_written()) as file:

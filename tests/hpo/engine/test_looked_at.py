@@ -1,4 +1,4 @@
-"""A record that is looked at: the same trials as by Optuna's own reading, each time what is new, and without a trace."""
+"""A record that is looked at: the trials of Optuna's own reading, each time what is new, and without a trace."""
 
 import shutil
 
