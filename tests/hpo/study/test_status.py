@@ -54,6 +54,8 @@ def trains(config, trial):
         deadline, folder = time.monotonic() + 20, StudyFolder(Path("runs/trains"))
         while not (tasks := [task for task in read_running(folder) if task.point]) and time.monotonic() < deadline:
             time.sleep(0.01)
+        # Until the last write of the keeper's thread.
+        time.sleep(0.2)
         status, seen = looked(folder.path)
         assert status.state == "running"
         assert [trial.state for trial in seen] == ["complete", "complete", "running"]
