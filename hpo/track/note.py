@@ -47,7 +47,10 @@ def _winner_lines(study: PreparedStudy, history: History, winner: Trial | None) 
     spread = f" ± {texts[goal.metric](statistics.stdev(values))}" if goal.is_single and len(values) > 1 else ""
     over = f"{spread} over {len(values)} trainings" if len(values) > 1 else ""
     trial = f"[trial {winner.number}]({trial_page(winner.number)})"
-    yield f"**Winner: {trial}, {score}**{over}{study.how_far(winner)}: {_point(winner.point)}"
+    # Of an opened page some lines are seen, three beside MLflow's assistant.
+    again = f"again with `hpo reproduce {study.reference}`"
+    yield f"**Winner: {trial}, {score}**{over}{study.how_far(winner)}; {again}"
+    yield from ("", _point(winner.point))
     if len(goal.metrics) > 1:
         size, choice = count_text(len(history.front), "trial*"), _cut(why(study.config.study.choose), _CHOICE)
         yield from ("", f"Chosen as {_plain(choice)}. The front: [{size}]({FRONT}) that no other one dominates.")

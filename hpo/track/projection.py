@@ -147,7 +147,7 @@ def _numbers(study: PreparedStudy, verdict: Verdict, report: WrittenReport) -> d
     numbers, winner, goal = dict(report.metrics), verdict.winner, study.goal
     cost = report.summary["cost"]
     if not is_missing(cost) and cost["wall_seconds"] is not None:
-        numbers["hours"] = cost["wall_seconds"] / 3600
+        numbers["hours"] = round(cost["wall_seconds"] / 3600, 4)
     test = study.folder.test_result()
     if test is not None and goal.metric in test["metrics"]:
         numbers["test_score"] = test["metrics"][goal.metric]
@@ -165,7 +165,7 @@ def _tags(study: PreparedStudy) -> dict[str, str]:
     config = study.config
     tags = {"hpo.strategy": config.strategy["name"], "hpo.seed": str(config.study.seed), "hpo.study": config.study.name}
     tags |= {"hpo.objective": config.objective, "hpo.metric": config.study.metric}
-    better = ", ".join(f"{direction} {name}" for name, direction in study.goal.metrics.items())
+    better = ", ".join(f"{name}, {direction}" for name, direction in study.goal.metrics.items())
     tags |= {"hpo.goal": better, "hpo.data": study.described.name or "of the objective"}
     if len(study.goal.metrics) > 1:
         tags["hpo.metrics"] = ", ".join(f"{name}: {direction}" for name, direction in study.goal.metrics.items())

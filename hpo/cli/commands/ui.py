@@ -1,6 +1,7 @@
 """`hpo ui`: open the MLflow UI on this project's runs, on the loopback address."""
 
 import argparse
+import functools
 import os
 import socket
 import sys
@@ -21,11 +22,13 @@ from hpo.errors import TrackError
 
 if TYPE_CHECKING:
     from hpo.config.study_config import StudyConfig
+    from hpo.track.mlflow.addresses import Page, TrackedStudy
 
 _EXAMPLES = """\
-  hpo ui                                   all runs in mlflow.db, or where MLFLOW_TRACKING_URI says
-  hpo ui --study digits                    the page of one study
-  hpo ui --study digits --optuna           the same study in optuna-dashboard, from its record
+  hpo ui                                   all studies in mlflow.db, or where MLFLOW_TRACKING_URI says
+  hpo ui digits                            the trials of one study, best first, with charts
+  hpo ui digits reviews                    the trials of several, and the studies side by side
+  hpo ui digits --optuna                   the same study in optuna-dashboard, from its record
   hpo ui --password                        asks for a password, where others use this machine too
   hpo ui --host 10.0.0.5 --expose          for others: there is no password, they may delete what they see"""
 
@@ -35,6 +38,8 @@ _OTHERS_HERE = (
 )
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _DEFAULT_URI = "sqlite:///mlflow.db"
+# MLflow's own variable.
+_NO_TELEMETRY = "MLFLOW_DISABLE_TELEMETRY"
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -45,36 +50,36 @@ def run(arguments: Sequence[str]) -> int:
         refuse_bad_password()
     if given.optuna:
         return _serve_record(given)
-    from hpo.track.mlflow.pages import EXPERIMENTS
-
-    of_environment = None if given.study or given.uri else os.environ.get(MLFLOWS_OWN["uri"])
-    uri, page = given.uri or of_environment or _DEFAULT_URI, EXPERIMENTS
-    if given.study:
-        uri, page = _study_page(given)
-    elif uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).exists():
+    of_environment = None if given.studies or given.uri else os.environ.get(MLFLOWS_OWN["uri"])
+    uri, studies = _tracked(given) if given.studies else (given.uri or of_environment or _DEFAULT_URI, [])
+    if not studies and uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).exists():
         raise TrackError(f"ui: there are no runs yet in {uri}; start some with `hpo search`")
     if of_environment:
         print(f"MLflow: {hide_secrets(uri, {})} ({MLFLOWS_OWN['uri']})", file=sys.stderr, flush=True)
     if uri.startswith(("http://", "https://")):
         # A server shows its runs itself.
-        _show(f"{uri.rstrip('/')}/{page}", given.browser)
+        _show(uri.rstrip("/"), _pages(uri, studies), given.browser)
         return 0
     _refuse_taken_port(given)
     if not given.password and not given.expose:
         print(_OTHERS_HERE.format(port=given.port), file=sys.stderr, flush=True)
-    command, environment = _server(uri, given)
+    print("starting MLflow ...", file=sys.stderr, flush=True)
+    # In this order: a look into the store sets variables of MLflow.
+    (command, environment), pages = _server(uri, given), _pages(uri, studies)
     with ExitStack() as stack:
         if given.password:
             command += ["--app-name", "basic-auth"]
             environment |= stack.enter_context(asking_for_a_password())
-        address = f"{_announced(given)}/{page}"
-        return serve(command, environment, (given.host, given.port), lambda: _show(address, given.browser))
+        tell = functools.partial(_show, _announced(given), pages, given.browser)
+        return serve(command, environment, (given.host, given.port), tell)
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = make_parser("ui", __doc__, _EXAMPLES)
     add = parser.add_argument
-    add("--study", metavar="STUDY", help="open this study's page: its name under runs/, or its folder")
+    what = "open the page of this study, or of several: names under runs/, or folders; without one all studies"
+    add("studies", nargs="*", metavar="STUDY", help=what)
+    add("--study", dest="one", metavar="STUDY", help="the same, of one study")
     add("--port", type=int, default=5000, help="where it listens (5000)")
     add("--uri", help=f"MLflow store to show (where the study is tracked, {MLFLOWS_OWN['uri']}, or {_DEFAULT_URI})")
     add("--optuna", action="store_true", help="show the study's record in optuna-dashboard instead")
@@ -83,11 +88,12 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     add("--expose", action="store_true", help="let others in: needed for an address that is not loopback")
     what = "let in only who knows one: MLFLOW_TRACKING_PASSWORD, or one that is made"
     add("--password", action="store_true", help=what)
-    given = parser.parse_args(arguments)
+    given = parser.parse_intermixed_args(arguments)
+    given.studies = list(dict.fromkeys([*given.studies, *filter(None, [given.one])]))
     if not 1 <= given.port <= 65535:
         raise TrackError(f"--port: must be 1 to 65535, given {given.port}; leave it out for 5000")
-    if given.optuna and not given.study:
-        raise TrackError("--optuna: must come with --study, whose record it shows; give --study NAME")
+    if given.optuna and len(given.studies) != 1:
+        raise TrackError("--optuna: must come with one study, whose record it shows; give --study NAME")
     why = {"password": "whose server has none", "uri": "which shows the study's record"}
     for option in why if given.optuna else ():
         if getattr(given, option):
@@ -127,27 +133,49 @@ def allowed_hosts(host: str) -> list[str]:
     return sorted({"localhost", socket.gethostname(), socket.getfqdn(), *named})
 
 
-def _study_page(given: argparse.Namespace) -> tuple[str, str]:
-    """Return the store that a study is tracked in, and its page there."""
+def _tracked(given: argparse.Namespace) -> "tuple[str, list[TrackedStudy]]":
+    """Return the store that studies are tracked in, and what they are known by there."""
     from hpo.track import tracking_uri
-    from hpo.track.mlflow.store import find_page
+    from hpo.track.mlflow.addresses import TrackedStudy
+    from hpo.track.mlflow.store import refuse_unsent
 
-    config, _, _, notes = _record(given.study)
-    if given.uri is None and config.track.name == "none":
-        send = f"send it with `hpo sync {given.study}`, then give --uri"
-        raise TrackError(f"--study: '{given.study}' is not tracked; {send}")
-    uri = given.uri or tracking_uri(config)
-    return uri, find_page(uri, notes["id"], given.study)
+    found, uris = [], {}
+    for name in given.studies:
+        config, _, _, notes = _record(name)
+        if given.uri is None and config.track.name == "none":
+            send = f"send it with `hpo sync {name}`, then give --uri"
+            raise TrackError(f"--study: '{name}' is not tracked; {send}")
+        uri = given.uri or tracking_uri(config)
+        uris[uri] = name
+        refuse_unsent(uri, notes["id"], name)
+        found.append(TrackedStudy(Path(name).name, notes["id"], config.study.metric, config.study.direction))
+    if len(uris) > 1:
+        apart = ", ".join(f"'{name}' in {hide_secrets(uri, {})}" for uri, name in uris.items())
+        raise TrackError(f"study: {apart}; MLflow shows one store: send them with `hpo sync STUDY track.uri=...`")
+    return uri, found
+
+
+def _pages(uri: str, studies: "Sequence[TrackedStudy]") -> "list[Page]":
+    """Return what is shown of a store: some studies, or all."""
+    from hpo.track.mlflow.addresses import pages_of_all, pages_of_several, pages_of_study
+
+    if not studies:
+        return pages_of_all(uri)
+    return pages_of_study(uri, studies[0]) if len(studies) == 1 else pages_of_several(uri, studies)
 
 
 def _serve_record(given: argparse.Namespace) -> int:
     """Serve a study's record in optuna-dashboard."""
+    from hpo.track.mlflow.addresses import Page
+
     dashboard = load_dashboard()
-    _, url, number, _ = _record(given.study)
+    _, url, number, _ = _record(given.studies[0])
     _refuse_taken_port(given)
-    address = f"{_announced(given)}/dashboard/studies/{number}"
+    pages = [Page(f"dashboard/studies/{number}")]
     hosts = allowed_hosts(given.host)
-    return serve_application(dashboard(url), given.host, given.port, hosts, lambda: _show(address, given.browser))
+    return serve_application(
+        dashboard(url), given.host, given.port, hosts, lambda: _show(_announced(given), pages, given.browser)
+    )
 
 
 def _record(study: str) -> "tuple[StudyConfig, str, int, Mapping[str, Any]]":
@@ -176,11 +204,15 @@ def _announced(given: argparse.Namespace) -> str:
     return f"http://{f'[{name}]' if ':' in name else name}:{given.port}"
 
 
-def _show(address: str, in_browser: bool) -> None:
-    """Print the address; if there is a screen, open it."""
-    print(hide_secrets(address, {}), flush=True)
+def _show(server: str, pages: "Sequence[Page]", in_browser: bool) -> None:
+    """Print the addresses, the first as it is, the others after what is there; if there is a screen, open the first."""
+    for place, page in enumerate(pages):
+        what = f"{page.what}: " if place else ""
+        print(f"{what}{hide_secrets(server, {})}/{page.address}", flush=True)
+    if pages[0].what:
+        print(f"note: {pages[0].what}", file=sys.stderr, flush=True)
     if in_browser and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or sys.platform == "darwin"):
-        webbrowser.open(address)
+        webbrowser.open(f"{server}/{pages[0].address}")
 
 
 def _server(uri: str, given: argparse.Namespace) -> tuple[list[str], dict[str, str]]:
@@ -191,11 +223,17 @@ def _server(uri: str, given: argparse.Namespace) -> tuple[list[str], dict[str, s
     # Not as arguments: the store's address may hold a password, and arguments are visible to all users.
     environment = mlflow_environment() | {
         "MLFLOW_LOGGING_LEVEL": "ERROR",
+        # Of its own libraries, which nobody who looks at studies can heed.
+        "PYTHONWARNINGS": "ignore",
         "MLFLOW_BACKEND_STORE_URI": uri,
         "MLFLOW_SERVER_ALLOWED_HOSTS": ",".join(hosts),
     }
     for loosening in ("MLFLOW_SERVER_DISABLE_SECURITY_MIDDLEWARE", "MLFLOW_ENABLE_REMOTE_ASSISTANT"):
         environment.pop(loosening, None)
+    if os.environ.get(_NO_TELEMETRY, "").lower() in ("false", "0"):
+        # Its user has turned it on.
+        environment[_NO_TELEMETRY] = "false"
+        environment |= {"DO_NOT_TRACK": os.environ.get("DO_NOT_TRACK", "false")}
     command = python("mlflow", "ui", "--host", given.host, "--port", str(given.port), "--workers", "1")
     # Its own lines hold an address that opens another mode.
     command += ["--uvicorn-opts", "--log-level warning"]

@@ -11,7 +11,7 @@ from hpo.engine.space.dimensions import as_value
 from hpo.machine import user_name
 from hpo.track.messages import TrackerMessage
 from hpo.track.mlflow.store import all_runs
-from hpo.track.mlflow.views import FRONT_TAG, color_of
+from hpo.track.mlflow.views import COLOR_TAG, FRONT_TAG, color_of_study, color_of_trial
 
 # Maximum length of a parameter's and a tag's value in every store.
 MAX_VALUE = 5000
@@ -31,6 +31,7 @@ class StudyRuns:
         self._experiment_id = experiment_id
         self.study_id = ""
         self.name = ""
+        self.color = ""
         self.parent = ""
         self.params: set[str] = set()
         self.trials: dict[int, str] = {}
@@ -51,8 +52,13 @@ class StudyRuns:
                 self._client.delete_tag(self.parent, "hpo.error")
             self.find_trials()
             self.params = set(known.data.params)
-        else:
+            self.color = known.data.tags.get(COLOR_TAG, "")
+        if not self.color:
+            are_studies = f"tags.`hpo.kind` = 'study' and tags.`{COLOR_TAG}` LIKE '#%'"
+            self.color = color_of_study(sum(1 for _ in all_runs(self._client, self._experiment_id, are_studies)))
+        if known is None:
             self.parent = self._create(message, {"hpo.study_id": self.study_id, "hpo.kind": "study"})
+        self._client.set_tag(self.parent, COLOR_TAG, self.color)
 
     def open_trial(self, message: TrackerMessage) -> str:
         """Find or create the child run of a trial; return its id."""
@@ -67,7 +73,7 @@ class StudyRuns:
 
     def of_study(self, number: int) -> dict[str, str]:
         """Return the tags by which a trial of this study is told from those of others: its name, and a color."""
-        return {"hpo.study": self.name, "mlflow.runColor": color_of(self.study_id, number)}
+        return {"hpo.study": self.name, COLOR_TAG: color_of_trial(self.color, number)}
 
     def _create(self, message: TrackerMessage, tags: Mapping[str, str]) -> str:
         run = self._client.create_run(

@@ -10,7 +10,6 @@ from urllib.parse import quote
 
 from hpo.config.sealing import hide_secrets
 from hpo.errors import TrackError, first_line
-from hpo.track.mlflow.pages import run_page
 from hpo.track.mlflow.views import keys_of_study, tag_of
 
 if TYPE_CHECKING:
@@ -56,10 +55,7 @@ def refuse_bad_store(uri: str, experiment: str) -> None:
     if not path.exists():
         return
     try:
-        # Read-only, and without waiting for writers.
-        with contextlib.closing(
-            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0)
-        ) as database:
+        with contextlib.closing(_read_only(path)) as database:
             query = "SELECT lifecycle_stage FROM experiments WHERE name = ?"
             row = database.execute(query, (experiment,)).fetchone()
     except sqlite3.OperationalError:
@@ -72,13 +68,18 @@ def refuse_bad_store(uri: str, experiment: str) -> None:
         )
 
 
+def _read_only(path: Path) -> sqlite3.Connection:
+    """Open a database without waiting for writers."""
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0)
+
+
 def _is_missing(uri: str) -> bool:
     """Return whether the address names a file that does not exist; MLflow would create it, which takes seconds."""
     return uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).is_file()
 
 
 @contextlib.contextmanager
-def _reading(uri: str, message: str) -> "Iterator[MlflowClient]":
+def reading(uri: str, message: str) -> "Iterator[MlflowClient]":
     """Give a client of a tracking store; what fails there is a TrackError with this message, which has {reason}."""
     # Before MLflow is imported, which reads it.
     os.environ.update(mlflow_environment())
@@ -91,27 +92,35 @@ def _reading(uri: str, message: str) -> "Iterator[MlflowClient]":
         raise TrackError(hide_secrets(message.replace("{reason}", first_line(error)), {})) from error
 
 
-def _find_run(client: "MlflowClient", study_id: str) -> "Run | None":
+def refuse_unsent(uri: str, study_id: str, name: str) -> None:
+    """Raise TrackError where a file of SQLite does not have a study; without MLflow, whose import takes seconds."""
+    path = Path(uri.removeprefix("sqlite:///"))
+    if not uri.startswith("sqlite:///"):
+        return
+    with contextlib.suppress(sqlite3.Error), contextlib.closing(_read_only(path)) as database:
+        if database.execute("SELECT 1 FROM tags WHERE key = 'hpo.study_id' AND value = ?", (study_id,)).fetchone():
+            return
+    raise unsent(uri, name)
+
+
+def unsent(uri: str, name: str) -> TrackError:
+    """Return the error of a study that MLflow does not have."""
+    send = f"`hpo sync {name} track.uri={uri}`"
+    return TrackError(hide_secrets(f"study: '{name}' is not in {uri}; send it with {send}", {}))
+
+
+def find_run(client: "MlflowClient", study_id: str) -> "Run | None":
+    """Return a study's own run; None where the store has none."""
     experiments = [experiment.experiment_id for experiment in client.search_experiments()]
     condition = f"tags.`hpo.study_id` = '{study_id}' and tags.`hpo.kind` = 'study'"
     runs = client.search_runs(experiments, condition, max_results=1)
     return runs[0] if runs else None
 
 
-def find_page(uri: str, study_id: str, name: str) -> str:
-    """Return the address of a study's page; TrackError where MLflow does not have it, or cannot be read."""
-    with _reading(uri, f"uri: {uri} cannot be read: {{reason}}") as client:
-        run = _find_run(client, study_id)
-    if run is None:
-        send = f"`hpo sync {name} track.uri={uri}`"
-        raise TrackError(hide_secrets(f"study: '{name}' is not in {uri}; send it with {send}", {}))
-    return run_page(run.info.experiment_id, run.info.run_id)
-
-
 def read_contents(uri: str, study_id: str) -> tuple[int, set[str]]:
     """Return how many trials of a study are shown as finished, and the files of its run; TrackError if unreadable."""
-    with _reading(uri, f"track.uri: {uri} cannot be read: {{reason}}") as client:
-        run = _find_run(client, study_id)
+    with reading(uri, f"track.uri: {uri} cannot be read: {{reason}}") as client:
+        run = find_run(client, study_id)
         if run is None:
             return 0, set()
         info, condition = run.info, f"tags.`mlflow.parentRunId` = '{run.info.run_id}'"
@@ -127,8 +136,8 @@ def delete_study(uri: str, study_id: str) -> int:
     """
     if _is_missing(uri):
         return 0
-    with _reading(uri, f"track.uri: {uri} cannot be changed: {{reason}}") as client:
-        run = _find_run(client, study_id)
+    with reading(uri, f"track.uri: {uri} cannot be changed: {{reason}}") as client:
+        run = find_run(client, study_id)
         if run is None:
             return 0
         experiment, parent = run.info.experiment_id, run.info.run_id
@@ -148,7 +157,7 @@ def download_study(run_id: str, uri: str, folder: Path) -> int | None:
     if _is_missing(uri):
         path = uri.removeprefix("sqlite:///")
         raise TrackError(f"uri: there is no file {path}, given {uri!r}; give the address that runs are in")
-    with _reading(uri, f"runs:/{run_id}: {{reason}}; looked in {uri}") as client:
+    with reading(uri, f"runs:/{run_id}: {{reason}}; looked in {uri}") as client:
         run = client.get_run(run_id)
         trial = run.data.tags.get("hpo.trial")
         parent = run.data.tags.get("mlflow.parentRunId", run_id) if trial is not None else run_id

@@ -22,19 +22,22 @@ _PREFIX = "mlflow.sharedViewState."
 _MAX_VALUE = 5000
 LARGEST_VIEW = 4 * _MAX_VALUE
 _MAX_COLUMNS = 12
-_BOOKKEEPING = ("score_standard_deviation", "trial", "round", "seconds", "num_parameters")
-_OF_STUDIES = (
-    *("tags.`hpo.state`", "metrics.`best_score`", "tags.`hpo.goal`", "tags.`hpo.strategy`", "tags.`hpo.data`"),
-    *("tags.`hpo.trials`", "metrics.`test_score`", "metrics.`hours`"),
-)
-# In pixels: with these seven of our columns fit beside the run's name into a window of 1280.
+_BOOKKEEPING = ("score_standard_deviation", "trial", "seconds", "num_parameters", "round")
+# Widths are in pixels: a window of 1280 has 940 for columns.
+_NAME, _DATE = "attributes.`Run Name`", "runDateAndNestInfo"
+_STUDIES = {_NAME: 140, _DATE: 120} | {
+    **{"tags.`hpo.state`": 85, "metrics.`best_score`": 85, "tags.`hpo.goal`": 110, "tags.`hpo.strategy`": 85},
+    **{"tags.`hpo.data`": 75, "tags.`hpo.trials`": 80, "metrics.`test_score`": 85, "metrics.`hours`": 80},
+}
+_TRIALS = {_NAME: 190, _DATE: 120}
 _WIDTH = 90
-_FIRST_COLUMNS = {"attributes.`Run Name`": 190, "runDateAndNestInfo": 120}
 _OURS = {"deleted": False, "isGenerated": False}
 # Lines as they are: what the UI draws by default is smoothed, and a best score seems lower than it is.
 _UNSMOOTHED = {"lineSmoothness": 0, "xAxisKey": "step", "selectedXAxisMetricKey": ""}
-# Of neighbouring trials the shades differ most: multiples of the golden ratio.
+# Multiples of the golden ratio, without their whole parts, lie apart from each other, however many there are.
 _GOLDEN = 0.618034
+_FIRST_HUE = 0.58  # blue
+COLOR_TAG = "mlflow.runColor"
 
 
 def tag_of(key: str) -> str:
@@ -66,7 +69,7 @@ def studies_view(name: str, seconds: float, run_ids: Sequence[str] | None = None
     condition = "tags.`hpo.kind` = 'study'" if run_ids is None else _one_of(run_ids)
     cards = [{"type": "BAR", "metricKey": "best_score", "runsCountToCompare": 100}, _line("best_score")]
     order = {"orderByKey": "attributes.start_time", "orderByAsc": False}
-    return envelope(name, seconds, {**order, **_state(condition, _OF_STUDIES, cards, "Studies")})
+    return envelope(name, seconds, {**order, **_state(condition, _STUDIES, cards, "Studies")})
 
 
 def compared_view(message: TrackerMessage, run_ids: Sequence[str]) -> str:
@@ -92,10 +95,19 @@ def opened(view: str) -> dict[str, Any]:
     return state
 
 
-def color_of(study_id: str, number: int) -> str:
-    """Return the color of a trial's run: the hue is the study's, by its id, and the shade the trial's."""
-    hue = int(study_id[:8], 16) / 16**8
-    parts = colorsys.hls_to_rgb(hue, 0.35 + 0.35 * (number * _GOLDEN % 1), 0.65)
+def color_of_study(place: int) -> str:
+    """Return the color of the run of a study: hues of neighbouring places differ most."""
+    return _color((_FIRST_HUE + place * _GOLDEN) % 1, 0.5)
+
+
+def color_of_trial(study: str, number: int) -> str:
+    """Return the color of the run of a trial: a shade of the color of its study."""
+    hue, _, _ = colorsys.rgb_to_hls(*(int(study[at : at + 2], 16) / 255 for at in (1, 3, 5)))
+    return _color(hue, 0.35 + 0.35 * (number * _GOLDEN % 1))
+
+
+def _color(hue: float, lightness: float) -> str:
+    parts = colorsys.hls_to_rgb(hue, lightness, 0.65)
     return "#" + "".join(f"{round(255 * part):02x}" for part in parts)
 
 
@@ -119,20 +131,22 @@ def _order(message: TrackerMessage) -> dict[str, Any]:
 
 def _columns(
     metrics: Sequence[str], flags: Sequence[str], keys: Sequence[str], others: Sequence[str]
-) -> tuple[str, ...]:
-    """Return the columns: what is searched comes before what is only noted."""
+) -> dict[str, int]:
+    """Return the columns with their widths: what is searched comes before what is only noted."""
     first, last = ([f"metrics.`{name}`" for name in names] for names in (metrics, (*others, *_BOOKKEEPING)))
     tags, params = [f"tags.`{flag}`" for flag in flags], [f"params.`{key}`" for key in keys]
     # A metric may be called as one of ours that says the same.
-    return tuple(dict.fromkeys([*first, *tags, *params, *last]))
+    return _TRIALS | dict.fromkeys([*first, *tags, *params, *last], _WIDTH)
 
 
-def _state(condition: str, columns: Sequence[str], cards: Iterable[Mapping[str, Any]], section: str) -> dict[str, Any]:
+def _state(
+    condition: str, columns: Mapping[str, int], cards: Iterable[Mapping[str, Any]], section: str
+) -> dict[str, Any]:
     return {
         "searchFilter": condition,
-        "selectedColumns": columns,
-        "columnOrder": [*_FIRST_COLUMNS, *columns],
-        "columnWidths": _FIRST_COLUMNS | dict.fromkeys(columns, _WIDTH),
+        "selectedColumns": [column for column in columns if column not in (_NAME, _DATE)],
+        "columnOrder": [*columns],
+        "columnWidths": columns,
         "runsHiddenMode": "SHOW_ALL",
         # While a study runs.
         "autoRefreshEnabled": True,

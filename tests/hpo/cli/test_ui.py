@@ -7,15 +7,19 @@ import subprocess
 import sys
 import time
 from base64 import b64encode
+from dataclasses import replace
 from types import SimpleNamespace
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import psutil
 import pytest
+from mlflow import MlflowClient
 
 from hpo.cli.commands.ui import allowed_hosts
 from hpo.cli.servers import guarded, serve
+from hpo.study.files.folder import StudyFolder
+from hpo.track.mlflow.views import opened
 from tests.faults.driver import start, wait_for_line
 from tests.faults.mlflow_server import free_port
 from tests.hpo.cli.commands import hpo, refused
@@ -117,15 +121,64 @@ def toy(tmp_path_factory):
 
 
 @pytest.mark.nightly
-def test_a_study_s_page_is_found(capsys, toy, served):
+def test_a_study_s_trials_are_opened_and_its_charts_and_run_are_named(capsys, toy, served):
     code, out, _ = hpo(capsys, "ui", "--study", str(toy.folder.path), "--no-browser")
     assert code == 0
-    info = runs_of(toy)[0].info
-    expected = (
-        f"http://127.0.0.1:5000/#/experiments/{info.experiment_id}/runs/{info.run_id}?workflowType=machine_learning"
-    )
-    assert out == expected + "\n"
+    parent, _ = runs_of(toy)
+    runs, kind = f"#/experiments/{parent.info.experiment_id}/runs", "?workflowType=machine_learning"
+    table = f"http://127.0.0.1:5000/{runs}{kind}&viewStateShareKey={parent.data.tags['hpo.study_id']}"
+    charts, run = f"{table}&compareRunsMode=CHART", f"http://127.0.0.1:5000/{runs}/{parent.info.run_id}{kind}"
+    assert out.splitlines() == [table, f"charts: {charts}", f"its run: {run}"]
     assert served.environment["MLFLOW_BACKEND_STORE_URI"] == toy.config.track.uri
+
+
+@pytest.mark.slow
+def test_without_a_study_the_view_of_all_is_opened_in_the_experiment_of_the_latest(capsys, toy):
+    code, out, _ = hpo(capsys, "ui", "--no-browser", "--uri", toy.config.track.uri)
+    assert code == 0
+    runs = f"http://127.0.0.1:5000/#/experiments/{runs_of(toy)[0].info.experiment_id}/runs"
+    view = f"{runs}?workflowType=machine_learning&viewStateShareKey=hpo-studies"
+    assert out.splitlines() == [view, f"charts: {view}&compareRunsMode=CHART"]
+
+
+@pytest.mark.slow
+def test_several_studies_are_opened_side_by_side(capsys, tmp_path):
+    new_store(tmp_path)
+    with contextlib.chdir(tmp_path):
+        one, other = (
+            replace(tracked_study(tmp_path, trials=trials), folder=StudyFolder(tmp_path / name))
+            for name, trials in (("one", 3), ("other", 2))
+        )
+        run(one)
+        run(other)
+        code, out, _ = hpo(capsys, "ui", "one", "other", "--no-browser")
+    assert code == 0
+    lines = [line.partition("http")[0] for line in out.splitlines()]
+    assert lines == ["", "charts: ", "studies: ", "their charts: "]
+    client = MlflowClient(one.config.track.uri)
+    experiment = client.get_experiment_by_name("tests")
+    trials, studies = (
+        opened(experiment.tags[f"mlflow.sharedViewState.{out.splitlines()[place].rpartition('=')[2]}"])
+        for place in (0, 2)
+    )
+    found = client.search_runs([experiment.experiment_id], trials["searchFilter"])
+    assert [run.data.tags["hpo.kind"] for run in found] == ["trial"] * 5
+    both = client.search_runs([experiment.experiment_id], studies["searchFilter"])
+    assert [run.data.tags["hpo.kind"] for run in both] == ["study"] * 2
+    assert len({run.data.tags["mlflow.runColor"] for run in both}) == 2
+
+
+@pytest.mark.parametrize(("given", "is_off"), [(None, True), ("true", True), ("false", False)])
+def test_telemetry_of_the_server_is_off_unless_mlflow_s_own_variable_turns_it_on(
+    capsys, store, served, monkeypatch, given, is_off
+):
+    monkeypatch.delenv("MLFLOW_DISABLE_TELEMETRY", raising=False)
+    monkeypatch.delenv("DO_NOT_TRACK", raising=False)
+    if given is not None:
+        monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", given)
+    assert hpo(capsys, "ui", "--no-browser")[0] == 0
+    assert (served.environment["MLFLOW_DISABLE_TELEMETRY"] == "true") == is_off
+    assert (served.environment["DO_NOT_TRACK"] == "true") == is_off
 
 
 @pytest.mark.slow

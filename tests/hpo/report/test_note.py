@@ -41,6 +41,13 @@ def test_a_study_of_failures_has_no_winner(tmp_path):
     assert "(1 failed)" in text
 
 
+def test_the_first_line_has_the_score_the_winner_and_how_to_reproduce_it(tmp_path):
+    trials = [complete(n, {"toy.lr": 3e-4}, n / 10) for n in range(3)]
+    first, _, point, *_ = note(tmp_path, trials, winner=trials[2]).splitlines()
+    assert first.startswith("**Winner: [trial 2](@@trial 2@@), score 0.2000**; again with `hpo reproduce ")
+    assert point == "`toy.lr=3e-4`"
+
+
 def test_the_best_five_were_trained_longest_first_and_a_missing_value_is_empty(tmp_path):
     trials = [complete(n, {"toy.lr": 3e-4, "toy.layers": n}, n / 10, amount=4 if n > 6 else 1) for n in range(9)]
     text = note(tmp_path, trials, winner=trials[8])
@@ -81,7 +88,8 @@ def several(tmp_path, numbers, section=TWO, choose="knee"):
 
 def test_of_several_metrics_the_chosen_one_has_all_the_front_its_size_and_first_members_and_limits_how_many(tmp_path):
     text, history = several(tmp_path, [(0.5, 20, 1), (0.4, 30, 1), (0.9, 90, 2), (0.1, 10, 3), (0.95, 5, 4)])
-    head, chosen, limits, what = text.split("\n\n")[:4]
+    head, point, chosen, limits, what = text.split("\n\n")[:5]
+    assert point == "`toy.layers=0`"
     assert head.startswith("**Winner: [trial 0](@@trial 0@@), score 0.5000, size 20")
     assert "cost 1.000**" in head.replace("1.0000", "1.000")
     assert (
