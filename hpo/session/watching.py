@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from hpo.engine.space.space import short_text
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
-from hpo.errors import printable
+from hpo.errors import StudyError, printable
 from hpo.session.progress import Sign, TerminalProgress
 from hpo.study.files.folder import inner, short_path
 from hpo.study.files.status import Status
@@ -33,11 +33,11 @@ class WatchedProgress(TerminalProgress):
 
     def show(self, look: Look, study: SeenStudy | None) -> None:
         """Show a look; `study` is None where its trials were not read again."""
+        # It may have been raised; where the status cannot be read it is not known.
+        self._study = self._study.model_copy(update={"trials": look.status.budget or self._study.trials})
         if look.fault:
             self._say_once(look.fault, f"warning: {look.fault}; it is tried again")
         if study is not None:
-            # Its budget may have been raised.
-            self._study = study.config.study
             for trial in _by_end(study):
                 if trial.number not in self._told:
                     self._told.add(trial.number)
@@ -72,14 +72,24 @@ def _follow(view: View, look: Look, looks: Iterator[Look]) -> Look:
         progress.show(look, study)
         next_reading, counted = 0.0, look.status.trials
         for look in looks:
-            began = time.monotonic()
-            has_ended, is_due = look.status.state != "running", began >= next_reading
-            read = view.study() if has_ended or (is_due and look.status.trials != counted) else None
+            began, has_ended = time.monotonic(), look.status.state != "running"
+            is_due = began >= next_reading and look.status.trials != counted
+            read = _study(view, has_ended) if has_ended or is_due else None
             if read is not None:
                 counted, now = look.status.trials, time.monotonic()
                 next_reading = now + _TIMES_A_READING * (now - began)
             progress.show(look, read)
     return look
+
+
+def _study(view: View, is_last: bool) -> SeenStudy | None:
+    try:
+        return view.study()
+    except StudyError:
+        # One that is being written is read at the next look.
+        if is_last:
+            raise
+        return None
 
 
 def _end(view: View, status: Status) -> Iterator[str]:

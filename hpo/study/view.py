@@ -44,14 +44,19 @@ class View:
 
     def __init__(self, folder: StudyFolder, reference: str) -> None:
         self.folder, self.reference = folder, reference
+        self._seen: SeenStudy | None = None
 
     def look(self) -> Look:
         """Return what is there now; StudyError where a mirror cannot be reached."""
         return Look(read_status(self.folder), read_running(self.folder))
 
     def study(self) -> SeenStudy:
-        """Return the study with its trials, as of the last look; StudyError where they cannot be read."""
-        return SeenStudy.at(self.folder)
+        """Return the study with its trials of now, a mirror's as of the last look; StudyError where that cannot be."""
+        if self._seen is None:
+            self._seen = SeenStudy.at(self.folder)
+        else:
+            self._seen.record.read_again()
+        return self._seen
 
     def follow(self) -> Iterator[Look]:
         """Yield a look again and again, until no process has the study: that is the last."""
@@ -116,7 +121,7 @@ class MirrorView(View):
         elif self._have.get(name) != digest:
             if not self._store.get(digest, path):
                 raise StudyError(f"study: {name} at {self.reference} is damaged; copy the study there again")
-            self._have[name] = digest
+            self._have[name], self._seen = digest, None
 
 
 @contextmanager

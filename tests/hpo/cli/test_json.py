@@ -10,7 +10,7 @@ import yaml
 
 from hpo.config.documents import json_line
 from tests.hpo.cli.commands import documented, hpo, printed
-from tests.studies import environment, toy_config
+from tests.studies import REPOSITORY, environment, toy_config
 
 # A fault of each kind: of the command line, of the configuration, of a study, data, a file, and others' systems.
 FAULTS = {
@@ -57,6 +57,13 @@ def test_a_fault_has_the_same_text_and_exit_code(capsys, study, case):
     if case == "a command without the option":
         text = "command line: unrecognized arguments: --json; see `hpo ui --help`"
     assert printed(capsys, *FAULTS[case], code=code) == ({"error": text, "exit_code": code}, f"error: {text}\n")
+
+
+def test_every_command_that_prints_json_is_on_the_page():
+    commands = REPOSITORY / "hpo/cli/commands"
+    page = (REPOSITORY / "docs/reference/json.md").read_text()
+    printing = [path.stem.rstrip("_") for path in commands.glob("*.py") if "add_json(" in path.read_text()]
+    assert [name for name in printing if f"hpo {name}" not in page] == []
 
 
 def test_what_json_cannot_say_is_null_and_paths_are_text():
@@ -148,6 +155,26 @@ def test_the_other_commands(capsys, study):
     assert set(made) == documented("hpo new")
     job, _ = printed(capsys, "cluster", "slurm")
     assert set(job) == documented("hpo cluster")
+
+
+@pytest.mark.slow
+def test_what_is_done_with_a_study_that_exists(capsys, toy):
+    printed(capsys, "search", *toy)
+    (listed,) = printed(capsys, "list")[0]["studies"]
+    assert set(listed) == documented("hpo list")
+    noted, _ = printed(capsys, "note", "toy", "the first", "--tag", "paper")
+    assert set(noted) == documented("hpo note")
+    added, _ = printed(capsys, "add", "toy", "toy.layers=5", "toy.width=8", "toy.lr=0.1")
+    assert set(added) == documented("hpo add")
+    cleaned, _ = printed(capsys, "clean", "--dry-run")
+    assert set(cleaned) == documented("hpo clean")
+    archived, _ = printed(capsys, "archive", "toy", "toy.tar.gz")
+    assert set(archived) == documented("hpo archive")
+    moved, _ = printed(capsys, "move", "toy", "elsewhere")
+    assert set(moved) == documented("hpo move")
+    removed, _ = printed(capsys, "remove", moved["folder"], "--yes")
+    assert set(removed) == documented("hpo remove")
+    assert {*removed["removed"][0]} == {"study", "folder", "files", "bytes", "runs", "mirror"}
 
 
 @pytest.mark.slow

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hpo.engine.trials.history import History
 from hpo.session.watching import WatchedProgress
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.running import RunningTask, write_running
@@ -51,10 +50,6 @@ def test_its_lines_are_those_of_the_search(capsys, lines):
     assert cells[:2] == ["final model of trial 9", "epoch 3/9"]
     assert progress.num_done == TRIALS
     assert [trial.number for trial in progress._front] == [study.best.number]
-    # Of those that had ended before, only the last are printed; all are counted.
-    late = WatchedProgress(study, status)
-    assert late.num_done == 0
-    assert History(study.trials).front
 
 
 def test_how_a_study_that_does_not_run_ended_is_said_at_once(capsys, lines):
