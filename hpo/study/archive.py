@@ -25,6 +25,8 @@ from hpo.study.mirror import RECORD, Manifest, contents, copy_record
 
 # Beside the study's folder in the archive, and its last member: each content is read once, and hashed on its way.
 _MANIFEST = "manifest.json"
+# Of one search, which ends when the archive is written.
+_LEFT = ("running.json", "requests")
 _DAMAGE = (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, ValueError, KeyError, FileNotFoundError)
 
 
@@ -49,6 +51,8 @@ def archive(folder: StudyFolder, file: Path) -> Manifest:
         stack.enter_context(folder.lock())
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".archive-", dir=file.absolute().parent)))
         files, links, folders = contents(folder, set())
+        files = {name: path for name, path in files.items() if name.partition("/")[0] not in _LEFT}
+        folders = [name for name in folders if name not in _LEFT]
         # Which copies at its mirror are its own: one that has gone on since is not written over.
         files |= {path.name: path for path in (folder.mirrored_path,) if path.is_file()}
         if folder.database_path.is_file():

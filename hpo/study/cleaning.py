@@ -62,7 +62,9 @@ def clean(folder: StudyFolder, *, states: bool = False, logs: bool = False, dry_
     """
     config = folder.config()
     with ExitStack() as stack:
-        if not dry_run:
+        if dry_run:
+            folder.refuse_running()
+        else:
             stack.enter_context(folder.lock())
         unneeded: dict[str, list[Path]] = {
             "data": [folder.data_dir] if folder.data_dir.is_dir() and not missing_sources(config) else [],

@@ -19,7 +19,7 @@ from hpo.study.study import PreparedStudy
 
 # Not copied: locks, what is known of mirrors, the guard's files, a database's companions, and reports (the old name).
 _LEFT = (
-    *("driver.lock", "mlflow.lock", "mirrored.txt", "reproduction.json"),
+    *("driver.lock", "mlflow.lock", "mirrored.txt", "reproduction.json", "status.json", "running.json", "requests"),
     *("study.db*", "report.*", "checklist.md", "tables.tex"),
 )
 

@@ -54,13 +54,14 @@ class Removal:
 def find_removal(name: str) -> Removal:
     """Return what would go of a study, given by its name under `runs/` or by a path; also of a damaged one.
 
-    StudyError where there is none, or the working directory is inside of it.
+    StudyError where there is none, it runs, or the working directory is inside of it.
     """
     folder = _find(name)
     if folder.path.is_symlink():
         return Removal(folder, is_link=True)
     if Path.cwd().resolve().is_relative_to(folder.path.resolve()):
         raise StudyError(f"study: {folder.path} has the working directory inside of it; go to another (cd)")
+    folder.refuse_running()
     sizes, files = dict[str, int](), 0
     for entry in entries(folder.path):
         if entry.kind != "folder":

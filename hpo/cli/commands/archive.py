@@ -45,6 +45,7 @@ def run(arguments: Sequence[str]) -> None:
 
         folder = unarchive(given.restore, given.directory or RUNS, trust=given.trust).folder
         print(f"{short_path(folder)} is back; go on with `hpo resume {short_path(folder)}`")
-        values = {"study": folder.name, "folder": folder, "file": Path(given.restore).absolute()}
+        file = Path(given.restore).absolute()
+        values = {"study": folder.name, "folder": folder, "file": file, "bytes": file.stat().st_size}
     if given.json:
         show_json(values)

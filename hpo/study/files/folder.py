@@ -212,11 +212,7 @@ class StudyFolder:
             ) from error
         with lock as file:
             if not _is_locked(file, fcntl.LOCK_EX, _TRIES):
-                name, holder = self.path.name, _holder(file)
-                raise StudyError(
-                    f"study: {self} is being run by {holder}; wait for it (`hpo watch {name}`), or stop it with "
-                    f"`hpo stop {name}`"
-                )
+                raise self._is_run_by(_holder(file))
             file.truncate(0)
             file.write(f"process {os.getpid()} on {os.uname().nodename}")
             file.flush()
@@ -231,6 +227,18 @@ class StudyFolder:
                     self.path.rmdir()
                     if is_first and not any(self.path.parent.iterdir()):
                         self.path.parent.rmdir()
+
+    def refuse_running(self) -> None:
+        """Raise StudyError, as `lock` does, where a process runs the study; nothing is changed."""
+        if (holder := self.holder()) is not None:
+            raise self._is_run_by(holder)
+
+    def _is_run_by(self, holder: Holder) -> StudyError:
+        name = self.path.name
+        return StudyError(
+            f"study: {self} is being run by {holder}; wait for it (`hpo watch {name}`), or stop it with "
+            f"`hpo stop {name}`"
+        )
 
     def holder(self) -> Holder | None:
         """Return which process runs the study, None where none does; it waits for nobody and changes nothing."""

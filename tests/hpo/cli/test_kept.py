@@ -9,12 +9,13 @@ import pytest
 from mlflow import MlflowClient
 
 import hpo as toolkit
+from hpo.cli.main import COMMANDS, usage
 from hpo.study.files.folder import StudyFolder
-from tests.hpo.cli.commands import hpo, refused, searched
+from tests.hpo.cli.commands import documented, hpo, refused, searched
 from tests.hpo.study.killed import tree
 from tests.studies import toy_config
 
-COMMANDS = {
+REFUSED = {
     "clean": ["clean", "made"],
     "move": ["move", "made", "elsewhere"],
     "archive": ["archive", "made", "made.tar.gz"],
@@ -29,12 +30,13 @@ def shown(capsys, *arguments):
     return json.loads(out)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", REFUSED)
 def test_one_that_runs_is_refused_with_who_runs_it_and_stays_as_it_is(capsys, study, command):
     with StudyFolder(study).lock():
         before = tree(study)
-        said = refused(capsys, *COMMANDS[command])
+        said = refused(capsys, *REFUSED[command])
         assert f"runs/made is being run by process {os.getpid()}" in said
+        assert "stop it with `hpo stop made`" in said
         assert tree(study) == before
     assert sorted(path.name for path in Path().iterdir()) == ["runs"]
 
@@ -52,6 +54,7 @@ def test_what_would_be_freed_is_said_and_nothing_goes(capsys, study):
     code, out, _ = hpo(capsys, "clean", "--dry-run")
     assert (code, out.splitlines()[0].startswith("runs/made: data "), "would be freed" in out) == (0, True, True)
     found = shown(capsys, "clean", "made", "--dry-run")
+    assert {*found, *found["studies"][0]} == documented("hpo clean")
     assert (study / "data").exists()
     assert found["bytes"] == toolkit.load("made").clean().bytes > 0
     assert not (study / "data").exists()
@@ -65,12 +68,14 @@ def test_it_is_moved_and_found_there(capsys, study):
     command = f"hpo resume {here}/elsewhere/made track.uri=sqlite:///{here}/mlflow.db"
     assert out.splitlines()[1] == f"from another working directory it needs: {command}"
     assert "moved" not in hpo(capsys, "report", "elsewhere/made")[2]
-    assert shown(capsys, "move", "elsewhere/made", "runs")["folder"] == str(here / "runs/made")
+    found = shown(capsys, "move", "elsewhere/made", "runs")
+    assert (set(found), found["folder"]) == (documented("hpo move"), str(here / "runs/made"))
     assert toolkit.load("made").move("elsewhere").best.number == 0
 
 
 def test_it_is_archived_and_comes_back_unasked_where_it_was_made(capsys, study):
     found = shown(capsys, "archive", "made", "made.tar.gz")
+    assert set(found) == documented("hpo archive")
     assert found["bytes"] == Path("made.tar.gz").stat().st_size
     assert Path("made.tar.gz").stat().st_mode & 0o077 == 0
     assert "runs/made is there already" in refused(capsys, "archive", "--restore", "made.tar.gz", is_silent=True)
@@ -114,6 +119,7 @@ def test_several_are_removed_or_none(capsys, study):
     assert study.exists()
     found = shown(capsys, "remove", "made", "other", "--yes")["removed"]
     assert [each["study"] for each in found] == ["made", "other"]
+    assert all({"removed", *each} == documented("hpo remove") for each in found)
     assert all(each["files"] > 5 and each["bytes"] > 10_000 for each in found)
     assert [each["runs"] for each in found] == [0, 0]
 
@@ -133,3 +139,8 @@ def test_mlflow_has_its_tags_and_loses_its_runs_with_it(capsys):
     assert shown(capsys, "remove", "copy", "--yes")["removed"][0]["runs"] == 0
     assert shown(capsys, "remove", "toy", "--yes")["removed"][0]["runs"] == 3
     assert client.search_runs([experiment]) == []
+
+
+def test_help_names_every_command_once():
+    lines = [line for line in usage().partition("examples:")[0].splitlines() if line.startswith("  ")]
+    assert sorted(line.split()[0] for line in lines) == sorted(COMMANDS)

@@ -3,7 +3,7 @@
 import json
 
 import hpo as toolkit
-from tests.hpo.cli.commands import hpo, refused
+from tests.hpo.cli.commands import documented, hpo, refused
 
 
 def test_what_is_written_is_listed(capsys, study):
@@ -14,6 +14,7 @@ def test_what_is_written_is_listed(capsys, study):
     assert "an odd  [31m seed, phase=final, paper=true\n" in out.replace("\ufffd", " ")
     code, out, _ = hpo(capsys, "note", "made", "--json")
     shown = json.loads(out)
+    assert set(shown) == documented("hpo note")
     assert (code, shown["study"], shown["tags"]) == (0, "made", {"paper": "true"})
     assert [sorted(note) for note in shown["notes"]] == 2 * [["tags", "text", "time", "user"]]
     loaded = toolkit.load("made")
