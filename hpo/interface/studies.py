@@ -125,7 +125,7 @@ def _row(path: Path) -> dict[str, Any]:
         "date": _time(status.begun if status.begun is not None else path.lstat().st_mtime),
         "ended_by": status.ended_by,
         "error": status.error,
-        "folder": str(path),
+        "folder": str(folder.path),
     }
 
 

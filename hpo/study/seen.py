@@ -106,9 +106,6 @@ def _trials(table: Iterable[Row], space: Space, goal: Goal, layout: TaskLayout) 
         outcomes = {index: Outcome({goal.metric: float(text), **further}) for index, text in scores.items() if text}
         if error := row.get("error"):
             outcomes[0] = Outcome(error=_WHICH_FOLDS.sub("", error))
-        if outcomes:
-            first = min(outcomes)
-            outcomes[first] = replace(outcomes[first], seconds=float(row.get("seconds") or 0.0))
         amount = int(row["amount"]) if row.get("amount") else None
         trial = Trial(int(row["number"]), int(row.get("round") or 0), point_of(row, space) or {}, amount=amount)
         is_over = row["state"] != "running" and outcomes

@@ -37,7 +37,7 @@ def run(arguments: Sequence[str]) -> None:
     given = parser.parse_args(_joined(arguments))
     studies = list_studies(Path(given.folder), given.where, given.sort)
     if given.json:
-        show_json({"in": given.folder, "studies": studies})
+        show_json({"in": Path(given.folder).absolute(), "studies": studies})
         return
     if not studies:
         print(f"no study in {given.folder}{' fits' if given.where else ': start one with `hpo search`'}")

@@ -152,7 +152,7 @@ def test_the_command_prints_a_line_a_study_and_one_object_for_programs(capsys, r
     assert any(line.startswith("folds: no memory") for line in lines)
     code, out, _ = hpo(capsys, "list", "--where", "score<0.4", "--json")
     printed = json.loads(out)
-    assert (code, printed["in"]) == (0, "runs")
+    assert (code, printed["in"]) == (0, str(runs))
     assert printed["studies"] == list_studies(Path("runs"), "score<0.4")
     assert [*printed["studies"][0]] == [*FIELDS]
 

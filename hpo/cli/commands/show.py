@@ -1,0 +1,235 @@
+"""`hpo show`: one study at a glance, running or not: state, best, what runs now, failures, cautions; or one trial."""
+
+import shutil
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hpo.cli.arguments import add_json, make_parser
+from hpo.cli.output import show_json
+from hpo.errors import StudyError, printable
+
+_EXAMPLES = """\
+  hpo show digits                   also while it runs; nothing of it is run, created or changed
+  hpo show studies/digits_grid      one that was published
+  hpo show digits --trial 7         its configuration, scores, curves, logs and seeds
+  hpo show s3://bucket/digits       the state of one that is copied there (study.mirror)
+  hpo show digits --json            for programs"""
+
+_MOST_COLUMNS, _MOST_LINES = 100, 2
+# In which what is said of one thing begins.
+_COLUMN = 12
+_BLOCKS, _PLAIN = "▁▂▃▄▅▆▇█", "_.-~=+*#"
+_CURVE = 40  # columns of a learning curve
+_MOST_VALUES, _MOST_CAUTIONS, _MOST_LOGS, _MOST_DETAILS = 10, 5, 3, 4
+
+# What is said of something, by its name.
+_Says = Iterator[tuple[str, str]]
+
+
+def run(arguments: Sequence[str]) -> None:
+    """Run the command."""
+    parser = make_parser("show", __doc__, _EXAMPLES)
+    parser.add_argument("study", metavar="STUDY", help="its name under runs/, or its folder; or the URL of its copy")
+    parser.add_argument("--trial", type=int, metavar="NUMBER", help="show this trial")
+    add_json(parser)
+    given = parser.parse_args(arguments)
+
+    from hpo.study.files.folder import find_study
+
+    says: Callable[[Mapping[str, Any]], _Says] = _says_of_study
+    if "://" in given.study:
+        from hpo.interface.glance import mirrored
+
+        if given.trial is not None:
+            raise StudyError(
+                f"--trial: of a copy at a URL only the state is shown; fetch it with `hpo resume {given.study}` first"
+            )
+        shown, says = mirrored(given.study), _says_of_mirror
+    elif given.trial is not None:
+        from hpo.interface.one_trial import show_trial
+
+        shown, says = show_trial(find_study(given.study), given.trial), _says_of_trial
+    else:
+        from hpo.interface.glance import Glance
+
+        shown = Glance.at(find_study(given.study)).to_dict()
+    if given.json:
+        show_json(shown)
+        return
+    last = ""
+    for what, text in says(shown):
+        _print("" if what == last else what, text)
+        last = what
+
+
+def _print(what: str, text: str) -> None:
+    """Print what is said of something, on two lines where it is long; it may come from a stranger."""
+    columns = min(shutil.get_terminal_size((_MOST_COLUMNS, 0)).columns, _MOST_COLUMNS) - _COLUMN
+    lines = textwrap.wrap(
+        printable(text.lstrip()),
+        max(columns, _COLUMN),
+        initial_indent=" " * (len(text) - len(text.lstrip())),
+        subsequent_indent="    ",
+        max_lines=_MOST_LINES,
+        placeholder=" ...",
+        break_on_hyphens=False,
+    )
+    for line in lines:
+        print(f"{what:<{_COLUMN}}{line}".rstrip())
+        what = ""
+
+
+def _says_of_study(study: Mapping[str, Any]) -> _Says:
+    yield "study", f"{study['study']}: {study['says']}"
+    if study["fault"] and study["fault"] != study["says"].partition(": ")[2]:
+        yield "fault", study["fault"]
+    if study["objective"]:
+        points = f", {study['points']:,} points" if study["points"] else ""
+        data = f"; data {study['data']}" if study["data"] else ""
+        limits = f", {' and '.join(study['limits'])}" if study["limits"] else ""
+        goal = ", ".join(f"{name} ({direction})" for name, direction in study["metrics"].items())
+        space = f"{_count(study['hyperparameters'], 'hyperparameter')}{points}"
+        yield "searches", f"{goal}{limits}; {study['strategy']} over {space}; objective {study['objective']}{data}"
+    yield from _says_of_progress(study)
+    if (best := study["best"]) is not None:
+        front = f", of {study['on_front']} on the front" if study["on_front"] else ""
+        amount = f", trained to {best['amount']}" if best.get("amount") is not None else ""
+        yield "best", f"{_values(best['scores'])}: trial {best['trial']}{amount}{front}"
+        yield from (("best", line) for line in _point_lines(best.get("point", {}), best.get("default")))
+    if study["test"]:
+        yield "test", _values(study["test"])
+    for key, value in study["tags"].items():
+        yield "tags", f"{key} = {value}"
+    for task in study["running"]:
+        point = f", {_values(task['point'])}" if task["point"] else ", nothing reported yet"
+        silent = f", {_time(task['seconds_silent'])} since its last report" if task["point"] else ""
+        where = f"worker {task['worker']}: trial {task['trial']}, {task['task']}"
+        yield "running", f"{where}{point}{silent}, {_time(task['seconds'])} in all"
+    for failure in study["failures"]:
+        yield "failed", f"trial {failure['trial']}: {failure['error']}"
+        yield from (("failed", f"  printed: {_short(path)}") for path in failure["logs"][:_MOST_LOGS])
+    for caution in study["cautions"][:_MOST_CAUTIONS]:
+        yield "cautions", caution
+    if (more := len(study["cautions"]) - _MOST_CAUTIONS) > 0:
+        yield "cautions", f"and {more} more, in its report"
+    width = max((len(step["command"]) for step in study["next"]), default=0)
+    for step in study["next"]:
+        yield "next", f"{step['command']:<{width}}   {step['does']}"
+
+
+def _says_of_progress(study: Mapping[str, Any]) -> _Says:
+    trials = ", ".join(
+        f"{number} {state}" for state, number in study["trials"].items() if number and state != "running"
+    )
+    unfinished, is_run = study["trials"].get("running", 0), study["state"] == "running"
+    open_ones = f"{', ' if trials else ''}{unfinished} {'running' if is_run else 'interrupted'}" if unfinished else ""
+    minutes = f"; {_time(60 * study['minutes'])} of search" if study["minutes"] is not None else ""
+    if study["budget"]:
+        yield "done", f"{study['done']} of {study['budget']} {study['counts']}: {trials}{open_ones}{minutes}"
+
+
+def _says_of_mirror(copy: Mapping[str, Any]) -> _Says:
+    yield "study", f"{copy['study']}: {copy['says']}, as of {copy['written']} (a copy of {copy['writer']})"
+    yield from _says_of_progress(copy)
+    if copy["best"] is not None:
+        yield "best", f"{_values(copy['scores'])}: trial {copy['best']}"
+    yield "next", f"hpo resume {copy['url']}   fetches it into runs/ and goes on with it"
+
+
+def _says_of_trial(trial: Mapping[str, Any]) -> _Says:
+    score = f", {_values(trial['scores'] or {trial['metric']: trial['score']})}" if trial["score"] is not None else ""
+    beyond = f", {trial['excess']:.3g} beyond the limits" if trial["excess"] else ""
+    yield "trial", f"{trial['trial']} of study {trial['study']}: {trial['state']}{score}{beyond}"
+    yield from (("point", line) for line in _point_lines(trial["point"], trial["default"], len(trial["point"])))
+    if trial["amount"] is not None:
+        further = f", further from trial {trial['continues']}" if trial["continues"] is not None else ""
+        yield "trained", f"to {trial['amount']}{further}"
+    if trial["started"] is not None:
+        began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(trial["started"]))
+        host = f" on {trial['host']}" if trial["host"] else ""
+        yield "ran", f"from {began}{host}, {_time(trial['seconds'])} of training"
+    if trial["stopped"]:
+        yield "stopped", trial["stopped"]
+    if trial["error"]:
+        yield "failed", trial["error"]
+    for task in trial["tasks"]:
+        yield from _says_of_task(task)
+
+
+def _says_of_task(task: Mapping[str, Any]) -> _Says:
+    name, score = task["task"], f" {task['score']:.4g}" if task["score"] is not None else ""
+    place = f", process {task['process']}" if task["process"] else ""
+    attempt = f", attempt {task['attempt']}" if (task["attempt"] or 1) > 1 else ""
+    seconds = f", {_time(task['seconds'])}" if task["seconds"] else ""
+    yield name, f"{task['state']}{score}{seconds}, seed {task['seed']}{place}{attempt}"
+    if len(values := [value for _, value in task["curve"]]) > 1:
+        (first, start), (last, end) = task["curve"][0], task["curve"][-1]
+        yield name, f"  {_chart(values)}  {start:.4g} at {first:g}, {end:.4g} at {last:g}"
+    elif task["point"]:
+        yield name, f"  {_values(task['point'])}"
+    # Below the traceback stands what was printed last, as the log has it.
+    for line in (task["details"] or "").partition("\nprinted last:\n")[0].splitlines()[-_MOST_DETAILS:]:
+        yield name, f"  {line}"
+    if task["log"]:
+        yield name, f"  {_short(task['log'])}:"
+        yield from ((name, f"    {line}") for line in task["printed_last"])
+
+
+def _point_lines(
+    point: Mapping[str, Any], default: Mapping[str, Any] | None, most: int = _MOST_VALUES
+) -> Iterator[str]:
+    """Yield a line a value, which is marked where it is not the default."""
+    width = max(map(len, point), default=0)
+    for key, value in [*point.items()][:most]:
+        there = (default or {}).get(key, value)
+        other = f"   (default {_value(there)})" if there != value else ""
+        yield f"  {key:<{width}} = {_value(value)}{other}"
+    if len(point) > most:
+        yield f"  and {len(point) - most} more"
+
+
+def _chart(values: Sequence[float]) -> str:
+    """Return a curve as a line of characters, from its lowest to its highest value."""
+    signs = _BLOCKS if _can_print(_BLOCKS) else _PLAIN
+    step = max(1.0, (len(values) - 1) / (_CURVE - 1))
+    shown = [values[round(place * step)] for place in range(int((len(values) - 1) / step) + 1)]
+    low, high = min(shown), max(shown)
+    return "".join(
+        signs[round((value - low) / (high - low) * (len(signs) - 1)) if high > low else 0] for value in shown
+    )
+
+
+def _can_print(text: str) -> bool:
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _values(values: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:.4g}" for name, value in values.items())
+
+
+def _value(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _time(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _short(path: Path) -> str:
+    from hpo.study.files.folder import short_path
+
+    return str(short_path(path))

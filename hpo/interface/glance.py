@@ -1,0 +1,207 @@
+"""One study at a glance: its state, the best so far, what runs now, what failed, cautions, and what to do next.
+
+Nothing of the study is imported or run, and nothing is created or changed; it may be running, killed, published, of an
+earlier version, or damaged.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+from hpo.engine.training.task_builder import FINAL_FOLD
+from hpo.engine.trials.trial import Trial
+from hpo.errors import HpoError, first_line
+from hpo.report.sections.cautions import cautions_so_far
+from hpo.report.subject import Subject, default_of
+from hpo.study.basis.described import Described
+from hpo.study.files.folder import RUNS, StudyFolder, inner, short_path
+from hpo.study.files.running import read_running
+from hpo.study.files.status import Status, read_status
+from hpo.study.files.user_notes import tags
+from hpo.study.mirror import mirrored_status
+from hpo.study.seen import SeenStudy
+
+_FAILURES = 3
+
+
+@dataclass(frozen=True)
+class Glance:
+    """What is seen of a study at one moment.
+
+    Attributes:
+        seen: its configuration and trials; None where they cannot be read.
+        fault: why not, in a line.
+    """
+
+    folder: StudyFolder
+    status: Status
+    seen: SeenStudy | None
+    fault: str | None
+
+    @classmethod
+    def at(cls, folder: StudyFolder) -> Self:
+        """Look at the study in a folder; HpoError where it leads out of its folder by a link."""
+        folder.refuse_links()
+        status = read_status(folder)
+        try:
+            return cls(folder, status, SeenStudy.at(folder), None)
+        except HpoError as error:
+            return cls(folder, status, None, first_line(error))
+
+    @property
+    def reference(self) -> str:
+        """The study's name on the command line."""
+        name = self.folder.path.name
+        return name if self.folder.path == StudyFolder(RUNS / name).path else str(self.folder)
+
+    @cached_property
+    def best(self) -> Trial | None:
+        """The winner of one that has ended, or the best so far."""
+        if self.seen is None:
+            return None
+        named = [trial for trial in self.seen.trials if trial.number == self.status.best]
+        return named[0] if named else self.seen.best
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it, JSON-able, times in seconds since the epoch; its fields are in docs/reference/json.md."""
+        status, seen, holder = self.status, self.seen, self.status.holder
+        metric = next(iter(status.metrics), None)
+        return {
+            "study": self.folder.path.name,
+            "folder": self.folder.path,
+            "state": status.state,
+            "says": status.words,
+            "phase": status.phase,
+            "process": vars(holder) if holder else None,
+            "metric": metric,
+            "direction": status.metrics.get(metric or ""),
+            "metrics": status.metrics,
+            "limits": [str(limit) for limit in seen.goal.limits] if seen else [],
+            "strategy": status.strategy,
+            "data": status.data,
+            "objective": seen.config.objective if seen else None,
+            "hyperparameters": len(seen.space.dimensions) if seen else None,
+            "points": seen.space.size if seen else None,
+            "done": status.done,
+            "budget": status.budget,
+            "counts": status.counts,
+            "trials": status.trials,
+            "minutes": status.minutes,
+            "ended_by": status.ended_by,
+            "best": self._best(),
+            "on_front": status.on_front,
+            "test": status.test or None,
+            "running": [*self._running()],
+            "failures": [*self._failures()],
+            "cautions": self._cautions(),
+            "tags": tags(self.folder),
+            "fault": self.fault,
+            "next": [{"command": command, "does": does} for command, does in self._next()],
+        }
+
+    def _best(self) -> dict[str, Any] | None:
+        best, status = self.best, self.status
+        if best is None or self.seen is None:
+            return {"trial": status.best, "score": status.score, "scores": status.scores} if status.scores else None
+        # The winner among finalists has its scores on fresh seeds.
+        named = status.scores if best.number == status.best else {}
+        scores = named or {name: best.mean(name) for name in self.seen.goal.names}
+        score = scores.get(self.seen.goal.metric)
+        default = default_of(self.seen.space, self.seen.config)
+        return {
+            "trial": best.number,
+            "score": score,
+            "scores": scores,
+            "point": dict(best.point),
+            "default": None if default is None else dict(default),
+            "amount": best.amount,
+        }
+
+    def _running(self) -> Iterator[dict[str, Any]]:
+        now = time.time()
+        for task in read_running(self.folder):
+            layout = self.seen.layout if self.seen else None
+            name = "final" if task.task == FINAL_FOLD else layout.name(task.task) if layout else str(task.task)
+            yield {
+                "trial": task.trial,
+                "task": name,
+                "worker": task.worker,
+                "started": task.started,
+                "seconds": now - task.started,
+                "seconds_silent": now - (task.reported or task.started),
+                "point": task.point,
+            }
+
+    def _failures(self) -> Iterator[dict[str, Any]]:
+        failed = [trial for trial in self.seen.trials if trial.state == "failed"] if self.seen else []
+        for trial in failed[-_FAILURES:]:
+            logs = sorted(self.folder.logs_dir.glob(self.folder.log_path(trial.number, "*").name))
+            yield {"trial": trial.number, "error": trial.error, "logs": logs}
+
+    def _cautions(self) -> list[str]:
+        if (report := self._report()) is not None:
+            return [text for text in report.get("cautions", ()) if isinstance(text, str)]
+        seen = self.seen
+        if seen is None:
+            return []
+        strategy = seen.config.strategy["name"]
+        return cautions_so_far(Subject(seen.space, seen.goal, seen.layout, strategy, seen.trials, self.best))
+
+    def _report(self) -> dict[str, Any] | None:
+        """Return report.json where it tells of the study as it is: no process has it, and no trial came since."""
+        if self.status.holder is not None or self.status.state == "unreadable":
+            return None
+        try:
+            report = self.folder.report()
+        except HpoError:
+            return None
+        proposed = inner(report, "counts").get("proposed")
+        return report if proposed == sum(self.status.trials.values()) else None
+
+    def _next(self) -> Iterator[tuple[str, str]]:
+        """Yield the commands that fit now, and what each does."""
+        name, status, folder = self.reference, self.status, self.folder
+        if status.state == "running":
+            yield f"hpo watch {name}", "follows it"
+            yield f"hpo stop {name}", "ends it once its running trials have ended"
+            return
+        if not folder.database_path.exists() and self.seen is not None and self.seen.config.study.storage is None:
+            yield f"hpo reproduce {name}", "trains its winner again, as it was published"
+            return
+        if status.state in ("interrupted", "failed"):
+            fault = ", once the fault is mended" if status.state == "failed" else ""
+            yield f"hpo resume {name}", f"goes on with it{fault}"
+        if self.fault is not None:
+            yield f"hpo resume {name}", "replaces a damaged record by its backup, if that is sound"
+            return
+        if self.best is None:
+            return
+        if status.state == "ended":
+            if self._has_test and not status.test:
+                yield f"hpo test {name}", "opens the test part, once"
+            yield f"hpo resume {name} study.trials={2 * status.budget}", "goes on with a larger budget"
+        page = folder.path / "report.html"
+        if page.exists():
+            yield f"hpo report {name}", f"writes {short_path(page)} again"
+        else:
+            yield f"hpo report {name}", "writes its report, as of now"
+
+    @property
+    def _has_test(self) -> bool:
+        described = Described.at(short_path(self.folder.described_path))
+        return bool(described and described.split and "test" in described.split["parts"])
+
+
+def mirrored(url: str) -> dict[str, Any]:
+    """Return the status of a study that is copied to a URL, as of its last copy, JSON-able; HpoError without one."""
+    manifest, status = mirrored_status(url)
+    return {
+        "study": manifest.name,
+        "url": url,
+        "writer": manifest.writer,
+        "written": manifest.written,
+        "says": status.words,
+        **status.model_dump(exclude={"name", "holder"}),
+    }

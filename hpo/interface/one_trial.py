@@ -1,0 +1,116 @@
+"""One trial of a study: its configuration, what became of each of its trainings, their curves, logs and seeds."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from hpo.engine.trials.trial import Outcome, Trial, training_seed
+from hpo.errors import StudyError
+from hpo.report.subject import default_of
+from hpo.study.files.folder import StudyFolder
+from hpo.study.files.running import RunningTask, read_running
+from hpo.study.seen import SeenStudy
+
+_LINES = 5
+
+
+def show_trial(folder: StudyFolder, number: int) -> dict[str, Any]:
+    """Return all of a trial, JSON-able; its fields are in docs/reference/json.md. Nothing is created or changed.
+
+    HpoError where the study cannot be read, or has no such trial.
+    """
+    seen = SeenStudy.at(folder)
+    trials = {trial.number: trial for trial in seen.trials}
+    if number not in trials:
+        there = f"its trials are 0 to {max(trials)}" if trials else "it has none yet"
+        raise StudyError(f"trial: study '{folder}' has no trial {number}; {there}")
+    trial, default = trials[number], default_of(seen.space, seen.config)
+    holder = folder.holder()
+    is_complete = trial.state == "complete"
+    return {
+        "study": folder.path.name,
+        "folder": folder.path,
+        "trial": number,
+        # Of one that nobody trains the record says only that it has not ended.
+        "state": "interrupted" if trial.state == "running" and holder is None else trial.state,
+        "metric": seen.goal.metric,
+        "score": trial.score,
+        "scores": {name: trial.mean(name) for name in seen.goal.names} if is_complete else {},
+        "excess": trial.excess if is_complete and seen.goal.limits else None,
+        "point": dict(trial.point),
+        "default": None if default is None else dict(default),
+        "config": seen.config.trial_config(trial.point),
+        "amount": trial.amount,
+        "continues": trial.continues,
+        "error": trial.error,
+        "stopped": trial.stopped,
+        "seconds": trial.seconds,
+        "started": trial.started,
+        "ended": trial.ended,
+        "num_parameters": trial.num_parameters,
+        "host": holder.host if holder and trial.state == "running" else None,
+        "tasks": [*_tasks(seen, trial)],
+    }
+
+
+def _tasks(seen: SeenStudy, trial: Trial) -> Iterator[dict[str, Any]]:
+    layout, metric = seen.layout, seen.goal.metric
+    running = {task.task: task for task in read_running(seen.folder) if task.trial == trial.number}
+    for index in range(layout.size):
+        outcome, task, name = trial.outcomes.get(index), running.get(index), layout.name(index)
+        seed = training_seed(seen.config.study.seed, trial.key, layout.fold(index), layout.repeat(index))
+        path = seen.folder.log_path(trial.number, name)
+        yield {
+            "task": name,
+            "seed": seed,
+            **(_ended(outcome, metric) if outcome else _unfinished(task)),
+            "log": path if path.is_file() else None,
+            "printed_last": _last_lines(path),
+        }
+
+
+def _ended(outcome: Outcome, metric: str) -> dict[str, Any]:
+    state = "failed" if outcome.error else "stopped" if outcome.stopped else "complete"
+    points = [(point.get("epoch", point.get("step")), point.get(metric)) for point in outcome.curve]
+    return {
+        "state": state,
+        "score": outcome.metrics.get(metric),
+        "metrics": dict(outcome.metrics),
+        "curve": [
+            (place if step is None else step, value)
+            for place, (step, value) in enumerate(points, 1)
+            if value is not None
+        ],
+        "point": dict(outcome.curve[-1]) if outcome.curve else {},
+        "seconds": outcome.seconds,
+        "started": outcome.started or None,
+        "process": outcome.worker or None,
+        "attempt": outcome.attempt,
+        "error": outcome.error,
+        "details": outcome.details,
+        "stopped": outcome.stopped,
+    }
+
+
+def _unfinished(task: RunningTask | None) -> dict[str, Any]:
+    """Return the same of a training that has not ended, as far as it is known."""
+    nothing: Mapping[str, Any] = dict.fromkeys(_ended(Outcome(), ""))
+    if task is None:
+        return {**nothing, "state": "not trained", "metrics": {}, "curve": [], "point": {}}
+    return {
+        **nothing,
+        "state": "running",
+        "metrics": {},
+        "curve": task.curve,
+        "point": task.point,
+        "started": task.started,
+    }
+
+
+def _last_lines(path: Path) -> list[str]:
+    if not path.is_file():
+        return []
+    with path.open("rb") as file:
+        # Of a long one only its end is read.
+        file.seek(max(0, path.stat().st_size - 100_000))
+        return file.read().decode(errors="replace").splitlines()[-_LINES:]

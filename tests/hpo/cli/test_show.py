@@ -1,0 +1,200 @@
+"""`hpo show`: a study, or one of its trials, at a glance, whatever state it is in; nothing of it is changed."""
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from hpo.cli.commands.show import _CURVE, _chart
+from hpo.engine.trials.trial import training_seed
+from hpo.interface.glance import Glance
+from hpo.interface.one_trial import show_trial
+from hpo.study.files.folder import StudyFolder
+from hpo.study.seen import SeenStudy
+from tests.hpo.cli.commands import documented, hpo, printed, refused
+from tests.hpo.interface.searched import found
+from tests.hpo.study.test_status import KEPT, PUBLISHED, contents
+
+SPACE = {"lr": [0.1, 0.5, 0.9], "layers": [1, 2]}
+
+
+def trains(config, trial):
+    """Its second trial fails, and in its last it is looked at, and what a kill would leave is kept."""
+    for epoch in range(1, 6):
+        trial.report(epoch=epoch, score=config["lr"] * epoch)
+    sys.stdout.write("the end is near\n")
+    if trial.number == 1:
+        raise RuntimeError("this point cannot be trained")
+    if trial.number == 3:
+        Path("seen.json").write_text(json.dumps(Glance.at(StudyFolder(Path("runs/mine"))).to_dict(), default=str))
+        Path("trial.json").write_text(json.dumps(show_trial(StudyFolder(Path("runs/mine")), 3), default=str))
+        shutil.copytree("runs/mine", "runs/killed")
+    return config["lr"]
+
+
+@pytest.fixture(scope="module")
+def mine(tmp_path_factory):
+    """Return a folder with `runs/mine`, that has ended, and `runs/killed`, the same as a kill has left it."""
+    folder, before = tmp_path_factory.mktemp("mine"), Path.cwd()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr("hpo.session.status_keeper._SECONDS_BETWEEN", 0.01)
+        patch.setattr("hpo.report.write.draw_figures", lambda *_: ())
+        patch.setattr("hpo.report.write.render_report_page", lambda *_: "")
+        config = {"lr": 0.1, "layers": 2}
+        found(
+            trains,
+            space=SPACE,
+            config=config,
+            trials=4,
+            name="mine",
+            settings={"study.mirror": f"file://{folder}/copy"},
+        )
+    assert Path.cwd() == before
+    return folder
+
+
+@pytest.fixture
+def runs(mine, monkeypatch):
+    monkeypatch.chdir(mine)
+    return mine / "runs"
+
+
+def shown(capsys, *arguments):
+    """Return the lines, which fit on one screen, and leave everything as it is."""
+    before = contents(".")
+    code, out, err = hpo(capsys, "show", *arguments)
+    assert (code, err) == (0, ""), err
+    lines = out.splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 100
+    assert contents(".") == before
+    return lines
+
+
+def said(lines, what):
+    """Return what is said of something."""
+    place = [line.startswith(f"{what} ") for line in lines].index(True)
+    more = next((n for n, line in enumerate(lines[place + 1 :]) if not line.startswith(" ")), len(lines))
+    return "\n".join(line[12:] for line in lines[place : place + 1 + more])
+
+
+def test_one_that_has_ended(capsys, runs):
+    lines = shown(capsys, "mine")
+    best = max(SeenStudy.at(StudyFolder(runs / "mine")).trials, key=lambda trial: trial.score or 0)
+    assert said(lines, "study") == "mine: ended"
+    assert "score (maximize)" in said(lines, "searches")
+    assert said(lines, "done").startswith("4 of 4 trials: 3 complete, 1 failed;")
+    assert said(lines, "best").startswith(f"score {best.score:.4g}: trial {best.number}\n")
+    assert f"lr     = {best.point['lr']}" in said(lines, "best")
+    assert "trial 1: fold 0: RuntimeError" in said(lines, "failed")
+    assert "runs/mine/logs/trial_0001_fold_0.log" in said(lines, "failed")
+    report = json.loads((runs / "mine/report.json").read_text())
+    assert said(lines, "cautions").split("\n")[0][:60] == report["cautions"][0][:60]
+    assert "hpo resume mine study.trials=8" in said(lines, "next")
+
+
+def test_one_that_runs(runs):
+    study, trial = (json.loads(Path(name).read_text()) for name in ("seen.json", "trial.json"))
+    assert study["says"].startswith("running since ")
+    assert study["process"]["process"] == os.getpid()
+    assert (study["done"], study["trials"]["running"], len(study["failures"])) == (3, 1, 1)
+    (task,) = study["running"]
+    assert (task["trial"], task["task"], task["worker"]) == (3, "fold_0", 0)
+    assert 0 <= task["seconds_silent"] <= task["seconds"]
+    assert [step["command"] for step in study["next"]] == ["hpo watch mine", "hpo stop mine"]
+    assert (trial["state"], trial["host"]) == ("running", os.uname().nodename)
+    assert [task["state"] for task in trial["tasks"]] == ["running"]
+
+
+def test_one_that_was_killed(capsys, runs):
+    lines = shown(capsys, "killed")
+    assert said(lines, "study") == "killed: interrupted"
+    assert "2 complete, 1 failed, 1 interrupted" in said(lines, "done")
+    assert not any(line.startswith("running") for line in lines)
+    assert said(lines, "next").startswith("hpo resume killed")
+    assert shown(capsys, "killed", "--trial", "3")[0].endswith("3 of study killed: interrupted")
+
+
+def test_a_trial(capsys, runs):
+    seen = SeenStudy.at(StudyFolder(runs / "mine"))
+    trial = seen.trials[0]
+    lines = shown(capsys, "mine", "--trial", "0")
+    assert said(lines, "trial") == f"0 of study mine: complete, score {trial.score:.4g}"
+    for key, default in {"lr": 0.1, "layers": 2}.items():
+        (line,) = [line for line in lines if f" {key} " in line]
+        assert ("(default" in line) == (trial.point[key] != default)
+    seed = training_seed(seen.config.study.seed, trial.key, 0)
+    assert f"seed {seed}, process {os.getpid()}" in said(lines, "fold_0")
+    assert "▁▃▅▆█" in said(lines, "fold_0")
+    assert "the end is near" in said(lines, "fold_0")
+    failed = shown(capsys, "mine", "--trial", "1")
+    assert "failed" in said(failed, "trial")
+    assert "this point cannot be trained" in said(failed, "failed")
+    says = refused(capsys, "show", "mine", "--trial", "9", is_silent=True)
+    assert "has no trial 9; its trials are 0 to 3" in says
+
+
+def test_programs_get_the_fields_that_are_documented(capsys, runs):
+    study, _ = printed(capsys, "show", "mine")
+    assert set(study) == documented("hpo show")
+    trial, _ = printed(capsys, "show", "mine", "--trial", "1")
+    assert set(trial) == documented("hpo show --trial")
+    listed, _ = printed(capsys, "list")
+    assert set(listed) == documented("hpo list")
+    assert set(listed["studies"][0]) == documented("A study in a list")
+    assert Path(study["folder"]) == runs / "mine"
+    assert study["best"]["scores"] == {"score": study["best"]["score"]}
+
+
+def test_a_copy_at_a_url_tells_its_state(capsys, runs):
+    url = f"file://{runs.parent}/copy"
+    lines = shown(capsys, url)
+    assert said(lines, "study").startswith("mine: ")
+    assert "hpo resume file://" in said(lines, "next")
+    copy, _ = printed(capsys, "show", url)
+    assert (copy["study"], copy["budget"]) == ("mine", 4)
+    assert "of a copy at a URL only the state" in refused(capsys, "show", url, "--trial", "1", is_silent=True)
+    assert "no copy of a study" in refused(capsys, "show", f"{url}/nowhere", is_silent=True)
+
+
+@pytest.mark.parametrize("name", ["halving", "clock", "holdout", "folds"])
+def test_one_of_an_earlier_version(capsys, tmp_path, name):
+    shutil.copytree(KEPT / name, tmp_path / "runs" / name)
+    winner = json.loads((KEPT / name / "report.json").read_text())["winner"]
+    lines = shown(capsys, name)
+    assert f"trial {winner['number']}" in said(lines, "best")
+    assert said(lines, "study") == f"{name}: ended"
+    lines = shown(capsys, name, "--trial", str(winner["number"]))
+    assert f"{winner['number']} of study {name}: complete" in said(lines, "trial")
+
+
+def test_one_that_was_published(capsys):
+    lines = shown(capsys, str(PUBLISHED))
+    assert "accuracy 0.9667" in said(lines, "test")
+    assert "hpo reproduce" in said(lines, "next")
+    assert "fold_2" in "".join(shown(capsys, str(PUBLISHED), "--trial", "14"))
+
+
+def test_one_that_is_damaged_says_so(capsys, tmp_path):
+    folder = shutil.copytree(KEPT / "clock", tmp_path / "runs/clock")
+    (folder / "study.db").write_bytes((folder / "study.db").read_bytes()[:3000])
+    lines = shown(capsys, "clock")
+    assert "study.db cannot be read" in said(lines, "fault")
+    assert "hpo resume clock" in said(lines, "next")
+    (folder / "config.yaml").write_text("a: 1")
+    assert said(shown(capsys, "clock"), "study").startswith("clock: unreadable: ")
+    assert "there is no 'nothing'" in refused(capsys, "show", "nothing", is_silent=True)
+
+
+@pytest.mark.parametrize("length", [2, 3, 39, 40, 41, 1000])
+def test_a_chart_rises_and_falls_as_its_curve(length):
+    rising = _chart([place * 1.0 for place in range(length)])
+    assert list(rising) == sorted(rising)
+    assert len(rising) <= _CURVE
+    assert rising[0] != rising[-1]
+    assert _chart([-place * 1.0 for place in range(length)]) == rising[::-1]
+    assert len(set(_chart([1.0] * length))) == 1
