@@ -36,6 +36,19 @@ class StudyError(HpoError):
     """The study on disk does not allow the operation (missing, changed, unfinished, in use)."""
 
 
+class NoTrialError(StudyError):
+    """No trial can be asked for now: the budget or the space is used up, or what is open must be told first.
+
+    `is_waiting`: whether it is the latter.
+    """
+
+    exit_code = 1
+
+    def __init__(self, text: str, is_waiting: bool = False) -> None:
+        super().__init__(text)
+        self.is_waiting = is_waiting
+
+
 class DocumentError(HpoError):
     """A file cannot be read as the YAML or JSON that it should be."""
 

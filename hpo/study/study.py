@@ -22,6 +22,7 @@ from hpo.engine.training.splits import Plan
 from hpo.engine.training.task_builder import TaskBuilder, Training
 from hpo.engine.trials.goal import Goal, goal_of
 from hpo.engine.trials.trial import TaskLayout, Trial
+from hpo.objectives.outside import OUTSIDE
 from hpo.study.basis.changes import AllowedChange, config_as_of
 from hpo.study.basis.described import Described
 from hpo.study.basis.environment import read_environment
@@ -83,6 +84,11 @@ class PreparedStudy:
         return self.config.study.lanes is not None
 
     @property
+    def is_outside(self) -> bool:
+        """Whether nothing trains here: its trials are asked for and told."""
+        return is_outside(self.config)
+
+    @property
     def waits(self) -> bool:
         """Whether its search waits for the clock; see `Rules.waits`."""
         return self.has_clock and self.rules().waits
@@ -129,6 +135,7 @@ class PreparedStudy:
             stop_rule=None if study.stop_rule == "none" else StopRule(study.stop_rule_after, self.goal),
             space=self.space if self.config.has_own_strategy else None,
             counts=self.counts,
+            is_told=self.is_outside,
         )
 
     def cost_of(self, trial: Trial) -> float:
@@ -200,6 +207,11 @@ def counts_of(config: StudyConfig) -> Counts:
     strategy = config.strategy
     counts: Counts = strategy.get("counts", "trials") if strategy["name"] in BY_AMOUNT else "trials"
     return counts
+
+
+def is_outside(config: StudyConfig) -> bool:
+    """Return whether nothing trains in a study: see `hpo.objectives.outside`."""
+    return config.objective == OUTSIDE
 
 
 def how_far(amount: int | None, strategy: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from hpo.engine.record.record import Record
 from hpo.engine.space.space import Point
 from hpo.engine.strategies import Strategy
 from hpo.engine.strategies.drawing.draws import draw_untried
-from hpo.testing.simulated_tasks import AnyOrder, RulesOf, World, empty_record, facts, run
+from hpo.testing.simulated_tasks import AnyOrder, RulesOf, World, ask_and_tell, empty_record, facts, run
 
 _TRIALS = 16
 
@@ -110,6 +110,21 @@ class _RandomHand:
         if not self._is_raised and (not running or self._rng.random() < 0.1):
             self._is_raised = True
             yield Asked(Raise(_TRIALS))
+
+
+def check_asking(
+    make: Callable[[], Strategy], world: World, seed: int, budget: int = _TRIALS, stop_rule: StopRule | None = None
+) -> None:
+    """Check that trials that are asked for and told follow from the questions and answers alone.
+
+    They must be the same in one session, and where the record is opened again between any two calls; `seed` draws the
+    calls. Arguments as above.
+    """
+    rules = partial(_rules, make, lanes=1, order="free", stop_rule=stop_rule, is_told=True)
+    expected, once = ask_and_tell(world, rules(), budget, seed, opens=False)
+    again, often = ask_and_tell(world, rules(), budget, seed, opens=True)
+    assert often == once, "opened again between two calls, a session answers otherwise"
+    assert facts(again) == facts(expected), "opened again between two calls, a session makes other trials"
 
 
 class _Ticking(AnyOrder):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hpo.engine.asking import Asking
 from hpo.engine.course.rules import Rules
 from hpo.engine.dispatch.dispatcher import Gpus, TaskReport
 from hpo.engine.loop import search
@@ -16,6 +17,7 @@ from hpo.engine.training.payload import Payload, Task
 from hpo.engine.training.worker import Limits
 from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
+from hpo.errors import NoTrialError
 
 NOTHING = Payload("", {}, "score", "minimize")
 RulesOf = Callable[[Callable[[Trial], Sequence[Task]], Callable[[Trial], float]], Rules]
@@ -169,6 +171,39 @@ def run(
     with contextlib.suppress(Killed):
         search(rules_of(tasks_of, world.cost_of), record, dispatcher, num_trials, hand=hand)
     return record
+
+
+def ask_and_tell(world: World, rules_of: RulesOf, num_trials: int, seed: int, opens: bool) -> tuple[Record, list[str]]:
+    """Ask for trials and tell what they come to in a world, in an order that is drawn; return the record, and answers.
+
+    `opens`: whether the record is opened again before each call. `rules_of` as above, with a new strategy each time.
+    """
+    record, rng, answers = empty_record(world), random.Random(seed), list[str]()
+
+    def tasks_of(trial: Trial) -> list[Task]:
+        return [Task(trial.number, 0, NOTHING)]
+
+    asking = Asking(rules_of(tasks_of, world.cost_of), record, num_trials)
+    for _ in range(4 * num_trials):
+        if opens:
+            asking = Asking(rules_of(tasks_of, world.cost_of), record, num_trials)
+        number = rng.choice([None, *sorted(asking.open)])
+        if number is None:
+            try:
+                answers.append(f"asked {asking.ask().trial}")
+            except NoTrialError as error:
+                answers.append(str(error))
+            continue
+        outcome = world.outcome(record.trials()[number], 0)
+        left = outcome.curve[len(asking.asked(number).curve) :]
+        if left and not asking.stops(number):
+            asking.report(number, left[0])
+        elif asking.stops(number):
+            asking.tell(number)
+        else:
+            asking.tell(number, outcome.metrics or None, outcome.error)
+        answers.append(f"told {number} of {sorted(asking.open)}")
+    return record, answers
 
 
 def facts(record: Record) -> list[tuple[Any, ...]]:

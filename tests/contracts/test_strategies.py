@@ -17,7 +17,7 @@ from hpo.engine.strategies import make_strategy
 from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.history import History
 from hpo.testing import check_strategy
-from hpo.testing.law import Disturbance, check_free_order, check_hand, check_law
+from hpo.testing.law import Disturbance, check_asking, check_free_order, check_hand, check_law
 from hpo.testing.simulated_tasks import World
 from hpo.testing.strategies import distinct, play
 from tests.studies import REPOSITORY, SPACES, STRATEGIES
@@ -100,6 +100,17 @@ def test_the_free_order_is_repeated_from_what_was_known(name, world, slots, orde
 def test_the_law_holds_where_a_hand_gives_points(name, world, lanes, slots, orders, budget, dies_after, stop_rule):
     disturbed = Disturbance(slots, orders, dies_after, budget)
     check_hand(lambda: make(name, "mixed"), world, disturbed, lanes, stop_rule)
+
+
+@pytest.mark.quick("evolutionary", "asha", "hyperband")
+@pytest.mark.nightly("gp")
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STRATEGIES)
+@settings(max_examples=6)
+@given(seed=st.integers(0, 999), failing=st.sampled_from([0, 0.4]), budget=st.integers(1, 16), stop_rule=STOP_RULES)
+def test_what_is_asked_and_told_follows_from_the_record(name, seed, failing, budget, stop_rule):
+    """The same questions and answers give the same trials, in one session and in many."""
+    check_asking(lambda: make(name, "mixed"), World(seed, failing=failing), seed, budget, stop_rule)
 
 
 @pytest.mark.slow

@@ -126,8 +126,8 @@ class Proposer:
         numbers = list(self._ended if number >= len(self._script) else self._script[number])
         if any(learned not in self._ended for learned in numbers):
             return False
-        if self._strategy.learns != "by_trial":
-            # As in a search where nothing waits.
+        if self._strategy.learns != "by_trial" or self._rules.is_told:
+            # As in a search where nothing waits; of what was told the record does not keep the order.
             numbers.sort()
         self.known = self.known.extended(self._ended.pop(learned) for learned in numbers)
         for learned in numbers:

@@ -34,6 +34,7 @@ class Rules:
             than the best before them.
         space: in which every point must lie; None = not checked, since the strategy is known to keep to it.
         counts: what the budget of trials counts: all of them, or those that do not train an earlier one further.
+        is_told: whether trials are asked for and told: what was told between two questions counts as known at once.
     """
 
     strategy: Strategy
@@ -48,6 +49,7 @@ class Rules:
     stop_rule: StopRule | None = None
     space: Space | None = None
     counts: Counts = "trials"
+    is_told: bool = False
 
     @property
     def is_ordered(self) -> bool:

@@ -72,16 +72,9 @@ class RunningTrial:
             raise TrainingStopped
         if self._reader is None:
             raise RuntimeError("report() was called after the end of the training; call it while the function runs")
-        if point is None and numbers.keys() == {"value", "step"}:
-            point, step = numbers.pop("value"), numbers.pop("step")
-        if isinstance(point, float) or reported.number(point) is not None:
-            point = {self._metric: point}
-        if not isinstance(point, Mapping | None):
-            raise TypeError(f"report() takes numbers by name, such as report(loss=0.2), given {point!r}")
+        given = point_of(self._metric, self._num_reported + 1, point, step, numbers)
         self._num_reported += 1
-        given = {**({} if step is None else {"step": step}), **(point or {}), **numbers}
-        is_epoch = "epoch" not in given and reported.number(given.get("step")) is not None
-        self._send({"epoch": given.pop("step") if is_epoch else self._num_reported} | given)
+        self._send(given)
 
     __call__ = report
 
@@ -120,6 +113,23 @@ class RunningTrial:
     def _go_on(self, training: greenlet) -> Any:
         self._reader = training.parent = getcurrent()
         return training.switch()
+
+
+def point_of(metric: str, place: int, point: Any, step: Any, numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a point of a learning curve from the arguments of `RunningTrial.report`; the `place`-th, from 1.
+
+    Raises:
+        TypeError: it is neither a number nor numbers by name.
+    """
+    if point is None and numbers.keys() == {"value", "step"}:
+        point, step, numbers = numbers["value"], numbers["step"], {}
+    if isinstance(point, float) or reported.number(point) is not None:
+        point = {metric: point}
+    if not isinstance(point, Mapping | None):
+        raise TypeError(f"report() takes numbers by name, such as report(loss=0.2), given {point!r}")
+    given = {**({} if step is None else {"step": step}), **(point or {}), **numbers}
+    is_epoch = "epoch" not in given and reported.number(given.get("step")) is not None
+    return {"epoch": given.pop("step") if is_epoch else place} | given
 
 
 class SuggestingTrial(RunningTrial):

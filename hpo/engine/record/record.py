@@ -65,6 +65,18 @@ class Ended:
     limit: int | None = 0
 
 
+@dataclass(frozen=True)
+class Asked:
+    """A trial that was asked for and not told yet: when, in seconds since the epoch, and the points of its curve.
+
+    `place` is its place among those open at once, from 1.
+    """
+
+    time: float
+    place: int
+    curve: Sequence[Mapping[str, float]] = ()
+
+
 class Rows:
     """The storage of a record: here the memory of this process alone, for searches over tables and for tests."""
 
@@ -134,6 +146,12 @@ class Record:
         lambda acts: [act.to_dict() for act in acts],
     )
     ended = Note[Ended | None]("ended", lambda noted: Ended(**noted) if noted else None, vars)
+    # By the trial's number.
+    asked = Note[dict[int, Asked]](
+        "asked",
+        lambda noted: {int(number): Asked(**each) for number, each in (noted or {}).items()},
+        lambda asked: {str(number): vars(each) for number, each in asked.items()},
+    )
 
     def __init__(self, rows: Rows, goal: Goal, layout: TaskLayout) -> None:
         self._rows = rows

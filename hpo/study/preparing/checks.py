@@ -17,6 +17,8 @@ from hpo.errors import ConfigError, SpaceError, nearest
 from hpo.study.basis.counted_in import Units, varied_keys
 from hpo.study.study import PreparedStudy
 
+# Keys of `study` that nobody can keep to where trainings run elsewhere, with their values for none.
+_OF_TRAININGS = {"repeats": 1, "finalists": 0, "minutes": None, "trial_minutes": None}
 _GOES_ON = "stop at trial.amount and continue from trial.resume_dir"
 
 
@@ -26,6 +28,7 @@ def refuse_bad_parts(study: PreparedStudy) -> None:
     _refuse_bad_space(study)
     _refuse_missing_keys(study)
     _refuse_bad_amounts(study)
+    _refuse_what_trains(study)
     refuse_unknown_metrics(study.goal, study.described.method or {}, study.objective)
     refuse_several_metrics(study)
 
@@ -133,7 +136,7 @@ def refuse_unknown_metrics(goal: Goal, method: Mapping[str, Any], objective: Obj
     """Refuse what the objective does not return, where `method` (of `describe_method`) lists its metrics."""
     known = [*(method.get("metrics") or ()), *(method.get("columns") or ())]
     names = list(goal.names)
-    if objective.describe_search is not None:
+    if known and objective.describe_search is not None:
         # An objective with its own search (a table) gives its score the requested name.
         known = list(dict.fromkeys([goal.metric, *known]))
     for name in names if known else ():
@@ -183,6 +186,15 @@ def refuse_incomparable_metric(study: PreparedStudy) -> None:
             f"changes those, so that scores of different trials do not compare; "
             f"{f'choose one of {others}, or ' if others else ''}do not search {keys}"
         )
+
+
+def _refuse_what_trains(study: PreparedStudy) -> None:
+    """Refuse what is about trainings where nothing trains here."""
+    for key, without in _OF_TRAININGS.items() if study.is_outside else ():
+        if (given := getattr(study.config.study, key)) != without:
+            raise ConfigError(
+                f"study.{key}: has no effect where trials are asked and told, given {given}; leave it out"
+            )
 
 
 def _refuse_bad_amounts(study: PreparedStudy) -> None:

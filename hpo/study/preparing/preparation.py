@@ -31,7 +31,7 @@ from hpo.study.notes import Notes
 from hpo.study.preparing.as_begun import ranges_as_begun
 from hpo.study.preparing.checks import notes_on_measured, refuse_bad_data, refuse_bad_parts, refuse_incomparable_metric
 from hpo.study.preparing.strategies import make_strategy
-from hpo.study.study import PreparedStudy
+from hpo.study.study import PreparedStudy, is_outside
 
 _FOLD = re.compile(r"fold_(\d+)")
 
@@ -67,6 +67,9 @@ def _check(
     config: StudyConfig, folder: StudyFolder, frozen: StudyConfig | None, kept: KeptFunction | None, is_said: bool
 ) -> PreparedStudy:
     """Return the study, checked without its data; `frozen` is the configuration in its folder, None for a new one."""
+    if is_outside(config):
+        # What is known follows from who asks, and when.
+        config = config.model_copy(update={"study": config.study.model_copy(update={"order": "free"})})
     objective = resolve(config.objective, str(Path.cwd()), config.secrets, kept)
     objective.refuse_bad_config(config.objective_config)
     own = objective.search_description(config.objective_config)

@@ -1,0 +1,217 @@
+"""A search whose trainings run elsewhere: trials are asked for, and told what came of them."""
+
+import math
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from hpo.config.sealing import excerpt
+from hpo.engine.course.course import Course
+from hpo.engine.course.rules import Rules
+from hpo.engine.dispatch.dispatcher import TaskReport
+from hpo.engine.observers import Observer
+from hpo.engine.record.record import Asked, Ended, EndedBy, Record
+from hpo.engine.space.space import Point
+from hpo.engine.training.payload import Task
+from hpo.engine.training.worker import Limits
+from hpo.engine.trials import reported
+from hpo.engine.trials.trial import Outcome, seconds_trained
+from hpo.errors import ConfigError, NoTrialError, StudyError
+
+_LONGEST_LINE = 500  # characters of an error that are kept, as of a training here
+_LANES = sys.maxsize  # whoever asks decides how many trainings are under way
+
+
+class Asking:
+    """Asks the strategy for one trial at a time, and writes what is told of it to the record.
+
+    What a trial is proposed from is what was told before it was asked for, in the order of the trials' numbers. So
+    everything follows from the record: the same questions and answers give the same trials, whether the record is
+    closed and opened between them or not.
+
+    Args:
+        rules: what determines the search, of free order, with one task a trial; `is_told`.
+        record: holds what has happened so far; everything is written to it.
+        num_trials: the budget, of what `Rules.counts` says.
+        observers: are notified of events.
+    """
+
+    def __init__(self, rules: Rules, record: Record, num_trials: int, observers: Sequence[Observer] = ()) -> None:
+        self._rules, self._record, self._num_trials, self._observers = rules, record, num_trials, observers
+        self._begin_again(observers)
+
+    def _begin_again(self, notified: Sequence[Observer]) -> None:
+        """Take the course that the record tells of, and notify these observers of the trials that are open."""
+        heard = [*notified]
+        self._course = Course(self._rules, self._record, self._num_trials, _LANES, heard)
+        # Until somebody asks.
+        self._course.is_out_of_time = True
+        self.open = {key.trial: self._course.task(key) for key in self._course.advance()}
+        heard[:] = self._observers
+        self._limits = {number: self._limits_of(number) for number in self.open}
+        for task in self.open.values():
+            for observer in notified:
+                observer.task_begun(task)
+
+    def _limits_of(self, number: int) -> "_Stop":
+        stop = _Stop(self.open[number])
+        for point in self.asked(number).curve:
+            stop.take(point)
+        return stop
+
+    def asked(self, number: int) -> Asked:
+        """Return when a trial was asked for, and what was reported of it since."""
+        # The process may have died between the two notes.
+        return self._record.asked.get(number) or Asked(time.time(), 1)
+
+    def stops(self, number: int) -> bool:
+        """Return whether the median rule would end the training of an open trial at its last report."""
+        return self._limits[self.task(number).trial].reason is not None
+
+    @property
+    def ended_by(self) -> EndedBy | None:
+        """The budget that is used up, as far as no question is needed to know; None where there may be more."""
+        return "trials" if self._course.ended_by == "trials" else None
+
+    def ask(self, given: Sequence[Point] = ()) -> Task:
+        """Return the one task of a new trial; `given` are points of hands, which come before the strategy's.
+
+        Raises:
+            NoTrialError: the budget or the space is used up, or the strategy waits for trials that are open.
+        """
+        course = self._course
+        course.give(given)
+        course.is_out_of_time = False
+        key = next(course.advance(), None)
+        by, course.is_out_of_time = course.ended_by, True
+        if key is None:
+            # Of a question without an answer nothing is left, as if the record had been opened again.
+            self._begin_again(())
+            raise self._none(by)
+        self.open[key.trial] = task = course.task(key)
+        asked = {number: each for number, each in self._record.asked.items() if number in self.open}
+        taken = {each.place for each in asked.values()}
+        place = next(place for place in range(1, len(taken) + 2) if place not in taken)
+        self._record.asked = asked | {key.trial: Asked(time.time(), place)}
+        self._limits[key.trial] = _Stop(task)
+        if self._record.ended and self._record.ended.by:
+            self._note_end(None)
+        for observer in self._observers:
+            observer.task_begun(task)
+        return task
+
+    def _none(self, by: EndedBy) -> NoTrialError:
+        """Return why there is no further trial, and note it where nothing that is told can change it."""
+        if by == "space" and self.open:
+            return NoTrialError(f"no trial for now: the strategy waits until these are told: {self._numbers}", True)
+        if not self.open:
+            self._note_end(by)
+        words: Mapping[EndedBy, str] = {
+            "trials": f"the budget of {self._num_trials} is used up; `hpo resume STUDY study.trials=N` raises it",
+            "space": "all points of the space are tried, or the strategy proposes no other",
+            "stop_without_gain": "the last trials told were no gain (study.stop_without_gain)",
+        }
+        return NoTrialError(f"no further trial: {words[by]}{f'; still open: {self._numbers}' if self.open else ''}")
+
+    @property
+    def _numbers(self) -> str:
+        """The numbers of the trials that are open."""
+        return ", ".join(map(str, sorted(self.open)))
+
+    def report(self, number: int, point: Mapping[str, Any]) -> None:
+        """Add a point to the learning curve of an open trial, and write it."""
+        task, asked = self.task(number), self.asked(number)
+        curve = [*asked.curve, reported.numbers(reported.flat(point))]
+        self._record.asked = self._record.asked | {number: replace(asked, curve=curve)}
+        self._limits[number].take(curve[-1])
+        self._take(TaskReport(task, point=curve[-1], units=len(curve)))
+
+    def tell(self, number: int, returned: Any = None, error: str | None = None) -> None:
+        """Write what came of an open trial, which ends it.
+
+        Args:
+            number: the trial's.
+            returned: what a training here would return: the score; metrics by name, which may have `seconds`, how long
+                it took; or several metrics in their order. None = what was reported: of one that the median rule would
+                have stopped, the best so far, which ends it as stopped; else the point that `study.score` says.
+            error: why it failed, which stands for a result.
+
+        Raises:
+            StudyError: the trial is not open.
+            ConfigError: a metric is missing, or no number. Nothing was written.
+        """
+        task, asked, stopped = self.task(number), self.asked(number), None
+        payload, metrics, seconds = task.payload, dict[str, float](), None
+        if error is not None:
+            error = excerpt(error, payload.known_secrets(), _LONGEST_LINE) or "told as failed"
+        elif returned is None and (stopped := self._limits[number].reason) is not None:
+            metrics[payload.metric] = self._limits[number].best
+        else:
+            metrics, error = self._metrics(task, returned)
+        if "seconds" in metrics and "seconds" not in self._record.goal.names:
+            seconds = reported.seconds(metrics.pop("seconds"))
+        took = max(0.0, time.time() - asked.time) if seconds is None else seconds
+        units = max(len(asked.curve) + (error is not None), 1)
+        outcome = Outcome(metrics, asked.curve, took, error, units, started=asked.time, worker=asked.place)
+        self._take(TaskReport(task, outcome=replace(outcome, stopped=stopped)))
+        del self.open[number], self._limits[number]
+        if not self.open and self.ended_by is not None:
+            self._note_end(self.ended_by)
+
+    def _metrics(self, task: Task, returned: Any) -> tuple[dict[str, float], str | None]:
+        """Return the numbers of a result; or why it is a failure: a metric that is infinite or NaN has diverged."""
+        goal, payload, told = self._record.goal, task.payload, returned
+        try:
+            if told is None:
+                curve, is_max = self.asked(task.trial).curve, payload.direction == "maximize"
+                told = reported.of_curve(curve, payload.metric, payload.score, is_max)
+            elif isinstance(told, Mapping):
+                told = reported.flat(told)
+            return reported.result(told, goal.names, len(goal.metrics)), None
+        except ValueError as error:
+            values = told if isinstance(told, Mapping) else {goal.metric: told}
+            if any(isinstance(values.get(name), float) and not math.isfinite(values[name]) for name in goal.names):
+                return {}, str(error)
+        raise ConfigError(
+            f"trial {task.trial}: must be told a number for {', '.join(goal.names)}, given {returned!r:.200}; a "
+            f"training that failed is told by its error"
+        )
+
+    def _take(self, report: TaskReport) -> None:
+        self._course.take(report)
+        for _ in self._course.advance():
+            pass
+
+    def task(self, number: int) -> Task:
+        """Return the task of an open trial; StudyError where it is not open."""
+        if number not in self.open:
+            trials = self._record.trials()
+            is_there = 0 <= number < len(trials)
+            why = f"was told before, and is {trials[number].state}" if is_there else "was not asked for"
+            raise StudyError(f"trial {number}: {why}; open are: {self._numbers or 'none'}")
+        return self.open[number]
+
+    def _note_end(self, by: EndedBy | None) -> None:
+        seconds = seconds_trained(self._record.trials())
+        self._record.ended = Ended(by, seconds, self._rules.stop_without_gain)
+
+
+class _Stop:
+    """What the median rule says of a training: why it would end it at its last report; None = it goes on."""
+
+    def __init__(self, task: Task) -> None:
+        payload = task.payload
+        self._limits = Limits(payload.limits or (), payload.metric, payload.direction)
+        self.reason: str | None = None
+
+    @property
+    def best(self) -> float:
+        assert self._limits.best is not None
+        return self._limits.best
+
+    def take(self, point: Mapping[str, Any]) -> None:
+        # Once behind it stays so.
+        reason = self._limits.stops(point)
+        self.reason = self.reason or reason
