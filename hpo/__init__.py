@@ -1,6 +1,7 @@
 """The search toolkit: strategies, splits, dispatch, record, tracking and reports. Knows nothing of torch.
 
-From Python: `hpo.search` runs a search and returns an `hpo.Study`; `hpo.load` returns one that exists.
+From Python: `hpo.search` runs a search and returns an `hpo.Study`; `hpo.load` returns one that exists; `hpo.open` lets
+trials be asked for and told that are trained elsewhere.
 """
 
 import importlib
@@ -15,15 +16,19 @@ if TYPE_CHECKING:
     from hpo.engine.space.written import log as log
     from hpo.errors import HpoError as HpoError
     from hpo.interface.archive import unarchive as unarchive
+    from hpo.errors import NoTrialError as NoTrialError
     from hpo.interface.comparison import compare_strategies as compare_strategies
     from hpo.interface.comparison import compare_studies as compare_studies
     from hpo.interface.exchange import import_trials as import_trials
+    from hpo.interface.opening import open as open  # noqa: A004 -- it is called hpo.open
     from hpo.interface.replay import replay as replay
     from hpo.interface.reproduce import reproduce as reproduce
     from hpo.interface.search import compose as compose
     from hpo.interface.search import load as load
     from hpo.interface.search import search as search
     from hpo.interface.server import open_ui as open_ui
+    from hpo.interface.session import AskedTrial as AskedTrial
+    from hpo.interface.session import Session as Session
     from hpo.interface.starter import new as new
     from hpo.interface.studies import studies as studies
     from hpo.interface.study import Study as Study
@@ -33,9 +38,12 @@ __version__ = "0.2.0"
 
 # Where each name lies: loaded when it is first asked for, so that `import hpo` is quick.
 _PLACES = {
+    "AskedTrial": "hpo.interface.session",
     "Examples": "hpo.engine.objective.examples",
     "HpoError": "hpo.errors",
+    "NoTrialError": "hpo.errors",
     "RunningTrial": "hpo.engine.objective.plain_function",
+    "Session": "hpo.interface.session",
     "Study": "hpo.interface.study",
     "TrainingStopped": "hpo.engine.objective.plain_function",
     "choices": "hpo.engine.space.written",
@@ -47,6 +55,7 @@ _PLACES = {
     "log": "hpo.engine.space.written",
     "new": "hpo.interface.starter",
     "objective": "hpo.engine.objective.companions",
+    "open": "hpo.interface.opening",
     "open_ui": "hpo.interface.server",
     "replay": "hpo.interface.replay",
     "reproduce": "hpo.interface.reproduce",

@@ -42,6 +42,10 @@ GROUPS = {
         "stop": "end a running search, at once or after its running trials; or one of its trials",
         "add": "let a running or stopped search try a point of your own next",
     },
+    "train elsewhere": {
+        "ask": "a further trial of a study that is trained elsewhere, by whatever means",
+        "tell": "what came of a trial that was asked for",
+    },
     "results": {
         "report": "write report.html, report.md, report.json and trials.csv of a study",
         "test": "open the test part, once, with the winner",
@@ -67,7 +71,7 @@ COMMANDS = {name: what for group in GROUPS.values() for name, what in group.item
 # These commands write state that only this user may read. Files of the others get the user's default permissions.
 _PRIVATE = (
     *("search", "resume", "extend", "report", "reproduce", "test", "compare", "train", "sync", "import"),
-    *("stop", "add", "note", "clean", "move", "archive", "remove"),
+    *("stop", "add", "ask", "tell", "note", "clean", "move", "archive", "remove"),
 )
 
 _EXAMPLES = """examples:

@@ -35,6 +35,14 @@ def run_and_show(study: "PreparedStudy", given: argparse.Namespace) -> int:
     """Run it, print what it came to where `--json` asks, and return the exit code: 0 done, 1 without a winner."""
     from hpo.session.result import study_result
 
+    if study.is_outside:
+        from hpo.session.outside import set_up
+
+        says = set_up(study)
+        if given.json:
+            show_json({"study": study.config.study.name, "folder": study.folder.path, "says": says})
+        print(says)
+        return 0
     result = run_asked(study, given.progress)
     if given.json:
         show_json(study_result(study, result.report))

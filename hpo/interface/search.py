@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-from hpo.config.composing.references import plain_config, with_changes
-from hpo.config.keys import copy_plain, flatten
+from hpo.config.composing.references import plain_config
+from hpo.config.keys import flatten
 from hpo.config.study_config import StudyConfig, config_from_dict
 from hpo.engine.objective.path import ObjectivePath
 from hpo.engine.space.branches import leaves, parted
@@ -15,7 +15,14 @@ from hpo.engine.space.peers import as_number
 from hpo.errors import ConfigError, HpoError
 from hpo.interface.given.objective import GivenObjective, is_optuna_shape, suggested_space
 from hpo.interface.given.objects import Objects
-from hpo.interface.given.settings import compose_search, own_tree, plain_space, search_tree, with_settings
+from hpo.interface.given.settings import (
+    compose_search,
+    made_config,
+    plain_space,
+    refuse_missing_direction,
+    settings_of,
+    with_settings,
+)
 from hpo.interface.study import Study, run
 from hpo.session.program import interrupted_in_one_line
 from hpo.study.basis.configurations import made_changes, moved_sources
@@ -45,7 +52,7 @@ def _as_typed(text: str) -> str:
 
 
 @contextmanager
-def _refusing_as_typed() -> Iterator[None]:
+def refusing_as_typed() -> Iterator[None]:
     """Let every refusal name arguments in place of keys."""
     try:
         yield
@@ -55,7 +62,7 @@ def _refusing_as_typed() -> Iterator[None]:
 
 
 @interrupted_in_one_line()
-@_refusing_as_typed()
+@refusing_as_typed()
 def search(
     objective: Callable[..., Any] | str | Mapping[str, Any],
     space: Mapping[str, Any] | None = None,
@@ -117,25 +124,23 @@ def search(
         hpo.HpoError: something given cannot be; one line that says what is allowed. Nothing was created.
         KeyboardInterrupt: an interrupt; everything that was finished is saved, and the same call goes on.
     """
-    asked: dict[str, Any] = {"study.trials": trials, "study.minutes": minutes, "study.seed": seed}
-    asked |= {"study.direction": direction, "study.name": name, "dispatch.workers": workers, "study.score": score}
-    asked |= {"study.limits": copy_plain(limits), "study.choose": copy_plain(choose)}
-    asked |= {"study.metrics": dict(metric)} if isinstance(metric, Mapping) else {"study.metric": metric}
-    settings = {**(settings or {}), **{key: value for key, value in asked.items() if value is not None}}
+    asked: dict[str, Any] = {"trials": trials, "minutes": minutes, "seed": seed, "direction": direction, "name": name}
+    asked |= {"score": score, "limits": limits, "choose": choose}
+    settings = settings_of(settings or {}, metric, **asked)
+    settings |= {} if workers is None else {"dispatch.workers": workers}
     if isinstance(objective, Mapping):
         inside = {"space": space, "config": config, "strategy": strategy, "metric": metric}
         if given_too := ", ".join(argument for argument, value in inside.items() if value is not None):
             raise ConfigError(f"{given_too}: no effect beside a whole configuration; write it into that")
         whole = config_from_dict(with_settings(objective, settings))
-        return run(prepare_study(_with_its_trials(whole)), progress)
+        return run(prepare_study(with_its_trials(whole)), progress)
     if space is None and is_optuna_shape(objective, has_space=False):
         assert callable(objective)
         space = suggested_space(objective)
     config, references = plain_config(config)
     if space is None:
         raise ConfigError('space: is missing; give what is searched, such as {"lr": hpo.log(1e-5, 1e-1)}')
-    if "study.direction" not in settings and settings.get("study.metrics") is None:
-        raise ConfigError("direction: is missing; give 'maximize' or 'minimize'")
+    refuse_missing_direction(settings)
     objects = Objects()
     searched, constants = objects.space(space), objects.config({} if config is None else config)
     if default := getattr(objective, "default_config", None):
@@ -143,18 +148,14 @@ def search(
         constants = {**objects.config(default(space)), **constants}
     searched = plain_space(searched, constants)
     given = GivenObjective.of(objective, searched, objects)
-    tree = search_tree(given.text, searched, own_tree(searched, constants), strategy or "random")
-    tree["study"] |= {"references": references} if references else {}
     called = given.text.partition(":")[2].partition("(")[0] or "study"
-    tree["study"] |= {"metric": "score"}
-    tree = with_settings(tree, {"study.name": called, **settings})
-    made = config_from_dict(with_changes(tree, {}))
+    made = made_config(given.text, searched, constants, references, strategy, {"study.name": called, **settings})
     earlier = GivenObjective.of(objective, searched) if given.kept and objects.are_tuples else given
     if "study.name" in settings:
         made, given = _as_before(made, (given, earlier))
     else:
         made, given = _with_free_name(made, (given, earlier), progress)
-    return run(prepare_study(_with_its_trials(made), given.kept), progress)
+    return run(prepare_study(with_its_trials(made), given.kept), progress)
 
 
 def load(name: str | Path) -> Study:
@@ -172,7 +173,7 @@ def compose(*overrides: str, config_dir: str | None = None) -> dict[str, Any]:
     return compose_search(overrides, config_dir)
 
 
-def _with_its_trials(config: StudyConfig) -> StudyConfig:
+def with_its_trials(config: StudyConfig) -> StudyConfig:
     """Return the configuration with as many trials as its study has been given already, where those are more."""
     config, folder = as_begun(config), StudyFolder(RUNS / config.study.name)
     trials = max(config.study.trials, folder.config().study.trials if folder.exists else 0)

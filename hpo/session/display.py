@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from hpo.config.sections import DispatchSection
 from hpo.config.study_config import StudyConfig
@@ -21,11 +21,13 @@ from hpo.engine.trials.history import History
 from hpo.engine.trials.ranking import front
 from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.machine import GIB
-from hpo.report.write import WrittenReport
 from hpo.study.basis.environment import gpu_driver
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.reasons import why_none
 from hpo.study.winner.verdict import Verdict
+
+if TYPE_CHECKING:
+    from hpo.report.write import WrittenReport
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class Result:
     """The end of a study: its verdict, its report, and whether the tracker received everything."""
 
     verdict: Verdict
-    report: WrittenReport
+    report: "WrittenReport"
     is_tracked: bool
 
 

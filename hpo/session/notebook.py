@@ -16,6 +16,7 @@ from hpo.engine.record.record import Record
 from hpo.engine.space.space import short_text
 from hpo.engine.trials.trial import Trial
 from hpo.session.display import Display, Progress, Result, failures_in_words, gpus_in_words
+from hpo.session.outside import set_up
 from hpo.session.program import interrupted_in_one_line
 from hpo.session.session import run_to_the_end
 from hpo.session.terminal import Terminal
@@ -29,6 +30,9 @@ _LAST_LINES = 8
 @interrupted_in_one_line()
 def run_shown(study: PreparedStudy, progress: bool) -> None:
     """Run a prepared study to its budget; after a signal a KeyboardInterrupt says what is saved."""
+    if study.is_outside:
+        print(set_up(study))
+        return
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     is_notebook = getattr(shell, "kernel", None) is not None
     shown = Notebook() if is_notebook else Terminal(next_step=False)

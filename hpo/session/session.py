@@ -5,12 +5,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
-from hpo.config.sealing import open_sealed, values_of
-from hpo.config.study_config import StudyConfig
 from hpo.engine.dispatch import Dispatcher, code_to_send, make_dispatcher
 from hpo.engine.dispatch.local import LocalDispatcher
-from hpo.engine.dispatch.ray.address import refuse_unclear_address
-from hpo.engine.dispatch.ray.shares import refuse_too_many
 from hpo.engine.keepers import CheckpointKeeper, StateKeeper
 from hpo.engine.loop import search
 from hpo.engine.observers import Observer
@@ -19,13 +15,13 @@ from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 from hpo.errors import MachineError
 from hpo.machine import machine_faults
-from hpo.place import refuse_unknown
 from hpo.report.write import write_report
 from hpo.session.display import Display, Result
 from hpo.session.hand import Hand
 from hpo.session.mirroring import Mirroring, mirror_of, refuse_bad_urls
 from hpo.session.status_keeper import StatusKeeper
 from hpo.session.stopping import SessionDispatcher, Stopped, Stopping
+from hpo.session.surroundings import refuse_bad_surroundings
 from hpo.study.notes import Notes
 from hpo.study.opening import code_of, open_study
 from hpo.study.preparing.preparation import refuse_missing_lanes
@@ -34,7 +30,7 @@ from hpo.study.winner.final_model import make_final_model
 from hpo.study.winner.finalists import train_finalists
 from hpo.study.winner.full_training import state_names, train_to_the_end, trials_to_finish
 from hpo.study.winner.verdict import Verdict, lacks_model, read_verdict
-from hpo.track import MlflowTracker, make_tracker, refuse_bad_uri
+from hpo.track import MlflowTracker, make_tracker
 from hpo.track.projection import close_in_tracker, interrupt_in_tracker, open_in_tracker
 
 # Seconds without progress at the end of a study, or after an interruption, before the tracker leaves the rest to
@@ -61,30 +57,6 @@ def run_to_the_end(study: PreparedStudy, display: Display) -> Result:
         raise MachineError(f"{error}; fix that, then continue with {again}") from error
     display.conclude(study, result)
     return result
-
-
-def refuse_bad_surroundings(config: StudyConfig) -> None:
-    """Raise HpoError for an address that cannot lead anywhere, and for more GPUs than are given.
-
-    Nothing is created and nobody is asked: whether somebody answers is seen when the search begins.
-    """
-    refuse_bad_uri(config)
-    for url, key in ((config.study.artifacts, "study.artifacts"), (config.study.mirror, "study.mirror")):
-        if url is not None:
-            refuse_unknown(url, key)
-    if config.study.storage is not None:
-        # Here, since most studies have no such address and loading takes a third of a second.
-        from hpo.engine.record.address import refuse_unusable
-
-        values = values_of(config.study.storage, config.secrets, "study.storage")
-        refuse_unusable(open_sealed(config.study.storage, values), values)
-    settings, address = config.dispatch, config.dispatch.address
-    if not settings.type.has_own_processes:
-        return
-    if address is None and settings.gpus is not None:
-        refuse_too_many("GPU", settings.workers or 1, settings.gpus_per_worker or 0, settings.gpus)
-    if address is not None and not settings.allow_open_cluster:
-        refuse_unclear_address(open_sealed(address, values_of(address, config.secrets, "dispatch.address")))
 
 
 def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Result:

@@ -32,7 +32,8 @@ def study_note(study: PreparedStudy, history: History, winner: Trial | None, is_
     Addresses are placeholders, which the tracker fills in. `history` holds the finished trials so far.
     """
     head = (_winner_lines(study, history, winner), _what(study, history, is_running))
-    parts = (*head, _best(study, history), _again(study), _written(study))
+    again = [] if study.is_outside else [_again(study)]
+    parts = (*head, _best(study, history), *again, _written(study))
     return "\n".join(line for part in parts for line in [*part, ""]).rstrip() + "\n"
 
 

@@ -90,7 +90,7 @@ def run(arguments: Sequence[str]) -> int:
 def _show_config(tree: Mapping[str, Any], config: "StudyConfig", replay: "Replay | None") -> int:
     """Print the configuration of a search that can begin."""
     from hpo.config.keys import replaced, without
-    from hpo.session.session import refuse_bad_surroundings
+    from hpo.session.surroundings import refuse_bad_surroundings
     from hpo.study.preparing.preparation import refuse_bad_search
 
     kept = replay.files.folder.kept_function(config) if replay else None
@@ -135,7 +135,7 @@ def _show_dry_run(study: "PreparedStudy") -> int:
     """Print where the study lies, what it trains, and what of the user's code would travel; create nothing."""
     from hpo.engine.dispatch.code import code_of
     from hpo.session.mirroring import refuse_bad_urls
-    from hpo.session.session import refuse_bad_surroundings
+    from hpo.session.surroundings import refuse_bad_surroundings
     from hpo.study.opening import refuse_to_open
 
     config, dispatch = study.config, study.config.dispatch

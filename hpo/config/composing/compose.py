@@ -107,10 +107,10 @@ def _refuse_twice(overrides: Sequence[Override]) -> None:
 
 
 def _written_out(text: str) -> str:
-    """Return an override as Hydra reads it: `command` is a group, and a line and a call need quotes."""
+    """Return an override as Hydra reads it: `command` and `outside` are groups, and a line and a call need quotes."""
     key, _, value = text.partition("=")
-    if text == "objective=command":
-        return "data=command"
+    if text in ("objective=command", "objective=outside"):
+        return text.replace("objective", "data")
     if key == "objective" and "(" in value:
         value = re.sub(r",\s*", ", ", value)
     elif key != "command.line":

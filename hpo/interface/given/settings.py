@@ -4,12 +4,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from hpo.config.composing.references import with_changes
 from hpo.config.documents import read_yaml
 from hpo.config.goals import refuse_beside_metrics
-from hpo.config.keys import at_path, path_of, plain_own, refuse_inside_of_list, refuse_unknown, replaced
+from hpo.config.keys import at_path, copy_plain, path_of, plain_own, refuse_inside_of_list, refuse_unknown, replaced
 from hpo.config.sections import later_keys
 from hpo.config.shipped import names_of, shipped, shipped_dir, strategy_settings, with_mlflows_own
-from hpo.config.study_config import SEARCH_SECTIONS
+from hpo.config.study_config import SEARCH_SECTIONS, StudyConfig, config_from_dict
 from hpo.engine.space.branches import leaves, parted, with_first
 from hpo.engine.space.written import as_meant, default_as_meant, write_out
 from hpo.errors import ConfigError, nearest
@@ -92,6 +93,34 @@ def search_tree(
 def _shipped(group: str, name: str) -> dict[str, Any]:
     """Return the configuration of this name in a group; of `track` with what MLflow's own variables say."""
     return with_mlflows_own(shipped(group, name)) if group == "track" else shipped(group, name)
+
+
+def settings_of(settings: Mapping[str, Any], metric: Any, **arguments: Any) -> dict[str, Any]:
+    """Return settings by dotted key, with the metric and those of these arguments that are given."""
+    asked = {f"study.{name}": copy_plain(value) for name, value in arguments.items()}
+    asked |= {"study.metrics": dict(metric)} if isinstance(metric, Mapping) else {"study.metric": metric}
+    return {**settings, **{key: value for key, value in asked.items() if value is not None}}
+
+
+def refuse_missing_direction(settings: Mapping[str, Any]) -> None:
+    """Raise ConfigError where nothing says which way the metric is better."""
+    if "study.direction" not in settings and settings.get("study.metrics") is None:
+        raise ConfigError("direction: is missing; give 'maximize' or 'minimize'")
+
+
+def made_config(
+    objective: str,
+    searched: Mapping[str, Any],
+    constants: Mapping[str, Any],
+    references: Mapping[str, str],
+    strategy: str | Mapping[str, Any] | None,
+    settings: Mapping[str, Any],
+) -> StudyConfig:
+    """Return the configuration of a search that is given from Python, its space and constants as JSON has them."""
+    tree = search_tree(objective, searched, own_tree(searched, constants), strategy or "random")
+    tree["study"] |= {"references": dict(references)} if references else {}
+    tree["study"] |= {"metric": "score"}
+    return config_from_dict(with_changes(with_settings(tree, settings), {}))
 
 
 def compose_search(

@@ -7,6 +7,7 @@ listed once.
 
 from collections.abc import Callable, Mapping
 
+from hpo.objectives.outside import OUTSIDE
 from hpo.report.part import UnknownValueError, is_missing, missing, require
 from hpo.report.sections.cost import versions_text
 from hpo.report.sections.data import SplitPart, folds_text, kind_text
@@ -180,8 +181,9 @@ def _source(report: ReportJson) -> str:
 
 
 def _rerun(report: ReportJson) -> str:
-    rerun = f"`{report['study']['rerun']}`; the winner alone: `hpo reproduce {report['study']['name']}`."
-    return f"{rerun} Reproduction: {reproduction_text(report)}."
+    study = report["study"]
+    alone = "" if study["objective"] == OUTSIDE else f"; the winner alone: `hpo reproduce {study['name']}`"
+    return f"`{study['rerun']}`{alone}. Reproduction: {reproduction_text(report)}."
 
 
 def _or_missing(value: object, before: str = "") -> str:

@@ -13,6 +13,7 @@ from hpo.config.sections import StudySection
 from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.trial import Trial, loss_of
 from hpo.errors import StudyError
+from hpo.objectives.outside import OUTSIDE
 from hpo.report.blocks import Block, Paragraph, Table
 from hpo.report.part import EXACT, Count, Positive, Text, is_missing, missing
 from hpo.report.sections import ReportJson
@@ -185,6 +186,8 @@ def heading(study: StudyPart) -> tuple[str, str]:
 def reproduction_text(summary: ReportJson) -> str:
     """Return the finding of the last `hpo reproduce`, as a part of a sentence: `tried on 2026-11-26: ...`."""
     found = summary["study"].get("reproduction")
+    if summary["study"]["objective"] == OUTSIDE:
+        return "none here, where nothing was trained: trials were asked for and told"
     if found is None:
         return f"not tried (`hpo reproduce {summary['study']['name']}`)"
     trials, trainings = found["trials"], found["trainings"]

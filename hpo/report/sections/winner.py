@@ -15,6 +15,7 @@ from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.trial import State, Trial, loss_of
 from hpo.errors import SpaceError
+from hpo.objectives.outside import OUTSIDE
 from hpo.report.blocks import Block, Paragraph, Table
 from hpo.report.part import EXACT, Count, Missing, Point, Positive, is_missing, missing, require
 from hpo.report.sections import ReportJson
@@ -212,7 +213,7 @@ def read_winner(report: ReportJson) -> Iterator[Block]:
     yield Table(("hyperparameter", "value"), code_rows(winner["point"]))
     yield Paragraph(
         f"Folds: {', '.join(map(text, winner['values'].values()))}.\n"
-        f"Train it: `{training_command(report['study']['objective'], winner['config'])}`."
+        f"{_how_to_train(report['study']['objective'], winner['config'])}"
     )
 
 
@@ -249,6 +250,12 @@ def against_default(summary: ReportJson) -> str:
         chance = ", which may be chance" if low <= 0 <= high else ""
         within = f" (95 % interval over {len(pairs)} folds and seeds: {text(low)} to {text(high)}{chance})"
     return f"{'Better' if gain > 0 else 'Worse'} by {text(abs(gain))}{within} than {theirs}."
+
+
+def _how_to_train(objective: str, best: str) -> str:
+    if objective == OUTSIDE:
+        return f"Its configuration: `{best}`."
+    return f"Train it: `{training_command(objective, best)}`."
 
 
 def score_text(summary: ReportJson) -> Callable[[float], str]:

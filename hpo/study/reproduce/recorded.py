@@ -16,13 +16,14 @@ from hpo.engine.trials.ranking import front
 from hpo.engine.trials.table import Row, csv_text, metric_columns, own_columns, read_rows
 from hpo.engine.trials.trial import Outcome, Trial
 from hpo.errors import StudyError
+from hpo.objectives.outside import OUTSIDE
 from hpo.study.basis.changes import AllowedChange
 from hpo.study.basis.environment import changed_environment, describe_environment
 from hpo.study.basis.source_code import is_same
 from hpo.study.files.folder import StudyFolder, inner, short_path
 from hpo.study.opening import code_of
 from hpo.study.preparing.preparation import prepare_study
-from hpo.study.study import PreparedStudy
+from hpo.study.study import PreparedStudy, is_outside
 from hpo.study.winner.choosing import choose
 from hpo.study.winner.reasons import why_none
 
@@ -99,6 +100,8 @@ class Recorded:
 def read_files(folder: StudyFolder) -> StudyFiles:
     """Read the files of a study, or of a published copy; HpoError where one is missing or was changed since."""
     config, report = folder.config(), folder.report()
+    if is_outside(config):
+        raise StudyError(f"{folder}: its trainings ran elsewhere ({OUTSIDE}), so that nothing here can repeat them")
     _refuse_tampered(folder, report)
     environment = folder.read_json(folder.environment_path.name)
     changes, allowed = list(changed_environment(environment, describe_environment())), _allowed(report)

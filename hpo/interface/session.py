@@ -1,0 +1,171 @@
+"""A session: a study that is open, whose trials are asked for and told."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Self
+
+from hpo.config.keys import at, flatten
+from hpo.config.sealing import open_sealed
+from hpo.engine.objective.plain_function import point_of
+from hpo.engine.training.payload import Task
+from hpo.errors import ConfigError, NoTrialError
+from hpo.interface.given.objects import Objects, call_with
+from hpo.session.outside import OutsideStudy
+from hpo.study.preparing.preparation import load_study
+from hpo.study.study import PreparedStudy
+
+if TYPE_CHECKING:
+    from hpo.interface.best import Best
+    from hpo.interface.study import Study
+
+# Other commands take a second or two each.
+_PATIENCE_SECONDS = 60.0
+
+
+class AskedTrial:
+    """A trial that was asked for: what to train, and its learning curve; `trial["training.lr"]` is one value.
+
+    Attributes:
+        number: its own, from 0.
+        point: the values of what is searched, by dotted key.
+        config: the whole configuration with them, as `hpo.search` gives it to a function.
+        seed: for all randomness of the training.
+        amount: how far to train, counted from the start, such as epochs, under a strategy that trains by amounts; None
+            = to the end.
+        continues: the number of the earlier trial of the same point that it goes on from; None = from the start.
+        trained: how far that was trained.
+        metrics: what is to be told of it: the metrics in their order, then what else has a limit.
+    """
+
+    def __init__(self, outside: OutsideStudy, task: Task, objects: Objects) -> None:
+        trial, payload = outside.trial(task.trial), task.payload
+        self._outside, self._metric = outside, payload.metric
+        config = open_sealed(payload.config, payload.known_secrets())
+        self._plain = {"point": dict(trial.point), "config": payload.config}
+        self.number: int = trial.number
+        self.point: dict[str, Any] = call_with(dict, objects.choices, {}, trial.point)
+        self.config: dict[str, Any] = call_with(dict, objects.choices, objects.constants, config)
+        self.seed: int = payload.seed
+        self.metrics = outside.record.goal.names
+        self.amount, self.continues, self.trained = trial.amount, trial.continues, trial.trained
+
+    def __getitem__(self, key: str) -> Any:
+        return self.point[key] if key in self.point else at(flatten(self.config), key, self.config)
+
+    def report(self, point: Any = None, step: Any = None, /, **numbers: Any) -> None:
+        """Add a point to the learning curve, and write it: `report(epoch=3, loss=0.2)`, or `report(0.3, step=5)`.
+
+        Raises:
+            hpo.HpoError: the trial was told before.
+        """
+        asking = self._outside.asking
+        if step is None and "step" in numbers and (point is not None or len(numbers) > 1):
+            step = numbers.pop("step")
+        place = len(asking.asked(self.number).curve) + 1
+        asking.report(self.number, point_of(self._metric, place, point, step, numbers))
+
+    @property
+    def should_stop(self) -> bool:
+        """Whether `study.stop_rule=median` ends the training here; `session.tell(trial)` then tells it as stopped."""
+        return self._outside.asking.stops(self.number)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what `hpo ask --json` prints: objects as the study's files hold them, secrets by their names."""
+        names = ("seed", "amount", "continues", "trained", "metrics")
+        return {"trial": self.number, **self._plain, **{name: getattr(self, name) for name in names}}
+
+    def __repr__(self) -> str:
+        return f"trial {self.number}: {self.point}"
+
+
+class Session:
+    """A study that is asked and told, until it is closed; `for trial in session` asks until there is no further trial.
+
+    Each answer is written to the study's record before `tell` returns. While it is open, no other process can ask or
+    tell. Used with `with`, or closed by `close`.
+    """
+
+    def __init__(self, study: PreparedStudy, objects: Objects | None = None, **options: Any) -> None:
+        self._outside = OutsideStudy(study, **options)
+        self._objects = objects or Objects()
+        self.name, self._folder = study.config.study.name, study.folder
+
+    @property
+    def study(self) -> "Study":
+        """The study, as `hpo.load` returns it: its trials, best, figures and report."""
+        # Here, since a command that asks or tells needs none of it, and it takes a second to load.
+        from hpo.interface.study import Study
+
+        return Study(self._folder)
+
+    def ask(self) -> AskedTrial:
+        """Return a new trial, proposed from what was told so far, and counted by the budget.
+
+        Raises:
+            hpo.NoTrialError: the budget or the space is used up; or the strategy waits until what is open is told, as
+                at the end of a round. One line says which.
+        """
+        return self.open_trial(self._outside.ask())
+
+    def tell(self, trial: AskedTrial | int, result: Any = None, *, error: str | None = None) -> dict[str, Any]:
+        """Write what came of an open trial, and return what it is now: `state`, `score` and `error`.
+
+        Args:
+            trial: it, or its number.
+            result: the score; a dict of numbers with the metrics, and if you like `seconds`, how long it took; or with
+                several metrics their values in order. None = of what was reported the best, or with `score="last"` the
+                last; a trial that `should_stop` becomes a stopped one. A metric that is NaN or infinite is a failure.
+            error: why it failed; it has no result then.
+
+        Raises:
+            hpo.HpoError: the trial is not open, or a metric is missing. Nothing was written.
+        """
+        if result is not None and error is not None:
+            raise ConfigError("error: a trial that failed has no result; give one of both")
+        number = trial.number if isinstance(trial, AskedTrial) else trial
+        self._outside.asking.tell(number, result, error)
+        told = self._outside.trial(number)
+        return {"state": told.state, "score": told.score, "error": told.outcomes[0].error}
+
+    @property
+    def open_trials(self) -> list[AskedTrial]:
+        """The trials that were asked for, here or in an earlier session, and not told; each may still be told."""
+        return [self.open_trial(number) for number in sorted(self._outside.asking.open)]
+
+    def open_trial(self, number: int) -> AskedTrial:
+        """Return one of them; StudyError where it is none."""
+        return AskedTrial(self._outside, self._outside.asking.task(number), self._objects)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no trial is open, and none can be asked for; it takes as long as a question."""
+        return self._outside.is_over
+
+    @property
+    def best(self) -> "Best":
+        """The best so far; StudyError where no trial is complete within the limits."""
+        return self.study.best
+
+    def close(self) -> None:
+        """Write the report, send what MLflow lacks, and let other processes ask and tell; once."""
+        self._outside.close()
+
+    def __iter__(self) -> Iterator[AskedTrial]:
+        """Yield trials until there is no further one; NoTrialError where the strategy waits for those that are open."""
+        while True:
+            try:
+                yield self.ask()
+            except NoTrialError as error:
+                if error.is_waiting:
+                    raise
+                return
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def open_briefly(name: str) -> Session:
+    """Open a study, by its name or folder, for one command: it waits for other such commands, and shows nothing."""
+    return Session(load_study(name), seconds=_PATIENCE_SECONDS, is_shown=False)

@@ -1,0 +1,141 @@
+"""A study that is trained elsewhere: opened, asked and told, and closed with its report."""
+
+import logging
+import time
+from contextlib import ExitStack
+from dataclasses import replace
+
+from hpo.engine.asking import Asking
+from hpo.engine.observers import Observer
+from hpo.engine.trials.trial import Trial
+from hpo.errors import StudyError
+from hpo.machine import machine_faults
+from hpo.session.mirroring import Mirroring, mirror_of, refuse_bad_urls
+from hpo.session.status_keeper import StatusKeeper
+from hpo.session.surroundings import refuse_bad_surroundings
+from hpo.study.notes import Notes
+from hpo.study.opening import code_of, open_study, queued_points
+from hpo.study.study import PreparedStudy
+from hpo.study.winner.verdict import Verdict, read_verdict
+from hpo.track import make_tracker
+
+_log = logging.getLogger(__name__)
+# Without progress, before the tracker leaves the rest to `hpo sync`.
+_PATIENCE_SECONDS = 60.0
+_SECONDS_BETWEEN_TRIES = 0.05
+
+
+class OutsideStudy:
+    """A study with its lock, from here until `close`; `asking` asks and tells.
+
+    Args:
+        study: a new one or one to be continued.
+        seconds: how long to wait for another process that has it.
+        is_shown: whether MLflow follows, and `close` writes the report; else only where what was told ends the search.
+
+    Raises:
+        HpoError: it cannot begin or go on, in one line.
+    """
+
+    def __init__(self, study: PreparedStudy, seconds: float = 0.0, is_shown: bool = True) -> None:
+        if not study.is_outside:
+            raise StudyError(
+                f"study: '{study.reference}' is trained here, by `hpo search` or `hpo resume`; its trials are neither "
+                f"asked for nor told"
+            )
+        refuse_bad_surroundings(study.config)
+        study = replace(study, code=code_of(study))
+        self._study, self._is_shown, self._tracker = study, is_shown, None
+        self._verdict: Verdict | None = None
+        with ExitStack() as stack, machine_faults("study: cannot go on", study.folder.path):
+            _lock(study, stack, seconds)
+            self.record = open_study(study)
+            stack.callback(self.record.close)
+            notes, self._num_ended = Notes(self.record), len(self.record.history())
+            refuse_bad_urls(study.config, study.folder, notes.study_id)
+            observers: list[Observer] = []
+            if mirror := mirror_of(study.config, study.folder, notes.study_id or ""):
+                copying = Mirroring(mirror)
+                stack.callback(copying.close)
+                observers.append(copying)
+            keeper = StatusKeeper(study, self.record)
+            # Once the keeper was left.
+            stack.callback(self._conclude, keeper)
+            stack.enter_context(keeper)
+            if is_shown:
+                self._tracker = make_tracker(study.config, study.layout, study.folder.path)
+            if self._tracker is not None:
+                # Here and below, since a command that asks or tells does not wait a second for them.
+                from hpo.track.projection import open_in_tracker
+
+                open_in_tracker(study, self.record, self._tracker)
+                observers.append(self._tracker)
+            rules = study.rules(notes.imports)
+            self._asking: Asking | None = Asking(rules, self.record, study.config.study.trials, [*observers, keeper])
+            self._stack = stack.pop_all()
+
+    @property
+    def asking(self) -> Asking:
+        """What asks and tells; StudyError where this is closed."""
+        if self._asking is None:
+            raise StudyError(f"study: '{self._study.reference}' is closed in this process; open it again")
+        return self._asking
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no trial is open, and none can be asked for."""
+        return not self.asking.open and (self.asking.ended_by is not None or self._study.is_over(self.record))
+
+    def trial(self, number: int) -> Trial:
+        """Return a trial of the record."""
+        return self.record.trials()[number]
+
+    def ask(self) -> int:
+        """Return the number of a new trial, that of a hand's point first; NoTrialError where there is none."""
+        return self.asking.ask(queued_points(self._study, self.record)).trial
+
+    def _conclude(self, keeper: StatusKeeper) -> None:
+        if self._verdict is not None:
+            keeper.conclude(self._verdict)
+
+    def close(self) -> None:
+        """Write the report where it is shown, send what the tracker lacks, and give the lock back; once."""
+        if self._asking is None:
+            return
+        with self._stack:
+            self._stack.callback(setattr, self, "_asking", None)
+            self._verdict = verdict = read_verdict(self._study, self.record)
+            has_told = len(verdict.history) > self._num_ended
+            if self._is_shown or (has_told and self.is_over):
+                from hpo.report.write import write_report
+                from hpo.track.projection import close_in_tracker
+
+                report = write_report(self._study, self.record, verdict)
+                if self._tracker is not None:
+                    close_in_tracker(self._study, self.record, self._tracker, verdict, report)
+                    if not self._tracker.close(_PATIENCE_SECONDS):
+                        name = self._study.reference
+                        _log.warning("MLflow does not have everything: send it later with `hpo sync %s`", name)
+
+
+def set_up(study: PreparedStudy) -> str:
+    """Create or continue a study that is trained elsewhere, and return the line that says how it goes on."""
+    OutsideStudy(study, is_shown=False).close()
+    name, metrics = study.reference, " ".join(f"{name}=VALUE" for name in study.goal.names)
+    return (
+        f"study {study.config.study.name}: its trials are asked for and told, and nothing trains here: `hpo ask "
+        f"{name}`, then `hpo tell {name} TRIAL {metrics}`; from Python hpo.open(name={study.config.study.name!r})"
+    )
+
+
+def _lock(study: PreparedStudy, stack: ExitStack, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            stack.enter_context(study.folder.lock())
+        except StudyError:
+            if time.monotonic() >= until:
+                raise
+            time.sleep(_SECONDS_BETWEEN_TRIES)
+        else:
+            return

@@ -1,0 +1,32 @@
+"""What a study needs around it, and what can be said of that before anything begins."""
+
+from hpo.config.sealing import open_sealed, values_of
+from hpo.config.study_config import StudyConfig
+from hpo.engine.dispatch.ray.address import refuse_unclear_address
+from hpo.engine.dispatch.ray.shares import refuse_too_many
+from hpo.place import refuse_unknown
+from hpo.track import refuse_bad_uri
+
+
+def refuse_bad_surroundings(config: StudyConfig) -> None:
+    """Raise HpoError for an address that cannot lead anywhere, and for more GPUs than are given.
+
+    Nothing is created and nobody is asked: whether somebody answers is seen when the search begins.
+    """
+    refuse_bad_uri(config)
+    for url, key in ((config.study.artifacts, "study.artifacts"), (config.study.mirror, "study.mirror")):
+        if url is not None:
+            refuse_unknown(url, key)
+    if config.study.storage is not None:
+        # Here, since most studies have no such address and loading takes a third of a second.
+        from hpo.engine.record.address import refuse_unusable
+
+        values = values_of(config.study.storage, config.secrets, "study.storage")
+        refuse_unusable(open_sealed(config.study.storage, values), values)
+    settings, address = config.dispatch, config.dispatch.address
+    if not settings.type.has_own_processes:
+        return
+    if address is None and settings.gpus is not None:
+        refuse_too_many("GPU", settings.workers or 1, settings.gpus_per_worker or 0, settings.gpus)
+    if address is not None and not settings.allow_open_cluster:
+        refuse_unclear_address(open_sealed(address, values_of(address, config.secrets, "dispatch.address")))

@@ -1,0 +1,78 @@
+"""`hpo ask` and `hpo tell`: a search whose trainings run elsewhere, by commands alone."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+import hpo as toolkit
+from tests.hpo.cli.commands import hpo, refused
+
+STUDY = ("search", "objective=outside", "study.name=lab", "study.metric=loss", "study.trials=3", "track=none")
+SPACE = ("space.lr={low: 1e-5, high: 0.1, log: true}", "space.layers=[2,4]", "+batch=32")
+
+
+@pytest.fixture
+def lab(capsys):
+    code, out, _ = hpo(capsys, *STUDY, *SPACE)
+    assert (code, out.count("\n")) == (0, 1)
+    assert "`hpo ask lab`, then `hpo tell lab TRIAL loss=VALUE`" in out
+
+
+def asked(capsys):
+    code, out, _ = hpo(capsys, "ask", "lab", "--json")
+    assert code == 0
+    return json.loads(out)
+
+
+def test_a_search_by_commands(capsys, monkeypatch, lab):
+    trial = asked(capsys)
+    assert {*trial} == {
+        *("study", "trial", "point", "config", "seed", "amount", "continues", "trained", "metrics")
+    }  # fmt: skip
+    assert trial["config"]["batch"] == 32
+    assert {key: trial["config"][key] for key in ("lr", "layers")} == trial["point"]
+    assert hpo(capsys, "tell", "lab", "0", "0.5")[:2] == (0, "trial 0: complete 0.5\n")
+    code, out, _ = hpo(capsys, "ask", "lab")
+    assert (code, out.splitlines()[0], out.splitlines()[-1]) == (0, "trial 1", "then: hpo tell lab 1 loss=VALUE")
+    assert hpo(capsys, "tell", "lab", "1", "--step", "2", "loss=0.4")[:2] == (0, "go on\n")
+    monkeypatch.setattr("sys.stdin", io.StringIO('{"loss": 0.25, "seconds": 9}'))
+    code, out, _ = hpo(capsys, "tell", "lab", "1", "-", "--json")
+    assert json.loads(out) == {"study": "lab", "trial": 1, "state": "complete", "score": 0.25, "error": None}
+    asked(capsys)
+    assert [trial["trial"] for trial in json.loads(hpo(capsys, "ask", "lab", "--open", "--json")[1])["open"]] == [2]
+    code, _, err = hpo(capsys, "ask", "lab")
+    assert (code, "the budget of 3 is used up" in err) == (1, True)
+    assert not Path("runs/lab/report.md").exists()
+    assert hpo(capsys, "tell", "lab", "2", "--error", "no memory")[:2] == (0, "trial 2: failed no memory\n")
+    # What ends the search writes its report.
+    text = Path("runs/lab/report.md").read_text()
+    assert "Reproduction: none here" in text
+    study = toolkit.load("lab")
+    assert study.trials["seconds"].tolist()[1] == 9
+    assert study.best.score == 0.25
+
+
+@pytest.mark.slow
+def test_it_goes_on_with_a_larger_budget_and_nothing_here_repeats_it(capsys, lab):
+    for number in range(3):
+        asked(capsys)
+        hpo(capsys, "tell", "lab", str(number), str(number))
+    assert hpo(capsys, "resume", "lab", "study.trials=4")[0] == 0
+    assert asked(capsys)["trial"] == 3
+    for command in (("reproduce", "lab"), ("search", "--replay", "lab")):
+        assert "its trainings ran elsewhere" in refused(capsys, *command)
+
+
+def test_what_cannot_be_told_is_refused_and_changes_nothing(capsys, lab):
+    asked(capsys)
+    for given, text in (
+        (("0", "accuracy=1"), "trial 0: must be told a number for loss, given {'accuracy': 1.0}"),
+        (("0", "loss=x"), "VALUE: must be a number, NAME=NUMBER or -, given 'loss=x'"),
+        (("0", "0.5", "--error", "broken"), "error: a trial that failed has no result"),
+        (("0", "--step", "3"), "argument --step: goes with the values"),
+        (("5", "0.5"), "trial 5: was not asked for; open are: 0"),
+    ):
+        assert text in refused(capsys, "tell", "lab", *given, is_silent=True)
+    assert toolkit.load("lab").trials["state"].tolist() == ["running"]
