@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from hpo.engine.space.written import choices as choices
     from hpo.engine.space.written import log as log
     from hpo.errors import HpoError as HpoError
-    from hpo.interface.archive import unarchive as unarchive
     from hpo.errors import NoTrialError as NoTrialError
+    from hpo.interface.archive import unarchive as unarchive
     from hpo.interface.comparison import compare_strategies as compare_strategies
     from hpo.interface.comparison import compare_studies as compare_studies
     from hpo.interface.exchange import import_trials as import_trials

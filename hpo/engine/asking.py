@@ -82,7 +82,8 @@ class Asking:
             NoTrialError: the budget or the space is used up, or the strategy waits for trials that are open.
         """
         course = self._course
-        course.give(given)
+        for point in given:
+            course.give(point)
         course.is_out_of_time = False
         key = next(course.advance(), None)
         by, course.is_out_of_time = course.ended_by, True
