@@ -10,7 +10,7 @@ from hpo.engine.course.course import Course
 from hpo.engine.course.rules import Rules
 from hpo.engine.dispatch.dispatcher import Dispatcher, TaskReport
 from hpo.engine.observers import FirstFailures, Observer
-from hpo.engine.record.acts import Act, Add, Asked, Raise
+from hpo.engine.record.acts import Act, Add, Instruction, Raise
 from hpo.engine.record.record import Ended, Record
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.goal import Goal
@@ -30,7 +30,7 @@ def search(
     observers: Sequence[Observer] = (),
     minutes: float | None = None,
     gives_up: bool = False,
-    hand: Callable[[], Iterable[Asked]] = tuple,
+    hand: Callable[[], Iterable[Instruction]] = tuple,
 ) -> History:
     """Run a search until a budget is reached, and return all its trials in the order of their numbers.
 
@@ -93,7 +93,7 @@ class _Search:
         observers: Sequence[Observer],
         minutes: float | None,
         gives_up: bool,
-        hand: Callable[[], Iterable[Asked]],
+        hand: Callable[[], Iterable[Instruction]],
     ) -> None:
         self._rules, self._record, self._dispatcher = rules, record, dispatcher
         self._num_trials, self._minutes, self._gives_up, self._hand = num_trials, minutes, gives_up, hand
@@ -191,20 +191,20 @@ class _Search:
         """Do what a hand has asked, and return whether there was anything."""
         self._looked = self._seconds + _SECONDS_BETWEEN_LOOKS
         has_asked = False
-        for asked in self._hand():
+        for instruction in self._hand():
             has_asked = True
-            self._obey(asked)
+            self._obey(instruction)
             for observer in self._observers:
-                observer.asked(asked)
+                observer.instructed(instruction)
         return has_asked
 
-    def _obey(self, asked: Asked) -> None:
+    def _obey(self, instruction: Instruction) -> None:
         """Write an act to the record, and let it take effect."""
-        ask, now = asked.ask, time.time()
+        ask, now = instruction.ask, time.time()
         if isinstance(ask, Add):
-            self._course.give(ask.point, now, asked.by)
+            self._course.give(ask.point, now, instruction.by)
             return
-        act = Act("stop_search", self._course.num_opened, now, asked.by)
+        act = Act("stop_search", self._course.num_opened, now, instruction.by)
         if isinstance(ask, Raise):
             self._write(replace(act, do="raise_budget", **vars(ask)))
             self._num_trials = ask.trials or self._num_trials

@@ -1,7 +1,7 @@
 """The observer of a search, such as a display, tracker or keeper; and the one that watches for failures at first."""
 
 from hpo.engine.dispatch.dispatcher import TaskReport
-from hpo.engine.record.acts import Asked
+from hpo.engine.record.acts import Instruction
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError
@@ -24,7 +24,7 @@ class Observer:
     def trial_finished(self, trial: Trial) -> None:
         """React to the last outcome of a trial."""
 
-    def asked(self, asked: Asked) -> None:
+    def instructed(self, instruction: Instruction) -> None:
         """React to what a hand has asked, which has taken effect."""
 
     def search_ended(self) -> None:

@@ -12,7 +12,7 @@ from hpo.engine.course.rules import Counts, is_counted
 from hpo.engine.dispatch import Code
 from hpo.engine.dispatch.dispatcher import Gpus
 from hpo.engine.observers import Observer
-from hpo.engine.record.acts import Asked, Raise
+from hpo.engine.record.acts import Instruction, Raise
 from hpo.engine.record.record import Record
 from hpo.engine.space.space import Space
 from hpo.engine.trials.digits import score_format, shown_value
@@ -87,10 +87,10 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
         """Count it."""
         self._count(trial)
 
-    def asked(self, asked: Asked) -> None:
+    def instructed(self, instruction: Instruction) -> None:
         """Go on to a budget that was raised."""
-        if isinstance(asked.ask, Raise):
-            given = {name: value for name, value in vars(asked.ask).items() if value is not None}
+        if isinstance(instruction.ask, Raise):
+            given = {name: value for name, value in vars(instruction.ask).items() if value is not None}
             self._study = self._study.model_copy(update=given)
 
     def _count(self, trial: Trial) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from hpo.engine.record.acts import Add, Asked, Raise, Stop
+from hpo.engine.record.acts import Add, Instruction, Raise, Stop
 from hpo.engine.record.record import Record
 from hpo.engine.space.space import short_text
 from hpo.errors import HpoError, StudyError
@@ -24,17 +24,17 @@ class Hand:
         self.study = study
         self._record = record
 
-    def __call__(self) -> Iterator[Asked]:
+    def __call__(self) -> Iterator[Instruction]:
         """Yield what was asked since the last call."""
         for point in queued_points(self.study, self._record):
-            yield Asked(Add(point))
+            yield Instruction(Add(point))
         for asking in requests(self.study.folder):
             try:
                 ask, says = self._read(asking.request.do, asking.request.given)
             except HpoError as error:
                 asking.answer(str(error), is_done=False)
                 continue
-            yield Asked(ask, asking.request.by)
+            yield Instruction(ask, asking.request.by)
             if isinstance(ask, Raise):
                 # After the record: a driver that dies between them goes on with the smaller budget.
                 freeze(self.study)

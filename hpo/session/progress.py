@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hpo.engine.dispatch.dispatcher import TaskReport
-from hpo.engine.record.acts import Asked
+from hpo.engine.record.acts import Instruction
 from hpo.engine.space.dimensions import Dimension, Range
 from hpo.engine.space.space import short_text, short_value
 from hpo.engine.training.payload import Task
@@ -120,10 +120,10 @@ class TerminalProgress(Progress):
             self._num_printed += 1
             self._last_line = now
 
-    def asked(self, asked: Asked) -> None:
+    def instructed(self, instruction: Instruction) -> None:
         """Print what a hand has asked."""
-        super().asked(asked)
-        self._say(str(asked))
+        super().instructed(instruction)
+        self._say(str(instruction))
 
     def _explain(self, trial: Trial) -> None:
         """Say, before the first line that has them, what its marks are."""

@@ -9,7 +9,7 @@ from typing import Self
 
 from hpo.engine.dispatch.dispatcher import TaskReport
 from hpo.engine.loop import seconds_spent
-from hpo.engine.record.acts import Asked
+from hpo.engine.record.acts import Instruction
 from hpo.engine.record.record import Record
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.trial import Trial
@@ -97,10 +97,10 @@ class StatusKeeper(Progress):
             self._open.discard(trial.number)
             self._ended[trial.state] += 1
 
-    def asked(self, asked: Asked) -> None:
+    def instructed(self, instruction: Instruction) -> None:
         """Go on to a budget that was raised."""
         with self._change():
-            super().asked(asked)
+            super().instructed(instruction)
             config = self._prepared.config.model_copy(update={"study": self._study})
             self._prepared = replace(self._prepared, config=config)
 

@@ -11,7 +11,7 @@ import numpy as np
 from hpo.engine.course.rules import Rules
 from hpo.engine.course.stopping import StopRule
 from hpo.engine.dispatch.dispatcher import TaskReport
-from hpo.engine.record.acts import Add, Asked, Raise, Stop
+from hpo.engine.record.acts import Add, Instruction, Raise, Stop
 from hpo.engine.record.record import Record
 from hpo.engine.space.space import Point
 from hpo.engine.strategies import Strategy
@@ -98,18 +98,18 @@ class _RandomHand:
         self.record: Record | None = None
         self._rng, self._points, self._num_stops, self._is_raised = random.Random(seed), [*points], 2, False
 
-    def __call__(self) -> Iterator[Asked]:
+    def __call__(self) -> Iterator[Instruction]:
         """Yield what is asked at this look."""
         assert self.record is not None
         running = [trial.number for trial in self.record.trials() if trial.state == "running"]
         if self._points and self._rng.random() < 0.2:
-            yield Asked(Add(self._points.pop()))
+            yield Instruction(Add(self._points.pop()))
         if running and self._num_stops and self._rng.random() < 0.2:
             self._num_stops -= 1
-            yield Asked(Stop(self._rng.choice(running)))
+            yield Instruction(Stop(self._rng.choice(running)))
         if not self._is_raised and (not running or self._rng.random() < 0.1):
             self._is_raised = True
-            yield Asked(Raise(_TRIALS))
+            yield Instruction(Raise(_TRIALS))
 
 
 def check_asking(

@@ -11,7 +11,7 @@ from hpo.engine.asking import Asking
 from hpo.engine.course.rules import Rules
 from hpo.engine.dispatch.dispatcher import Gpus, TaskReport
 from hpo.engine.loop import search
-from hpo.engine.record.acts import Asked
+from hpo.engine.record.acts import Instruction
 from hpo.engine.record.record import Record, memory_record
 from hpo.engine.training.payload import Payload, Task
 from hpo.engine.training.worker import Limits
@@ -154,7 +154,7 @@ def run(
     record: Record | None = None,
     dies_after: int | None = None,
     dispatched_by: type[AnyOrder] = AnyOrder,
-    hand: Callable[[], Iterable[Asked]] = tuple,
+    hand: Callable[[], Iterable[Instruction]] = tuple,
 ) -> Record:
     """Run a search in a world until its budget is reached or its driver is killed, and return its record.
 

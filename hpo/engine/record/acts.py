@@ -30,7 +30,7 @@ class Raise:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Instruction:
     """What a hand asks, and whose it is; None = another program's."""
 
     ask: Add | Stop | Raise

@@ -22,12 +22,13 @@ from tests.studies import REPOSITORY, prepared, report_again, rows, toy_config
 
 POINT = {"toy.layers": 5, "toy.width": 64, "toy.lr": 0.1}
 FEW, MORE = 4, 8
+HAS_ASKED = threading.Event()
 
 
 def slow(task):
-    """Report six points, with time between them for a hand."""
+    """Report six points, with time between them while a hand asks."""
     for epoch in range(1, 7):
-        time.sleep(0.02)
+        HAS_ASKED.wait(0.3)
         yield {"epoch": epoch, "score": epoch * task["config"]["toy"]["lr"]}
 
 
@@ -46,6 +47,7 @@ class Asking(threading.Thread):
                 self.answers.append(ask(self.study))
             except HpoError as error:
                 self.answers.append(str(error))
+        HAS_ASKED.set()
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +58,7 @@ def _looks_at_once(monkeypatch):
 def run(folder, trials=FEW, *asks):
     """Run a study to its end, or until a hand stops it, and return the answers."""
     asking = Asking(folder, *asks)
+    HAS_ASKED.clear()
     asking.start()
     config = toy_config("evolutionary", trials=trials, objective=f"{__name__}:slow")
     with suppress(Stopped):
