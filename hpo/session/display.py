@@ -27,6 +27,7 @@ from hpo.study.winner.reasons import why_none
 from hpo.study.winner.verdict import Verdict
 
 if TYPE_CHECKING:
+    # Pandas, which whoever only looks on does not need.
     from hpo.report.write import WrittenReport
 
 

@@ -51,7 +51,7 @@ def run(arguments: Sequence[str]) -> int:
     config = changed_config(folder, given.overrides)
     if given.name is None and (says := raise_budget(folder, config)) is not None:
         if given.json:
-            show_json({"name": config.study.name, "folder": folder.path, "says": says})
+            show_json({"study": config.study.name, "folder": folder.path, "says": says})
         print(f"study {config.study.name}, which runs: {says}")
         return 0
     if is_url:
