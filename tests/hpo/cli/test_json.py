@@ -125,13 +125,15 @@ def test_progress_as_json_lines(capsys, toy):
 
 
 @pytest.mark.slow
-def test_a_dry_run_a_configuration_an_extension_and_a_replay(capsys, toy):
+def test_before_a_search_and_after_it(capsys, toy):
     dry, _ = printed(capsys, "search", *toy, "--dry-run")
     assert set(dry) == documented("hpo search --dry-run")
     tree, _ = printed(capsys, "search", *toy, "--cfg", "job")
     assert tree["study"]["name"] == "toy"
     assert not Path("runs").exists()
     printed(capsys, "search", *toy)
+    added, _ = printed(capsys, "add", "toy", "toy.layers=5", "toy.width=8", "toy.lr=0.1")
+    assert set(added) == documented("hpo add")
     extended, _ = printed(capsys, "extend", "toy", "toy.momentum=0.9", "study.name=more")
     assert set(extended) == documented("A study")
     replayed, _ = printed(capsys, "search", "--replay", "toy", "study.name=again", "track=none", "dispatch=local")
@@ -155,15 +157,6 @@ def test_the_other_commands(capsys, study):
     assert set(made) == documented("hpo new")
     job, _ = printed(capsys, "cluster", "slurm")
     assert set(job) == documented("hpo cluster")
-
-
-@pytest.mark.slow
-def test_a_study_is_listed_and_gets_a_point(capsys, toy):
-    printed(capsys, "search", *toy)
-    (listed,) = printed(capsys, "list")[0]["studies"]
-    assert set(listed) == documented("hpo list")
-    added, _ = printed(capsys, "add", "toy", "toy.layers=5", "toy.width=8", "toy.lr=0.1")
-    assert set(added) == documented("hpo add")
 
 
 @pytest.mark.slow
