@@ -107,5 +107,5 @@ def clean_studies(names: Sequence[str], *, states: bool, logs: bool, dry_run: bo
         try:
             yield clean(folder, states=states, logs=logs, dry_run=dry_run)
         except HpoError as error:
-            yield Cleaned(folder, {}, str(error))
+            yield Cleaned(folder, {}, str(error).removeprefix(f"study: {folder} "))
     yield clean_runs(RUNS, dry_run=dry_run)

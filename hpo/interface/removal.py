@@ -16,7 +16,7 @@ from hpo.study.ledger import hand_over
 from hpo.study.mirror import Mirror
 from hpo.study.removal import Removal
 from hpo.track import tracking_uri
-from hpo.track.mlflow.store import delete_study
+from hpo.track.mlflow.store import delete_study, is_missing
 
 _SHOWN = 4
 
@@ -41,7 +41,8 @@ def says_what_goes(removal: Removal, mirror: bool, runs: bool) -> Iterator[str]:
     inner = ", ".join(f"{name} {in_words(size)}" for name, size in largest)
     yield f"{removal.folder}: {count_text(removal.files, 'file*')}, {in_words(removal.bytes)} ({inner})"
     yield from (f"  {line}" for line in _elsewhere(removal, mirror, runs))
-    yield f"  {short_path(removal.folder.path.parent / OPENINGS)} keeps how often it opened a test part"
+    if removal.folder.openings_path.exists() or removal.folder.test_path.exists():
+        yield f"  {short_path(removal.folder.path.parent / OPENINGS)} keeps how often it opened a test part"
 
 
 def _elsewhere(removal: Removal, mirror: bool, runs: bool) -> Iterator[str]:
@@ -52,8 +53,8 @@ def _elsewhere(removal: Removal, mirror: bool, runs: bool) -> Iterator[str]:
     if removal.same is not None:
         yield f"what MLflow and a mirror have of it stays: {removal.same} is the same study, copied by hand"
         return
-    uri = hide_secrets(config.track.uri, {})
-    yield f"its runs in MLflow, {uri}{'' if runs else ', stay'}"
+    if not is_missing(config.track.uri):
+        yield f"its runs in MLflow, {hide_secrets(config.track.uri, {})}{'' if runs else ', stay'}"
     section = config.study
     for key, url, stays in (
         ("study.mirror", section.mirror, "" if mirror else " stays; --mirror removes it, too"),

@@ -25,6 +25,7 @@ from hpo.errors import StudyError
 from hpo.files import entries, write_atomically
 from hpo.place import Place
 from hpo.study.files.folder import RUNS, StudyFolder
+from hpo.study.ledger import hand_over
 from hpo.study.files.status import Status, parse_status
 
 _log = logging.getLogger(__name__)
@@ -229,7 +230,10 @@ def contents(folder: StudyFolder, told: set[str]) -> tuple[dict[str, Path], dict
 
 
 def restore(url: str, runs: Path = RUNS) -> StudyFolder:
-    """Write the study at a URL into its folder under `runs`, and return that; StudyError where that cannot be done."""
+    """Write the study at a URL into its folder under `runs`, and return that; StudyError where that cannot be done.
+
+    What it knows of openings of test parts is added to the ledger there, too.
+    """
     store = UrlStore(url, "study")
     manifest = Manifest.at(store.place)
     if manifest is None:
@@ -252,6 +256,7 @@ def restore(url: str, runs: Path = RUNS) -> StudyFolder:
         if manifest.id:
             _remember(aside, store.place.url, [manifest.id])
         aside.path.rename(folder.path)
+    hand_over(folder)
     return folder
 
 

@@ -28,7 +28,8 @@ def run(arguments: Sequence[str]) -> None:
     from hpo.report.words import count_text
     from hpo.study.removal import find_removal
 
-    removals = [find_removal(name) for name in dict.fromkeys(given.studies)]
+    found = [find_removal(name) for name in given.studies]
+    removals = [*{removal.folder.path: removal for removal in found}.values()]
     for removal in removals:
         for line in says_what_goes(removal, given.mirror, not given.keep_runs):
             print(printable(line) if not line.startswith("  ") else f"  {printable(line[2:])}")

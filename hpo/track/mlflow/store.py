@@ -73,7 +73,7 @@ def _read_only(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0)
 
 
-def _is_missing(uri: str) -> bool:
+def is_missing(uri: str) -> bool:
     """Return whether the address names a file that does not exist; MLflow would create it, which takes seconds."""
     return uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).is_file()
 
@@ -134,7 +134,7 @@ def delete_study(uri: str, study_id: str) -> int:
     As by MLflow's own page: `mlflow gc` frees the space, until then `mlflow runs restore` brings them back. Models that
     were registered stay. 0 where the store, or the study in it, does not exist; TrackError if it cannot be changed.
     """
-    if _is_missing(uri):
+    if is_missing(uri):
         return 0
     with reading(uri, f"track.uri: {uri} cannot be changed: {{reason}}") as client:
         run = find_run(client, study_id)
@@ -154,7 +154,7 @@ def delete_study(uri: str, study_id: str) -> int:
 
 def download_study(run_id: str, uri: str, folder: Path) -> int | None:
     """Download the files of a study's run, or of that of a trial, whose number is returned; TrackError without one."""
-    if _is_missing(uri):
+    if is_missing(uri):
         path = uri.removeprefix("sqlite:///")
         raise TrackError(f"uri: there is no file {path}, given {uri!r}; give the address that runs are in")
     with reading(uri, f"runs:/{run_id}: {{reason}}; looked in {uri}") as client:

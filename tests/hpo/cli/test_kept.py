@@ -117,7 +117,7 @@ def test_several_are_removed_or_none(capsys, study):
     shutil.copytree(study, "runs/other")
     refused(capsys, "remove", "made", "none", "--yes")
     assert study.exists()
-    found = shown(capsys, "remove", "made", "other", "--yes")["removed"]
+    found = shown(capsys, "remove", "made", "other", "runs/made", "--yes")["removed"]
     assert [each["study"] for each in found] == ["made", "other"]
     assert all({"removed", *each} == documented("hpo remove") for each in found)
     assert all(each["files"] > 5 and each["bytes"] > 10_000 for each in found)

@@ -18,6 +18,7 @@ from hpo.place import Place
 from hpo.session import mirroring as mirroring_module
 from hpo.session.mirroring import Mirroring, refuse_bad_urls
 from hpo.study.files.folder import StudyFolder
+from hpo.study.ledger import all_openings
 from hpo.study.mirror import Manifest, Mirror, restore
 from tests.studies import rows, run_toy, toy_config
 
@@ -45,6 +46,14 @@ def test_it_goes_on_elsewhere_from_its_copy(url, tmp_path):
         assert restored.path.stat().st_mode & 0o777 == 0o700
         found = run_toy(restored.path, toy_config(trials=6))
     assert found == run_toy(tmp_path / "whole", toy_config(trials=6))
+
+
+def test_what_it_opened_is_counted_for_others_where_it_is_restored(tmp_path):
+    folder, url = studied(trials=1), f"file://{tmp_path}/mirror"
+    folder.openings_path.write_text('{"time": "once", "study": "toy", "trial": 0, "fingerprint": "f"}\n')
+    mirror_of(folder, url).copy()
+    restore(url, tmp_path / "elsewhere")
+    assert len(all_openings(StudyFolder(tmp_path / "elsewhere/another"), "f")) == 1
 
 
 def test_each_content_is_sent_once_and_goes_when_it_is_no_longer_needed(url):
