@@ -5,7 +5,7 @@ earlier version, or damaged.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -16,12 +16,12 @@ from hpo.errors import HpoError, first_line
 from hpo.report.sections.cautions import cautions_so_far
 from hpo.report.subject import Subject, default_of
 from hpo.study.basis.described import Described
-from hpo.study.files.folder import RUNS, StudyFolder, inner, short_path
-from hpo.study.files.running import read_running
-from hpo.study.files.status import Status, read_status
+from hpo.study.files.folder import StudyFolder, inner, short_path
+from hpo.study.files.running import RunningTask
+from hpo.study.files.status import Status
 from hpo.study.files.user_notes import tags
-from hpo.study.mirror import mirrored_status
 from hpo.study.seen import SeenStudy
+from hpo.study.view import View
 
 _FAILURES = 3
 
@@ -31,30 +31,36 @@ class Glance:
     """What is seen of a study at one moment.
 
     Attributes:
+        reference: what commands call it: its name, its folder, or the URL of its mirror.
+        tasks: what runs now.
+        copied: of a mirror, when that was written; else empty.
         seen: its configuration and trials; None where they cannot be read.
         fault: why not, in a line.
     """
 
+    reference: str
     folder: StudyFolder
     status: Status
+    tasks: Sequence[RunningTask]
+    copied: str
     seen: SeenStudy | None
     fault: str | None
 
     @classmethod
-    def at(cls, folder: StudyFolder) -> Self:
-        """Look at the study in a folder; HpoError where it leads out of its folder by a link."""
+    def of(cls, view: View) -> Self:
+        """Look at a study; StudyError where a mirror cannot be reached, or a link leads out of the folder."""
+        look, folder = view.look(), view.folder
         folder.refuse_links()
-        status = read_status(folder)
+        seen, fault = None, look.fault
         try:
-            return cls(folder, status, SeenStudy.at(folder), None)
+            seen = view.study()
         except HpoError as error:
-            return cls(folder, status, None, first_line(error))
+            fault = first_line(error)
+        return cls(view.reference, folder, look.status, look.tasks, look.copied, seen, fault or None)
 
     @property
-    def reference(self) -> str:
-        """The study's name on the command line."""
-        name = self.folder.path.name
-        return name if self.folder.path == StudyFolder(RUNS / name).path else str(self.folder)
+    def _is_mirror(self) -> bool:
+        return "://" in self.reference
 
     @cached_property
     def best(self) -> Trial | None:
@@ -69,8 +75,9 @@ class Glance:
         status, seen, holder = self.status, self.seen, self.status.holder
         metric = next(iter(status.metrics), None)
         return {
-            "study": self.folder.path.name,
-            "folder": self.folder.path,
+            "study": status.name if self._is_mirror else self.folder.path.name,
+            "folder": None if self._is_mirror else self.folder.path,
+            "copied": self.copied or None,
             "state": status.state,
             "says": status.words,
             "phase": status.phase,
@@ -121,7 +128,7 @@ class Glance:
 
     def _running(self) -> Iterator[dict[str, Any]]:
         now = time.time()
-        for task in read_running(self.folder):
+        for task in self.tasks:
             layout = self.seen.layout if self.seen else None
             name = "final" if task.task == FINAL_FOLD else layout.name(task.task) if layout else str(task.task)
             yield {
@@ -163,6 +170,11 @@ class Glance:
     def _next(self) -> Iterator[tuple[str, str]]:
         """Yield the commands that fit now, and what each does."""
         name, status, folder = self.reference, self.status, self.folder
+        if self._is_mirror:
+            if status.state == "running":
+                yield f"hpo watch {name}", "follows it"
+            yield f"hpo resume {name}", "fetches it into runs/, and goes on with it"
+            return
         if status.state == "running":
             yield f"hpo watch {name}", "follows it"
             yield f"hpo stop {name}", "ends it once its running trials have ended"
@@ -192,16 +204,3 @@ class Glance:
     def _has_test(self) -> bool:
         described = Described.at(short_path(self.folder.described_path))
         return bool(described and described.split and "test" in described.split["parts"])
-
-
-def mirrored(url: str) -> dict[str, Any]:
-    """Return the status of a study that is copied to a URL, as of its last copy, JSON-able; HpoError without one."""
-    manifest, status = mirrored_status(url)
-    return {
-        "study": manifest.name,
-        "url": url,
-        "writer": manifest.writer,
-        "written": manifest.written,
-        "says": status.words,
-        **status.model_dump(exclude={"name", "holder"}),
-    }

@@ -7,32 +7,35 @@ from typing import Any
 from hpo.engine.trials.trial import Outcome, Trial, training_seed
 from hpo.errors import StudyError
 from hpo.report.subject import default_of
-from hpo.study.files.folder import StudyFolder
-from hpo.study.files.running import RunningTask, read_running
+from hpo.study.files.running import RunningTask
 from hpo.study.seen import SeenStudy
+from hpo.study.view import Look, View
 
 _LINES = 5
 
 
-def show_trial(folder: StudyFolder, number: int) -> dict[str, Any]:
+def show_trial(view: View, number: int) -> dict[str, Any]:
     """Return all of a trial, JSON-able; its fields are in docs/reference/json.md. Nothing is created or changed.
 
     HpoError where the study cannot be read, or has no such trial.
     """
-    seen = SeenStudy.at(folder)
+    look, folder = view.look(), view.folder
+    seen = view.study()
     trials = {trial.number: trial for trial in seen.trials}
     if number not in trials:
         there = f"its trials are 0 to {max(trials)}" if trials else "it has none yet"
-        raise StudyError(f"trial: study '{folder}' has no trial {number}; {there}")
+        raise StudyError(f"trial: study '{view.reference}' has no trial {number}; {there}")
     trial, default = trials[number], default_of(seen.space, seen.config)
-    holder = folder.holder()
+    holder, is_mirror = look.status.holder, "://" in view.reference
+    is_run = look.status.state == "running"
     is_complete = trial.state == "complete"
     return {
-        "study": folder.path.name,
-        "folder": folder.path,
+        "study": look.status.name if is_mirror else folder.path.name,
+        "folder": None if is_mirror else folder.path,
+        "copied": look.copied or None,
         "trial": number,
         # Of one that nobody trains the record says only that it has not ended.
-        "state": "interrupted" if trial.state == "running" and holder is None else trial.state,
+        "state": "interrupted" if trial.state == "running" and not is_run else trial.state,
         "metric": seen.goal.metric,
         "score": trial.score,
         "scores": {name: trial.mean(name) for name in seen.goal.names} if is_complete else {},
@@ -49,13 +52,13 @@ def show_trial(folder: StudyFolder, number: int) -> dict[str, Any]:
         "ended": trial.ended,
         "num_parameters": trial.num_parameters,
         "host": holder.host if holder and trial.state == "running" else None,
-        "tasks": [*_tasks(seen, trial)],
+        "tasks": [*_tasks(seen, look, trial)],
     }
 
 
-def _tasks(seen: SeenStudy, trial: Trial) -> Iterator[dict[str, Any]]:
+def _tasks(seen: SeenStudy, look: Look, trial: Trial) -> Iterator[dict[str, Any]]:
     layout, metric = seen.layout, seen.goal.metric
-    running = {task.task: task for task in read_running(seen.folder) if task.trial == trial.number}
+    running = {task.task: task for task in look.tasks if task.trial == trial.number}
     for index in range(layout.size):
         outcome, task, name = trial.outcomes.get(index), running.get(index), layout.name(index)
         seed = training_seed(seen.config.study.seed, trial.key, layout.fold(index), layout.repeat(index))

@@ -26,7 +26,6 @@ from hpo.files import entries, write_atomically
 from hpo.place import Place
 from hpo.study.files.folder import RUNS, StudyFolder
 from hpo.study.ledger import hand_over
-from hpo.study.files.status import Status, parse_status
 
 _log = logging.getLogger(__name__)
 
@@ -258,21 +257,6 @@ def restore(url: str, runs: Path = RUNS) -> StudyFolder:
         aside.path.rename(folder.path)
     hand_over(folder)
     return folder
-
-
-def mirrored_status(url: str) -> tuple[Manifest, Status]:
-    """Return what a mirror holds, and the status of its study when that was written; StudyError without one."""
-    store = UrlStore(url, "study")
-    manifest = Manifest.at(store.place)
-    digest = None if manifest is None else manifest.files.get("status.json")
-    if manifest is None or digest is None:
-        what = "no copy of a study" if manifest is None else "a copy by an earlier version, which tells no status,"
-        raise StudyError(f"study: there is {what} at {store.place.url}; see study.mirror")
-    with tempfile.TemporaryDirectory(prefix="hpo-look-") as scratch:
-        path = Path(scratch, "status.json")
-        if not store.get(digest, path):
-            raise StudyError(f"study: status.json at {store.place.url} is damaged; copy the study there again")
-        return manifest, parse_status(path.read_text(encoding="utf-8", errors="replace"), f"{url}: status.json")
 
 
 def _write(manifest: Manifest, store: UrlStore, folder: StudyFolder) -> None:

@@ -4,19 +4,19 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from hpo.cli.arguments import add_json, make_parser
 from hpo.cli.output import show_json
-from hpo.errors import StudyError, printable
+from hpo.errors import printable
 
 _EXAMPLES = """\
   hpo show digits                   also while it runs; nothing of it is run, created or changed
   hpo show studies/digits_grid      one that was published
   hpo show digits --trial 7         its configuration, scores, curves, logs and seeds
-  hpo show s3://bucket/digits       the state of one that is copied there (study.mirror)
+  hpo show s3://bucket/digits       as of its last copy there (study.mirror), from any machine
   hpo show digits --json            for programs"""
 
 _MOST_COLUMNS, _MOST_LINES = 100, 2
@@ -33,30 +33,22 @@ _Says = Iterator[tuple[str, str]]
 def run(arguments: Sequence[str]) -> None:
     """Run the command."""
     parser = make_parser("show", __doc__, _EXAMPLES)
-    parser.add_argument("study", metavar="STUDY", help="its name under runs/, or its folder; or the URL of its copy")
+    parser.add_argument("study", metavar="STUDY", help="its name under runs/, its folder, or the URL of its mirror")
     parser.add_argument("--trial", type=int, metavar="NUMBER", help="show this trial")
     add_json(parser)
     given = parser.parse_args(arguments)
 
-    from hpo.study.files.folder import find_study
+    from hpo.study.view import view_of
 
-    says: Callable[[Mapping[str, Any]], _Says] = _says_of_study
-    if "://" in given.study:
-        from hpo.interface.glance import mirrored
+    with view_of(given.study) as view:
+        if given.trial is None:
+            from hpo.interface.glance import Glance
 
-        if given.trial is not None:
-            raise StudyError(
-                f"--trial: of a copy at a URL only the state is shown; fetch it with `hpo resume {given.study}` first"
-            )
-        shown, says = mirrored(given.study), _says_of_mirror
-    elif given.trial is not None:
-        from hpo.interface.one_trial import show_trial
+            shown, says = Glance.of(view).to_dict(), _says_of_study
+        else:
+            from hpo.interface.one_trial import show_trial
 
-        shown, says = show_trial(find_study(given.study), given.trial), _says_of_trial
-    else:
-        from hpo.interface.glance import Glance
-
-        shown = Glance.at(find_study(given.study)).to_dict()
+            shown, says = show_trial(view, given.trial), _says_of_trial
     if given.json:
         show_json(shown)
         return
@@ -84,7 +76,8 @@ def _print(what: str, text: str) -> None:
 
 
 def _says_of_study(study: Mapping[str, Any]) -> _Says:
-    yield "study", f"{study['study']}: {study['says']}"
+    copied = f", as of its copy of {study['copied']}" if study["copied"] else ""
+    yield "study", f"{study['study']}: {study['says']}{copied}"
     if study["fault"] and study["fault"] != study["says"].partition(": ")[2]:
         yield "fault", study["fault"]
     if study["objective"]:
@@ -130,14 +123,6 @@ def _says_of_progress(study: Mapping[str, Any]) -> _Says:
     minutes = f"; {_time(60 * study['minutes'])} of search" if study["minutes"] is not None else ""
     if study["budget"]:
         yield "done", f"{study['done']} of {study['budget']} {study['counts']}: {trials}{open_ones}{minutes}"
-
-
-def _says_of_mirror(copy: Mapping[str, Any]) -> _Says:
-    yield "study", f"{copy['study']}: {copy['says']}, as of {copy['written']} (a copy of {copy['writer']})"
-    yield from _says_of_progress(copy)
-    if copy["best"] is not None:
-        yield "best", f"{_values(copy['scores'])}: trial {copy['best']}"
-    yield "next", f"hpo resume {copy['url']}   fetches it into runs/ and goes on with it"
 
 
 def _says_of_trial(trial: Mapping[str, Any]) -> _Says:
