@@ -4,7 +4,7 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,15 +40,16 @@ def run(arguments: Sequence[str]) -> None:
 
     from hpo.study.view import view_of
 
+    says: Callable[[Mapping[str, Any]], _Says] = _says_of_study if given.trial is None else _says_of_trial
     with view_of(given.study) as view:
         if given.trial is None:
             from hpo.interface.glance import Glance
 
-            shown, says = Glance.of(view).to_dict(), _says_of_study
+            shown = Glance.of(view).to_dict()
         else:
             from hpo.interface.one_trial import show_trial
 
-            shown, says = show_trial(view, given.trial), _says_of_trial
+            shown = show_trial(view, given.trial)
     if given.json:
         show_json(shown)
         return
