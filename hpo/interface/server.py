@@ -1,9 +1,10 @@
-"""`hpo.open_ui`: the MLflow UI beside a script or a notebook."""
+"""Servers beside a script or a notebook: `hpo.open_ui`, the MLflow UI, and the live page of a study."""
 
 import atexit
 import os
 import subprocess
 import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hpo.engine.objective.path import python
@@ -23,8 +24,7 @@ class Server:
 
     def close(self) -> None:
         """End it."""
-        self._process.terminate()
-        self._process.wait()
+        _end(self._process)
 
     def _repr_html_(self) -> str:
         return f'<a href="{self.address}" target="_blank">{self.address}</a>'
@@ -59,14 +59,36 @@ def open_ui(
     options = {"--study": study, "--uri": uri, "--port": port, "--host": host}
     words = [flag for flag, is_asked in asked.items() if is_asked]
     words += [f"{option}={value}" for option, value in options.items() if value is not None]
+    environment = {} if password is None else {"MLFLOW_TRACKING_PASSWORD": password}
+    return Server(*_started(["ui", "--no-browser", *words], environment))
+
+
+def open_page(study: str, height: int) -> "Page":
+    """Start the server of a study's live page, as `hpo watch --page` does, and return when it answers."""
+    return Page(*_started(["watch", study, "--page", "--no-browser"], {}), height)
+
+
+@dataclass(frozen=True)
+class Page(Server):
+    """The live page of a study, which a notebook shows in the cell."""
+
+    height: int
+
+    def _repr_html_(self) -> str:
+        style = f"width: 100%; height: {self.height}px; border: 1px solid #8884"
+        return f'<iframe src="{self.address}" style="{style}" title="live page of the study"></iframe>'
+
+
+def _started(words: Sequence[str], environment: Mapping[str, str]) -> "tuple[str, subprocess.Popen[str]]":
+    """Start a command of `hpo` that serves, and return the address that it prints, and its process, ended with this."""
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
-            python("hpo", "ui", "--no-browser", *words),
+            python("hpo", *words),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
-            env=os.environ | ({} if password is None else {"MLFLOW_TRACKING_PASSWORD": password}),
+            env=os.environ | environment,
         )
         # It is printed once the page answers.
         address = next((line.strip() for line in process.stdout or () if line.startswith("http")), "")
@@ -74,6 +96,10 @@ def open_ui(
             process.wait()
             errors.seek(0)
             raise TrackError(errors.read().strip().removeprefix("error: ").removeprefix("--"))
-    server = Server(address, process)
-    atexit.register(server.close)
-    return server
+    atexit.register(_end, process)
+    return address, process
+
+
+def _end(process: "subprocess.Popen[str]") -> None:
+    process.terminate()
+    process.wait()

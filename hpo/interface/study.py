@@ -36,6 +36,8 @@ from hpo.study.winner.verdict import Verdict
 if TYPE_CHECKING:
     import pandas as pd
 
+    from hpo.interface.server import Page
+
 
 class Study(SteeredStudy):
     """A study in its folder, read anew at each question."""
@@ -135,6 +137,22 @@ class Study(SteeredStudy):
         if not isinstance(content, Drawn):
             raise StudyError(f"figure: {figure} has nothing to show: {content.reason}")
         return NotebookFigure(content.figure)
+
+    def watch(self, height: int = 800) -> "Page":
+        """Serve its live page beside this process, and return it: a notebook shows it in the cell.
+
+        It follows a search that runs, here in a thread or in any other process, and changes nothing.
+
+        Args:
+            height: of the page in the cell, in pixels.
+
+        Returns:
+            The page, with its `address` for any browser of this machine; `close()`, or the end of this process, ends
+            it.
+        """
+        from hpo.interface.server import open_page
+
+        return open_page(str(self.folder), height)
 
     def test(
         self, again: bool = False, with_default: bool = True, data: Mapping[str, str] | None = None

@@ -14,6 +14,7 @@ from hpo.page.reading import Seen, StudyReader
 from hpo.report.figures import FIGURES, Drawing, Drawn, draw_figures, undrawn
 from hpo.report.figures.look import figure_content
 from hpo.report.pages.html import render, render_macro
+from hpo.report.words import sentence
 from hpo.study.files.folder import StudyFolder
 
 Content = Mapping[str, Any]
@@ -25,9 +26,9 @@ _ORDER = (*_FIRST, *(name for name in FIGURES if name not in (*_FIRST, *_LAST)),
 # A planned timeline would need the objective, whose code is not run here.
 _LEFT_OUT = {*_NOT_LIVE, "planned-timeline"}
 
-# While a search runs, each part may take this share of the machine's processors: a figure of 40 trials takes 0.02 to
-# 0.15 s, so on two of them it is drawn again after 4 to 30 s, on 32 of them each time that something has changed.
-_SHARE = 0.0025
+# While a search runs, a part may take such a share of the machine's processors. On two of them a figure that takes
+# 0.05 s, as of some 100 trials, is drawn again after 6 s, if it is one of the first, or 17 s; on 32 when it changes.
+_SHARE_OF_FIRST, _SHARE = 0.004, 0.0015
 
 # What makes each text, and what it is made of.
 _TEXTS: Mapping[str, tuple[Callable[[Seen], Mapping[str, Any]], set[str]]] = {
@@ -64,9 +65,10 @@ class StudyContent:
                 began = time.thread_time()
                 yield name, make(seen)
                 took = time.thread_time() - began
+                share = _SHARE if name in self._drawings and name not in _FIRST else _SHARE_OF_FIRST
                 # The first time it also imports what it needs.
-                is_first = name not in self._not_before
-                self._not_before[name] = time.monotonic() + (0.0 if is_first else took / _SHARE / (os.cpu_count() or 1))
+                wait = took / share / (os.cpu_count() or 1) if name in self._not_before else 0.0
+                self._not_before[name] = time.monotonic() + wait
                 self._stale.discard(name)
         self.is_over = seen.is_over
 
@@ -81,6 +83,7 @@ class StudyContent:
             html={name: html.get(name, "") for name in _TEXTS},
             pictures=[(section, list(those)) for section, those in pictures],
             has_front="front" in self._drawings,
+            sentence=sentence,
         )
 
     def _text(self, name: str, seen: Seen) -> Content:
@@ -92,7 +95,7 @@ class StudyContent:
         content = self._drawings[name].content
         if isinstance(content, Drawn):
             return {"figure": figure_content(content.figure), "says": content.caption}
-        return {"figure": None, "says": content.reason}
+        return {"figure": None, "says": sentence(content.reason)}
 
 
 def _planned(folder: StudyFolder) -> tuple[Drawing, ...]:
@@ -101,4 +104,4 @@ def _planned(folder: StudyFolder) -> tuple[Drawing, ...]:
         goal = goal_of(folder.config().study)
     except HpoError:
         return ()
-    return tuple(drawing for drawing in undrawn(goal, "It is being drawn ...") if drawing.name not in _LEFT_OUT)
+    return tuple(drawing for drawing in undrawn(goal, "it is being drawn") if drawing.name not in _LEFT_OUT)
