@@ -40,20 +40,20 @@ from hpo.engine.trials.trial import Outcome, Proposal, Trial
 FIELDS = ("method", "task", "metrics", "seed", *(f"regret_{budget}" for budget in BUDGETS), "seconds")
 
 
-def run_search(method: str, task: str, metrics: tuple[str, ...], seed: int) -> dict[str, Any]:
-    """Run one search and return its row of the results."""
+def run_search(method: str, task: str, metrics: tuple[str, ...], seed: int, trials: int) -> dict[str, Any]:
+    """Run one search of so many trials and return its row of the results; without regrets at larger budgets."""
     of, start = case(task, metrics), time.process_time()
-    found = METHODS[method](of, seed, max(BUDGETS))
+    found = METHODS[method](of, seed, trials)
     seconds = time.process_time() - start
-    regrets = [of.regret(found[:budget]) for budget in BUDGETS]
+    regrets = [of.regret(found[:budget]) if budget <= trials else "" for budget in BUDGETS]
     return dict(zip(FIELDS, [method, task, "+".join(metrics), seed, *regrets, round(seconds, 3)], strict=True))
 
 
-def run_missing(path: Path, methods: Sequence[str], searches: int, jobs: int) -> None:
+def run_missing(path: Path, methods: Sequence[str], searches: int, jobs: int, trials: int) -> None:
     """Run every search that is missing in the results."""
     done = {(row["method"], row["task"], row["metrics"], int(row["seed"])) for row in read(path)}
     wanted = [(method, *of, seed) for seed in range(searches) for method in methods for of in CASES]
-    missing = [each for each in wanted if (each[0], each[1], "+".join(each[2]), each[3]) not in done]
+    missing = [(*each, trials) for each in wanted if (each[0], each[1], "+".join(each[2]), each[3]) not in done]
     run(path, FIELDS, run_search, missing, jobs)
 
 
@@ -61,9 +61,10 @@ def summary(rows: Sequence[Mapping[str, str]]) -> str:
     """Return the regrets by metrics and pooled, and the differences of ours to the best peer at each budget."""
     methods = [name for name in METHODS if any(row["method"] == name for row in rows)]
 
-    def regrets(method: str, metrics: str | None = None) -> Array:
+    def regrets(method: str, budget: int, metrics: str | None = None) -> Array:
+        """Return the regrets of the searches that were as long."""
         chosen = [row for row in rows if row["method"] == method and metrics in (None, row["metrics"])]
-        return np.array([[float(row[f"regret_{budget}"]) for budget in BUDGETS] for row in chosen])
+        return np.array([float(text) for row in chosen if (text := row[f"regret_{budget}"])])
 
     lines = [conditions(), ""]
     for metrics in (None, *("+".join(each) for each in METRICS)):
@@ -71,15 +72,16 @@ def summary(rows: Sequence[Mapping[str, str]]) -> str:
         lines += [f"| method | searches | {' | '.join(f'at {budget}' for budget in BUDGETS)} | CPU s |"]
         lines += ["| --- " * (len(BUDGETS) + 3) + "|"]
         for method in methods:
-            values = regrets(method, metrics)
-            spent = np.mean([float(row["seconds"]) for row in rows if row["method"] == method])
-            cells = " | ".join(with_interval(column) for column in values.T)
-            lines.append(f"| {method} | {len(values)} | {cells} | {spent:.2f} |")
-    for mine, (place, budget) in itertools.product(OURS, enumerate(BUDGETS)):
+            columns = [regrets(method, budget, metrics) for budget in BUDGETS]
+            whole = [float(row["seconds"]) for row in rows if row["method"] == method and row[FIELDS[-2]]]
+            counts = "/".join(dict.fromkeys(str(len(values)) for values in columns))
+            cells = " | ".join(with_interval(values) for values in columns)
+            lines.append(f"| {method} | {counts} | {cells} | {np.mean(whole):.2f} |")
+    for mine, budget in itertools.product(OURS, BUDGETS):
         theirs = [name for name in methods if name in PEERS]
         if mine in methods and theirs:
-            best = min(theirs, key=lambda name: regrets(name)[:, place].mean())
-            gap = difference(regrets(mine)[:, place], regrets(best)[:, place])
+            best = min(theirs, key=lambda name: regrets(name, budget).mean())
+            gap = difference(regrets(mine, budget), regrets(best, budget))
             lines.append(f"{mine} - {best} at {budget}: {gap[0]:+.4f} ({gap[1]:+.4f} to {gap[2]:+.4f})")
     return "\n".join(lines)
 
@@ -144,6 +146,8 @@ def main() -> None:
     parser.add_argument("--results", type=Path, help="with regret: CSV file that collects the finished searches")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS), help="default: all")
     parser.add_argument("--searches", type=int, default=30, help="searches a method and case; default 30")
+    what = "of the searches that are missing; default 100"
+    parser.add_argument("--trials", type=int, choices=BUDGETS, default=max(BUDGETS), help=what)
     parser.add_argument("--jobs", type=int, default=1, help="processes; default 1")
     given = parser.parse_args()
     if given.part == "limits":
@@ -155,7 +159,7 @@ def main() -> None:
     elif given.results is None:
         parser.error("--results: is missing")
     else:
-        run_missing(given.results, given.methods, given.searches, given.jobs)
+        run_missing(given.results, given.methods, given.searches, given.jobs, given.trials)
         print(summary(read(given.results)))
 
 
