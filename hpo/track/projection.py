@@ -165,7 +165,7 @@ def _tags(study: PreparedStudy) -> dict[str, str]:
     config = study.config
     tags = {"hpo.strategy": config.strategy["name"], "hpo.seed": str(config.study.seed), "hpo.study": config.study.name}
     tags |= {"hpo.objective": config.objective, "hpo.metric": config.study.metric}
-    better = ", ".join(f"{name}, {direction}" for name, direction in study.goal.metrics.items())
+    better = ", ".join(f"{direction.removesuffix('imize')} {name}" for name, direction in study.goal.metrics.items())
     tags |= {"hpo.goal": better, "hpo.data": study.described.name or "of the objective"}
     if len(study.goal.metrics) > 1:
         tags["hpo.metrics"] = ", ".join(f"{name}: {direction}" for name, direction in study.goal.metrics.items())

@@ -169,7 +169,7 @@ def test_a_study_is_a_row_in_the_view_of_all_studies(finished_run):
     wanted = [column.partition("`")[2].rstrip("`") for column in state["selectedColumns"]]
     # The test part was not opened.
     assert set(wanted) - set(shown) == {"test_score"}
-    assert (shown["hpo.state"], shown["hpo.goal"], shown["hpo.trials"]) == ("ended", "score, maximize", "14 of 14")
+    assert (shown["hpo.state"], shown["hpo.goal"], shown["hpo.trials"]) == ("ended", "max score", "14 of 14")
     assert f"trial {result.verdict.winner.number}: " in shown["hpo.winner"]
     assert "runs?workflowType=machine_learning&viewStateShareKey=hpo-studies" in tags["mlflow.note.content"]
     assert parent.info.run_id in tags["mlflow.note.content"]

@@ -9,8 +9,9 @@ from hpo.track.mlflow.pages import STUDIES, run_page, view_page
 from hpo.track.mlflow.views import studies_view, tag_of
 
 _NOTE = "mlflow.note.content"
-# Ours, as long as it begins with this; whoever writes another keeps it.
 _DESCRIPTION = "Each run is a study of hyperparameters; the runs under it are its trials."
+# First, because a narrow page shows one line.
+_LINKS = "Studies: [all]("
 # Makes the UI offer runs, models and charts instead of chats and judges.
 _TAGS = {
     "mlflow.experimentKind": "custom_model_development",
@@ -35,11 +36,12 @@ def show_studies(client: MlflowClient, experiment_id: str, views: Mapping[str, s
     """Write the views of a study, that of all studies, and links to the latest; what is there already stays."""
     experiment = client.get_experiment(experiment_id)
     wanted = {**views, tag_of(STUDIES): studies_view("All studies", (experiment.creation_time or 0) / 1000)}
-    if experiment.tags.get(_NOTE, "").startswith(_DESCRIPTION):
+    if experiment.tags.get(_NOTE, "").startswith((_LINKS, _DESCRIPTION)):
+        # It is ours, and no other that somebody wrote.
         runs = client.search_runs([experiment_id], "tags.`hpo.kind` = 'study'", max_results=_LATEST)
         links = [f"[{_plain(run.info.run_name)}]({run_page(experiment_id, run.info.run_id)})" for run in runs]
-        every = f"[All studies]({view_page(experiment_id, STUDIES)})"
-        wanted[_NOTE] = f"{_DESCRIPTION} {every}; the latest: {', '.join(links)}"
+        every = f"{_LINKS}{view_page(experiment_id, STUDIES)})"
+        wanted[_NOTE] = f"{', '.join([every, *links])}. {_DESCRIPTION}"
     _write(client, experiment_id, {key: value for key, value in wanted.items() if experiment.tags.get(key) != value})
 
 
