@@ -191,7 +191,7 @@ def _run(given: list[str]) -> int:
         if not is_ours():
             raise
         if is_for_programs():
-            show_json({"error": says.strip() or "interrupted", "exit_code": code})
+            show_json({"error": "; ".join(filter(None, says.split("\n"))) or "interrupted", "exit_code": code})
         if says:
             # A search is closed. Threads of Ray's start, or of an objective, must not keep the process alive.
             leave(code)

@@ -43,4 +43,5 @@ def show_json(values: Mapping[str, Any]) -> None:
 
     out, descriptor = _RESULT.get() or (sys.stdout, contextlib.ExitStack())
     descriptor.close()
-    print(json_line(values), file=out, flush=True)
+    if out is not None:
+        print(json_line(values), file=out, flush=True)

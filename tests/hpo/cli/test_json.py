@@ -1,8 +1,10 @@
 """`--json`: one object on standard output and nothing else, with the fields that docs/reference/json.md lists."""
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -182,6 +184,23 @@ def test_nothing_else_reaches_standard_output_also_not_from_a_child():
     assert json.loads(done.stdout)["metrics"] == {"score": 1.0}
     for line in ("from Python", "from a child", "to its other stream", "epoch 1  score 0.5"):
         assert f"{line}\n" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_signal_is_an_error_too():
+    sleeps = "import time\nfrom pathlib import Path\n\ndef run(task):\n    Path('begun').touch()\n    time.sleep(60)\n"
+    Path("sleeps.py").write_text(sleeps)
+    Path("toy.yaml").write_text(yaml.safe_dump(toy_config(objective="sleeps:run")))
+    command = [sys.executable, "-m", "hpo", "search", "--config", "toy.yaml", "--json", "--progress", "json"]
+    options = {"env": environment(), "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **options) as search:
+        while not Path("begun").exists():
+            assert search.poll() is None
+            time.sleep(0.05)
+        search.send_signal(signal.SIGTERM)
+        out, _ = search.communicate(timeout=60)
+    says = "stopped: 0 of 12 trials are saved in runs/toy; continue with: hpo resume toy"
+    assert (search.returncode, json.loads(out)) == (143, {"error": says, "exit_code": 143})
 
 
 def single():
