@@ -11,19 +11,21 @@ SAME_TRIALS: Mapping[str, Collection[str]] = {
     # hpo/objectives: the nearest row of a table is found faster; a command's line and files are named as code; flags,
     # all values and a file of its own for a program, which refuses a key that it has no place for; a command is read
     # once, as is a table, which has further columns as metrics.
-    "1bdb8c38b8dc235b": (
+    "0fb33083064e4965": (
         "a4558f76cffdd1b9",
         "e9d7c6b06747a73d",
         "63709bca1be63a67",
         "9c66277deff13dd3",
         "ddf2fda1a836e7dc",
+        "1bdb8c38b8dc235b",
     ),
-    "a19e31e8a697d2f3": (
+    "c282830bab7ef9c8": (
         "15001abc7d9cd2f7",
         "a029f5226c098928",
         "2add9c75ba755596",
         "5d207e2f0f8aa1d7",
         "5420290dd971d77c",
+        "a19e31e8a697d2f3",
     ),
     # model: how many train together is said by the task, not by the environment; a CSV's header in its own words; what
     # is scored, what a training costs, how its mean warms up and what muon splits are settings that studies of before
@@ -41,19 +43,21 @@ SAME_TRIALS: Mapping[str, Collection[str]] = {
     "30304a34b3b4f6ae": ("a7aed0ee818dd6bf", "e2402250e4c3ac77", "567ed8dd4116f551"),
     # The search: lists and mappings as choices, steps, references to what is searched, groups of metrics; tasks that
     # begin are shown; what it shares is filled by name, and the steps of an objective have a file of their own; fewer
-    # files, in rooms of other names; several metrics and limits.
-    "43cc44b418ce37b1": (
+    # files, in rooms of other names; several metrics and limits; what hands do is noted as acts, and studies without a worker.
+    "1ed39162ac34868b": (
         "95e6677628324af4",
         "06df9561454a7aaa",
         "bf34b7862dea4aa0",
         "3d2d34ffa881d8f3",
         "5bc4423b2b2c2f12",
+        "43cc44b418ce37b1",
     ),
-    "77e1d7039ed53d63": (
+    "cf85f0af9a565234": (
         "3682d64edc8d9787",
         "0090cc4036e20dc7",
         "f8d6c19fbf96a509",
         "099deecf9dc274e4",
         "39d0b141c7213e1b",
+        "77e1d7039ed53d63",
     ),
 }
