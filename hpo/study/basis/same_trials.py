@@ -43,7 +43,8 @@ SAME_TRIALS: Mapping[str, Collection[str]] = {
     "30304a34b3b4f6ae": ("a7aed0ee818dd6bf", "e2402250e4c3ac77", "567ed8dd4116f551"),
     # The search: lists and mappings as choices, steps, references to what is searched, groups of metrics; tasks that
     # begin are shown; what it shares is filled by name, and the steps of an objective have a file of their own; fewer
-    # files, in rooms of other names; several metrics and limits; what hands do is noted as acts, and studies without a worker.
+    # files, in rooms of other names; several metrics and limits; acts of hands,
+    # and studies without a worker.
     "1ed39162ac34868b": (
         "95e6677628324af4",
         "06df9561454a7aaa",
