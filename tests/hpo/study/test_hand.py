@@ -16,6 +16,7 @@ from hpo.session.session import run_study, run_to_the_end
 from hpo.session.stopping import Stopped
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.requests import request
+from hpo.study.files.status import Status, write_status
 from hpo.study.opening import open_study
 from hpo.study.reproduce.replay import read_acts, read_given
 from tests.studies import REPOSITORY, prepared, report_again, rows, toy_config
@@ -142,3 +143,24 @@ def test_a_request_to_a_search_that_ends_is_withdrawn(tmp_path):
     with pytest.raises(StudyError, match="ended before it took this"):
         request(folder, "stop", {})
     assert not list(folder.requests_dir.iterdir())
+
+
+def test_two_hands_at_once_are_both_obeyed(tmp_path):
+    folder, other = tmp_path / "study", {**POINT, "toy.width": 8}
+    second = Asking(folder, lambda study: study.add(other), lambda study: study.add(POINT))
+    second.start()
+    first = run(folder, MORE, lambda study: study.add(POINT), lambda study: study.stop(0))
+    second.join(10)
+    tried = points(folder)
+    assert (tried.count(POINT), tried.count(other)) == (1, 1)
+    assert sum("already" in answer for answer in [*first, *second.answers]) == 1, "who came second is told so"
+
+
+def test_what_follows_the_search_takes_nothing_but_a_stop_at_once(tmp_path):
+    study = SteeredStudy(StudyFolder(tmp_path / "study"))
+    with study._folder.lock():
+        write_status(study._folder, Status(name="study", state="running", phase="after the search"))
+        for ask in (study.stop, lambda: study.add(POINT), lambda: study.stop(3)):
+            with pytest.raises(StudyError, match="what follows it is being trained"):
+                ask()
+        assert not study._folder.requests_dir.exists()
