@@ -53,6 +53,8 @@ def compare_studies(
     notes = [_TOO_NARROW] if any(pair["interval"] for pair in pairs) else []
     notes += [_ONE_EACH, *_differences(studies), *notes_on_limits(searches, measure)]
     notes += measure.yardstick.notes() if measure.yardstick else []
+    if all(study.config.track.name == "mlflow" for study in studies):
+        notes.append(f"In MLflow, side by side: hpo ui {' '.join(study.label for study in studies)}")
     content = as_json("studies", name, measured, measure, budgets, settings, method, notes)
     return {
         **with_fronts(content, searches, measure),

@@ -19,7 +19,7 @@ from hpo.report.part import EXACT, Count, Positive, Text, is_missing, missing
 from hpo.report.sections import ReportJson
 from hpo.report.sections.goal import front_of, goal_text, limits_text
 from hpo.report.words import count_text
-from hpo.study.files.folder import short_path
+from hpo.study.files.folder import inner, short_path
 from hpo.study.notes import Notes
 from hpo.study.study import PreparedStudy
 
@@ -219,6 +219,10 @@ def read_study(report: ReportJson) -> Iterator[Block]:
     )
     yield Paragraph(f"Run it again: `{study['rerun']}`")
     yield Paragraph(f"Reproduction: {reproduction_text(report)}.")
+    if inner(report["config"], "track").get("name") == "mlflow":
+        yield Paragraph(
+            f"In MLflow: `hpo ui {study['name']}`; beside other studies: `hpo ui {study['name']} STUDY ...`"
+        )
 
 
 def read_extension(report: ReportJson) -> Iterator[Block]:
