@@ -31,7 +31,7 @@ class Server:
 
 
 def open_ui(
-    study: str | None = None,
+    study: str | Sequence[str] | None = None,
     *,
     port: int = 5000,
     uri: str | None = None,
@@ -43,7 +43,7 @@ def open_ui(
     """Start the MLflow UI on the loopback address, as `hpo ui` does, and return when it answers.
 
     Args:
-        study: whose page is opened; None = all runs.
+        study: whose trials are opened; of several, side by side; None = all studies.
         port: where it listens.
         uri: the store; None = mlflow.db, or where the study is tracked.
         optuna: show the study's record in optuna-dashboard instead.
@@ -56,9 +56,10 @@ def open_ui(
         TrackError: there are no runs yet, or the port is taken.
     """
     asked = {"--optuna": optuna, "--expose": expose, "--password": password is not None}
-    options = {"--study": study, "--uri": uri, "--port": port, "--host": host}
+    options = {"--uri": uri, "--port": port, "--host": host}
     words = [flag for flag, is_asked in asked.items() if is_asked]
     words += [f"{option}={value}" for option, value in options.items() if value is not None]
+    words += [study] if isinstance(study, str) else study or ()
     environment = {} if password is None else {"MLFLOW_TRACKING_PASSWORD": password}
     return Server(*_started(["ui", "--no-browser", *words], environment))
 
@@ -95,7 +96,7 @@ def _started(words: Sequence[str], environment: Mapping[str, str]) -> "tuple[str
         if not address:
             process.wait()
             errors.seek(0)
-            raise TrackError(errors.read().strip().removeprefix("error: ").removeprefix("--"))
+            raise TrackError(errors.read().strip().rpartition("error: ")[2].removeprefix("--"))
     atexit.register(_end, process)
     return address, process
 
