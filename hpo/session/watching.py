@@ -108,8 +108,8 @@ def _end(view: View, status: Status) -> Iterator[str]:
         yield why
     if (page := view.folder.path / "report.html").exists():
         yield f"report: {short_path(page)}"
-    if status.state != "ended":
-        yield f"go on with: hpo resume {view.reference}"
+    is_over = status.state == "ended" and "://" not in view.reference
+    yield f"what comes next: hpo show {view.reference}" if is_over else f"go on with: hpo resume {view.reference}"
 
 
 def _by_end(study: SeenStudy) -> list[Trial]:
