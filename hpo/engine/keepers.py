@@ -1,6 +1,7 @@
 """Observers that keep training states and models on disk for as long as they are needed."""
 
 import shutil
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from hpo.engine.dispatch.dispatcher import TaskReport
@@ -36,11 +37,18 @@ class CheckpointKeeper(Observer):
 
     def trial_finished(self, trial: Trial) -> None:
         """Delete the model that is no longer among the best: this one, or the one it displaces."""
-        # By number, because a trial may be trained further after the search.
-        candidates = {t.number: t for t in [*self._best, *([trial] if trial.state == "complete" else [])]}
+        self.trials_finished([trial])
+
+    def trials_finished(self, trials: Sequence[Trial], needed: Collection[int] = ()) -> None:
+        """As `trial_finished` of several that are compared at once, some of them maybe trained further; keep `needed`.
+
+        One after the other, one that was trained to its end would displace a better one that is not known to be yet.
+        """
+        complete = [trial for trial in trials if trial.state == "complete"]
+        candidates = {trial.number: trial for trial in [*self._best, *complete]}
         self._best = leaders(candidates.values(), self._keep)
-        kept = {t.number for t in self._best}
-        for dropped in {trial.number, *candidates} - kept:
+        kept = {*(trial.number for trial in self._best), *needed}
+        for dropped in {*(trial.number for trial in trials), *candidates} - kept:
             _remove(self._dir / checkpoint_name(dropped), self._artifacts)
 
 

@@ -165,8 +165,7 @@ def run_study(
         study.remove_states(recent | state_names(study, trials_to_finish(study, record, with_next=True)))
         verdict = _finish(study, record, dispatcher)
         if keeper is not None:
-            for trial in verdict.further_trained:
-                keeper.trial_finished(trial)
+            keeper.trials_finished(verdict.further_trained, [verdict.winner.number] if verdict.winner else [])
         study.remove_states(recent)
         report = write_report(study, record, verdict)
         if tracker is not None:

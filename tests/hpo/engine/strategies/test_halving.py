@@ -81,3 +81,19 @@ def test_the_model_that_is_kept_is_that_of_the_longest_training(tmp_path):
         trial = Trial(number, number, {"x": 0.5}, amount=amount)
         keeper.trial_finished(finished(trial, {0: Outcome({"score": 1.0})}, Goal({"score": "maximize"})))
     assert [path.name for path in tmp_path.iterdir()] == ["trial_0001"]
+
+
+def test_the_winners_model_stays_when_others_were_trained_to_their_end_before_it_was(tmp_path):
+    def trained(number, amount, score):
+        trial = Trial(number, 0, {"x": number / 10}, amount=amount)
+        return finished(trial, {0: Outcome({"score": score})}, Goal({"score": "maximize"}))
+
+    for number in range(3):
+        (tmp_path / f"trial_{number:04d}").mkdir()
+    keeper = CheckpointKeeper(tmp_path, 1, History([trained(2, 1, 0.9)]))
+    keeper.trials_finished([trained(1, 3, 0.8), trained(2, 3, 0.95)])
+    assert not (tmp_path / "trial_0001").exists()
+    assert (tmp_path / "trial_0002").exists()
+    # Chosen by another rule than the score.
+    keeper.trials_finished([trained(0, 3, 0.5)], needed=[0])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["trial_0000", "trial_0002"]
