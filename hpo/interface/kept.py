@@ -51,7 +51,7 @@ class KeptStudy:
         """Delete what nothing needs of it, as `hpo clean` does, and return what it freed: `freed`, bytes by kind.
 
         Args:
-            states: whether states from which a larger budget would go on go, too.
+            states: whether states from which a larger budget would go on go, too; it may then try other points.
             logs: whether the logs of complete trials go, too.
             dry_run: whether it is only found out.
 

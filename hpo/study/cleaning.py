@@ -53,7 +53,8 @@ def clean(folder: StudyFolder, *, states: bool = False, logs: bool = False, dry_
 
     Args:
         folder: the study's.
-        states: whether those go, too: what goes on from them is trained from the start, if its objective can do that.
+        states: whether those go, too. A larger budget then trains from the start what would go on from them, if its
+            objective can do that; that costs more on the clock, and points that are proposed later may be others.
         logs: whether the logs of complete trials go, too.
         dry_run: whether it is only found out what would go.
 

@@ -12,7 +12,8 @@ _EXAMPLES = """\
 
 Of a search that is not over nothing goes that `hpo resume` needs. Of one that is over, the model of the winner
 stays, and those of the best trials (study.checkpoints); and its states where a larger budget goes on from them:
-under asha, hyperband and successive_halving. Without states, `hpo extend` trains from the start."""
+under asha, hyperband and successive_halving. Without states, `hpo extend` trains from the start; so does a larger
+budget after --states, which may then try other points."""
 
 
 def run(arguments: Sequence[str]) -> None:
@@ -20,7 +21,11 @@ def run(arguments: Sequence[str]) -> None:
     parser = make_parser("clean", __doc__, _EXAMPLES)
     parser.add_argument("studies", metavar="STUDY", nargs="*", help="its name under runs/, or its folder (all)")
     parser.add_argument("--dry-run", action="store_true", help="say what would go, and delete nothing")
-    parser.add_argument("--states", action="store_true", help="delete states that a larger budget goes on from, too")
+    parser.add_argument(
+        "--states",
+        action="store_true",
+        help="delete states that a larger budget goes on from, too, of studies that are done",
+    )
     parser.add_argument("--logs", action="store_true", help="delete the logs of complete trials, too")
     add_json(parser)
     given = parser.parse_args(arguments)
