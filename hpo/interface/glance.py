@@ -22,6 +22,7 @@ from hpo.study.files.status import Status
 from hpo.study.files.user_notes import tags
 from hpo.study.seen import SeenStudy
 from hpo.study.view import View
+from hpo.study.winner.reasons import why_none
 
 _FAILURES = 3
 
@@ -98,6 +99,7 @@ class Glance:
             "minutes": status.minutes,
             "ended_by": status.ended_by,
             "best": self._best(),
+            "why_none": None if seen is None or self.best else why_none(seen.history, seen.goal),
             "on_front": status.on_front,
             "test": status.test or None,
             "running": [*self._running()],
@@ -188,10 +190,8 @@ class Glance:
         if self.fault is not None:
             yield f"hpo resume {name}", "replaces a damaged record by its backup, if that is sound"
             return
-        if self.best is None:
-            return
         if status.state == "ended":
-            if self._has_test and not status.test:
+            if self._has_test and self.best is not None and not status.test:
                 yield f"hpo test {name}", "opens the test part, once"
             yield f"hpo resume {name} study.trials={2 * status.budget}", "goes on with a larger budget"
         page = folder.path / "report.html"

@@ -48,7 +48,8 @@ class SeenStudy:
             return cls(folder, config, space, memory_record(goal, layout, _trials(table, space, goal, layout)))
 
         def is_written() -> bool:
-            return folder.holder() is not None
+            # A storage that several studies share may be written for another one.
+            return config.study.storage is not None or folder.holder() is not None
 
         folds = described.folds if described else count_folds(path, is_written()) if path else 1
         if path is None:
@@ -81,12 +82,17 @@ class SeenStudy:
         return join_trainings(self.record.trials(), further_trainings(self.config, self.record))
 
     @cached_property
+    def history(self) -> History:
+        """The trials that have ended."""
+        return History(trial for trial in self.trials if trial.state != "running")
+
+    @cached_property
     def best(self) -> Trial | None:
         """The best of the search so far, as its display has it; with several metrics in the leading one, on the front.
 
         The winner of one that has ended may be another: see report.json.
         """
-        return next(iter(History(trial for trial in self.trials if trial.state != "running").front), None)
+        return next(iter(self.history.front), None)
 
 
 def _file(folder: StudyFolder, config: StudyConfig) -> Path | None:

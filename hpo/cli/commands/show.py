@@ -94,6 +94,8 @@ def _says_of_study(study: Mapping[str, Any]) -> _Says:
         amount = f", trained to {best['amount']}" if best.get("amount") is not None else ""
         yield "best", f"{_values(best['scores'])}: trial {best['trial']}{amount}{front}"
         yield from (("best", line) for line in _point_lines(best.get("point", {}), best.get("default")))
+    elif study["why_none"]:
+        yield "best", f"none: {study['why_none']}"
     if study["test"]:
         yield "test", _values(study["test"])
     for key, value in study["tags"].items():

@@ -33,7 +33,10 @@ def trains(config, trial):
     if trial.number == 3:
         view, deadline = View(StudyFolder(Path("runs/mine")), "mine"), time.monotonic() + 20
         # It is written beside the search.
-        while not any(task.point.get("epoch") == 5 for task in view.look().tasks) and time.monotonic() < deadline:
+        while (
+            not any((task.trial, task.point.get("epoch")) == (3, 5) for task in view.look().tasks)
+            and time.monotonic() < deadline
+        ):
             time.sleep(0.01)
         Path("seen.json").write_text(json.dumps(Glance.of(view).to_dict(), default=str))
         Path("trial.json").write_text(json.dumps(show_trial(view, 3), default=str))
@@ -196,6 +199,17 @@ def test_one_that_is_damaged_says_so(capsys, tmp_path):
     (folder / "config.yaml").write_text("a: 1")
     assert said(shown(capsys, "clock"), "study").startswith("clock: unreadable: ")
     assert "there is no 'nothing'" in refused(capsys, "show", "nothing", is_silent=True)
+
+
+def test_where_no_trial_keeps_the_limits_the_nearest_is_named(capsys):
+    settings = {"study.limits": {"score": 0.9}}
+    found(lambda config: config["lr"], space={"lr": [0.1, 0.3, 0.7]}, name="beyond", trials=3, settings=settings)
+    lines = shown(capsys, "beyond")
+    nearest = min(SeenStudy.at(StudyFolder(Path("runs/beyond"))).trials, key=lambda trial: trial.excess)
+    assert f"none: no trial keeps the limits (score >= 0.9); the nearest is trial {nearest.number}" in said(
+        lines, "best"
+    )
+    assert "hpo resume beyond study.trials=6" in said(lines, "next")
 
 
 @pytest.mark.parametrize("length", [2, 3, 39, 40, 41, 1000])
