@@ -1,11 +1,9 @@
 """Serves live pages, read-only and on the loopback address, to who has the token of their address."""
 
 import asyncio
-import os
 import secrets
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +25,7 @@ from hpo.study.files.folder import StudyFolder
 HOST = "127.0.0.1"
 _HOSTS = (HOST, "localhost")
 _READING = ("GET", "HEAD")
-# How long a page waits for its first look: with it the first pictures come.
+# How long a page waits for its first picture, which otherwise follows.
 _SECONDS_FOR_FIRST = 1.0
 _SECONDS_BETWEEN = 0.25
 # Of a log the end, which says why it failed.
@@ -168,9 +166,6 @@ def serve_pages(study: StudyFolder | None, where: Path, port: int, tell: Callabl
     import uvicorn
 
     token, pages = secrets.token_urlsafe(16), Pages(study, where)
-    # The search has the machine.
-    with suppress(OSError):
-        os.nice(10)
     with _listening(port) as listener:
         # It is read while the browser starts.
         pages.watch("")

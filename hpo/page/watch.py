@@ -46,14 +46,14 @@ class Watch:
         self._parts: dict[str, _Part] = {}
         self._version = self._viewers = 0
         self._changing, self._closing = threading.Lock(), threading.Event()
-        self._wake, self._has_looked = threading.Event(), threading.Event()
+        self._wake, self._has_looked, self._has_picture = (threading.Event() for _ in range(3))
         self._thread = threading.Thread(target=self._look_on, daemon=True)
         self._thread.start()
 
     def page(self, seconds: float) -> str:
-        """Return the whole page as it is, after the first look, or so many seconds of it; what is missing follows."""
+        """Return the whole page as it is, after its first picture, or so many seconds; what is missing follows."""
         self._wake.set()
-        self._has_looked.wait(seconds)
+        self._has_picture.wait(seconds)
         with self._changing:
             version, parts = self._version, dict(self._parts)
         return self._content.page(version, {name: part.content.get("html") for name, part in parts.items()})
@@ -90,6 +90,7 @@ class Watch:
         while True:
             self._look()
             self._has_looked.set()
+            self._has_picture.set()
             if self._closing.wait(_SECONDS_BETWEEN_LOOKS):
                 return
             if self._content.is_over or not self._viewers:
@@ -111,3 +112,5 @@ class Watch:
             with self._changing:
                 self._version += 1
                 self._parts[name] = _Part(content, text, digest, self._version)
+            if content.get("figure"):
+                self._has_picture.set()
