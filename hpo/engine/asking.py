@@ -75,15 +75,17 @@ class Asking:
         """The budget that is used up, as far as no question is needed to know; None where there may be more."""
         return "trials" if self._course.ended_by == "trials" else None
 
-    def ask(self, given: Sequence[Point] = ()) -> Task:
-        """Return the one task of a new trial; `given` are points of hands, which come before the strategy's.
+    def give(self, point: Point, by: str | None = None) -> None:
+        """Let an untried point of the space, that of a hand, be asked for before the strategy's next."""
+        self._course.give(point, time.time(), by)
+
+    def ask(self) -> Task:
+        """Return the one task of a new trial.
 
         Raises:
             NoTrialError: the budget or the space is used up, or the strategy waits for trials that are open.
         """
         course = self._course
-        for point in given:
-            course.give(point)
         course.is_out_of_time = False
         key = next(course.advance(), None)
         by, course.is_out_of_time = course.ended_by, True

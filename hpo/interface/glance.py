@@ -177,6 +177,12 @@ class Glance:
                 yield f"hpo watch {name}", "follows it"
             yield f"hpo resume {name}", "fetches it into runs/, and goes on with it"
             return
+        if status.phase == "asked and told":
+            yield f"hpo watch {name}", "follows it"
+            return
+        if status.state == "open":
+            yield f"hpo ask {name}", "asks for its next trial"
+            yield f"hpo ask {name} --open", "lists what was asked for and not told"
         if status.state == "running":
             yield f"hpo watch {name}", "follows it"
             yield f"hpo stop {name}", "ends it once its running trials have ended"

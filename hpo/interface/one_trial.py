@@ -9,6 +9,7 @@ from hpo.errors import StudyError
 from hpo.report.subject import default_of
 from hpo.study.files.running import RunningTask
 from hpo.study.seen import SeenStudy
+from hpo.study.study import is_outside
 from hpo.study.view import Look, View
 
 _LINES = 5
@@ -27,7 +28,7 @@ def show_trial(view: View, number: int) -> dict[str, Any]:
         raise StudyError(f"trial: study '{view.reference}' has no trial {number}; {there}")
     trial, default = trials[number], default_of(seen.space, seen.config)
     holder, is_mirror = look.status.holder, "://" in view.reference
-    is_run = look.status.state == "running"
+    is_trained = look.status.state == "running" or is_outside(seen.config)
     is_complete = trial.state == "complete"
     return {
         "study": look.status.name if is_mirror else folder.path.name,
@@ -35,7 +36,7 @@ def show_trial(view: View, number: int) -> dict[str, Any]:
         "copied": look.copied or None,
         "trial": number,
         # Of one that nobody trains the record says only that it has not ended.
-        "state": "interrupted" if trial.state == "running" and not is_run else trial.state,
+        "state": "interrupted" if trial.state == "running" and not is_trained else trial.state,
         "metric": seen.goal.metric,
         "score": trial.score,
         "scores": {name: trial.mean(name) for name in seen.goal.names} if is_complete else {},

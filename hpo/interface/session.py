@@ -1,6 +1,6 @@
 """A session: a study that is open, whose trials are asked for and told."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from hpo.config.keys import at, flatten
@@ -105,6 +105,14 @@ class Session:
                 at the end of a round. One line says which.
         """
         return self.open_trial(self._outside.ask())
+
+    def add(self, point: Mapping[str, Any]) -> None:
+        """Let a point of your own be asked for next, by dotted key; what it leaves out has its default.
+
+        Raises:
+            hpo.HpoError: it is none of the space, or was tried or added before.
+        """
+        self._outside.add(point)
 
     def tell(self, trial: AskedTrial | int, result: Any = None, *, error: str | None = None) -> dict[str, Any]:
         """Write what came of an open trial, and return what it is now: `state`, `score` and `error`.

@@ -42,12 +42,12 @@ def studies(in_: Path | str = RUNS, where: str | None = None, sort: str | None =
         sort: by which field, with `-` before it from high to low.
 
     Returns:
-        Columns: `name`; `state` (running, interrupted, ended, failed, unreadable); `since`, `process`, `host` of the
-        process that runs it; `done` of `budget`, which counts `counts` (trials, or configurations); `score`, that of
-        trial `best` in `metric`, better by `direction`; `strategy`, `data`; `test`, the metric on the test part where
-        that was opened; `on_front`, how many trials the front has, of several metrics; `complete`, `failed`, `stopped`,
-        `running`, trials by state; `minutes` of search; `size` in bytes; `date` when it began; `ended_by`; `error`, why
-        it failed or cannot be read; `folder`.
+        Columns: `name`; `state` (running, interrupted, open, ended, failed, unreadable); `since`, `process`, `host` of
+        the process that runs it; `done` of `budget`, which counts `counts` (trials, or configurations); `score`, that
+        of trial `best` in `metric`, better by `direction`; `strategy`, `data`; `test`, the metric on the test part,
+        where that was opened; `on_front`, how many trials the front has, of several metrics; `complete`, `failed`,
+        `stopped`, `running`, trials by state; `minutes` of search; `size` in bytes; `date` when it began; `ended_by`;
+        `error`, why it failed or cannot be read; `folder`.
 
     Raises:
         hpo.HpoError: there is no such folder, or field, or the condition cannot be read.

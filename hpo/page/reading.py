@@ -41,7 +41,7 @@ class Seen:
     @property
     def is_over(self) -> bool:
         """Whether nothing more comes, unless somebody goes on with it."""
-        return self.status.state != "running"
+        return not self.status.goes_on
 
     @property
     def workers(self) -> int:

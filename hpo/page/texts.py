@@ -31,6 +31,7 @@ def state(seen: Seen) -> Mapping[str, Any]:
     best = subject.winner if subject else None
     after = {
         "interrupted": f"`hpo resume {name}` goes on with it.",
+        "open": f"`hpo ask {name}` asks for its next trial.",
         "failed": f"`hpo resume {name}` goes on with it, once the cause is gone.",
         "ended": f"The search has ended{_by(status)}; this page stays as it is.",
     }

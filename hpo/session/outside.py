@@ -2,19 +2,21 @@
 
 import logging
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import Any
 
 from hpo.engine.asking import Asking
 from hpo.engine.observers import Observer
 from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError
-from hpo.machine import machine_faults
+from hpo.machine import machine_faults, user_name
 from hpo.session.mirroring import Mirroring, mirror_of, refuse_bad_urls
 from hpo.session.status_keeper import StatusKeeper
 from hpo.session.surroundings import refuse_bad_surroundings
 from hpo.study.notes import Notes
-from hpo.study.opening import code_of, open_study, queued_points
+from hpo.study.opening import code_of, new_point, open_study, queued_points
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.verdict import Verdict, read_verdict
 from hpo.track import make_tracker
@@ -92,7 +94,13 @@ class OutsideStudy:
 
     def ask(self) -> int:
         """Return the number of a new trial, that of a hand's point first; NoTrialError where there is none."""
-        return self.asking.ask(queued_points(self._study, self.record)).trial
+        for point in queued_points(self._study, self.record):
+            self.asking.give(point)
+        return self.asking.ask().trial
+
+    def add(self, values: Mapping[str, Any]) -> None:
+        """Let a point of one's own be asked for next; what it leaves out has its default. HpoError where it is none."""
+        self.asking.give(new_point(self._study, self.record, values), user_name())
 
     def _conclude(self, keeper: StatusKeeper) -> None:
         if self._verdict is not None:

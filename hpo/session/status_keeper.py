@@ -30,7 +30,8 @@ _MOST_POINTS = 200
 class StatusKeeper(Progress):
     """Writes both files after something has happened, at most every 2 seconds, in a thread of its own.
 
-    Entered, it says that the study runs; left without `conclude`, that it was interrupted, or failed with the error.
+    Entered, it says that the study runs; left without `conclude`, that it was interrupted, or failed with the error. A
+    study that is asked and told is open instead of interrupted.
     """
 
     def __init__(self, study: PreparedStudy, record: Record) -> None:
@@ -42,7 +43,8 @@ class StatusKeeper(Progress):
         self._open = {trial.number for trial in record.trials() if trial.state == "running"}
         self._begun = min((stretch.start for stretch in record.stretches), default=None)
         self._tasks: dict[tuple[int, int], RunningTask] = {}
-        self._phase: Phase = "search"
+        self._phase: Phase = "asked and told" if study.is_outside else "search"
+        self._left: State = "open" if study.is_outside else "interrupted"
         self._changing, self._is_changed, self._is_over = threading.Lock(), threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._write_changes, daemon=True)
 
@@ -57,14 +59,15 @@ class StatusKeeper(Progress):
         self._thread.join()
         self._tasks.clear()
         error = next((first_line(error) for error in raised if isinstance(error, Exception)), None)
-        self._write("failed" if error else "interrupted", error)
+        self._write("failed" if error else self._left, error)
 
     def conclude(self, verdict: Verdict) -> None:
         """Say how the study has ended; the last call, after it was left."""
         study, winner = self._prepared, verdict.winner
-        is_over = study.is_over(self._record) and verdict.are_finalists_trained
+        # Elsewhere nothing follows the search.
+        is_over = study.is_over(self._record) and (study.is_outside or verdict.are_finalists_trained)
         self._front = [*filter(None, [winner])]
-        self._write("ended" if is_over else "interrupted", on_front=len(verdict.front))
+        self._write("ended" if is_over else self._left, on_front=len(verdict.front))
 
     def trial_opened(self, trial: Trial) -> None:
         """Count it among those that run."""

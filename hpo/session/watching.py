@@ -49,14 +49,14 @@ class WatchedProgress(TerminalProgress):
 
 
 def watch_at_terminal(view: View) -> Status:
-    """Show a study until no process runs it, and how it ended; return its last status.
+    """Show a study until nothing more comes of it, and how it ended; return its last status.
 
     Raises:
         HpoError: it cannot be read.
     """
     looks = view.follow()
     look = next(looks)
-    if look.status.state == "running":
+    if look.status.goes_on:
         where = f", as its copy of {look.copied} has it" if look.copied else ""
         print(printable(f"study {look.status.name}: {look.status.words}{where}"), flush=True)
         look = _follow(view, look, looks)
@@ -72,7 +72,7 @@ def _follow(view: View, look: Look, looks: Iterator[Look]) -> Look:
         progress.show(look, study)
         next_reading, counted = 0.0, look.status.trials
         for look in looks:
-            began, has_ended = time.monotonic(), look.status.state != "running"
+            began, has_ended = time.monotonic(), not look.status.goes_on
             is_due = began >= next_reading and look.status.trials != counted
             read = _study(view, has_ended) if has_ended or is_due else None
             if read is not None:

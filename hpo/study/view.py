@@ -59,11 +59,11 @@ class View:
         return self._seen
 
     def follow(self) -> Iterator[Look]:
-        """Yield a look again and again, until no process has the study: that is the last."""
+        """Yield a look again and again, until nothing more comes: that is the last."""
         while True:
             look = self.look()
             yield look
-            if look.status.state != "running":
+            if not look.status.goes_on:
                 return
             time.sleep(self.seconds)
 

@@ -118,11 +118,12 @@ def check_asking(
     """Check that trials that are asked for and told follow from the questions and answers alone.
 
     They must be the same in one session, and where the record is opened again between any two calls; `seed` draws the
-    calls. Arguments as above.
+    calls, between which a hand gives two points. Arguments as above.
     """
     rules = partial(_rules, make, lanes=1, order="free", stop_rule=stop_rule, is_told=True)
-    expected, once = ask_and_tell(world, rules(), budget, seed, opens=False)
-    again, often = ask_and_tell(world, rules(), budget, seed, opens=True)
+    points = draw_untried(make().space, np.random.default_rng(seed), (), 2)
+    expected, once = ask_and_tell(world, rules(), budget, seed, opens=False, points=points)
+    again, often = ask_and_tell(world, rules(), budget, seed, opens=True, points=points)
     assert often == once, "opened again between two calls, a session answers otherwise"
     assert facts(again) == facts(expected), "opened again between two calls, a session makes other trials"
 

@@ -13,6 +13,7 @@ from hpo.engine.dispatch.dispatcher import Gpus, TaskReport
 from hpo.engine.loop import search
 from hpo.engine.record.acts import Instruction
 from hpo.engine.record.record import Record, memory_record
+from hpo.engine.space.space import Point
 from hpo.engine.training.payload import Payload, Task
 from hpo.engine.training.worker import Limits
 from hpo.engine.trials.goal import Goal
@@ -20,6 +21,7 @@ from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
 from hpo.errors import NoTrialError
 
 NOTHING = Payload("", {}, "score", "minimize")
+_SHARE_OF_HANDS = 0.1
 RulesOf = Callable[[Callable[[Trial], Sequence[Task]], Callable[[Trial], float]], Rules]
 
 
@@ -173,12 +175,15 @@ def run(
     return record
 
 
-def ask_and_tell(world: World, rules_of: RulesOf, num_trials: int, seed: int, opens: bool) -> tuple[Record, list[str]]:
+def ask_and_tell(
+    world: World, rules_of: RulesOf, num_trials: int, seed: int, opens: bool, points: Sequence[Point] = ()
+) -> tuple[Record, list[str]]:
     """Ask for trials and tell what they come to in a world, in an order that is drawn; return the record, and answers.
 
-    `opens`: whether the record is opened again before each call. `rules_of` as above, with a new strategy each time.
+    `opens`: whether the record is opened again before each call. `points` are given by a hand between the calls.
+    `rules_of` as above, with a new strategy each time.
     """
-    record, rng, answers = empty_record(world), random.Random(seed), list[str]()
+    record, rng, answers, hand = empty_record(world), random.Random(seed), list[str](), [*points]
 
     def tasks_of(trial: Trial) -> list[Task]:
         return [Task(trial.number, 0, NOTHING)]
@@ -187,6 +192,9 @@ def ask_and_tell(world: World, rules_of: RulesOf, num_trials: int, seed: int, op
     for _ in range(4 * num_trials):
         if opens:
             asking = Asking(rules_of(tasks_of, world.cost_of), record, num_trials)
+        if hand and rng.random() < _SHARE_OF_HANDS:
+            asking.give(hand.pop())
+            continue
         number = rng.choice([None, *sorted(asking.open)])
         if number is None:
             try:

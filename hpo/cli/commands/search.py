@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpo.cli.arguments import add_config, add_json, add_trust, make_parser, show_config
 from hpo.cli.output import is_for_programs, show_json
-from hpo.cli.searching import add_progress, run_asked
+from hpo.cli.searching import add_progress, run_and_show, run_asked
 from hpo.errors import ConfigError, printable
 
 if TYPE_CHECKING:
@@ -71,17 +71,17 @@ def run(arguments: Sequence[str]) -> int:
     if given.dry_run:
         return _show_dry_run(study)
 
+    if replay is None:
+        return run_and_show(study, given)
+
     from hpo.session.result import study_result
 
-    if replay and study.folder.exists:
+    if study.folder.exists:
         print(f"{study.folder} exists: only missing trials are trained; to train all of them again, delete it")
-    for change in replay.files.changes if replay else ():
+    for change in replay.files.changes:
         print(f"what changed: {printable(change)}")
     result = run_asked(study, given.progress)
-    code = 0 if result.verdict.winner else 1
-    compared: Mapping[str, Any] = {}
-    if replay is not None:
-        code, compared = _show_comparison(replay, study)
+    code, compared = _show_comparison(replay, study)
     if given.json:
         show_json({**study_result(study, result.report), **compared})
     return code

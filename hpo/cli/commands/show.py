@@ -121,8 +121,9 @@ def _says_of_progress(study: Mapping[str, Any]) -> _Says:
     trials = ", ".join(
         f"{number} {state}" for state, number in study["trials"].items() if number and state != "running"
     )
-    unfinished, is_run = study["trials"].get("running", 0), study["state"] == "running"
-    open_ones = f"{', ' if trials else ''}{unfinished} {'running' if is_run else 'interrupted'}" if unfinished else ""
+    unfinished, words = study["trials"].get("running", 0), {"running": "running", "open": "not told"}
+    called = words.get(study["state"], "interrupted")
+    open_ones = f"{', ' if trials else ''}{unfinished} {called}" if unfinished else ""
     minutes = f"; {_time(60 * study['minutes'])} of search" if study["minutes"] is not None else ""
     if study["budget"]:
         yield "done", f"{study['done']} of {study['budget']} {study['counts']}: {trials}{open_ones}{minutes}"

@@ -56,6 +56,11 @@ def request(folder: StudyFolder, do: Verb, given: Mapping[str, Any]) -> str:
 
     StudyError where it is refused, or the search ends before it is taken; then it is withdrawn.
     """
+    if read_status(folder).phase == "asked and told":
+        raise StudyError(
+            f"study: {folder} is asked and told by {folder.holder() or 'a process'}, which takes nothing from others; "
+            f"try again when that has closed it (in Python `session.add` gives it a point)"
+        )
     folder.requests_dir.mkdir(mode=0o700, exist_ok=True)
     path = folder.requests_dir / f"{time.time_ns()}-{os.getpid()}.json"
     answered = _answer_path(path)

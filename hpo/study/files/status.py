@@ -13,8 +13,8 @@ from hpo.errors import DocumentError, HpoError, first_line
 from hpo.files import write_atomically
 from hpo.study.files.folder import Holder, StudyFolder, inner, short_path
 
-State = Literal["running", "interrupted", "ended", "failed", "unreadable"]
-Phase = Literal["search", "after the search"]
+State = Literal["running", "interrupted", "open", "ended", "failed", "unreadable"]
+Phase = Literal["search", "after the search", "asked and told"]
 _STATES = ("complete", "failed", "stopped", "running")
 _ENDS = {
     "minutes": " by study.minutes",
@@ -30,8 +30,9 @@ class Status(BaseModel):
 
     Attributes:
         state: `running` while a process has it; `interrupted` where that has ended before the search, so that it can be
-            resumed; `ended` by a budget; `failed` by an error; `unreadable` where nothing can be said.
-        phase: of one that runs: in its search, or training and writing what follows.
+            resumed; `open` where it is trained elsewhere, and goes on when somebody asks; `ended` by a budget; `failed`
+            by an error; `unreadable` where nothing can be said.
+        phase: of one that runs: in its search, training and writing what follows, or asked and told in a session.
         holder: the process that has it; None where none has.
         begun: when its first training began; None before that.
         best, scores: the winner's number, or the best so far, and what it has of the metrics and of what has a limit.
@@ -74,6 +75,11 @@ class Status(BaseModel):
         return self.scores.get(next(iter(self.metrics), ""))
 
     @property
+    def goes_on(self) -> bool:
+        """Whether more may come at any moment: a process has it, or whoever trains it elsewhere asks and tells."""
+        return self.state in ("running", "open")
+
+    @property
     def words(self) -> str:
         """The state as people read it: `running since 11:47 by process 30085 on ada`."""
         if self.holder is not None:
@@ -106,7 +112,10 @@ def read_status(folder: StudyFolder) -> Status:
     if holder is not None:
         phase = status.phase if status.state == "running" else None
         return status.model_copy(update={"state": "running", "phase": phase, "holder": holder})
-    return status.model_copy(update={"state": "interrupted", "phase": None}) if status.state == "running" else status
+    if status.state != "running":
+        return status
+    state = "open" if status.phase == "asked and told" else "interrupted"
+    return status.model_copy(update={"state": state, "phase": None})
 
 
 def parse_status(text: str, where: str) -> Status:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import hpo as toolkit
-from tests.hpo.cli.commands import hpo, refused
+from tests.hpo.cli.commands import documented, hpo, refused
 
 STUDY = ("search", "objective=outside", "study.name=lab", "study.metric=loss", "study.trials=3", "track=none")
 SPACE = ("space.lr={low: 1e-5, high: 0.1, log: true}", "space.layers=[2,4]", "+batch=32")
@@ -28,9 +28,7 @@ def asked(capsys):
 
 def test_a_search_by_commands(capsys, monkeypatch, lab):
     trial = asked(capsys)
-    assert {*trial} == {
-        *("study", "trial", "point", "config", "seed", "amount", "continues", "trained", "metrics")
-    }  # fmt: skip
+    assert {*trial} == documented("hpo ask")
     assert trial["config"]["batch"] == 32
     assert {key: trial["config"][key] for key in ("lr", "layers")} == trial["point"]
     assert hpo(capsys, "tell", "lab", "0", "0.5")[:2] == (0, "trial 0: complete 0.5\n")
@@ -39,9 +37,13 @@ def test_a_search_by_commands(capsys, monkeypatch, lab):
     assert hpo(capsys, "tell", "lab", "1", "--step", "2", "loss=0.4")[:2] == (0, "go on\n")
     monkeypatch.setattr("sys.stdin", io.StringIO('{"loss": 0.25, "seconds": 9}'))
     code, out, _ = hpo(capsys, "tell", "lab", "1", "-", "--json")
-    assert json.loads(out) == {"study": "lab", "trial": 1, "state": "complete", "score": 0.25, "error": None}
+    told = json.loads(out)
+    assert told == {"study": "lab", "trial": 1, "state": "complete", "score": 0.25, "error": None}
+    assert {*told, "should_stop"} == documented("hpo tell")
     asked(capsys)
     assert [trial["trial"] for trial in json.loads(hpo(capsys, "ask", "lab", "--open", "--json")[1])["open"]] == [2]
+    assert toolkit.load("lab").status.state == "open"
+    assert "hpo ask lab" in hpo(capsys, "show", "lab")[1]
     code, _, err = hpo(capsys, "ask", "lab")
     assert (code, "the budget of 3 is used up" in err) == (1, True)
     assert not Path("runs/lab/report.md").exists()
@@ -50,6 +52,7 @@ def test_a_search_by_commands(capsys, monkeypatch, lab):
     text = Path("runs/lab/report.md").read_text()
     assert "Reproduction: none here" in text
     study = toolkit.load("lab")
+    assert study.status.state == "ended"
     assert study.trials["seconds"].tolist()[1] == 9
     assert study.best.score == 0.25
 

@@ -72,6 +72,25 @@ def test_what_was_told_is_in_the_record_at_once_and_what_was_not_is_still_open()
     assert trials["error"][2] == "fold 0: out of memory"
 
 
+def test_a_point_of_ones_own_is_asked_for_next():
+    own = {"lr": 0.5, "net.layers": 2, "net.act": "tanh", "dropout": 0.125}
+    with opened(strategy="evolutionary") as session:
+        first = session.ask()
+        session.add(own)
+        with pytest.raises(hpo.HpoError, match="is added already"):
+            session.add(own)
+        # Nobody answers requests of other processes here, and nobody waits for it.
+        for act in (lambda: session.study.add({**own, "lr": 0.25}), lambda: session.study.resume(9)):
+            with pytest.raises(hpo.HpoError, match="is asked and told by process"):
+                act()
+        assert session.ask().point == own
+        session.tell(first, 1.0)
+    assert session.study.status.state == "open"
+    session.study.add({**own, "lr": 0.25})
+    with opened(strategy="evolutionary") as session:
+        assert session.ask().point == {**own, "lr": 0.25}
+
+
 def test_a_budget_ends_it_and_a_larger_one_goes_on():
     with opened(trials=2) as session:
         assert [trial.number for trial in session] == [0, 1]
