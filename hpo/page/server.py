@@ -46,8 +46,8 @@ class Pages:
         if not name and self._study is not None:
             return self._study
         folder = StudyFolder(self._where / name)
-        # A name leads nowhere else.
-        if self._study is not None or not name or folder.path.parent != self._where.absolute() or not folder.exists:
+        # Its parts hold no slash; a link would lead elsewhere.
+        if self._study is not None or name in ("", ".", "..") or folder.path.is_symlink() or not folder.exists:
             raise HTTPException(404, f"there is no study {name!r} under {self._where}")
         return folder
 
@@ -78,13 +78,13 @@ def application(pages: Pages, token: str) -> Starlette:
         return StreamingResponse(stream, media_type="text/event-stream", headers=_HEADERS)
 
     async def report(request: Request) -> Response:
-        path = pages.folder(_name(request)).path / "report.html"
+        path = _own_files(pages.folder(_name(request))).path / "report.html"
         if not path.is_file():
             raise HTTPException(404, "there is no report yet: `hpo report` writes one")
         return FileResponse(path, headers=_HEADERS)
 
     async def log(request: Request) -> Response:
-        folder = pages.folder(_name(request))
+        folder = _own_files(pages.folder(_name(request)))
         try:
             texts = [f"== {path.name}\n{_end_of(path)}" for path in folder.logs(request.path_params["trial"])]
         except HpoError as error:
@@ -148,6 +148,15 @@ async def _events(request: Request, watch: Watch, seen: int) -> AsyncIterator[st
 def _name(request: Request) -> str:
     name: str = request.path_params.get("name", "")
     return name
+
+
+def _own_files(folder: StudyFolder) -> StudyFolder:
+    """Return a folder that has no links out of it, which a stranger may have made; 404 for another."""
+    try:
+        folder.refuse_links()
+    except HpoError as error:
+        raise HTTPException(404, str(error)) from error
+    return folder
 
 
 async def _refused(_: Request, error: Exception) -> Response:

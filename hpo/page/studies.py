@@ -22,7 +22,8 @@ class StudiesContent:
 
     def look(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Yield the table."""
-        folders = [StudyFolder(path.parent) for path in self._where.glob("*/config.yaml")]
+        there = (path.parent for path in self._where.glob("*/config.yaml"))
+        folders = [StudyFolder(path) for path in there if not path.is_symlink()]
         self._known = {folder.path.name: self._status(folder) for folder in folders}
         rows = [
             (status.model_copy(update={"name": name}), best_text(status), done_text(status), time_text(status))

@@ -98,6 +98,19 @@ def test_a_log_and_a_report_are_a_click_away(client, runs):
     assert client.get(f"/{TOKEN}/studies/toy/report").status_code == 404
 
 
+def test_a_link_out_of_a_study_is_not_followed(client, runs):
+    outside = runs.parent / "secret"
+    outside.write_text("SECRET")
+    link = runs / "toy" / "logs" / "trial_0009_fold_0.log"
+    link.symlink_to(outside)
+    answer = client.get(f"/{TOKEN}/studies/toy/log/9")
+    link.unlink()
+    assert (answer.status_code, "SECRET" in answer.text) == (404, False)
+    (runs / "linked").symlink_to(runs.parent / "outside")
+    assert client.get(f"/{TOKEN}/studies/linked/").status_code == 404
+    (runs / "linked").unlink()
+
+
 def test_the_page_of_one_study_has_no_other(runs):
     pages = Pages(StudyFolder(runs / "toy"), runs)
     alone = TestClient(application(pages, TOKEN), HERE)
@@ -127,7 +140,8 @@ def test_a_running_study_is_followed_until_it_ends_and_again_when_it_goes_on(run
     pages = Pages(folder, tmp_path)
     with folder.lock():
         watch = pages.watch("")
-        watch.page(20.0)
+        while "importance" not in watch.since(0)[2]:
+            time.sleep(0.05)  # it is drawn last
         version, is_over, text = watch.since(0)
         assert (is_over, "<td>nothing</td>" in text) == (False, True)
     with watch.viewed():

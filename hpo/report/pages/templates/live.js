@@ -29,15 +29,23 @@ const tell = () => {
 };
 tell();
 setInterval(tell, 1000);
-const lost = document.getElementById("lost"), source = new EventSource(`events?since=${document.body.dataset.version}`);
-source.onopen = () => { lost.hidden = true; };
-source.onerror = () => { lost.hidden = false; };
-source.onmessage = ({data}) => {
-  const {over, changed} = JSON.parse(data);
-  for (const [name, content] of Object.entries(changed)) {
-    const part = parts(name);
-    if (part) content.html === undefined ? show(name, part, content) : replace(part, content.html);
-  }
-  tell();
-  if (over) source.close();
+const lost = document.getElementById("lost");
+let source, version = document.body.dataset.version;
+const listen = () => {
+  source = new EventSource(`events?since=${version}`);
+  source.onopen = () => { lost.hidden = true; };
+  source.onerror = () => { lost.hidden = false; };
+  source.onmessage = ({data, lastEventId}) => {
+    const {over, changed} = JSON.parse(data);
+    version = lastEventId;
+    for (const [name, content] of Object.entries(changed)) {
+      const part = parts(name);
+      if (part) content.html === undefined ? show(name, part, content) : replace(part, content.html);
+    }
+    tell();
+    if (over) source.close();
+  };
 };
+listen();
+// A page that nobody sees needs nothing, and a browser has but six connections for all of them.
+document.addEventListener("visibilitychange", () => { source.close(); if (!document.hidden) listen(); });
