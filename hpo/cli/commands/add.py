@@ -6,7 +6,7 @@ from hpo.cli.arguments import add_json, add_study, make_parser
 from hpo.cli.output import show_json
 
 _EXAMPLES = """\
-  hpo add digits training.lr=0.003 model.num_layers=2     what is left out has its default
+  hpo add digits model.dropout=0.2 model.num_layers=2     what is left out has its default
   hpo add digits 'model={d_model: 64, num_heads: 4}'"""
 
 
