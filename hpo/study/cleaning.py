@@ -13,7 +13,6 @@ from hpo.config.study_config import StudyConfig
 from hpo.engine.training.task_builder import checkpoint_name
 from hpo.errors import HpoError
 from hpo.study.files.folder import StudyFolder
-from hpo.study.files.made_here import is_made_here
 from hpo.study.opening import read_study
 from hpo.study.preparing.preparation import known_study, missing_sources
 from hpo.study.winner.verdict import lacks_model, read_verdict
@@ -91,9 +90,6 @@ def _of_training(
     folder: StudyFolder, config: StudyConfig, with_states: bool
 ) -> tuple[dict[str, list[Path]], str | None]:
     """Return the states and models that nothing needs, and why others stay, if they do."""
-    # To find that out, the objective's module is imported.
-    if not is_made_here(config, folder.kept_function(config)):
-        return {}, "its states and models stay: it was not made here, and is not read"
     study = known_study(str(folder.path))
     record = read_study(study)
     try:
