@@ -158,10 +158,24 @@ def python(name: str, file: str) -> str:
     # The last of that name: overloads, which say nothing more, come before it.
     *_, node = (it for it in tree.body if isinstance(it, ast.FunctionDef | ast.ClassDef) and it.name == own)
     parts = [f"### {name}", _described(node)]
-    for member in node.body if isinstance(node, ast.ClassDef) else ():
-        if isinstance(member, ast.FunctionDef) and not member.name.startswith("_"):
-            parts += [f"#### {own}.{member.name}", _described(member)]
+    for member in _members(node, tree) if isinstance(node, ast.ClassDef) else ():
+        parts += [f"#### {own}.{member.name}", _described(member)]
     return "\n\n".join(parts)
+
+
+def _members(node: ast.ClassDef, tree: ast.Module) -> Iterator[ast.FunctionDef]:
+    """Yield the public members of a class, then those that it has from classes of ours."""
+    for member in node.body:
+        if isinstance(member, ast.FunctionDef) and not member.name.startswith("_"):
+            yield member
+    bases = {base.id for base in node.bases if isinstance(base, ast.Name)}
+    for line in tree.body:
+        names = {name.name for name in line.names} & bases if isinstance(line, ast.ImportFrom) else set()
+        if names and isinstance(line, ast.ImportFrom) and (line.module or "").startswith("hpo."):
+            there = ast.parse((REPOSITORY / f"{line.module.replace('.', '/')}.py").read_text())
+            for other in there.body:
+                if isinstance(other, ast.ClassDef) and other.name in names:
+                    yield from _members(other, there)
 
 
 def _described(node: ast.FunctionDef | ast.ClassDef) -> str:
