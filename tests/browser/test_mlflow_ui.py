@@ -4,7 +4,6 @@ Run with `python -m pytest -m nightly tests/browser`; skipped where there is no 
 """
 
 import contextlib
-import subprocess
 import urllib.error
 import urllib.request
 
@@ -12,8 +11,7 @@ import pytest
 
 from hpo.study.opening import read_study
 from tests.browser.chromium import BINARY, Chromium
-from tests.faults.driver import start
-from tests.faults.mlflow_server import free_port
+from tests.browser.mlflow_ui import NO_ASSISTANT, Ui
 from tests.tracked import front_study, new_store, run, runs_of, words_study
 
 pytestmark = [
@@ -21,43 +19,6 @@ pytestmark = [
     pytest.mark.skipif(BINARY is None, reason="there is no Chromium"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
 ]
-
-# The assistant opens by itself over the page at the first visit.
-_NO_ASSISTANT = """
-localStorage.setItem('mlflow.assistant.panelOpen_v1', 'false');
-localStorage.setItem('mlflow.assistant.fab.autoOpenedOnFirstLoad_v1', 'true');
-"""
-
-
-class Ui:
-    """`hpo ui` on a study, in its folder."""
-
-    def __init__(self, folder, *arguments):
-        self.port = free_port()
-        command = ("ui", "--port", str(self.port), "--no-browser", *arguments)
-        # What the server says of its requests is for nobody.
-        self._process = start(*command, cwd=folder, stderr=subprocess.DEVNULL)
-        self.address = self._process.stdout.readline().strip()
-        self.base = f"http://127.0.0.1:{self.port}"
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self._process.terminate()
-        self._process.wait(timeout=60)
-        self._process.stdout.close()
-
-    def status(self, host):
-        """Return the HTTP status of the front page under a host name; None while nothing answers."""
-        request = urllib.request.Request(self.base, headers={"Host": host})
-        try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
-                return answer.status
-        except urllib.error.HTTPError as error:
-            return error.code
-        except OSError:
-            return None
 
 
 @pytest.fixture(scope="module")
@@ -73,13 +34,13 @@ def study(tmp_path_factory):
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
     with Chromium(tmp_path_factory.mktemp("browser"), 1500, 1250) as chromium:
-        chromium.before_pages(_NO_ASSISTANT)
+        chromium.before_pages(NO_ASSISTANT)
         yield chromium
 
 
 @pytest.fixture(scope="module")
 def ui(study, browser):
-    with Ui(study[0].folder.path.parents[1], "--study", "reviews") as ui:
+    with Ui(study[0].folder.path.parents[1], "--study", "reviews", lines=3) as ui:
         browser.wait(lambda: ui.status(f"127.0.0.1:{ui.port}") == 200, "the server", seconds=120)
         yield ui
 
@@ -93,21 +54,20 @@ def table(ui, browser, study, mode=""):
 
 
 def tab(ui, browser, name):
-    browser.open(ui.address.replace("?", f"/{name}?"))
+    browser.open(ui.pages["its run"].replace("?", f"/{name}?"))
 
 
-def test_all_runs_open_on_the_experiments_and_not_on_traces(study, browser):
+def test_all_runs_open_on_the_studies_and_not_on_traces(study, browser):
     with Ui(study[0].folder.path.parents[1]) as ui:
         assert ui.status(f"127.0.0.1:{ui.port}") == 200, "the address is printed once the page answers"
         browser.open(ui.address)
-        text = browser.wait_for("Experiments", "Last modified", "Each run is a st")
-        assert "Traces" not in text
+        browser.wait_for("1 matching run", "hpo.state", "Each run is a st")
 
 
 def test_the_study_s_page_shows_a_note_with_winner_best_five_and_how_to_reproduce(ui, browser, study):
     _, result = study
     parent, _ = runs_of(study[0])
-    browser.open(ui.address)
+    browser.open(ui.pages["its run"])
     browser.wait_for("Winner: trial")
     browser.click("Show more")
     text = browser.wait_for("best trials", "Child runs", "0099")
@@ -126,7 +86,7 @@ def test_the_study_s_page_shows_a_note_with_winner_best_five_and_how_to_reproduc
 
 def test_links_in_the_note_lead_to_the_trial_and_to_the_table(ui, browser, study):
     _, result = study
-    browser.open(ui.address)
+    browser.open(ui.pages["its run"])
     browser.wait_for("Winner: trial")
     find = "[...document.querySelectorAll('a')].find(a => a.innerText.trim() === '{}').href"
     browser.open(browser.evaluate(find.format(f"trial {result.verdict.winner.number}")))
@@ -138,7 +98,7 @@ def test_the_view_of_trials_has_score_and_hyperparameters_as_columns_from_best_t
     table(ui, browser, study[0])
     browser.wait_for("100 matching runs", "score", "words.lr")
     heads = browser.evaluate("[...document.querySelectorAll('[role=columnheader]')].map(e => e.innerText.trim())")
-    wanted = ["score", "trial", "round", "seconds", "words.lr"]
+    wanted = ["score", "words.lr", "trial", "seconds", "round"]
     # Heads of sections repeat the names of what is under them.
     assert list(dict.fromkeys(head for head in heads if head in wanted)) == wanted
     rows = "[...document.querySelectorAll('[role=row] a')].map(e => e.innerText.trim()).filter(t => /^\\d{4} /.test(t))"
@@ -163,9 +123,9 @@ def test_of_several_metrics_the_note_has_a_table_of_the_front_and_leads_to_its_v
     (tmp_path / "runs").mkdir()
     study = front_study(tmp_path / "runs", uri=uri)
     verdict = run(study).verdict
-    with Ui(tmp_path, "--study", "study") as ui:
+    with Ui(tmp_path, "--study", "study", lines=3) as ui:
         browser.wait(lambda: ui.status(f"127.0.0.1:{ui.port}") == 200, "the server", seconds=120)
-        browser.open(ui.address)
+        browser.open(ui.pages["its run"])
         browser.wait_for("Winner: trial")
         browser.click("Show more")
         text = browser.wait_for("of the front", "Chosen as the knee of the front")

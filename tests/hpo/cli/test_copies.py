@@ -8,7 +8,8 @@ import pytest
 from mlflow import MlflowClient
 
 from hpo.errors import TrackError
-from hpo.track.mlflow.store import download_study, find_page
+from hpo.track.mlflow.addresses import TrackedStudy, pages_of_study
+from hpo.track.mlflow.store import download_study
 from tests.hpo.cli.commands import hpo, refused, searched
 from tests.studies import rows, toy_config
 from tests.tracked import new_store
@@ -63,7 +64,8 @@ def test_each_working_directory_is_asked_for_its_own_file(monkeypatch, tmp_path)
         monkeypatch.chdir(tmp_path / name)
         client = MlflowClient(new_store(tmp_path / name))
         run_id = client.create_run("0", tags={"hpo.study_id": name, "hpo.kind": "study"}).info.run_id
-        assert run_id in find_page(STORE, name, name)
+        pages = pages_of_study(STORE, TrackedStudy(name, name, "score", "maximize"))
+        assert run_id in next(page.address for page in pages if page.what == "its run")
         # Found, and not of a study that has a report.
         with pytest.raises(TrackError, match=r"has no config\.yaml"):
             download_study(run_id, STORE, tmp_path)
