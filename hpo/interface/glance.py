@@ -151,7 +151,8 @@ class Glance:
 
     def _cautions(self) -> list[str]:
         if (report := self._report()) is not None:
-            return [text for text in report.get("cautions", ()) if isinstance(text, str)]
+            there = report.get("cautions")
+            return [text for text in (there if isinstance(there, list) else ()) if isinstance(text, str)]
         seen = self.seen
         if seen is None:
             return []

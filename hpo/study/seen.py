@@ -11,6 +11,7 @@ from hpo.config.keys import flatten
 from hpo.config.study_config import StudyConfig
 from hpo.engine.course.rules import Counts
 from hpo.engine.record.looked_at import RowsLookedAt, count_folds, folds_of
+from hpo.engine.record.own_file import DamagedRecordError
 from hpo.engine.record.record import Record, Rows, memory_record
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.space.space import Space
@@ -18,8 +19,10 @@ from hpo.engine.trials.goal import Goal, finished, goal_of
 from hpo.engine.trials.history import History
 from hpo.engine.trials.table import Row, metric_columns, point_of, read_rows
 from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
+from hpo.errors import first_line
 from hpo.study.basis.described import Described
 from hpo.study.files.folder import StudyFolder, short_path
+from hpo.study.files.status import NOT_OURS
 from hpo.study.study import counts_of
 from hpo.study.winner.full_training import further_trainings, join_trainings
 
@@ -39,7 +42,16 @@ class SeenStudy:
     @classmethod
     def at(cls, folder: StudyFolder) -> Self:
         """Return the study in a folder; HpoError where it cannot be read."""
-        config, described = folder.config(), Described.at(short_path(folder.described_path))
+        config = folder.config()
+        try:
+            return cls._of(folder, config)
+        except NOT_OURS as error:
+            why = f"{type(error).__name__}: {first_line(error)}"
+            raise DamagedRecordError(f"record: what {folder} holds is not that of a study ({why})") from error
+
+    @classmethod
+    def _of(cls, folder: StudyFolder, config: StudyConfig) -> Self:
+        described = Described.at(short_path(folder.described_path))
         space = space_from_dict(config.space, flatten(config.objective_config), described.points if described else None)
         path, goal = _file(folder, config), goal_of(config.study)
         if path is not None and not path.exists() and folder.trials_path.exists():

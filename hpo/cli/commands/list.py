@@ -21,6 +21,9 @@ _EXAMPLES = """\
 fields: {fields}
 operators: =, !=, <, <=, >, >=, ~ (contains); and, or, not; none is a missing value; size is in bytes"""
 
+_COLUMNS = ("study", "state", "done", "best", "metric", "strategy", "data", "test", "size", "date")
+# On a narrow terminal these are left out, the first one first.
+_LEAST = ("size", "data", "strategy", "test", "date")
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -42,9 +45,7 @@ def run(arguments: Sequence[str]) -> None:
     if not studies:
         print(f"no study in {given.folder}{' fits' if given.where else ': start one with `hpo search`'}")
         return
-    show_table(
-        ("study", "state", "done", "best", "metric", "strategy", "data", "test", "size", "date"), map(_cells, studies)
-    )
+    show_table(_COLUMNS, map(_cells, studies), least=_LEAST)
     for study in studies:
         if study["state"] in ("failed", "unreadable"):
             print(printable(f"{study['name']}: {study['error']}"))
@@ -64,13 +65,12 @@ def _cells(study: Mapping[str, Any]) -> list[str]:
     if study["process"] is not None:
         state += f" ({study['process']}, since {study['since'][11:16]})"
     metric = f"{study['metric']} ({study['direction'][:3]})" if study["metric"] else ""
-    front = f" (front of {study['on_front']})" if study["on_front"] else ""
     return [
         study["name"],
         state,
         f"{study['done']}/{study['budget']}" if study["budget"] else "",
         _number(study["score"]),
-        metric + front,
+        metric,
         study["strategy"] or "",
         study["data"] or "",
         _number(study["test"]),

@@ -21,8 +21,8 @@ _ENDS = {
     "stop_without_gain": " by study.stop_without_gain",
     "space": ", with nothing left to propose",
 }
-# What a file of another program, or of a stranger, may lead to.
-_NOT_OURS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+NOT_OURS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What a file of another program, or of a stranger, may lead to where it is read."""
 
 
 class Status(BaseModel):
@@ -106,7 +106,7 @@ def read_status(folder: StudyFolder) -> Status:
             status = Status.model_validate({**vars(status), "test": test})
     except (HpoError, OSError) as error:
         status = Status(name=folder.path.name, state="unreadable", error=first_line(error))
-    except _NOT_OURS:
+    except NOT_OURS:
         why = f"{folder}: its files are not those of a study; restore them, or move it away"
         status = Status(name=folder.path.name, state="unreadable", error=why)
     if holder is not None:

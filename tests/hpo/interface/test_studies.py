@@ -3,6 +3,7 @@
 import json
 import operator
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -155,6 +156,18 @@ def test_the_command_prints_a_line_a_study_and_one_object_for_programs(capsys, r
     assert (code, printed["in"]) == (0, str(runs))
     assert printed["studies"] == list_studies(Path("runs"), "score<0.4")
     assert [*printed["studies"][0]] == [*FIELDS]
+
+
+@pytest.mark.parametrize("width", [70, 100, 200])
+def test_at_a_terminal_the_table_is_as_wide_as_that(capsys, monkeypatch, width):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(width))
+    code, out, _ = hpo(capsys, "list", "--in", str(PUBLISHED), "--where", "name~digits")
+    header, *lines = re.sub("\x1b.*?m", "", out).splitlines()
+    assert (code, len(lines)) == (0, len(list_studies(PUBLISHED, "name~digits")))
+    assert max(map(len, lines)) <= width
+    assert header.split()[:5] == ["study", "state", "done", "best", "metric"]
+    assert ("size" in header) == (width == 200)
 
 
 def test_where_there_is_none(capsys):

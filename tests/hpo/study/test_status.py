@@ -1,5 +1,6 @@
 """A study's status, as those read it who only look on: whose it is, how far it is, and what is left of it."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -10,14 +11,18 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import hpo
+from hpo.interface.glance import Glance
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.running import read_running
-from hpo.study.files.status import read_status
+from hpo.study.files.status import Status, read_status
 from hpo.study.opening import read_study
 from hpo.study.preparing.preparation import known_study
 from hpo.study.seen import SeenStudy
+from hpo.study.view import View
 from tests.hpo.interface.searched import found
 from tests.studies import environment
 
@@ -199,6 +204,57 @@ def test_a_foreign_file_is_named_or_ignored(tmp_path, name, case):
     status = read_status(StudyFolder(folder))
     assert status.state == "unreadable" or name == "report.json"
     assert status.state != "unreadable" or (name in status.error and "\n" not in status.error)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["mean", "missing", "a"]), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+REPORTED = (
+    "study",
+    "winner",
+    "counts",
+    "data",
+    "cost",
+    "cautions",
+    "study.ended",
+    "winner.number",
+    "winner.scores",
+    "counts.complete",
+)
+
+
+@pytest.mark.slow
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    status=st.dictionaries(st.sampled_from([*Status.model_fields]), JSON, max_size=3) | JSON,
+    report=st.dictionaries(st.sampled_from(REPORTED), JSON, max_size=3) | JSON,
+    test=st.dictionaries(st.just("metrics"), JSON) | JSON,
+    row=st.lists(st.text(st.characters(codec="utf-8"), max_size=4), min_size=14, max_size=14),
+)
+def test_whatever_lies_there_nothing_but_a_line_comes_of_it(tmp_path, status, report, test, row):
+    folder = tmp_path / "clock"
+    shutil.copytree(PUBLISHED, folder, dirs_exist_ok=True)
+    there = json.loads((folder / "report.json").read_text())
+    for key, value in report.items() if isinstance(report, dict) else ():
+        *above, last = key.split(".")
+        part = there[above[0]] if above else there
+        if isinstance(part, dict):
+            part[last] = value
+    header, *rows = (folder / "trials.csv").read_text().splitlines()
+    (folder / "trials.csv").write_text("\n".join([header, ",".join(row), *rows]))
+    for name, values in {"report.json": there if isinstance(report, dict) else report, "test.json": test}.items():
+        (folder / name).write_text(json.dumps(values))
+    for is_written in (False, True):
+        if is_written:
+            (folder / "status.json").write_text(json.dumps(status))
+        assert "\n" not in (read_status(StudyFolder(folder)).error or "")
+        with contextlib.suppress(hpo.HpoError):
+            Glance.of(View(StudyFolder(folder), "clock")).to_dict()
+    (folder / "status.json").unlink()
 
 
 def test_what_is_no_study_is_unreadable(tmp_path):
