@@ -130,7 +130,7 @@ class Glance:
 
     def _running(self) -> Iterator[dict[str, Any]]:
         now = time.time()
-        for task in self.tasks:
+        for task in sorted(self.tasks, key=lambda task: task.worker):
             layout = self.seen.layout if self.seen else None
             name = "final" if task.task == FINAL_FOLD else layout.name(task.task) if layout else str(task.task)
             yield {

@@ -101,10 +101,10 @@ def _says_of_study(study: Mapping[str, Any]) -> _Says:
     for key, value in study["tags"].items():
         yield "tags", f"{key} = {value}"
     for task in study["running"]:
-        point = f", {_values(task['point'])}" if task["point"] else ", nothing reported yet"
-        silent = f", {_time(task['seconds_silent'])} since its last report" if task["point"] else ""
-        where = f"worker {task['worker']}: trial {task['trial']}, {task['task']}"
-        yield "running", f"{where}{point}{silent}, {_time(task['seconds'])} in all"
+        place = f"worker {task['worker']}: trial {task['trial']}, {task['task']}, {_time(task['seconds'])} so far"
+        point = {name: value for name, value in task["point"].items() if name in ("epoch", *study["metrics"])}
+        reported = f"; {_values(point or task['point'])}, {_time(task['seconds_silent'])} ago" if task["point"] else ""
+        yield "running", f"{place}{reported or ', nothing reported yet'}"
     for failure in study["failures"]:
         yield "failed", f"trial {failure['trial']}: {failure['error']}"
         yield from (("failed", f"  printed: {_short(path)}") for path in failure["logs"][:_MOST_LOGS])
