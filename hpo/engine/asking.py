@@ -87,8 +87,11 @@ class Asking:
         """
         course = self._course
         course.is_out_of_time = False
-        key = next(course.advance(), None)
-        by, course.is_out_of_time = course.ended_by, True
+        try:
+            key, by = next(course.advance(), None), course.ended_by
+        finally:
+            # Also where a strategy of the user's own raises an error.
+            course.is_out_of_time = True
         if key is None:
             # Of a question without an answer nothing is left, as if the record had been opened again.
             self._begin_again(())

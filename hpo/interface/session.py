@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
-from hpo.config.keys import at, flatten
+from hpo.config.keys import at_path, path_of
 from hpo.config.sealing import open_sealed
 from hpo.engine.objective.plain_function import point_of
 from hpo.engine.training.payload import Task
@@ -37,7 +37,7 @@ class AskedTrial:
     """
 
     def __init__(self, outside: OutsideStudy, task: Task, objects: Objects) -> None:
-        trial, payload = outside.trial(task.trial), task.payload
+        trial, payload = outside.record.trial(task.trial), task.payload
         self._outside, self._metric = outside, payload.metric
         config = open_sealed(payload.config, payload.known_secrets())
         self._plain = {"point": dict(trial.point), "config": payload.config}
@@ -49,7 +49,10 @@ class AskedTrial:
         self.amount, self.continues, self.trained = trial.amount, trial.continues, trial.trained
 
     def __getitem__(self, key: str) -> Any:
-        return self.point[key] if key in self.point else at(flatten(self.config), key, self.config)
+        path = path_of(self.config, key)
+        if path is None:
+            raise KeyError(key)
+        return at_path(self.config, path)
 
     def report(self, point: Any = None, step: Any = None, /, **numbers: Any) -> None:
         """Add a point to the learning curve, and write it: `report(epoch=3, loss=0.2)`, or `report(0.3, step=5)`.
@@ -58,8 +61,6 @@ class AskedTrial:
             hpo.HpoError: the trial was told before.
         """
         asking = self._outside.asking
-        if step is None and "step" in numbers and (point is not None or len(numbers) > 1):
-            step = numbers.pop("step")
         place = len(asking.asked(self.number).curve) + 1
         asking.report(self.number, point_of(self._metric, place, point, step, numbers))
 
@@ -131,7 +132,7 @@ class Session:
             raise ConfigError("error: a trial that failed has no result; give one of both")
         number = trial.number if isinstance(trial, AskedTrial) else trial
         self._outside.asking.tell(number, result, error)
-        told = self._outside.trial(number)
+        told = self._outside.record.trial(number)
         return {"state": told.state, "score": told.score, "error": told.outcomes[0].error}
 
     @property

@@ -9,7 +9,6 @@ from typing import Any
 
 from hpo.engine.asking import Asking
 from hpo.engine.observers import Observer
-from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError
 from hpo.machine import machine_faults, user_name
 from hpo.session.mirroring import Mirroring, mirror_of, refuse_bad_urls
@@ -87,10 +86,6 @@ class OutsideStudy:
     def is_over(self) -> bool:
         """Whether no trial is open, and none can be asked for."""
         return not self.asking.open and (self.asking.ended_by is not None or self._study.is_over(self.record))
-
-    def trial(self, number: int) -> Trial:
-        """Return a trial of the record."""
-        return self.record.trials()[number]
 
     def ask(self) -> int:
         """Return the number of a new trial, that of a hand's point first; NoTrialError where there is none."""

@@ -44,6 +44,8 @@ def test_values_are_those_that_a_function_gets():
         assert trial.point == {"lr": trial["lr"], "net.kind": trial["net"]["kind"]}
         assert trial["net.kind"] in kinds.values()
         assert trial.amount is None
+        with pytest.raises(KeyError):
+            trial["nothing"]
 
 
 def test_what_was_told_is_in_the_record_at_once_and_what_was_not_is_still_open():
