@@ -223,6 +223,8 @@ def _server(uri: str, given: argparse.Namespace) -> tuple[list[str], dict[str, s
     # Not as arguments: the store's address may hold a password, and arguments are visible to all users.
     environment = mlflow_environment() | {
         "MLFLOW_LOGGING_LEVEL": "ERROR",
+        # For evaluations of chats: ten processes of 230 MB, and seconds until the page answers.
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         # Of its own libraries, which nobody who looks at studies can heed.
         "PYTHONWARNINGS": "ignore",
         "MLFLOW_BACKEND_STORE_URI": uri,
