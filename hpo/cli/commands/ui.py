@@ -40,6 +40,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _DEFAULT_URI = "sqlite:///mlflow.db"
 # MLflow's own variable.
 _NO_TELEMETRY = "MLFLOW_DISABLE_TELEMETRY"
+_JOBS = "MLFLOW_SERVER_ENABLE_JOB_EXECUTION"
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -224,7 +225,7 @@ def _server(uri: str, given: argparse.Namespace) -> tuple[list[str], dict[str, s
     environment = mlflow_environment() | {
         "MLFLOW_LOGGING_LEVEL": "ERROR",
         # For evaluations of chats: ten processes of 230 MB, and seconds until the page answers.
-        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        _JOBS: os.environ.get(_JOBS, "false"),
         # Of its own libraries, which nobody who looks at studies can heed.
         "PYTHONWARNINGS": "ignore",
         "MLFLOW_BACKEND_STORE_URI": uri,
