@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hpo.config.study_config import StudyConfig
+from hpo.engine.record.own_file import DamagedRecordError
 from hpo.engine.record.record import Record
 from hpo.engine.space.space import Space
 from hpo.engine.trials.ranking import front
@@ -162,15 +163,14 @@ def _with_curves(record: Record, tasks: Sequence[RunningTask]) -> list[Trial]:
 
 
 def _in_words(folder: StudyFolder, error: Exception) -> str:
-    if isinstance(error, HpoError):
+    is_damage = isinstance(error, DamagedRecordError)
+    if isinstance(error, HpoError) and not is_damage:
         return first_line(error)
-    text, path = f"{type(error).__name__}: {first_line(error)}", short_path(folder.database_path)
+    path = short_path(folder.database_path)
     if not path.exists():
         return f"the record, {path}, is missing: a published study has none, and its report has what it held"
-    return (
-        f"the record, {path}, cannot be read ({text}): where it is damaged, `hpo resume {folder.path.name}` replaces "
-        f"it by its backup, if that is sound"
-    )
+    text = first_line(error) if is_damage else f"{path} cannot be read: {type(error).__name__}: {first_line(error)}"
+    return f"{text}; where it is damaged, `hpo resume {folder.path.name}` replaces it by its backup, if that is sound"
 
 
 def _number(subject: Subject | None) -> int | None:

@@ -68,7 +68,7 @@ def test_a_damaged_record_says_so_and_what_was_read_stays(copied):
     copied.database_path.write_bytes(b"no database" * 1000)
     before = names(copied)
     second = reader.read()
-    assert "study.db, cannot be read" in second.fault
+    assert "study.db cannot be read" in second.fault
     assert "hpo resume toy" in second.fault
     assert "\n" not in second.fault
     assert (second.subject, second.status.state) == (first.subject, "ended")
