@@ -109,6 +109,16 @@ def test_a_mirror_is_followed_to_the_end_of_the_search(capsys, monkeypatch, line
     assert "no copy of a study" in refused(capsys, "watch", f"{url}/nothing", is_silent=True)
 
 
+def test_a_study_that_is_trained_elsewhere_is_followed_between_two_questions(lines):
+    folder = StudyFolder(Path("runs/toy"))
+    ended, view = read_status(folder), View(folder, "toy")
+    write_status(folder, ended.model_copy(update={"state": "running", "phase": "asked and told"}))
+    looks = view.follow()
+    assert next(looks).status.state == "open"
+    write_status(folder, ended)
+    assert [look.status.state for look in looks] == ["ended"]
+
+
 @pytest.mark.slow
 def test_a_running_search_is_followed_by_another_process(capsys):
     sleeps = (
