@@ -8,7 +8,7 @@ from hpo.errors import HpoError
 from hpo.interface.removal import remove
 from hpo.study.archive import archive
 from hpo.study.cleaning import Cleaned, clean, clean_runs
-from hpo.study.files.folder import RUNS, StudyFolder, find_study
+from hpo.study.files.folder import RUNS, StudyFolder, find_study, studies_in
 from hpo.study.files.user_notes import UserNote, add_note, read_notes, tags
 from hpo.study.moving import move
 from hpo.study.removal import find_removal
@@ -102,8 +102,8 @@ def clean_studies(names: Sequence[str], *, states: bool, logs: bool, dry_run: bo
         yield clean(folder, states=states, logs=logs, dry_run=dry_run)
     if names:
         return
-    for path in sorted(RUNS.glob("*/config.yaml")):
-        folder = StudyFolder(path.parent)
+    for path in studies_in(RUNS):
+        folder = StudyFolder(path)
         try:
             yield clean(folder, states=states, logs=logs, dry_run=dry_run)
         except HpoError as error:

@@ -73,7 +73,8 @@ def list_studies(folder: Path, where: str | None = None, sort: str | None = None
 def _folders(folder: Path) -> Iterator[Path]:
     """Yield the folders of studies, and those that cannot be entered."""
     try:
-        paths = sorted(folder.iterdir())
+        # What is hidden is being copied or removed.
+        paths = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     except FileNotFoundError as error:
         if folder == RUNS:
             return

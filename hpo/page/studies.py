@@ -7,7 +7,7 @@ from typing import Any
 
 from hpo.page.texts import best_text, done_text, time_text
 from hpo.report.pages.html import render, render_macro
-from hpo.study.files.folder import StudyFolder, short_path
+from hpo.study.files.folder import StudyFolder, short_path, studies_in
 from hpo.study.files.status import Status, read_status
 
 
@@ -22,8 +22,7 @@ class StudiesContent:
 
     def look(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Yield the table."""
-        there = (path.parent for path in self._where.glob("*/config.yaml"))
-        folders = [StudyFolder(path) for path in there if not path.is_symlink()]
+        folders = [StudyFolder(path) for path in studies_in(self._where) if not path.is_symlink()]
         self._known = {folder.path.name: self._status(folder) for folder in folders}
         rows = [
             (status.model_copy(update={"name": name}), best_text(status), done_text(status), time_text(status))

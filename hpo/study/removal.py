@@ -44,7 +44,7 @@ class Removal:
     def same(self) -> StudyFolder | None:
         """Another folder with the same study, such as one that was copied by hand; it keeps what is elsewhere."""
         for runs in {self.folder.path.parent, RUNS.absolute()}:
-            for path in sorted(runs.glob("*/study.db")):
+            for path in sorted(runs.glob("[!.]*/study.db")):
                 mark = read_mark(path)
                 if self.study_id and mark and mark.study_id == self.study_id and path.parent != self.folder.path:
                     return StudyFolder(path.parent)

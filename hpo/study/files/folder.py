@@ -276,9 +276,14 @@ def find_study(name: str) -> StudyFolder:
             if path.parent == RUNS:
                 refuse_link(folder.path)
             return folder
-    known = sorted(path.parent.name for path in RUNS.glob("*/config.yaml"))
+    known = [path.name for path in studies_in(RUNS)]
     there_are = f"there are {', '.join(known)}" if known else "there is none yet: start one with `hpo search`"
     raise StudyError(f"study: there is no '{name}' under {RUNS}/; {there_are}")
+
+
+def studies_in(runs: Path) -> list[Path]:
+    """Return the folders in which studies are, in the order of names; what is hidden is being copied or removed."""
+    return sorted(path.parent for path in runs.glob("[!.]*/config.yaml"))
 
 
 def inner(report: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:

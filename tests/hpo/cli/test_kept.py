@@ -144,3 +144,12 @@ def test_mlflow_has_its_tags_and_loses_its_runs_with_it(capsys):
 def test_help_names_every_command_once():
     lines = [line for line in usage().partition("examples:")[0].splitlines() if line.startswith("  ")]
     assert sorted(line.split()[0] for line in lines) == sorted(COMMANDS)
+
+
+def test_what_is_being_copied_or_removed_is_no_study(capsys, study):
+    shutil.copytree(study, "runs/.made-123")
+    before = tree("runs/.made-123")
+    assert [row["name"] for row in toolkit.studies().to_dict("records")] == ["made"]
+    assert refused(capsys, "report", "none").endswith("there are made\n")
+    shown(capsys, "clean")
+    assert tree("runs/.made-123") == before
