@@ -132,7 +132,7 @@ def _counts(study: PreparedStudy, record: Record, verdict: Verdict) -> Counts:
     reasons = Counter(first for first, *_ in errors)
     unfinished = states["running"]
     # This process may have the study, too, such as to test the winner so far.
-    runs = (holder := study.folder.holder()) is not None and not holder.is_this
+    runs = study.is_outside or ((holder := study.folder.holder()) is not None and not holder.is_this)
     counts: Counts = {
         "budget": study.config.study.trials,
         "tasks_per_trial": size,

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import hpo
 from hpo.interface.glance import Glance
+from hpo.interface.one_trial import show_trial
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.running import read_running
 from hpo.study.files.status import Status, read_status
@@ -122,6 +123,16 @@ def test_after_a_signal_it_is_interrupted():
     Path("runs/train/status.json").unlink()
     derived, _ = looked("runs/train")
     assert (derived.state, derived.done, derived.trials) == (status.state, status.done, status.trials)
+
+
+def test_a_trial_that_is_trained_elsewhere_is_not_interrupted():
+    with hpo.open(
+        {"lr": (0.1, 1.0)}, name="lab", direction="maximize", trials=2, settings={"track": "none"}
+    ) as session:
+        session.ask()
+    assert looked("runs/lab")[0].state == "open"
+    assert counts_of(hpo.load("lab")) == {"running": 1}
+    assert show_trial(View(StudyFolder(Path("runs/lab")), "lab"), 0)["state"] == "running"
 
 
 def test_after_a_fault_it_says_which(monkeypatch):
