@@ -48,7 +48,7 @@ class SteeredStudy(KeptStudy):
 
             added = add_point(known_study(str(self._folder)), point, user_name())
             return (
-                f"it is tried next when the study goes on (`hpo resume {self._folder.path.name}`): {short_text(added)}"
+                f"it is tried next when the study goes on (`hpo resume {self._folder.reference}`): {short_text(added)}"
             )
         self._refuse_past_search("added")
         return request(self._folder, "add", point)
@@ -78,7 +78,7 @@ class SteeredStudy(KeptStudy):
 
     def _refuse_past_search(self, what: str) -> None:
         if not is_searching(self._folder):
-            name = self._folder.path.name
+            name = self._folder.reference
             raise StudyError(
                 f"study: the search of {self._folder} is over, and what follows it is being trained, so nothing can be "
                 f"{what} now; it ends by itself (`hpo watch {name}`), `hpo stop {name} --now` stops it"

@@ -170,7 +170,7 @@ def _in_words(folder: StudyFolder, error: Exception) -> str:
     if not path.exists():
         return f"the record, {path}, is missing: a published study has none, and its report has what it held"
     text = first_line(error) if is_damage else f"{path} cannot be read: {type(error).__name__}: {first_line(error)}"
-    return f"{text}; where it is damaged, `hpo resume {folder.path.name}` replaces it by its backup, if that is sound"
+    return f"{text}; where it is damaged, `hpo resume {folder.reference}` replaces it by its backup, if that is sound"
 
 
 def _number(subject: Subject | None) -> int | None:

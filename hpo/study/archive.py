@@ -115,7 +115,7 @@ def _whole_record(folder: StudyFolder, target: Path) -> Path:
         return copy_record(folder, target)
     except sqlite3.DatabaseError as error:
         raise StudyError(
-            f"record: {folder.database_path} is damaged: {error}; `hpo resume {folder.path.name}` replaces it by its "
+            f"record: {folder.database_path} is damaged: {error}; `hpo resume {folder.reference}` replaces it by its "
             f"backup, if that is sound"
         ) from error
 

@@ -81,6 +81,12 @@ class StudyFolder:
         return str(short_path(self.path))
 
     @property
+    def reference(self) -> str:
+        """How a command names it: by the name under `runs/`, or by the folder where it is elsewhere."""
+        path = short_path(self.path)
+        return path.name if path.parent == RUNS else str(path)
+
+    @property
     def exists(self) -> bool:
         """Whether a study was created here."""
         return os.path.exists(self.config_path)  # noqa: PTH110 -- `Path.exists` raises for a name that is too long
@@ -234,7 +240,7 @@ class StudyFolder:
             raise self._is_run_by(holder)
 
     def _is_run_by(self, holder: Holder) -> StudyError:
-        name = self.path.name
+        name = self.reference
         return StudyError(
             f"study: {self} is being run by {holder}; wait for it (`hpo watch {name}`), or stop it with "
             f"`hpo stop {name}`"

@@ -153,3 +153,9 @@ def test_what_is_being_copied_or_removed_is_no_study(capsys, study):
     assert refused(capsys, "report", "none").endswith("there are made\n")
     shown(capsys, "clean")
     assert tree("runs/.made-123") == before
+
+
+def test_a_command_that_is_named_takes_a_study_where_it_is(capsys, study):
+    hpo(capsys, "move", "made", "elsewhere")
+    with StudyFolder(Path("elsewhere/made")).lock():
+        assert "stop it with `hpo stop elsewhere/made`" in refused(capsys, "clean", "elsewhere/made", is_silent=True)
