@@ -172,6 +172,8 @@ def test_a_copy_at_a_url_is_shown_as_of_then(capsys, runs):
     assert "no copy of a study" in refused(capsys, "show", f"{url}/nowhere", is_silent=True)
 
 
+@pytest.mark.quick("halving")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["halving", "clock", "holdout", "folds"])
 def test_one_of_an_earlier_version(capsys, tmp_path, name):
     shutil.copytree(KEPT / name, tmp_path / "runs" / name)

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hpo as toolkit
@@ -120,6 +120,7 @@ def test_a_condition_that_cannot_be_read_is_refused(capsys, where):
 SIGNS = {"=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 
+@settings(max_examples=40)
 @given(
     st.lists(
         st.tuples(st.sampled_from("ab"), st.sampled_from(list(SIGNS)), st.integers(-2, 2), st.booleans()), min_size=1

@@ -171,6 +171,8 @@ hpo.search(train, {"lr": (0.1, 1.0)}, trials=4, direction="minimize", progress=F
     assert counts_of(hpo.load("train")) == {"running": 0, "interrupted": 1}
 
 
+@pytest.mark.quick("clock")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["halving", "clock", "holdout", "folds"])
 def test_one_of_an_earlier_version_is_derived_and_read_as_by_optuna(name, tmp_path):
     folder = shutil.copytree(KEPT / name, tmp_path / name)
