@@ -172,11 +172,12 @@ def _point_lines(
     point: Mapping[str, Any], default: Mapping[str, Any] | None, most: int = _MOST_VALUES
 ) -> Iterator[str]:
     """Yield a line a value, which is marked where it is not the default."""
-    width = max(map(len, point), default=0)
-    for key, value in [*point.items()][:most]:
-        there = (default or {}).get(key, value)
-        other = f"   (default {_value(there)})" if there != value else ""
-        yield f"  {key:<{width}} = {_value(value)}{other}"
+    shown = {key: _value(value) for key, value in [*point.items()][:most]}
+    width, wide = (max(map(len, texts), default=0) for texts in (shown, shown.values()))
+    for key, text in shown.items():
+        there = (default or {}).get(key, point[key])
+        other = f"   (default {_value(there)})" if there != point[key] else ""
+        yield f"  {key:<{width}} = {text:<{wide if other else 0}}{other}"
     if len(point) > most:
         yield f"  and {len(point) - most} more"
 
