@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from hpo.errors import HpoError, StudyError, first_line
 from hpo.interface.where import Kind, condition, known_field
 from hpo.study.files.folder import RUNS, StudyFolder, refuse_link
 from hpo.study.files.status import Status, read_status
+from hpo.study.files.user_notes import tags
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,7 +24,7 @@ FIELDS: dict[str, Kind] = {
     **dict.fromkeys(("done", "budget"), "number"),
     "counts": "text",
     **dict.fromkeys(("score", "best"), "number"),
-    **dict.fromkeys(("metric", "direction", "strategy", "data"), "text"),
+    **dict.fromkeys(("metric", "direction", "strategy", "data", "tags"), "text"),
     **dict.fromkeys(("test", "on_front", "complete", "failed", "stopped", "running", "minutes", "size"), "number"),
     "date": "time",
     **dict.fromkeys(("ended_by", "error", "folder"), "text"),
@@ -44,10 +46,10 @@ def studies(in_: Path | str = RUNS, where: str | None = None, sort: str | None =
     Returns:
         Columns: `name`; `state` (running, interrupted, open, ended, failed, unreadable); `since`, `process`, `host` of
         the process that runs it; `done` of `budget`, which counts `counts` (trials, or configurations); `score`, that
-        of trial `best` in `metric`, better by `direction`; `strategy`, `data`; `test`, the metric on the test part,
-        where that was opened; `on_front`, how many trials the front has, of several metrics; `complete`, `failed`,
-        `stopped`, `running`, trials by state; `minutes` of search; `size` in bytes; `date` when it began; `ended_by`;
-        `error`, why it failed or cannot be read; `folder`.
+        of trial `best` in `metric`, better by `direction`; `strategy`, `data`; `tags`, as `key=value, key=value`;
+        `test`, the metric on the test part, where that was opened; `on_front`, how many trials the front has, of
+        several metrics; `complete`, `failed`, `stopped`, `running`, trials by state; `minutes` of search; `size` in
+        bytes; `date` when it began; `ended_by`; `error`, why it failed or cannot be read; `folder`.
 
     Raises:
         hpo.HpoError: there is no such folder, or field, or the condition cannot be read.
@@ -118,6 +120,7 @@ def _row(path: Path) -> dict[str, Any]:
         "direction": status.metrics.get(metric or ""),
         "strategy": status.strategy or None,
         "data": status.data or None,
+        "tags": ", ".join(f"{key}={value}" for key, value in _tags(folder).items()) or None,
         "test": status.test.get(metric or ""),
         "on_front": status.on_front,
         **{state: trials.get(state) for state in ("complete", "failed", "stopped", "running")},
@@ -128,6 +131,13 @@ def _row(path: Path) -> dict[str, Any]:
         "error": status.error,
         "folder": str(folder.path),
     }
+
+
+def _tags(folder: StudyFolder) -> dict[str, str]:
+    # Where they cannot be read, that is told as the study's error.
+    with suppress(OSError):
+        return tags(folder)
+    return {}
 
 
 def _size(folder: Path | str) -> int:

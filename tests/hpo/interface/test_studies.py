@@ -138,6 +138,12 @@ def test_and_or_and_not_bind_as_in_python(parts, joins, row):
     assert fits(row) is eval(" ".join(pythons))  # noqa: S307 -- made here, of True, False, and, or, not
 
 
+def test_one_is_found_by_its_tags(capsys, runs):
+    assert hpo(capsys, "note", "halving", "--tag", "phase=final", "--tag", "paper")[0] == 0
+    assert names(runs, where="tags~paper") == names(runs, where="tags~'phase=final'") == ["halving"]
+    assert names(runs, where="tags!=none") == ["halving"]
+
+
 def test_a_running_one_says_by_which_process(runs):
     with StudyFolder(runs / "clock").lock():
         clock = {study["name"]: study for study in list_studies(runs)}["clock"]
