@@ -29,6 +29,7 @@ _LEFT_OUT = {*_NOT_LIVE, "planned-timeline"}
 # While a search runs, a part may take such a share of the machine's processors. On two of them a figure that takes
 # 0.05 s, as of some 100 trials, is drawn again after 6 s, if it is one of the first, or 17 s; on 32 when it changes.
 _SHARE_OF_FIRST, _SHARE = 0.004, 0.0015
+_LONGEST_LOOK = 2.0
 
 # What makes each text, and what it is made of.
 _TEXTS: Mapping[str, tuple[Callable[[Seen], Mapping[str, Any]], set[str]]] = {
@@ -56,11 +57,15 @@ class StudyContent:
         self.is_over = False
 
     def look(self) -> Iterator[tuple[str, Content]]:
-        """Yield the parts that are made again, because what they are made of has changed."""
-        seen = self._reader.read()
+        """Yield the parts that are made again, because what they are made of has changed.
+
+        What cannot be made within two seconds is left for the next look: the texts, which come first, tell the time.
+        """
+        seen, end = self._reader.read(), time.monotonic() + _LONGEST_LOOK
         self._stale |= {name for name, (_, of) in self._makers.items() if of & seen.changed}
         for name, (make, _) in self._makers.items():
-            is_due = seen.is_over or time.monotonic() >= self._not_before.get(name, 0.0)
+            now = time.monotonic()
+            is_due = now < end and (seen.is_over or now >= self._not_before.get(name, 0.0))
             if name in self._stale and is_due:
                 began = time.thread_time()
                 yield name, make(seen)
@@ -70,7 +75,7 @@ class StudyContent:
                 wait = took / share / (os.cpu_count() or 1) if name in self._not_before else 0.0
                 self._not_before[name] = time.monotonic() + wait
                 self._stale.discard(name)
-        self.is_over = seen.is_over
+        self.is_over = seen.is_over and not self._stale
 
     def page(self, version: int, html: Mapping[str, Any]) -> str:
         """Return the whole page, with these texts."""

@@ -4,6 +4,7 @@ import hashlib
 import json
 import logging
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -88,10 +89,11 @@ class Watch:
 
     def _look_on(self) -> None:
         while True:
+            began = time.monotonic()
             self._look()
             self._has_looked.set()
             self._has_picture.set()
-            if self._closing.wait(_SECONDS_BETWEEN_LOOKS):
+            if self._closing.wait(max(0.0, began + _SECONDS_BETWEEN_LOOKS - time.monotonic())):
                 return
             if self._content.is_over or not self._viewers:
                 self._wake.wait()
