@@ -64,7 +64,7 @@ def list_studies(folder: Path, where: str | None = None, sort: str | None = None
     """Return the same as a list of mappings; times are texts in ISO 8601, sizes in bytes."""
     fits = condition(where, FIELDS) if where is not None else lambda _: True
     by = None if sort is None else known_field(sort.removeprefix("-"), FIELDS, "sort")
-    rows = sorted((_row(path) for path in _folders(folder)), key=lambda row: str(row["date"]), reverse=True)
+    rows = sorted(_rows(folder), key=lambda row: str(row["date"]), reverse=True)
     rows = [row for row in rows if fits(row)]
     if by is None:
         return rows
@@ -94,6 +94,13 @@ def _folders(folder: Path) -> Iterator[Path]:
             continue
         else:
             yield path
+
+
+def _rows(folder: Path) -> Iterator[dict[str, Any]]:
+    for path in _folders(folder):
+        # It may be removed meanwhile.
+        with suppress(FileNotFoundError):
+            yield _row(path)
 
 
 def _row(path: Path) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from hpo.errors import ConfigError
 from hpo.interface.studies import FIELDS, list_studies
 from hpo.interface.where import condition
 from hpo.study.files.folder import StudyFolder
+from hpo.study.files.status import read_status
 from tests.hpo.cli.commands import hpo, refused
 from tests.studies import environment
 
@@ -142,6 +143,16 @@ def test_one_is_found_by_its_tags(capsys, runs):
     assert hpo(capsys, "note", "halving", "--tag", "phase=final", "--tag", "paper")[0] == 0
     assert names(runs, where="tags~paper") == names(runs, where="tags~'phase=final'") == ["halving"]
     assert names(runs, where="tags!=none") == ["halving"]
+
+
+def test_one_that_is_removed_meanwhile_is_left_out(runs, monkeypatch):
+    def removed(folder):
+        if folder.path.name == "folds":
+            shutil.rmtree(folder.path)
+        return read_status(folder)
+
+    monkeypatch.setattr("hpo.interface.studies.read_status", removed)
+    assert names(runs) == ["link", "halving", "clock", "foreign"]
 
 
 def test_a_running_one_says_by_which_process(runs):
