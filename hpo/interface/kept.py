@@ -1,10 +1,10 @@
-"""A study's folder as a whole: what people write beside it, and how it is cleaned, moved, archived and removed."""
+"""A study's folder as a whole: what lies and is written there, and how it is sent, cleaned, moved and removed."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
-from hpo.errors import HpoError
+from hpo.errors import HpoError, TrackError
 from hpo.interface.removal import remove
 from hpo.study.archive import archive
 from hpo.study.cleaning import Cleaned, clean, clean_runs
@@ -19,6 +19,11 @@ class KeptStudy:
 
     def __init__(self, folder: StudyFolder) -> None:
         self._folder = folder
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._folder.config().study.name
 
     @property
     def folder(self) -> Path:
@@ -91,6 +96,29 @@ class KeptStudy:
             hpo.HpoError: it runs just now, or MLflow or the mirror cannot be reached.
         """
         remove(find_removal(str(self._folder.path)), mirror=mirror, runs=runs)
+
+    def export(self, url: str, name: str | None = None) -> int:
+        """Copy it into another Optuna storage, under its name or another; return how many trials were copied."""
+        from hpo.interface.exchange import export_study
+
+        return export_study(str(self.folder), url, name)[1]
+
+    def logs(self, trial: int) -> str:
+        """Return what the trainings of a trial printed on Ray workers; StudyError where they printed nothing."""
+        return "".join(path.read_text(encoding="utf-8") for path in self._folder.logs(trial))
+
+    def sync(self, uri: str | None = None) -> None:
+        """Send what MLflow does not have of it; TrackError where that cannot be reached."""
+        from hpo.interface.exchange import send
+
+        sent = send(str(self.folder), [] if uri is None else [f"track.uri={uri}"])
+        if not sent.is_all:
+            raise TrackError(f"study '{self.name}': not everything could be sent to {sent.study.config.track.uri}")
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Its whole configuration."""
+        return self._folder.config().to_dict()
 
 
 def clean_studies(names: Sequence[str], *, states: bool, logs: bool, dry_run: bool) -> Iterator[Cleaned]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hpo.config.study_config import StudyConfig
 from hpo.engine.record.record import Record
 from hpo.engine.trials.table import trials_table
-from hpo.errors import StudyError, TrackError, nearest
+from hpo.errors import StudyError, nearest
 from hpo.interface.best import Best, best_of, front_on_test, front_table, winner_of
 from hpo.interface.existing import (
     changed_config,
@@ -41,11 +41,6 @@ if TYPE_CHECKING:
 
 class Study(SteeredStudy):
     """A study in its folder, read anew at each question."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return self._folder.config().study.name
 
     @property
     def trials(self) -> "pd.DataFrame":
@@ -280,29 +275,6 @@ class Study(SteeredStudy):
         """
         path = None if output is None else Path(output)
         return [dict(one) for one in draw_attention(str(self.folder), text, target, path)]
-
-    def export(self, url: str, name: str | None = None) -> int:
-        """Copy it into another Optuna storage, under its name or another; return how many trials were copied."""
-        from hpo.interface.exchange import export_study
-
-        return export_study(str(self.folder), url, name)[1]
-
-    def logs(self, trial: int) -> str:
-        """Return what the trainings of a trial printed on Ray workers; StudyError where they printed nothing."""
-        return "".join(path.read_text(encoding="utf-8") for path in self._folder.logs(trial))
-
-    def sync(self, uri: str | None = None) -> None:
-        """Send what MLflow does not have of it; TrackError where that cannot be reached."""
-        from hpo.interface.exchange import send
-
-        sent = send(str(self.folder), [] if uri is None else [f"track.uri={uri}"])
-        if not sent.is_all:
-            raise TrackError(f"study '{self.name}': not everything could be sent to {sent.study.config.track.uri}")
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """Its whole configuration."""
-        return self._folder.config().to_dict()
 
     @contextmanager
     def _read(self, config: StudyConfig | None = None) -> Iterator[tuple[PreparedStudy, Record, Verdict]]:

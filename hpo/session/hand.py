@@ -4,12 +4,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from hpo.config.study_config import StudyConfig
 from hpo.engine.record.acts import Add, Instruction, Raise, Stop
 from hpo.engine.record.record import Record
 from hpo.engine.space.space import short_text
 from hpo.errors import HpoError, StudyError
+from hpo.study.additions import new_point, queued_points
 from hpo.study.files.requests import requests
-from hpo.study.opening import freeze, new_point, queued_points, raised
+from hpo.study.opening import freeze
 from hpo.study.study import PreparedStudy
 
 
@@ -47,7 +49,7 @@ class Hand:
             return Add(point), f"it is tried next, as far as the budget goes: {short_text(point)}"
         if verb == "raise":
             ask = Raise(given.get("trials"), given.get("minutes"))
-            self.study = replace(self.study, config=raised(self.study.config, ask))
+            self.study = replace(self.study, config=_raised(self.study.config, ask))
             return ask, f"the search goes on to {self.study.done(self._record.history())}"
         number = given.get("trial")
         if number is None:
@@ -58,3 +60,15 @@ class Hand:
             is_there = f"is {states[number]} already" if number in states else "is not there"
             raise StudyError(f"--trial: trial {number} {is_there}; give one that runs ({running})")
         return Stop(number), f"trial {number} is stopped where it is"
+
+
+def _raised(config: StudyConfig, budget: Raise) -> StudyConfig:
+    """Return the configuration with a larger budget; StudyError where it is smaller than before."""
+    given = {name: value for name, value in vars(budget).items() if value is not None}
+    for name, value in given.items():
+        before = getattr(config.study, name)
+        # Without a limit before, any is a smaller budget.
+        if before is None or value < before:
+            least = "has no limit" if before is None else f"is {before:g}"
+            raise StudyError(f"study.{name}: {least}, given {value:g}; a running search takes a larger budget alone")
+    return config.model_copy(update={"study": config.study.model_copy(update=given)})

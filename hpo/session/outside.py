@@ -14,8 +14,9 @@ from hpo.machine import machine_faults, user_name
 from hpo.session.mirroring import Mirroring, mirror_of, refuse_bad_urls
 from hpo.session.status_keeper import StatusKeeper
 from hpo.session.surroundings import refuse_bad_surroundings
+from hpo.study.additions import new_point, queued_points
 from hpo.study.notes import Notes
-from hpo.study.opening import code_of, new_point, open_study, queued_points
+from hpo.study.opening import code_of, open_study
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.verdict import Verdict, read_verdict
 from hpo.track import make_tracker

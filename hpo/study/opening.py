@@ -10,19 +10,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hpo.config.keys import flatten
 from hpo.config.sealing import values_of
 from hpo.config.study_config import StudyConfig
 from hpo.engine.loop import seconds_spent
-from hpo.engine.record.acts import Given, Raise
+from hpo.engine.record.acts import Given
 from hpo.engine.record.own_file import DamagedRecordError, backup_path
 from hpo.engine.record.record import Record
-from hpo.engine.space.first_points import read_point
-from hpo.engine.space.space import Point, Space, point_key, short_text
+from hpo.engine.space.space import Point, Space
 from hpo.engine.store.packing import digest_of
 from hpo.engine.trials.goal import goal_of
 from hpo.engine.trials.trial import TaskLayout
-from hpo.errors import SpaceError, StudyError
+from hpo.errors import StudyError
+from hpo.study.additions import new_point, queued_points
 from hpo.study.basis.changes import Basis, allowed_change, refuse_changes, refuse_other_data
 from hpo.study.basis.configurations import refuse_other_config
 from hpo.study.basis.environment import describe_environment
@@ -191,45 +190,6 @@ def _note_choice(study: PreparedStudy, frozen: StudyConfig, record: Record) -> N
     notes.changed_choices = [*notes.changed_choices, change]
 
 
-def queued_points(study: PreparedStudy, record: Record) -> list[Point]:
-    """Return the new points that other programs have queued, as by Optuna's `enqueue_trial`; what is none is told."""
-    points: dict[str, Point] = {}
-    taken = {point_key(given.point) for given in record.given}
-    for number, parameters in record.queued():
-        where = f"record: what another program queued as Optuna's trial {number}"
-        try:
-            point = read_point(where, parameters, study.space, flatten(study.config.objective_config))
-        except SpaceError as error:
-            _log.warning("%s; it is left alone", error)
-            continue
-        key = point_key(point)
-        if key in taken:
-            continue
-        if (known := _known_as(key, record)) is not None:
-            _log.warning("%s is %s already, and is left alone", where, known)
-            continue
-        points[key] = point
-        _log.warning("%s is tried next, as far as the budget goes: %s", where, dict(point))
-    return list(points.values())
-
-
-def new_point(study: PreparedStudy, record: Record, values: Mapping[str, Any]) -> Point:
-    """Return a point that somebody adds; what it leaves out has its default. HpoError where it is none, or known."""
-    point = read_point("the point", values, study.space, flatten(study.config.objective_config))
-    known = _known_as(point_key(point), record)
-    if known is None and any(point_key(given.point) == point_key(point) for given in record.given):
-        known = "added"
-    if known is not None:
-        raise StudyError(f"the point: {short_text(point)} is {known} already; give another")
-    return point
-
-
-def _known_as(key: str, record: Record) -> str | None:
-    """Return which trial has a point of this key, in words; None where none has."""
-    own = (f"trial {trial.number}" for trial in record.trials() if trial.key == key)
-    return next(own, "an imported trial" if any(trial.key == key for trial in Notes(record).imports) else None)
-
-
 def add_point(study: PreparedStudy, values: Mapping[str, Any], by: str) -> Point:
     """Let a study that no process runs try a point next, when it goes on; return it. Errors as of `new_point`."""
     from hpo.engine.record.storage import continue_record
@@ -242,18 +202,6 @@ def add_point(study: PreparedStudy, values: Mapping[str, Any], by: str) -> Point
         finally:
             record.close()
     return point
-
-
-def raised(config: StudyConfig, budget: Raise) -> StudyConfig:
-    """Return the configuration with a larger budget; StudyError where it is smaller than before."""
-    given = {name: value for name, value in vars(budget).items() if value is not None}
-    for name, value in given.items():
-        before = getattr(config.study, name)
-        # Without a limit before, any is a smaller budget.
-        if before is None or value < before:
-            least = "has no limit" if before is None else f"is {before:g}"
-            raise StudyError(f"study.{name}: {least}, given {value:g}; a running search takes a larger budget alone")
-    return config.model_copy(update={"study": config.study.model_copy(update=given)})
 
 
 def _copy_data(study: PreparedStudy, notes: Notes) -> None:

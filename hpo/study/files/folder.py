@@ -1,16 +1,13 @@
 """The study's folder `runs/<study>/`: its paths, its frozen configuration, and the driver's lock."""
 
-import fcntl
 import hashlib
 import json
 import os
 import shutil
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from hpo.config.documents import read_json, read_yaml, yaml_text
 from hpo.config.sealing import open_sealed, values_of
@@ -19,35 +16,11 @@ from hpo.engine.objective.kept_function import MODULE, KeptFunction
 from hpo.engine.objective.path import ObjectivePath
 from hpo.errors import DocumentError, StudyError
 from hpo.files import write_atomically
+from hpo.study.files.lock import Holder, Lock
 
 RUNS = Path("runs")
 # The ledger of openings of test parts: of a study in its folder, and of all studies beside them.
 OPENINGS = "test_openings.jsonl"
-# Somebody who looks who holds the lock has it for microseconds.
-_TRIES, _SECONDS_BETWEEN_TRIES = 5, 0.02
-
-
-@dataclass(frozen=True)
-class Holder:
-    """The process that runs a study: its number, on which machine, and since when, in seconds since the epoch."""
-
-    process: int | None
-    host: str
-    since: float
-
-    @property
-    def is_here(self) -> bool:
-        """Whether it runs on this machine."""
-        return self.host == os.uname().nodename
-
-    @property
-    def is_this(self) -> bool:
-        """Whether it is this process."""
-        return self.is_here and self.process == os.getpid()
-
-    def __str__(self) -> str:
-        """As people read it: `process 30085 on ada`."""
-        return f"process {self.process} on {self.host}" if self.process else "an unknown process"
 
 
 class StudyFolder:
@@ -75,7 +48,7 @@ class StudyFolder:
         self.status_path = path / "status.json"
         self.running_path = path / "running.json"
         self.requests_dir = path / "requests"
-        self._lock_path = path / "driver.lock"
+        self._lock = Lock(path / "driver.lock")
 
     def __str__(self) -> str:
         return str(short_path(self.path))
@@ -209,27 +182,15 @@ class StudyFolder:
         """Lock the study until the end of the block, or of the process; StudyError names who holds it otherwise."""
         is_first = not self.path.parent.exists()
         self.make()
-        try:
-            # Without O_NOFOLLOW, the target of a link in the lock's place would be emptied.
-            lock = os.fdopen(os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "r+")
-        except OSError as error:
-            raise StudyError(
-                f"{short_path(self._lock_path)}: cannot be opened: {error.strerror or error}; check what is there"
-            ) from error
-        with lock as file:
-            if not _is_locked(file, fcntl.LOCK_EX, _TRIES):
-                raise self._is_run_by(_holder(file))
-            file.truncate(0)
-            file.write(f"process {os.getpid()} on {os.uname().nodename}")
-            file.flush()
+        with self._lock.taken() as holder:
+            if holder is not None:
+                raise self._is_run_by(holder)
             try:
                 yield
             finally:
-                # A reader of the file must not take a process that has ended for one that runs.
-                file.truncate(0)
-                if self.path.is_dir() and [path.name for path in self.path.iterdir()] == [self._lock_path.name]:
+                if self.path.is_dir() and [*self.path.iterdir()] == [self._lock.path]:
                     # The study was not created.
-                    self._lock_path.unlink()
+                    self._lock.path.unlink()
                     self.path.rmdir()
                     if is_first and not any(self.path.parent.iterdir()):
                         self.path.parent.rmdir()
@@ -248,30 +209,7 @@ class StudyFolder:
 
     def holder(self) -> Holder | None:
         """Return which process runs the study, None where none does; it waits for nobody and changes nothing."""
-        try:
-            lock = os.fdopen(os.open(self._lock_path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "r")
-        except OSError:
-            return None
-        with lock as file:
-            # Given up again when the file is closed.
-            return None if _is_locked(file, fcntl.LOCK_SH) else _holder(file)
-
-
-def _is_locked(file: TextIO, kind: int, tries: int = 1) -> bool:
-    """Lock an open file, and return whether that could be done."""
-    for left in reversed(range(tries)):
-        with suppress(BlockingIOError):
-            fcntl.flock(file, kind | fcntl.LOCK_NB)
-            return True
-        time.sleep(_SECONDS_BETWEEN_TRIES if left else 0.0)
-    return False
-
-
-def _holder(file: TextIO) -> Holder:
-    file.seek(0)
-    words = file.read().split()
-    is_known = len(words) == 4 and words[1].isdecimal()
-    return Holder(int(words[1]) if is_known else None, words[3] if is_known else "", os.fstat(file.fileno()).st_mtime)
+        return self._lock.holder()
 
 
 def find_study(name: str) -> StudyFolder:

@@ -11,7 +11,8 @@ from hpo.config.goals import Direction
 from hpo.config.study_config import StudyConfig, explain
 from hpo.errors import DocumentError, HpoError, first_line
 from hpo.files import write_atomically
-from hpo.study.files.folder import Holder, StudyFolder, inner, short_path
+from hpo.study.files.folder import StudyFolder, inner, short_path
+from hpo.study.files.lock import Holder
 
 State = Literal["running", "interrupted", "open", "ended", "failed", "unreadable"]
 Phase = Literal["search", "after the search", "asked and told"]
