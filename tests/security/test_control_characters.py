@@ -51,7 +51,8 @@ def test_no_field_of_a_report_reaches_the_terminal_as_it_is(capsys, keys):
 def test_neither_do_those_of_a_study(capsys):
     space = {"toy": {"layers": [1, 2]}, "other": {"text": {"choices": [EVIL]}}}
     searched(capsys, toy_config(trials=1, space=space, other={"text": "x"}))
-    for command in (["search", "--replay", "toy"], ["report", "toy"], ["compare", "toy", "toy-replay"]):
+    looking = ["list"], ["show", "toy"], ["show", "toy", "--trial", "0"]
+    for command in (["search", "--replay", "toy"], ["report", "toy"], ["compare", "toy", "toy-replay"], *looking):
         code, out, err = hpo(capsys, *command, *(["track=none", "dispatch=local"] if "--replay" in command else []))
         assert code == 0, out + err
         assert all(printable(line) == line for line in (out + err).split("\n")), command
