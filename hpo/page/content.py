@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -12,7 +13,7 @@ from hpo.errors import HpoError
 from hpo.page import texts
 from hpo.page.reading import Seen, StudyReader
 from hpo.report.figures import FIGURES, Drawing, Drawn, draw_figures, undrawn
-from hpo.report.figures.look import figure_content
+from hpo.report.figures.look import figure_content, new_figure
 from hpo.report.pages.html import render, render_macro
 from hpo.report.words import sentence
 from hpo.study.files.folder import StudyFolder
@@ -29,7 +30,7 @@ _LEFT_OUT = {*_NOT_LIVE, "planned-timeline"}
 # While a search runs, a part may take such a share of the machine's processors. On two of them a figure that takes
 # 0.05 s, as of some 100 trials, is drawn again after 6 s, if it is one of the first, or 17 s; on 32 when it changes.
 _SHARE_OF_FIRST, _SHARE = 0.004, 0.0015
-_LONGEST_LOOK = 2.0
+_LONGEST_LOOK, _LONGEST_FIRST_WAIT = 2.0, 10.0
 
 # What makes each text, and what it is made of.
 _TEXTS: Mapping[str, tuple[Callable[[Seen], Mapping[str, Any]], set[str]]] = {
@@ -52,6 +53,8 @@ class StudyContent:
             of = {"record", "tasks"} if name == "learning-curves" else {"record"}
             makers[name] = (partial(self._figure, name), of)
         self._makers = {name: makers[name] for name in (*_TEXTS, *_ORDER) if name in makers}
+        self._seen: Seen | None = None
+        self._drawing_began = False
         self._stale: set[str] = set()
         self._not_before: dict[str, float] = {}
         self.is_over = False
@@ -61,7 +64,10 @@ class StudyContent:
 
         What cannot be made within two seconds is left for the next look: the texts, which come first, tell the time.
         """
-        seen, end = self._reader.read(), time.monotonic() + _LONGEST_LOOK
+        seen, end = self._read(), time.monotonic() + _LONGEST_LOOK
+        if not self._drawing_began:
+            new_figure()  # loads what all of them need, which is not to be counted as the first one's time
+            self._drawing_began = True
         self._stale |= {name for name, (_, of) in self._makers.items() if of & seen.changed}
         for name, (make, _) in self._makers.items():
             now = time.monotonic()
@@ -69,13 +75,26 @@ class StudyContent:
             if name in self._stale and is_due:
                 began = time.thread_time()
                 yield name, make(seen)
-                took = time.thread_time() - began
-                share = _SHARE if name in self._drawings and name not in _FIRST else _SHARE_OF_FIRST
-                # The first time it also imports what it needs.
-                wait = took / share / (os.cpu_count() or 1) if name in self._not_before else 0.0
-                self._not_before[name] = time.monotonic() + wait
+                is_first = name in _FIRST or name not in self._drawings
+                self._postpone(name, time.thread_time() - began, _SHARE_OF_FIRST if is_first else _SHARE)
                 self._stale.discard(name)
         self.is_over = seen.is_over and not self._stale
+
+    def _read(self) -> Seen:
+        """Return the study as it is now, or, where it was read just now and that took long, as it was then."""
+        before = self._seen
+        if before is not None and not before.is_over and time.monotonic() < self._not_before["reading"]:
+            return replace(before, changed=frozenset())
+        began = time.thread_time()
+        self._seen = self._reader.read()
+        self._postpone("reading", time.thread_time() - began, _SHARE_OF_FIRST)
+        return self._seen
+
+    def _postpone(self, name: str, took: float, share: float) -> None:
+        wait = took / share / (os.cpu_count() or 1)
+        # The first time it reads all, and imports what it needs.
+        wait = wait if name in self._not_before else min(wait, _LONGEST_FIRST_WAIT)
+        self._not_before[name] = time.monotonic() + wait
 
     def page(self, version: int, html: Mapping[str, Any]) -> str:
         """Return the whole page, with these texts."""
