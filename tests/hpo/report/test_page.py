@@ -219,9 +219,9 @@ def test_what_users_wrote_stays_text(tmp_path):
     assert not page.of("img")
     assert HOSTILE in "".join(page.text)
     assert "%SCRIPTS%" in "".join(page.text)
-    # No text ended a script: as many as there are figures, and the library, its settings, the drawing, the sorting.
+    # No text ended a script: figures, and the library, its settings, the drawing, the folding, the sorting.
     figures = [a for a in page.of("script") if a.get("type") == "application/json"]
-    assert len(page.of("script")) - len(figures) == 4
+    assert len(page.of("script")) - len(figures) == 5
     start = '{"data":'
     for script in page.scripts:
         if script.startswith(start):
