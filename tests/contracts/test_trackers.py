@@ -1,7 +1,10 @@
 """What the tracker promises: MLflow shows what the record holds, and sending it twice changes nothing."""
 
+import colorsys
 import contextlib
+import itertools
 import json
+import uuid
 from dataclasses import replace
 
 import pytest
@@ -20,7 +23,14 @@ from hpo.track.messages import close_trial, mlflow_name, run_name
 from hpo.track.mlflow.sink import MlflowSink
 from hpo.track.mlflow.store import delete_study
 from hpo.track.mlflow.tracker import MlflowTracker
-from hpo.track.mlflow.views import opened, study_views
+from hpo.track.mlflow.views import (
+    LARGEST_VIEW,
+    color_of_study,
+    color_of_trial,
+    compared_view,
+    opened,
+    study_views,
+)
 from hpo.track.projection import open_in_tracker
 from tests.hpo.report.made_up import trial as made_up_trial
 from tests.studies import REPOSITORY, shipped, toy_config
@@ -272,6 +282,31 @@ def test_a_view_fits_into_a_tag_whatever_the_names(count):
     for view in views.values():
         assert len(view) <= 5000
         assert f"metrics.`{columns[0]}`" in opened(view)["selectedColumns"]
+
+
+def test_a_view_of_several_studies_has_room_for_hundreds_of_trials_and_no_column_twice():
+    keys = [f"training.hyperparameter_{place}" for place in range(20)]
+    message = {"name": "a, b: trials", "time": 0.0, "metrics": ["score"], "direction": "minimize", "columns": keys}
+    run_ids = [uuid.uuid4().hex for _ in range(600)]
+    view = compared_view(message | {"others": ["amount"], "curves": ["fold_0/score"]}, run_ids)
+    assert len(view) <= LARGEST_VIEW
+    state = opened(view)
+    assert all(run_id in state["searchFilter"] for run_id in run_ids)
+    assert state["selectedColumns"][:3] == ["metrics.`score`", "tags.`hpo.study`", f"params.`{keys[0]}`"]
+    assert len(set(state["columnOrder"])) == len(state["columnOrder"])
+
+
+def test_the_trials_of_a_study_are_shades_of_its_color_and_other_studies_have_other_hues():
+    def hue_of(color):
+        red, green, blue = (int(color[at : at + 2], 16) / 255 for at in (1, 3, 5))
+        return colorsys.rgb_to_hls(red, green, blue)[0]
+
+    studies = [color_of_study(place) for place in range(6)]
+    for one, other in itertools.combinations(map(hue_of, studies), 2):
+        assert min(abs(one - other), 1 - abs(one - other)) > 0.08
+    shades = {color_of_trial(studies[0], number) for number in range(20)}
+    assert len(shades) == 20
+    assert all(abs(hue_of(shade) - hue_of(studies[0])) < 0.02 for shade in shades)
 
 
 class InThisProcess(MlflowTracker):
