@@ -103,7 +103,8 @@ def workers(seen: Seen) -> Mapping[str, Any]:
             what += f", {layout.name(task.task).replace('_', ' ')}"
         point = {} if task is None else task.point
         said = ", ".join(f"{name} {value_text(value)}" for name, value in point.items())
-        rows.append({"worker": place + 1, "task": task, "what": what, "point": said})
+        has_log = task is not None and _has_log(seen, task.trial)
+        rows.append({"worker": place + 1, "task": task, "what": what, "point": said, "has_log": has_log})
     return {"rows": rows, "is_running": True}
 
 
@@ -151,8 +152,13 @@ def failures(seen: Seen) -> Mapping[str, Any]:
         {
             "number": trial.number,
             "error": trial.error or "",
+            "has_log": _has_log(seen, trial.number),
             "details": "\n".join(o.details[-_LONGEST:] for o in trial.outcomes.values() if o.details),
         }
         for trial in those[:_MOST_FAILURES]
     ]
     return {"which": f"{count_text(len(those), 'trial*')} failed{few}." if those else "None.", "those": shown}
+
+
+def _has_log(seen: Seen, trial: int) -> bool:
+    return any(seen.folder.logs_dir.glob(seen.folder.log_path(trial, "*").name))
