@@ -1,0 +1,44 @@
+"""What a page shows: every part of every kind of study can be made, and as the report has it."""
+
+import json
+import shutil
+
+import pytest
+
+from hpo.page.content import StudyContent
+from hpo.study.files.folder import StudyFolder
+from tests.end_to_end.test_kept_studies import KEPT
+from tests.studies import SPACES, run_toy, toy_config
+
+
+def parts_of(folder):
+    """Return all parts of a study's page, until nothing more comes."""
+    content, parts = StudyContent(StudyFolder(folder)), {}
+    while not content.is_over:
+        parts |= dict(content.look())
+    return parts
+
+
+@pytest.mark.parametrize("name", ["holdout", "folds", "halving", "clock"])
+def test_a_study_of_an_earlier_version_has_every_part(tmp_path, name):
+    shutil.copytree(KEPT / name, tmp_path / name)
+    parts = parts_of(tmp_path / name)
+    assert "could not be made" not in json.dumps(parts)
+    report = json.loads((KEPT / name / "report.json").read_text())
+    assert f"trial {report['winner']['number']}" in parts["state"]["html"]
+    assert parts["trials"]["html"].count("<tr") == 1 + min(
+        100, sum(report["counts"][s] for s in ("complete", "failed"))
+    )
+
+
+@pytest.mark.slow
+def test_one_of_several_metrics_with_limits_and_folds_has_its_front(tmp_path):
+    config = toy_config("random", SPACES["mixed"], 24, objective="tests.hpo.report.toy_front:several")
+    config["study"] |= {"metrics": {"score": "maximize", "size": "minimize"}, "limits": {"latency": 8.0}}
+    run_toy(tmp_path / "toy", config)
+    parts = parts_of(tmp_path / "toy")
+    assert "could not be made" not in json.dumps(parts)
+    assert parts["front"]["figure"]
+    assert parts["hypervolume"]["figure"]
+    report = json.loads((tmp_path / "toy" / "report.json").read_text())
+    assert f"trial {report['winner']['number']}" in parts["state"]["html"]
