@@ -397,6 +397,19 @@ def test_a_study_that_is_interrupted_and_fails_and_gets_a_larger_budget_stays_th
     assert all(children[number].info.run_id == child.info.run_id for number, child in before.items())
 
 
+@pytest.mark.slow
+def test_the_parameters_of_a_study_stay_the_values_of_one_winner_and_a_tag_has_the_present_one(folder):
+    first = run(tracked_study(folder, trials=2)).verdict.winner
+    study = tracked_study(folder, trials=12)
+    last = run(study).verdict.winner
+    parent, children = runs_of(study)
+    assert last.number != first.number, "otherwise this test shows nothing"
+    assert parent.data.params["hpo.winner"] == f"trial {first.number}"
+    for key, value in children[first.number].data.params.items():
+        assert parent.data.params[key] == value
+    assert parent.data.tags["hpo.winner"].startswith(f"trial {last.number}: ")
+
+
 @pytest.mark.nightly
 def test_what_a_race_stops_and_what_halving_does_not_train_on_is_shown_as_killed(folder):
     split = shipped("default", "split") | {"folds": 5, "race_after": 3, "race_level": 0.3}
