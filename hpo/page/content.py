@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from hpo.engine.trials.goal import goal_of
-from hpo.errors import HpoError
+from hpo.errors import HpoError, first_line
 from hpo.page import texts
 from hpo.page.reading import Seen, StudyReader
 from hpo.report.figures import FIGURES, Drawing, Drawn, draw_figures, undrawn
@@ -21,7 +21,7 @@ from hpo.study.files.folder import StudyFolder
 Content = Mapping[str, Any]
 """Of a part: `html`; or of a figure `figure`, None where there is none, and `says`, its caption or the reason."""
 
-# In the order in which they are drawn: the quick ones first. The others tell of a search that has ended.
+# In the order in which they are drawn: the quick ones first. What a search is worth as a whole is left to its report.
 _FIRST, _LAST, _NOT_LIVE = ("best-so-far", "learning-curves"), ("importance",), ("expected-performance",)
 _ORDER = (*_FIRST, *(name for name in FIGURES if name not in (*_FIRST, *_LAST)), *_LAST)
 # A planned timeline would need the objective, whose code is not run here.
@@ -74,7 +74,7 @@ class StudyContent:
             is_due = now < end and (seen.is_over or now >= self._not_before.get(name, 0.0))
             if name in self._stale and is_due:
                 began = time.thread_time()
-                yield name, make(seen)
+                yield name, _or_why(make, seen)
                 is_first = name in _FIRST or name not in self._drawings
                 self._postpone(name, time.thread_time() - began, _SHARE_OF_FIRST if is_first else _SHARE)
                 self._stale.discard(name)
@@ -120,6 +120,14 @@ class StudyContent:
         if isinstance(content, Drawn):
             return {"figure": figure_content(content.figure), "says": content.caption}
         return {"figure": None, "says": sentence(content.reason)}
+
+
+def _or_why(make: Callable[[Seen], Content], seen: Seen) -> Content:
+    """Return a part, or why it cannot be made, as where a file of the study is damaged: the others must come."""
+    try:
+        return make(seen)
+    except Exception as error:  # noqa: BLE001
+        return {"html": render_macro("live_parts.html", "failed", why=f"{type(error).__name__}: {first_line(error)}")}
 
 
 def _planned(folder: StudyFolder) -> tuple[Drawing, ...]:

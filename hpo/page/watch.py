@@ -4,10 +4,11 @@ import hashlib
 import json
 import logging
 import os
+import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -121,6 +122,6 @@ class Watch:
 
 
 def _give_way() -> None:
-    """Let a search that needs all processors have them from now on; of Linux each thread has its own priority."""
-    with suppress(OSError):
+    """Let a search that needs all processors have them from now on: on Linux each thread has its own priority."""
+    if sys.platform == "linux":
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)

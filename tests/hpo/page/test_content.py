@@ -7,6 +7,7 @@ import pytest
 
 from hpo.page.content import StudyContent
 from hpo.study.files.folder import StudyFolder
+from hpo.study.files.status import Status
 from tests.end_to_end.test_kept_studies import KEPT
 from tests.studies import SPACES, run_toy, toy_config
 
@@ -29,6 +30,16 @@ def test_a_study_of_an_earlier_version_has_every_part(tmp_path, name):
     assert parts["trials"]["html"].count("<tr") == 1 + min(
         100, sum(report["counts"][s] for s in ("complete", "failed"))
     )
+
+
+def test_a_damaged_report_takes_nothing_but_its_own_part(tmp_path):
+    shutil.copytree(KEPT / "clock", tmp_path / "clock")
+    StudyFolder(tmp_path / "clock").status_path.write_text(Status(name="clock", state="ended").model_dump_json())
+    (tmp_path / "clock" / "report.json").write_text("{")
+    parts = parts_of(tmp_path / "clock")
+    assert "report.json" in parts["cautions"]["html"]
+    assert json.dumps(parts).count("could not be made") == 1
+    assert parts["best-so-far"]["figure"]
 
 
 @pytest.mark.slow
