@@ -1,4 +1,3 @@
-<<<<<<< HEAD
 """`hpo watch`: what the search shows, in any terminal; looking creates and changes nothing."""
 
 import itertools
@@ -141,47 +140,3 @@ def test_a_running_search_is_followed_by_another_process(capsys):
     assert followed
     assert followed == LINE.findall(shown)[-len(followed) :]
     assert "study toy: ended" in seen
-=======
-"""`hpo watch`: what is refused, in one line; its server answers who has the address, until it is interrupted."""
-
-import signal
-import subprocess
-import sys
-import urllib.error
-import urllib.request
-
-import pytest
-
-from tests.hpo.cli.commands import hpo
-from tests.studies import environment
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["none", "--page"], "there is no 'none' under runs/"),
-        (["--page", "--port", "70000"], "--port: must be 1 to 65535"),
-        (["none", "--page", "--in", "there"], "--in: has no effect with a study"),
-    ],
-)
-def test_bad_input_is_one_line_and_creates_nothing(capsys, tmp_path, monkeypatch, arguments, says):
-    monkeypatch.chdir(tmp_path)
-    code, out, err = hpo(capsys, "watch", *arguments)
-    assert (code, out, says in err, err.count("\n")) == (2, "", True, 1), err
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.slow
-def test_its_page_answers_who_has_the_address_until_it_is_interrupted(tmp_path):
-    command = [sys.executable, "-m", "hpo", "watch", "--page", "--no-browser"]
-    with subprocess.Popen(command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, text=True) as server:
-        address = server.stdout.readline().strip()
-        with urllib.request.urlopen(address, timeout=30) as answer:
-            assert b"There is no study under" in answer.read()
-        with pytest.raises(urllib.error.HTTPError, match="403") as refused:
-            urllib.request.urlopen(address.rsplit("/", 2)[0] + "/", timeout=30)
-        refused.value.close()
-        server.send_signal(signal.SIGINT)
-        assert server.wait(timeout=30) == 0
-    assert list(tmp_path.iterdir()) == []
->>>>>>> eb72a5be (Live page: after its first picture it gives way to the search; tests of the command and of every kind of study)
