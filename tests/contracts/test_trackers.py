@@ -155,6 +155,7 @@ def test_the_parent_tells_of_the_study(finished_run):
     assert client.search_registered_models() == []
     artifacts = {item.path for item in client.list_artifacts(parent.info.run_id)}
     assert {"report.md", "report.html", "report.json", "trials.csv", "config.yaml", "best.yaml"} <= artifacts
+    assert f"In MLflow: `hpo ui {study.config.study.name}`" in (study.folder.path / "report.md").read_text()
 
 
 def test_the_parameters_of_a_study_are_what_is_fixed_and_the_values_of_its_winner(finished_run):
