@@ -175,7 +175,9 @@ def test_a_study_that_an_earlier_version_nested_goes_on_as_it_was(monkeypatch):
         return 1.0
 
     with monkeypatch.context() as earlier:
-        earlier.setattr("hpo.interface.search.own_tree", lambda space, config: replaced({}, dict.fromkeys(space)))
+        earlier.setattr(
+            "hpo.interface.given.settings.own_tree", lambda space, config: replaced({}, dict.fromkeys(space))
+        )
         found(train, space={"optim.lr": [1, 2]}, trials=1)
     assert found(train, space={"optim.lr": [1, 2]}, trials=2).name == "train"
     assert [list(config) for config in noted()] == [["optim"], ["optim"]]

@@ -72,6 +72,12 @@ def runs(mine, monkeypatch):
     return mine / "runs"
 
 
+@pytest.fixture(autouse=True)
+def _width(monkeypatch):
+    """Let lines be as long as they may be, whatever terminal the tests run in."""
+    monkeypatch.setenv("COLUMNS", "100")
+
+
 def shown(capsys, *arguments):
     """Return the lines, which fit on one screen, and leave everything as it is."""
     before = contents(".")
