@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -59,10 +59,11 @@ class StudyContent:
         self._not_before: dict[str, float] = {}
         self.is_over = False
 
-    def look(self) -> Iterator[tuple[str, Content]]:
+    def look(self, wanted: Collection[str] | None = None) -> Iterator[tuple[str, Content]]:
         """Yield the parts that are made again, because what they are made of has changed.
 
         What cannot be made within two seconds is left for the next look: the texts, which come first, tell the time.
+        While a search runs, of the figures only those are drawn that are `wanted` (None = all), and the first.
         """
         seen, end = self._read(), time.monotonic() + _LONGEST_LOOK
         if not self._drawing_began:
@@ -71,7 +72,8 @@ class StudyContent:
         self._stale |= {name for name, (_, of) in self._makers.items() if of & seen.changed}
         for name, (make, _) in self._makers.items():
             now = time.monotonic()
-            is_due = now < end and (seen.is_over or now >= self._not_before.get(name, 0.0))
+            is_seen = wanted is None or name in wanted or name not in self._drawings or name == _FIRST[0]
+            is_due = now < end and (seen.is_over or (is_seen and now >= self._not_before.get(name, 0.0)))
             if name in self._stale and is_due:
                 began = time.thread_time()
                 yield name, _or_why(make, seen)

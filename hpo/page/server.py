@@ -75,7 +75,9 @@ def application(pages: Pages, token: str) -> Starlette:
     async def events(request: Request) -> Response:
         watch = pages.watch(_name(request))
         since = request.headers.get("last-event-id") or request.query_params.get("since", "")
-        stream = _events(request, watch, int(since) if since.isdecimal() else 0)
+        see = request.query_params.get("see")
+        parts = None if see is None else frozenset(see.split(","))
+        stream = _events(request, watch, int(since) if since.isdecimal() else 0, parts)
         return StreamingResponse(stream, media_type="text/event-stream", headers=_HEADERS)
 
     async def report(request: Request) -> Response:
@@ -132,9 +134,12 @@ class _Guard:
             await self._app(scope, receive, send)
 
 
-async def _events(request: Request, watch: Watch, seen: int) -> AsyncIterator[str]:
-    """Yield what has changed since a version, as server-sent events, until nothing more comes or nobody listens."""
-    with watch.viewed():
+async def _events(request: Request, watch: Watch, seen: int, parts: frozenset[str] | None) -> AsyncIterator[str]:
+    """Yield what has changed since a version, as server-sent events, until nothing more comes or nobody listens.
+
+    `parts` are those that are in view, None = all.
+    """
+    with watch.viewed(parts):
         yield "retry: 2000\n\n"
         while not await request.is_disconnected():
             version, is_over, text = watch.since(seen)

@@ -1,6 +1,6 @@
 """What the page of all studies shows: a row for each, the last changed first."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ class StudiesContent:
         self._known: dict[str, tuple[Any, Status]] = {}
         self.is_over = False
 
-    def look(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    def look(self, wanted: Collection[str] | None = None) -> Iterator[tuple[str, Mapping[str, Any]]]:  # noqa: ARG002
         """Yield the table."""
         folders = [StudyFolder(path) for path in studies_in(self._where) if not path.is_symlink()]
         self._known = {folder.path.name: self._status(folder) for folder in folders}

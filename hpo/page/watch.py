@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -22,8 +22,8 @@ class PageContent(Protocol):
 
     is_over: bool
 
-    def look(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield the parts that have changed."""
+    def look(self, wanted: Collection[str] | None) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Yield the parts that have changed; what takes long only if it is wanted, None = all."""
         ...
 
     def page(self, version: int, html: Mapping[str, Any]) -> str:
@@ -47,7 +47,9 @@ class Watch:
     def __init__(self, content: PageContent) -> None:
         self._content = content
         self._parts: dict[str, _Part] = {}
-        self._version = self._viewers = 0
+        self._version = 0
+        # What each of those who look sees; None = all of the page.
+        self._viewers: list[Collection[str] | None] = []
         self._changing, self._closing = threading.Lock(), threading.Event()
         self._wake, self._has_looked, self._has_picture = (threading.Event() for _ in range(3))
         self._thread = threading.Thread(target=self._look_on, daemon=True)
@@ -70,10 +72,10 @@ class Watch:
             return self._version, is_over, text
 
     @contextmanager
-    def viewed(self) -> Iterator[None]:
-        """Keep the page current while this is entered."""
+    def viewed(self, parts: Collection[str] | None = None) -> Iterator[None]:
+        """Keep these parts of the page current while this is entered, None = all of them."""
         with self._changing:
-            self._viewers += 1
+            self._viewers.append(parts)
             if self._content.is_over:
                 # Somebody may have gone on with it.
                 self._has_looked.clear()
@@ -82,7 +84,7 @@ class Watch:
             yield
         finally:
             with self._changing:
-                self._viewers -= 1
+                self._viewers.remove(parts)
 
     def close(self) -> None:
         """End the thread, after what it draws."""
@@ -102,8 +104,11 @@ class Watch:
                 self._wake.clear()
 
     def _look(self) -> None:
+        with self._changing:
+            viewers = list(self._viewers)
+        wanted = None if None in viewers else {name for parts in viewers for name in parts or ()}
         try:
-            for name, content in self._content.look():
+            for name, content in self._content.look(wanted):
                 self._put(name, content)
         except Exception:  # noqa: BLE001  # The page stays as it is, and the next look may succeed.
             _log.warning("page: a part could not be made", exc_info=True)

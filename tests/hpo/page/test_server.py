@@ -134,16 +134,20 @@ def test_all_studies_are_listed_whatever_has_become_of_them(runs, client, tmp_pa
     assert "<b>" not in text.partition("<main")[2]
 
 
+@pytest.mark.slow
 def test_a_running_study_is_followed_until_it_ends_and_again_when_it_goes_on(runs, tmp_path):
     folder = StudyFolder(tmp_path / "toy")
     shutil.copytree(runs / "toy", folder.path)
     pages = Pages(folder, tmp_path)
     with folder.lock():
         watch = pages.watch("")
-        while "importance" not in watch.since(0)[2]:
-            time.sleep(0.05)  # it is drawn last
-        version, is_over, text = watch.since(0)
-        assert (is_over, "<td>nothing</td>" in text) == (False, True)
+        with watch.viewed({"timeline"}):
+            version, text = until(watch, False, 0, "timeline")
+        assert "<td>nothing</td>" in text
+        # Nobody sees it.
+        assert "parallel-coordinates" not in text
+        with watch.viewed():
+            version, text = until(watch, False, 0, "importance")
     with watch.viewed():
         later, text = until(watch, True, version)
     assert later > version
@@ -155,10 +159,10 @@ def test_a_running_study_is_followed_until_it_ends_and_again_when_it_goes_on(run
     pages.close()
 
 
-def until(watch, is_over, version):
-    """Wait until a page changes and has ended or goes on; return its version, and what has changed since another."""
+def until(watch, is_over, version, part=None):
+    """Wait until a page changes, has ended or goes on, and has a part; return its version, and what has changed."""
     end = time.monotonic() + 30
-    while (now := watch.since(version))[1] != is_over or now[0] == version:
+    while (now := watch.since(version))[1] != is_over or now[0] == version or (part is not None and part not in now[2]):
         assert time.monotonic() < end
         time.sleep(0.05)
     return now[0], now[2]

@@ -30,9 +30,11 @@ const tell = () => {
 tell();
 setInterval(tell, 1000);
 const lost = document.getElementById("lost");
-let source, version = document.body.dataset.version;
+let source, version = document.body.dataset.version, isOver = false;
+const seen = new Set();
 const listen = () => {
-  source = new EventSource(`events?since=${version}`);
+  source?.close();
+  source = new EventSource(`events?since=${version}&see=${[...seen].join()}`);
   source.onopen = () => { lost.hidden = true; };
   source.onerror = () => { lost.hidden = false; };
   source.onmessage = ({data, lastEventId}) => {
@@ -43,9 +45,17 @@ const listen = () => {
       if (part) content.html === undefined ? show(name, part, content) : replace(part, content.html);
     }
     tell();
+    isOver = over;
     if (over) source.close();
   };
 };
-listen();
+// While a search runs only those figures are drawn that somebody sees.
+let soon;
+const looker = new IntersectionObserver(entries => {
+  for (const {target, isIntersecting} of entries) seen[isIntersecting ? "add" : "delete"](target.dataset.part);
+  clearTimeout(soon);
+  soon = setTimeout(() => { if (!isOver && !document.hidden) listen(); }, 200);
+}, {rootMargin: "300px"});
+for (const part of document.querySelectorAll("[data-part]")) looker.observe(part);
 // A page that nobody sees needs nothing, and a browser has but six connections for all of them.
-document.addEventListener("visibilitychange", () => { source.close(); if (!document.hidden) listen(); });
+document.addEventListener("visibilitychange", () => { source?.close(); if (!document.hidden) listen(); });
