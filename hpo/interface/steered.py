@@ -47,9 +47,7 @@ class SteeredStudy(KeptStudy):
             from hpo.study.preparing.preparation import known_study
 
             added = add_point(known_study(str(self._folder)), point, user_name())
-            return (
-                f"it is tried next when the study goes on (`hpo resume {self._folder.reference}`): {short_text(added)}"
-            )
+            return f"it is tried next when the study goes on ({self._goes_on}): {short_text(added)}"
         self._refuse_past_search("added")
         return request(self._folder, "add", point)
 
@@ -75,6 +73,16 @@ class SteeredStudy(KeptStudy):
             raise StudyError(f"--now: {holder} is on another machine; stop it there, or leave --now out")
         self._refuse_past_search("stopped")
         return request(self._folder, "stop", {} if trial is None else {"trial": trial})
+
+    @property
+    def _goes_on(self) -> str:
+        """By which command a study that no process runs tries what was added."""
+        name, status = self._folder.reference, self.status
+        if status.state == "open":
+            return f"`hpo ask {name}`"
+        if status.ended_by == "trials":
+            return f"its budget is used up: `hpo resume {name} study.trials={status.budget + 1}`"
+        return f"`hpo resume {name}`"
 
     def _refuse_past_search(self, what: str) -> None:
         if not is_searching(self._folder):

@@ -22,6 +22,7 @@ from hpo.session.mirroring import Mirroring, mirror_of, refuse_bad_urls
 from hpo.session.status_keeper import StatusKeeper
 from hpo.session.stopping import SessionDispatcher, Stopped, Stopping
 from hpo.session.surroundings import refuse_bad_surroundings
+from hpo.study.files.requests import refuse_earlier
 from hpo.study.notes import Notes
 from hpo.study.opening import code_of, open_study
 from hpo.study.preparing.preparation import refuse_missing_lanes
@@ -104,6 +105,7 @@ def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Result:
 
 def _open(study: PreparedStudy, stack: ExitStack) -> Record:
     stack.enter_context(study.folder.lock())
+    refuse_earlier(study.folder)
     return open_study(study)
 
 

@@ -97,6 +97,12 @@ def requests(folder: StudyFolder) -> Iterator[Asking]:
                 Asking(path, Request(do="add", by="")).answer("is no request of this version", is_done=False)
 
 
+def refuse_earlier(folder: StudyFolder) -> None:
+    """Refuse what was asked of a process that was killed before it took it: who asked has gone, too."""
+    for asking in requests(folder):
+        asking.answer("was asked of an earlier run of the search; ask again", is_done=False)
+
+
 def is_searching(folder: StudyFolder) -> bool:
     """Return whether a process runs the study and its search is not over."""
     status = read_status(folder)

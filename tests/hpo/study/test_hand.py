@@ -15,7 +15,7 @@ from hpo.session.display import Display
 from hpo.session.session import run_study, run_to_the_end
 from hpo.session.stopping import Stopped
 from hpo.study.files.folder import StudyFolder
-from hpo.study.files.requests import request
+from hpo.study.files.requests import Request, request
 from hpo.study.files.status import Status, write_status
 from hpo.study.opening import open_study
 from hpo.study.reproduce.replay import read_acts, read_given
@@ -127,7 +127,8 @@ def test_a_point_is_added_to_a_study_that_no_process_runs(tmp_path):
     folder = tmp_path / "study"
     run(folder)
     study = SteeredStudy(StudyFolder(folder))
-    assert "when the study goes on" in study.add(POINT)
+    answer = study.add(POINT)
+    assert f"study.trials={FEW + 1}" in answer, "its budget is used up, so that going on alone tries nothing"
     with pytest.raises(StudyError, match="added already"):
         study.add(POINT)
     with pytest.raises(StudyError, match="not running, so there is nothing to stop"):
@@ -143,6 +144,17 @@ def test_a_request_to_a_search_that_ends_is_withdrawn(tmp_path):
     with pytest.raises(StudyError, match="ended before it took this"):
         request(folder, "stop", {})
     assert not list(folder.requests_dir.iterdir())
+
+
+def test_what_was_asked_of_a_killed_search_is_not_done_to_the_next(tmp_path):
+    folder = StudyFolder(tmp_path / "study")
+    run(folder.path)
+    folder.requests_dir.mkdir(exist_ok=True)
+    left = folder.requests_dir / "1-1.json"
+    left.write_text(Request(do="stop", by="ada").model_dump_json())
+    run(folder.path, FEW + 1)
+    assert len(rows(folder.trials_path)) == FEW + 1
+    assert not left.exists()
 
 
 def test_two_hands_at_once_are_both_obeyed(tmp_path):
