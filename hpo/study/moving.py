@@ -30,6 +30,10 @@ def move(folder: StudyFolder, directory: Path) -> StudyFolder:
     refuse_link(target.path)
     if target.path.resolve().is_relative_to(folder.path.resolve()):
         raise StudyError(f"move: {directory} is the study's own folder, or inside of it; give another directory")
+    if (around := _study_around(directory)) is not None:
+        raise StudyError(
+            f"move: {directory} lies in study {around}, and {folder} would go with it; give another directory"
+        )
     with folder.lock():
         hand_over(folder)
         is_there = target.path.exists()
@@ -60,6 +64,15 @@ def relative_places(config: StudyConfig) -> dict[str, str]:
 def is_one_file_system(one: Path, other: Path) -> bool:
     """Return whether a folder can be renamed from one to the other."""
     return one.stat().st_dev == other.stat().st_dev
+
+
+def _study_around(directory: Path) -> StudyFolder | None:
+    """Return the study whose folder this is, or is inside of."""
+    folders = map(StudyFolder, (directory.resolve(), *directory.resolve().parents))
+    # Others have a config.yaml, too.
+    return next(
+        (each for each in folders if each.exists and (each.status_path.exists() or each.trials_path.exists())), None
+    )
 
 
 def _copy(source: Path, target: Path) -> None:

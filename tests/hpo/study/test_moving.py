@@ -101,6 +101,12 @@ def test_what_is_there_already_is_not_written_over(toy):
     for inside in (Path("runs"), Path("runs/toy/states")):
         with pytest.raises(StudyError, match="is the study's own folder"):
             move(toy, inside)
+    other = Path("runs/other")
+    run_toy(other, toy_config("random", trials=1))
+    for inside in (other, other / "deeper"):
+        with pytest.raises(StudyError, match="would go with it"):
+            move(toy, inside)
+    assert not (other / "deeper").exists()
     (Path("link")).mkdir()
     (Path("link/toy")).symlink_to("nowhere")
     with pytest.raises(StudyError, match="is a link"):
