@@ -81,7 +81,7 @@ def _says_of_study(study: Mapping[str, Any]) -> _Says:
     yield "study", f"{study['study']}: {study['says']}{copied}"
     if study["fault"] and study["fault"] != study["says"].partition(": ")[2]:
         yield "fault", study["fault"]
-    if study["objective"]:
+    if study["objective"] and study["metrics"]:
         points = f", {study['points']:,} points" if study["points"] else ""
         data = f"; data {study['data']}" if study["data"] else ""
         limits = f", {' and '.join(study['limits'])}" if study["limits"] else ""

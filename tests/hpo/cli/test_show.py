@@ -200,6 +200,9 @@ def test_one_that_was_published(capsys):
 
 def test_one_that_is_damaged_says_so(capsys, tmp_path):
     folder = shutil.copytree(KEPT / "clock", tmp_path / "runs/clock")
+    (folder / "status.json").write_text("{")
+    assert not any(line.startswith("searches") for line in shown(capsys, "clock")), "half a line says nothing"
+    (folder / "status.json").unlink()
     (folder / "study.db").write_bytes((folder / "study.db").read_bytes()[:3000])
     lines = shown(capsys, "clock")
     assert "study.db cannot be read" in said(lines, "fault")
