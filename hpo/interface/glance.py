@@ -186,7 +186,10 @@ class Glance:
             yield f"hpo ask {name} --open", "lists what was asked for and not told"
         if status.state == "running":
             yield f"hpo watch {name}", "follows it"
-            yield f"hpo stop {name}", "ends it once its running trials have ended"
+            if status.phase == "after the search":
+                yield f"hpo stop {name} --now", "ends it; what is missing then is trained by `hpo resume`"
+            else:
+                yield f"hpo stop {name}", "ends it once its running trials have ended"
             return
         if not folder.database_path.exists() and self.seen is not None and self.seen.config.study.storage is None:
             yield f"hpo reproduce {name}", "trains its winner again, as it was published"
