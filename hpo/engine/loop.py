@@ -10,7 +10,7 @@ from hpo.engine.course.course import Course
 from hpo.engine.course.rules import Rules
 from hpo.engine.dispatch.dispatcher import Dispatcher, TaskReport
 from hpo.engine.observers import FirstFailures, Observer
-from hpo.engine.record.acts import Act, Add, Instruction, Raise
+from hpo.engine.record.acts import Act, Add, Instruction, Raise, Stop
 from hpo.engine.record.record import Ended, Record
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.goal import Goal
@@ -21,6 +21,8 @@ from hpo.engine.trials.trial import Outcome, loss_of, seconds_trained
 _SECONDS_BETWEEN_NOTES = 10.0
 _SECONDS_BETWEEN_LOOKS = 1.0
 
+Hand = Callable[[bool], Iterable[Instruction]]
+
 
 def search(
     rules: Rules,
@@ -30,7 +32,7 @@ def search(
     observers: Sequence[Observer] = (),
     minutes: float | None = None,
     gives_up: bool = False,
-    hand: Callable[[], Iterable[Instruction]] = tuple,
+    hand: Hand = lambda _: (),
 ) -> History:
     """Run a search until a budget is reached, and return all its trials in the order of their numbers.
 
@@ -45,7 +47,8 @@ def search(
         minutes: no trial is begun after so many, earlier runs included; it cuts the trials, and changes none.
         gives_up: whether it stops where the first trials of this run all fail with the same error, and budget is left.
         hand: yields what a hand has asked since the last call: points are untried and of the space, trials to be
-            stopped are running, budgets are larger. Each has taken effect when the next is asked for.
+            stopped are running, budgets are larger. Each has taken effect when the next is asked for. It is told
+            whether trials can be stopped: not while a search that is continued is behind where it was before.
 
     Raises:
         StudyError: the strategy no longer proposes what the record holds, or the search gives up.
@@ -93,7 +96,7 @@ class _Search:
         observers: Sequence[Observer],
         minutes: float | None,
         gives_up: bool,
-        hand: Callable[[], Iterable[Instruction]],
+        hand: Hand,
     ) -> None:
         self._rules, self._record, self._dispatcher = rules, record, dispatcher
         self._num_trials, self._minutes, self._gives_up, self._hand = num_trials, minutes, gives_up, hand
@@ -191,7 +194,7 @@ class _Search:
         """Do what a hand has asked, and return whether there was anything."""
         self._looked = self._seconds + _SECONDS_BETWEEN_LOOKS
         has_asked = False
-        for instruction in self._hand():
+        for instruction in self._hand(self._course.has_caught_up):
             has_asked = True
             self._obey(instruction)
             for observer in self._observers:
@@ -203,6 +206,9 @@ class _Search:
         ask, now = instruction.ask, time.time()
         if isinstance(ask, Add):
             self._course.give(ask.point, now, instruction.by)
+            return
+        if isinstance(ask, Stop) and ask.trial in self._stopped:
+            # On the clock it may end later, and until then it is open.
             return
         act = Act("stop_search", self._course.num_opened, now, instruction.by)
         if isinstance(ask, Raise):

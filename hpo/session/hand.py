@@ -10,7 +10,7 @@ from hpo.engine.record.record import Record
 from hpo.engine.space.space import short_text
 from hpo.errors import HpoError, StudyError
 from hpo.study.additions import new_point, queued_points
-from hpo.study.files.requests import requests
+from hpo.study.files.requests import waiting
 from hpo.study.opening import freeze
 from hpo.study.study import PreparedStudy
 
@@ -26,11 +26,13 @@ class Hand:
         self.study = study
         self._record = record
 
-    def __call__(self) -> Iterator[Instruction]:
-        """Yield what was asked since the last call."""
+    def __call__(self, can_stop_trials: bool) -> Iterator[Instruction]:
+        """Yield what was asked since the last call; to stop a trial waits until that can be done."""
         for point in queued_points(self.study, self._record):
             yield Instruction(Add(point))
-        for asking in requests(self.study.folder):
+        for asking in waiting(self.study.folder):
+            if not can_stop_trials and asking.request.given.get("trial") is not None:
+                continue
             try:
                 ask, says = self._read(asking.request.do, asking.request.given)
             except HpoError as error:
@@ -54,7 +56,9 @@ class Hand:
         number = given.get("trial")
         if number is None:
             return Stop(), "it begins no further trial, and ends when those that run have ended"
-        states = {trial.number: trial.state for trial in self._record.trials()}
+        stopped = {act.trial for act in self._record.acts}
+        # One that was stopped may end later on the clock.
+        states = {t.number: "stopped" if t.number in stopped else t.state for t in self._record.trials()}
         if states.get(number) != "running":
             running = ", ".join(str(each) for each, state in states.items() if state == "running") or "none"
             is_there = f"is {states[number]} already" if number in states else "is not there"

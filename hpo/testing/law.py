@@ -98,13 +98,13 @@ class _RandomHand:
         self.record: Record | None = None
         self._rng, self._points, self._num_stops, self._is_raised = random.Random(seed), [*points], 2, False
 
-    def __call__(self) -> Iterator[Instruction]:
+    def __call__(self, can_stop_trials: bool) -> Iterator[Instruction]:
         """Yield what is asked at this look."""
         assert self.record is not None
         running = [trial.number for trial in self.record.trials() if trial.state == "running"]
         if self._points and self._rng.random() < 0.2:
             yield Instruction(Add(self._points.pop()))
-        if running and self._num_stops and self._rng.random() < 0.2:
+        if can_stop_trials and running and self._num_stops and self._rng.random() < 0.2:
             self._num_stops -= 1
             yield Instruction(Stop(self._rng.choice(running)))
         if not self._is_raised and (not running or self._rng.random() < 0.1):

@@ -3,15 +3,14 @@
 import contextlib
 import random
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hpo.engine.asking import Asking
 from hpo.engine.course.rules import Rules
 from hpo.engine.dispatch.dispatcher import Gpus, TaskReport
-from hpo.engine.loop import search
-from hpo.engine.record.acts import Instruction
+from hpo.engine.loop import Hand, search
 from hpo.engine.record.record import Record, memory_record
 from hpo.engine.space.space import Point
 from hpo.engine.training.payload import Payload, Task
@@ -156,7 +155,7 @@ def run(
     record: Record | None = None,
     dies_after: int | None = None,
     dispatched_by: type[AnyOrder] = AnyOrder,
-    hand: Callable[[], Iterable[Instruction]] = tuple,
+    hand: Hand = lambda _: (),
 ) -> Record:
     """Run a search in a world until its budget is reached or its driver is killed, and return its record.
 

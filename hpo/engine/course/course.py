@@ -85,6 +85,11 @@ class Course:
         return "minutes" if is_cut else "space"
 
     @property
+    def has_caught_up(self) -> bool:
+        """Whether all trials of the record are open again, so that nothing was decided later on the clock."""
+        return self._proposer.num_opened >= self._num_recorded
+
+    @property
     def num_opened(self) -> int:
         """How many trials were opened, those in the record included."""
         return max(self._num_recorded, self._proposer.num_opened)

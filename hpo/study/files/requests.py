@@ -80,7 +80,7 @@ def request(folder: StudyFolder, do: Verb, given: Mapping[str, Any]) -> str:
     return answer.says
 
 
-def requests(folder: StudyFolder) -> Iterator[Asking]:
+def waiting(folder: StudyFolder) -> Iterator[Asking]:
     """Yield what waits for an answer, the earliest first; what is no request is refused."""
     try:
         names = sorted(name for name in os.listdir(folder.requests_dir) if _is_name(name))  # noqa: PTH208 -- in microseconds
@@ -99,7 +99,7 @@ def requests(folder: StudyFolder) -> Iterator[Asking]:
 
 def refuse_earlier(folder: StudyFolder) -> None:
     """Refuse what was asked of a process that was killed before it took it: who asked has gone, too."""
-    for asking in requests(folder):
+    for asking in waiting(folder):
         asking.answer("was asked of an earlier run of the search; ask again", is_done=False)
 
 
