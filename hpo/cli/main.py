@@ -109,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # too, to distinguish it from a KeyboardInterrupt that a user's code raises.
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     ours = [number for number in before if before[number] in (signal.SIG_DFL, signal.default_int_handler)]
-    out, printing = sys.stdout, ExitStack()
+    out, printing, code = sys.stdout, ExitStack(), 0
     try:
         if "--json" in given:
             printing.enter_context(json_alone())
@@ -128,6 +128,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if error.filename == OUTPUT:
             # What is left in its buffers cannot be written either.
             os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
+            if code:
+                # It has said so already.
+                return code
         elif error.errno != errno.ENOSPC or error.filename is not None:
             raise
         return _fault(f"{error.filename or 'a file'}: {error.strerror}; make room, or write it elsewhere", 1)

@@ -10,7 +10,7 @@ from typing import Any
 
 from hpo.engine.store.url import UrlStore
 from hpo.errors import StudyError
-from hpo.study.files.folder import StudyFolder, find_study
+from hpo.study.files.folder import RUNS, StudyFolder, find_study
 from hpo.study.files.running import RunningTask, parse_running, read_running
 from hpo.study.files.status import Status, parse_status, read_status
 from hpo.study.mirror import Manifest
@@ -19,6 +19,7 @@ from hpo.study.seen import SeenStudy
 # Of a mirror, what is looked at.
 _COPIED = ("config.yaml", "described.json", "study.db", "status.json", "running.json", "report.json", "test.json")
 _TRIES = 3
+_SECONDS_UNTIL_CREATED = 0.1
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,10 @@ class MirrorView(View):
 def view_of(study: str) -> Iterator[View]:
     """Yield the view of a study, by its name under `runs/`, its folder, or its mirror's URL; StudyError without one."""
     if "://" not in study:
+        for path in (RUNS / study, Path(study)):
+            # A process that has it, and is about to create it.
+            while not (folder := StudyFolder(path)).exists and folder.holder() is not None:
+                time.sleep(_SECONDS_UNTIL_CREATED)
         folder = find_study(study)
         yield View(folder, study)
         return
