@@ -164,9 +164,9 @@ def test_the_other_commands(capsys, study):
 @pytest.mark.slow
 def test_a_single_training(capsys, monkeypatch):
     monkeypatch.syspath_prepend(str(Path.cwd()))
-    Path("noisy.py").write_text(OBJECTIVE)
-    Path("noisy.yaml").write_text(yaml.safe_dump(single()))
-    trained, err = printed(capsys, "train", "--config", "noisy.yaml", "--progress", "json")
+    Path("noisy_json.py").write_text(OBJECTIVE)
+    Path("noisy_json.yaml").write_text(yaml.safe_dump(single()))
+    trained, err = printed(capsys, "train", "--config", "noisy_json.yaml", "--progress", "json")
     assert set(trained) == documented("hpo train")
     assert trained["metrics"] == {"score": 1.0}
     assert {"event": "point", "point": {"epoch": 1, "score": 0.5}} in [
@@ -176,9 +176,9 @@ def test_a_single_training(capsys, monkeypatch):
 
 @pytest.mark.slow
 def test_nothing_else_reaches_standard_output_also_not_from_a_child():
-    Path("noisy.py").write_text(OBJECTIVE)
-    Path("noisy.yaml").write_text(yaml.safe_dump(single()))
-    command = [sys.executable, "-m", "hpo", "train", "--config", "noisy.yaml", "--json"]
+    Path("noisy_json.py").write_text(OBJECTIVE)
+    Path("noisy_json.yaml").write_text(yaml.safe_dump(single()))
+    command = [sys.executable, "-m", "hpo", "train", "--config", "noisy_json.yaml", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=60, check=False)
     assert (done.returncode, done.stdout.count("\n")) == (0, 1), done.stderr
     assert json.loads(done.stdout)["metrics"] == {"score": 1.0}
@@ -205,7 +205,7 @@ def test_a_signal_is_an_error_too():
 
 def single():
     """A configuration of `hpo train`."""
-    tree = toy_config(objective="noisy:run_fold")
+    tree = toy_config(objective="noisy_json:run_fold")
     tree["study"] = {key: tree["study"][key] for key in ("name", "metric", "direction")}
     return {key: tree[key] for key in ("objective", "study", "split")} | {"dispatch": {"threads": 1}}
 
