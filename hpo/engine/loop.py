@@ -216,6 +216,8 @@ class _Search:
             self._num_trials = ask.trials or self._num_trials
             self._minutes = ask.minutes or self._minutes
             self._begin_course()
+            # At once, so that what is asked next finds the running tasks on the clock.
+            self._plan()
         elif ask.trial is None:
             self._write(act)
             self._is_stopping = True

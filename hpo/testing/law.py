@@ -102,12 +102,17 @@ class _RandomHand:
         """Yield what is asked at this look."""
         assert self.record is not None
         running = [trial.number for trial in self.record.trials() if trial.state == "running"]
+        if not self._is_raised and running and can_stop_trials and self._rng.random() < 0.1:
+            self._is_raised = True
+            yield Instruction(Raise(_TRIALS))
+            yield Instruction(Stop(self._rng.choice(running)))
         if self._points and self._rng.random() < 0.2:
             yield Instruction(Add(self._points.pop()))
         if can_stop_trials and running and self._num_stops and self._rng.random() < 0.2:
             self._num_stops -= 1
             yield Instruction(Stop(self._rng.choice(running)))
-        if not self._is_raised and (not running or self._rng.random() < 0.1):
+        # Not at the first look, before any trial.
+        if not self._is_raised and not running and self.record.trials():
             self._is_raised = True
             yield Instruction(Raise(_TRIALS))
 

@@ -45,7 +45,7 @@ SAME_TRIALS: Mapping[str, Collection[str]] = {
     # begin are shown; what it shares is filled by name, and the steps of an objective have a file of their own; fewer
     # files, in rooms of other names; several metrics and limits; acts of hands,
     # and studies without a worker.
-    "ce0c37b95640b00c": (
+    "38df221aefc6302c": (
         "95e6677628324af4",
         "06df9561454a7aaa",
         "bf34b7862dea4aa0",
@@ -53,7 +53,7 @@ SAME_TRIALS: Mapping[str, Collection[str]] = {
         "5bc4423b2b2c2f12",
         "43cc44b418ce37b1",
     ),
-    "6cc2f5124b2fe9d8": (
+    "7c2c23d0da88e530": (
         "3682d64edc8d9787",
         "0090cc4036e20dc7",
         "f8d6c19fbf96a509",
