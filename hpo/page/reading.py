@@ -9,7 +9,6 @@ from typing import Any
 from hpo.config.study_config import StudyConfig
 from hpo.engine.record.own_file import DamagedRecordError
 from hpo.engine.record.record import Record
-from hpo.engine.space.space import Space
 from hpo.engine.trials.ranking import front
 from hpo.engine.trials.trial import Outcome, Trial
 from hpo.errors import HpoError, first_line
@@ -58,7 +57,7 @@ class StudyReader:
     def __init__(self, folder: StudyFolder) -> None:
         self._folder = folder
         self._looked: dict[str, Any] = {}
-        self._opened: tuple[StudyConfig, Space, Record] | None = None
+        self._opened: SeenStudy | None = None
         self._seen: Seen | None = None
 
     def read(self) -> Seen:
@@ -79,10 +78,10 @@ class StudyReader:
         try:
             tasks = read_running(folder)
             if self._opened is None:
-                self._opened = _open(folder)
+                self._opened = SeenStudy.at(folder)
             else:
-                has_more = self._opened[2].read_again()
-            subject = _subject(*self._opened, status, tasks)
+                has_more = self._opened.record.read_again()
+            subject = _subject(self._opened, status, tasks)
         except Exception as error:  # noqa: BLE001  # Damage causes errors of every kind, and is to be told.
             # It is tried again.
             self._opened, self._looked, fault = None, {}, _in_words(folder, error)
@@ -113,15 +112,9 @@ class StudyReader:
         }
 
 
-def _open(folder: StudyFolder) -> tuple[StudyConfig, Space, Record]:
-    seen = SeenStudy.at(folder)
-    return seen.config, seen.space, seen.record
-
-
-def _subject(
-    config: StudyConfig, space: Space, record: Record, status: Status, tasks: Sequence[RunningTask]
-) -> Subject:
+def _subject(seen: SeenStudy, status: Status, tasks: Sequence[RunningTask]) -> Subject:
     """Return what figures are drawn from: the trials with the curves so far of those that run, and the best of them."""
+    config, space, record = seen.config, seen.space, seen.record
     further = further_trainings(config, record)
     searched = _with_curves(record, tasks)
     trials = join_trainings(searched, further)
