@@ -16,35 +16,35 @@ if TYPE_CHECKING:
     from hpo.engine.space.written import log as log
     from hpo.errors import HpoError as HpoError
     from hpo.errors import NoTrialError as NoTrialError
-    from hpo.interface.archive import unarchive as unarchive
+    from hpo.interface.asking.opening import open as open  # noqa: A004 -- it is called hpo.open
+    from hpo.interface.asking.session import AskedTrial as AskedTrial
+    from hpo.interface.asking.session import Session as Session
     from hpo.interface.comparison import compare_strategies as compare_strategies
     from hpo.interface.comparison import compare_studies as compare_studies
     from hpo.interface.exchange import import_trials as import_trials
-    from hpo.interface.opening import open as open  # noqa: A004 -- it is called hpo.open
+    from hpo.interface.looking.studies import studies as studies
     from hpo.interface.replay import replay as replay
     from hpo.interface.reproduce import reproduce as reproduce
     from hpo.interface.search import compose as compose
     from hpo.interface.search import load as load
     from hpo.interface.search import search as search
     from hpo.interface.server import open_ui as open_ui
-    from hpo.interface.session import AskedTrial as AskedTrial
-    from hpo.interface.session import Session as Session
     from hpo.interface.starter import new as new
-    from hpo.interface.studies import studies as studies
-    from hpo.interface.study import Study as Study
+    from hpo.interface.study.archive import unarchive as unarchive
+    from hpo.interface.study.study import Study as Study
     from hpo.interface.train import train as train
 
 __version__ = "0.2.0"
 
 # Where each name lies: loaded when it is first asked for, so that `import hpo` is quick.
 _PLACES = {
-    "AskedTrial": "hpo.interface.session",
+    "AskedTrial": "hpo.interface.asking.session",
     "Examples": "hpo.engine.objective.examples",
     "HpoError": "hpo.errors",
     "NoTrialError": "hpo.errors",
     "RunningTrial": "hpo.engine.objective.plain_function",
-    "Session": "hpo.interface.session",
-    "Study": "hpo.interface.study",
+    "Session": "hpo.interface.asking.session",
+    "Study": "hpo.interface.study.study",
     "TrainingStopped": "hpo.engine.objective.plain_function",
     "choices": "hpo.engine.space.written",
     "compare_strategies": "hpo.interface.comparison",
@@ -55,14 +55,14 @@ _PLACES = {
     "log": "hpo.engine.space.written",
     "new": "hpo.interface.starter",
     "objective": "hpo.engine.objective.companions",
-    "open": "hpo.interface.opening",
+    "open": "hpo.interface.asking.opening",
     "open_ui": "hpo.interface.server",
     "replay": "hpo.interface.replay",
     "reproduce": "hpo.interface.reproduce",
     "search": "hpo.interface.search",
-    "studies": "hpo.interface.studies",
+    "studies": "hpo.interface.looking.studies",
     "train": "hpo.interface.train",
-    "unarchive": "hpo.interface.archive",
+    "unarchive": "hpo.interface.study.archive",
 }
 __all__ = list(_PLACES)
 

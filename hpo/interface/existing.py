@@ -49,7 +49,7 @@ def prepare_to_resume(folder: StudyFolder, config: StudyConfig, name: str | None
     """Return the study as it goes on with this configuration, or where a name is given its copy of this name."""
     if name is not None:
         # Here, since most studies are not copied, and SQLAlchemy takes a second.
-        from hpo.study.copy import continue_as
+        from hpo.study.keeping.copy import continue_as
 
         return continue_as(folder, name, config, allow_changes)
     return load_study(str(folder), config, allow_changes)

@@ -23,7 +23,7 @@ from hpo.interface.given.settings import (
     settings_of,
     with_settings,
 )
-from hpo.interface.study import Study, run
+from hpo.interface.study.study import Study, run
 from hpo.session.program import interrupted_in_one_line
 from hpo.study.basis.configurations import made_changes, moved_sources
 from hpo.study.files.folder import RUNS, StudyFolder, find_study

@@ -16,7 +16,7 @@ from hpo.report.subject import Subject, default_of
 from hpo.study.files.folder import StudyFolder, short_path
 from hpo.study.files.running import RunningTask, read_running
 from hpo.study.files.status import Status, read_status
-from hpo.study.seen import SeenStudy
+from hpo.study.looking.seen import SeenStudy
 from hpo.study.winner.choosing import choose
 from hpo.study.winner.full_training import further_trainings, join_trainings
 

@@ -13,7 +13,7 @@ from hpo.engine.trials.trial import Trial
 from hpo.errors import HpoError, StudyError
 from hpo.place import Place
 from hpo.study.files.folder import StudyFolder
-from hpo.study.mirror import Manifest, Mirror, NotOursError, refuse_another
+from hpo.study.keeping.mirror import Manifest, Mirror, NotOursError, refuse_another
 
 _log = logging.getLogger(__name__)
 

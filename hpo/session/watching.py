@@ -10,8 +10,8 @@ from hpo.errors import StudyError, printable
 from hpo.session.progress import Sign, TerminalProgress
 from hpo.study.files.folder import inner, short_path
 from hpo.study.files.status import Status
-from hpo.study.seen import SeenStudy
-from hpo.study.view import Look, View
+from hpo.study.looking.seen import SeenStudy
+from hpo.study.looking.view import Look, View
 
 # Of the trials that had ended before, so many are shown.
 _LAST_LINES = 5

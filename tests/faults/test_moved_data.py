@@ -11,7 +11,7 @@ import hpo as toolkit
 from hpo.place import Place
 from hpo.study.basis.changes import Basis
 from hpo.study.files.folder import StudyFolder
-from hpo.study.mirror import Manifest
+from hpo.study.keeping.mirror import Manifest
 from tests.hpo.cli.commands import hpo, refused, searched
 from tests.studies import rows, toy_config
 

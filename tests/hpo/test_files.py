@@ -8,8 +8,8 @@ import pytest
 from hpo.engine.dispatch.process import task_process
 from hpo.engine.dispatch.process.task_process import Snapshots
 from hpo.files import copy_tree, entries
-from hpo.study.copy import copy_study
 from hpo.study.files.folder import StudyFolder
+from hpo.study.keeping.copy import copy_study
 from tests.studies import run_toy, toy_config
 
 

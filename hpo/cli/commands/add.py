@@ -19,7 +19,7 @@ def run(arguments: Sequence[str]) -> None:
     given = parser.parse_args(arguments)
 
     from hpo.config.composing.compose import read_values
-    from hpo.interface.steered import SteeredStudy
+    from hpo.interface.study.steered import SteeredStudy
     from hpo.study.files.folder import find_study
 
     folder = find_study(given.study)

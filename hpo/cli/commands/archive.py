@@ -33,7 +33,7 @@ def run(arguments: Sequence[str]) -> None:
 
     if given.restore is None:
         from hpo.engine.store.packing import in_words
-        from hpo.interface.kept import KeptStudy
+        from hpo.interface.study.kept import KeptStudy
 
         study = KeptStudy(find_study(given.study))
         file = study.archive(given.file).absolute()
@@ -41,7 +41,7 @@ def run(arguments: Sequence[str]) -> None:
         print(f"{short_path(study.folder)} is in {short_path(file)}, {in_words(size)}")
         values = {"study": study.folder.name, "folder": study.folder, "file": file, "bytes": size}
     else:
-        from hpo.interface.archive import unarchive
+        from hpo.interface.study.archive import unarchive
 
         folder = unarchive(given.restore, given.directory or RUNS, trust=given.trust).folder
         print(f"{short_path(folder)} is back; go on with `hpo resume {short_path(folder)}`")

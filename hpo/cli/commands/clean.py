@@ -31,7 +31,7 @@ def run(arguments: Sequence[str]) -> None:
     given = parser.parse_args(arguments)
 
     from hpo.engine.store.packing import in_words
-    from hpo.interface.kept import clean_studies
+    from hpo.interface.study.kept import clean_studies
     from hpo.study.files.folder import short_path
 
     cleaned = []

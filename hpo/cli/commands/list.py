@@ -29,7 +29,7 @@ _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 def run(arguments: Sequence[str]) -> None:
     """Run the command."""
-    from hpo.interface.studies import FIELDS, list_studies
+    from hpo.interface.looking.studies import FIELDS, list_studies
     from hpo.study.files.folder import RUNS
 
     parser = make_parser("list", __doc__, _EXAMPLES.format(fields=", ".join(FIELDS)))

@@ -20,9 +20,9 @@ def run(arguments: Sequence[str]) -> None:
     add_json(parser)
     given = parser.parse_args(arguments)
 
-    from hpo.interface.kept import KeptStudy
+    from hpo.interface.study.kept import KeptStudy
     from hpo.study.files.folder import find_study, short_path
-    from hpo.study.moving import relative_places
+    from hpo.study.keeping.moving import relative_places
 
     folder = find_study(given.study)
     places = relative_places(folder.config())

@@ -24,9 +24,9 @@ def run(arguments: Sequence[str]) -> None:
     add_json(parser)
     given = parser.parse_args(arguments)
 
-    from hpo.interface.removal import remove, says_what_goes
+    from hpo.interface.study.removal import remove, says_what_goes
     from hpo.report.words import count_text
-    from hpo.study.removal import find_removal
+    from hpo.study.keeping.removal import find_removal
 
     found = [find_removal(name) for name in given.studies]
     removals = [*{removal.folder.path: removal for removal in found}.values()]

@@ -35,7 +35,7 @@ def run(arguments: Sequence[str]) -> int:
     if given.trust and not is_url:
         parser.error("--trust has no effect without a URL: a study under runs/ is yours")
     if is_url:
-        from hpo.study.mirror import restore
+        from hpo.study.keeping.mirror import restore
 
         folder = restore(given.study)
         print(f"copied to {folder}")
@@ -46,7 +46,7 @@ def run(arguments: Sequence[str]) -> int:
 
     # Imported after the study was found, so that a fault in its name is reported at once.
     from hpo.interface.existing import ask_for_copied, changed_config, prepare_to_resume
-    from hpo.interface.steered import raise_budget
+    from hpo.interface.study.steered import raise_budget
 
     config = changed_config(folder, given.overrides)
     if given.name is None and (says := raise_budget(folder, config)) is not None:

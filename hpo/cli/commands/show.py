@@ -38,16 +38,16 @@ def run(arguments: Sequence[str]) -> None:
     add_json(parser)
     given = parser.parse_args(arguments)
 
-    from hpo.study.view import view_of
+    from hpo.study.looking.view import view_of
 
     says: Callable[[Mapping[str, Any]], _Says] = _says_of_study if given.trial is None else _says_of_trial
     with view_of(given.study) as view:
         if given.trial is None:
-            from hpo.interface.glance import Glance
+            from hpo.interface.looking.glance import Glance
 
             shown = Glance.of(view).to_dict()
         else:
-            from hpo.interface.one_trial import show_trial
+            from hpo.interface.looking.one_trial import show_trial
 
             shown = show_trial(view, given.trial)
     if given.json:

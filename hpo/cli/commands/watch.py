@@ -29,7 +29,7 @@ def run(arguments: Sequence[str]) -> int:
         return 0
 
     from hpo.session.watching import watch_at_terminal
-    from hpo.study.view import view_of
+    from hpo.study.looking.view import view_of
 
     with view_of(given.study) as view:
         if not given.json:

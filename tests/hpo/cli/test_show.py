@@ -11,11 +11,11 @@ import pytest
 
 from hpo.cli.commands.show import _CURVE, _chart
 from hpo.engine.trials.trial import training_seed
-from hpo.interface.glance import Glance
-from hpo.interface.one_trial import show_trial
+from hpo.interface.looking.glance import Glance
+from hpo.interface.looking.one_trial import show_trial
 from hpo.study.files.folder import StudyFolder
-from hpo.study.seen import SeenStudy
-from hpo.study.view import View
+from hpo.study.looking.seen import SeenStudy
+from hpo.study.looking.view import View
 from tests.hpo.cli.commands import documented, hpo, printed, refused
 from tests.hpo.interface.searched import found
 from tests.hpo.study.test_status import KEPT, PUBLISHED, contents

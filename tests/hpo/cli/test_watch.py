@@ -14,9 +14,9 @@ from hpo.session.watching import WatchedProgress
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.running import RunningTask, write_running
 from hpo.study.files.status import read_status, write_status
-from hpo.study.mirror import Mirror
-from hpo.study.seen import SeenStudy
-from hpo.study.view import Look, View, view_of
+from hpo.study.keeping.mirror import Mirror
+from hpo.study.looking.seen import SeenStudy
+from hpo.study.looking.view import Look, View, view_of
 from tests.hpo.cli.commands import documented, hpo, printed, refused
 from tests.studies import environment, toy_config
 
@@ -86,7 +86,7 @@ def test_a_mirror_is_followed_to_the_end_of_the_search(capsys, monkeypatch, line
     write_status(folder, ended.model_copy(update={"state": "running", "done": 3}))
     write_running(folder, [RunningTask(trial=3, task=0, worker=0, started=1.0, point={"epoch": 1})])
     mirror.copy()
-    monkeypatch.setattr("hpo.study.view.MirrorView.seconds", 0.0)
+    monkeypatch.setattr("hpo.study.looking.view.MirrorView.seconds", 0.0)
     with view_of(url) as view:
         scratch = view.folder.path
         looks = view.follow()

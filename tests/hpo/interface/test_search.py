@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import hpo
-from hpo.interface.study import Study
+from hpo.interface.study.study import Study
 from hpo.session.stopping import Stopped
 from tests.hpo.interface.searched import found, note, noted, score
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import hpo as toolkit
 from hpo.errors import ConfigError
-from hpo.interface.studies import FIELDS, list_studies
-from hpo.interface.where import condition
+from hpo.interface.looking.studies import FIELDS, list_studies
+from hpo.interface.looking.where import condition
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.status import read_status
 from tests.hpo.cli.commands import hpo, refused
@@ -151,7 +151,7 @@ def test_one_that_is_removed_meanwhile_is_left_out(runs, monkeypatch):
             shutil.rmtree(folder.path)
         return read_status(folder)
 
-    monkeypatch.setattr("hpo.interface.studies.read_status", removed)
+    monkeypatch.setattr("hpo.interface.looking.studies.read_status", removed)
     assert names(runs) == ["link", "halving", "clock", "foreign"]
 
 
@@ -211,5 +211,5 @@ def test_it_loads_nothing_that_takes_long(runs):
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=True
     )
     loaded = set(process.stdout.splitlines()[-1][2:-2].split("', '"))
-    assert {"hpo.interface.studies", "pydantic"} <= loaded
+    assert {"hpo.interface.looking.studies", "pydantic"} <= loaded
     assert loaded.isdisjoint({"pandas", "optuna", "torch", "numpy", "sqlalchemy", "plotly", "mlflow", "ray"})

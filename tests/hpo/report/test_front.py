@@ -16,7 +16,7 @@ from scipy import stats
 
 from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.engine.trials.goal import Goal
-from hpo.interface.study import Study
+from hpo.interface.study.study import Study
 from hpo.report.blocks import Paragraph
 from hpo.report.hypervolume import expected_growth, growth
 from hpo.report.pages.picture import draw_png

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from hpo.errors import ConfigError, HpoError, StudyError
-from hpo.study.archive import archive, unarchive
 from hpo.study.files.folder import StudyFolder
+from hpo.study.keeping.archive import archive, unarchive
 from hpo.study.ledger import all_openings, write_opening
 from tests.hpo.study.killed import killed_at, tree
 from tests.studies import run_toy, toy_config

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from hpo.config.study_config import config_from_dict
-from hpo.study.cleaning import clean
 from hpo.study.files.folder import StudyFolder
+from hpo.study.keeping.cleaning import clean
 from hpo.study.opening import read_study
 from hpo.study.preparing.preparation import known_study
 from hpo.study.winner.verdict import read_verdict
@@ -78,7 +78,7 @@ def test_of_one_that_is_over_the_winner_stays_and_the_rest_goes(capsys, study):
 def test_leftovers_of_a_day_ago_go(study, monkeypatch):
     for aside in (".config.yaml.123", ".data-123", "states/.456-abcdefgh", "checkpoints/.notours"):
         (study / aside).write_text("y")
-    monkeypatch.setattr("hpo.study.cleaning._SECONDS_ASIDE", -1.0)
+    monkeypatch.setattr("hpo.study.keeping.cleaning._SECONDS_ASIDE", -1.0)
     assert clean(StudyFolder(study)).freed["leftovers"] == 3
     assert (study / "checkpoints/.notours").exists()
 

@@ -18,8 +18,8 @@ from hpo.place import Place
 from hpo.session import mirroring as mirroring_module
 from hpo.session.mirroring import Mirroring, refuse_bad_urls
 from hpo.study.files.folder import StudyFolder
+from hpo.study.keeping.mirror import Manifest, Mirror, restore
 from hpo.study.ledger import all_openings
-from hpo.study.mirror import Manifest, Mirror, restore
 from tests.studies import rows, run_toy, toy_config
 
 

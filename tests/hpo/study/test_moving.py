@@ -9,8 +9,8 @@ import pytest
 from hpo.config.study_config import config_from_dict
 from hpo.errors import StudyError
 from hpo.study.files.folder import StudyFolder
+from hpo.study.keeping.moving import move, relative_places
 from hpo.study.ledger import all_openings, write_opening
-from hpo.study.moving import move, relative_places
 from tests.hpo.study.killed import killed_at, tree
 from tests.studies import run_toy, toy_config
 
@@ -20,7 +20,7 @@ ELSEWHERE = Path("elsewhere/studies")
 @pytest.fixture(params=["one file system", "another file system"])
 def anywhere(request, monkeypatch):
     if request.param == "another file system":
-        monkeypatch.setattr("hpo.study.moving.is_one_file_system", lambda *_: False)
+        monkeypatch.setattr("hpo.study.keeping.moving.is_one_file_system", lambda *_: False)
 
 
 def own(files):
@@ -73,7 +73,7 @@ def test_wherever_it_is_killed_it_is_whole_somewhere_and_the_same_call_goes_on(t
 
 
 def test_a_copy_that_differs_is_noticed_and_nothing_is_lost(toy, monkeypatch):
-    monkeypatch.setattr("hpo.study.moving.is_one_file_system", lambda *_: False)
+    monkeypatch.setattr("hpo.study.keeping.moving.is_one_file_system", lambda *_: False)
     before = own(tree(toy.path))
 
     def wrongly(source, target):
@@ -86,7 +86,7 @@ def test_a_copy_that_differs_is_noticed_and_nothing_is_lost(toy, monkeypatch):
 
 
 def test_without_room_nothing_is_copied(toy, monkeypatch):
-    monkeypatch.setattr("hpo.study.moving.is_one_file_system", lambda *_: False)
+    monkeypatch.setattr("hpo.study.keeping.moving.is_one_file_system", lambda *_: False)
     monkeypatch.setattr("shutil.disk_usage", lambda _: shutil._ntuple_diskusage(10, 10, 0))
     with pytest.raises(StudyError, match="has no room for"):
         move(toy, ELSEWHERE)

@@ -7,12 +7,12 @@ import pytest
 
 from hpo.config.study_config import config_from_dict
 from hpo.errors import StudyError
-from hpo.interface.removal import remove, says_what_goes
-from hpo.study.cleaning import clean_runs
+from hpo.interface.study.removal import remove, says_what_goes
 from hpo.study.files.folder import StudyFolder
+from hpo.study.keeping.cleaning import clean_runs
+from hpo.study.keeping.mirror import Manifest, Mirror
+from hpo.study.keeping.removal import find_removal
 from hpo.study.ledger import all_openings, write_opening
-from hpo.study.mirror import Manifest, Mirror
-from hpo.study.removal import find_removal
 from tests.end_to_end.test_kept_studies import KEPT
 from tests.hpo.study.killed import killed_at, tree
 from tests.studies import toy_config
@@ -102,7 +102,7 @@ def test_a_killed_removal_leaves_the_whole_study_or_a_rest_that_is_cleaned(toy, 
         return
     assert not toy.path.exists()
     assert clean_runs(Path("runs")).bytes == 0, "a process may be at work there"
-    monkeypatch.setattr("hpo.study.cleaning._SECONDS_ASIDE", -1.0)
+    monkeypatch.setattr("hpo.study.keeping.cleaning._SECONDS_ASIDE", -1.0)
     assert clean_runs(Path("runs")).bytes > 0
     assert list(Path("runs").iterdir()) == []
 

@@ -15,15 +15,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import hpo
-from hpo.interface.glance import Glance
-from hpo.interface.one_trial import show_trial
+from hpo.interface.looking.glance import Glance
+from hpo.interface.looking.one_trial import show_trial
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.running import read_running
 from hpo.study.files.status import Status, read_status
+from hpo.study.looking.seen import SeenStudy
+from hpo.study.looking.view import View
 from hpo.study.opening import read_study
 from hpo.study.preparing.preparation import known_study
-from hpo.study.seen import SeenStudy
-from hpo.study.view import View
 from tests.hpo.interface.searched import found
 from tests.studies import environment
 

@@ -13,8 +13,8 @@ from hpo.errors import StudyError
 from hpo.study.files.folder import RUNS, StudyFolder, find_study
 from hpo.study.files.running import RunningTask, parse_running, read_running
 from hpo.study.files.status import Status, parse_status, read_status
-from hpo.study.mirror import Manifest
-from hpo.study.seen import SeenStudy
+from hpo.study.keeping.mirror import Manifest
+from hpo.study.looking.seen import SeenStudy
 
 # Of a mirror, what is looked at.
 _COPIED = ("config.yaml", "described.json", "study.db", "status.json", "running.json", "report.json", "test.json")

@@ -9,7 +9,6 @@ from hpo.config.study_config import StudyConfig
 from hpo.engine.record.record import Record
 from hpo.engine.trials.table import trials_table
 from hpo.errors import StudyError, nearest
-from hpo.interface.best import Best, best_of, front_on_test, front_table, winner_of
 from hpo.interface.existing import (
     changed_config,
     prepare_to_extend,
@@ -18,8 +17,9 @@ from hpo.interface.existing import (
     score_on_test,
     write_reports,
 )
-from hpo.interface.steered import SteeredStudy, raise_budget
-from hpo.interface.summary import Summary
+from hpo.interface.study.best import Best, best_of, front_on_test, front_table, winner_of
+from hpo.interface.study.steered import SteeredStudy, raise_budget
+from hpo.interface.study.summary import Summary
 from hpo.interface.train import draw_attention, find_model, train_tree
 from hpo.report.figures import FIGURES, Drawn, draw_figures
 from hpo.report.sections.report import report_schema

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any, Self
 
 from hpo.errors import HpoError, TrackError
-from hpo.interface.removal import remove
-from hpo.study.archive import archive
-from hpo.study.cleaning import Cleaned, clean, clean_runs
+from hpo.interface.study.removal import remove
 from hpo.study.files.folder import RUNS, StudyFolder, find_study, studies_in
 from hpo.study.files.user_notes import UserNote, add_note, read_notes, tags
-from hpo.study.moving import move
-from hpo.study.removal import find_removal
+from hpo.study.keeping.archive import archive
+from hpo.study.keeping.cleaning import Cleaned, clean, clean_runs
+from hpo.study.keeping.moving import move
+from hpo.study.keeping.removal import find_removal
 
 
 class KeptStudy:

@@ -8,9 +8,9 @@ from hpo.engine.trials.trial import Outcome, Trial, training_seed
 from hpo.errors import StudyError
 from hpo.report.subject import default_of
 from hpo.study.files.running import RunningTask
-from hpo.study.seen import SeenStudy
+from hpo.study.looking.seen import SeenStudy
+from hpo.study.looking.view import Look, View
 from hpo.study.study import is_outside
-from hpo.study.view import Look, View
 
 _LINES = 5
 

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from hpo.interface.existing import ask_for_copied
-from hpo.interface.study import Study
-from hpo.study.archive import unarchive as write_out
+from hpo.interface.study.study import Study
 from hpo.study.files.folder import RUNS
+from hpo.study.keeping.archive import unarchive as write_out
 
 
 def unarchive(file: Path | str, directory: Path | str = RUNS, *, trust: bool = False) -> Study:

@@ -20,8 +20,8 @@ from hpo.study.files.folder import StudyFolder, inner, short_path
 from hpo.study.files.running import RunningTask
 from hpo.study.files.status import Status
 from hpo.study.files.user_notes import tags
-from hpo.study.seen import SeenStudy
-from hpo.study.view import View
+from hpo.study.looking.seen import SeenStudy
+from hpo.study.looking.view import View
 from hpo.study.winner.reasons import why_none
 
 _FAILURES = 3

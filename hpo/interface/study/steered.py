@@ -8,7 +8,7 @@ from typing import Any
 from hpo.config.study_config import StudyConfig
 from hpo.engine.space.space import short_text
 from hpo.errors import ConfigError, StudyError
-from hpo.interface.kept import KeptStudy
+from hpo.interface.study.kept import KeptStudy
 from hpo.machine import user_name
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.requests import is_searching, request

@@ -14,8 +14,8 @@ from hpo.study.preparing.preparation import load_study
 from hpo.study.study import PreparedStudy
 
 if TYPE_CHECKING:
-    from hpo.interface.best import Best
-    from hpo.interface.study import Study
+    from hpo.interface.study.best import Best
+    from hpo.interface.study.study import Study
 
 # Other commands take a second or two each.
 _PATIENCE_SECONDS = 60.0
@@ -94,7 +94,7 @@ class Session:
     def study(self) -> "Study":
         """The study, as `hpo.load` returns it: its trials, best, figures and report."""
         # Here, since a command that asks or tells needs none of it, and it takes a second to load.
-        from hpo.interface.study import Study
+        from hpo.interface.study.study import Study
 
         return Study(self._folder)
 

@@ -19,9 +19,9 @@ from hpo.engine.store.packing import digest_of
 from hpo.errors import ConfigError, StudyError
 from hpo.files import entries
 from hpo.study.files.folder import RUNS, StudyFolder
-from hpo.study.identity import study_id_of
+from hpo.study.keeping.identity import study_id_of
+from hpo.study.keeping.mirror import RECORD, Manifest, contents, copy_record
 from hpo.study.ledger import hand_over
-from hpo.study.mirror import RECORD, Manifest, contents, copy_record
 
 # Beside the study's folder in the archive, and its last member: each content is read once, and hashed on its way.
 _MANIFEST = "manifest.json"

@@ -12,9 +12,9 @@ from hpo.errors import HpoError, StudyError
 from hpo.files import remove_tree
 from hpo.report.words import count_text
 from hpo.study.files.folder import OPENINGS, short_path
+from hpo.study.keeping.mirror import Mirror
+from hpo.study.keeping.removal import Removal
 from hpo.study.ledger import hand_over
-from hpo.study.mirror import Mirror
-from hpo.study.removal import Removal
 from hpo.track import tracking_uri
 from hpo.track.mlflow.store import delete_study, is_missing
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hpo.errors import HpoError, StudyError, first_line
-from hpo.interface.where import Kind, condition, known_field
+from hpo.interface.looking.where import Kind, condition, known_field
 from hpo.study.files.folder import RUNS, StudyFolder, refuse_link
 from hpo.study.files.status import Status, read_status
 from hpo.study.files.user_notes import tags

@@ -5,11 +5,11 @@ from typing import Any, Literal
 
 from hpo.config.composing.references import plain_config
 from hpo.errors import ConfigError
+from hpo.interface.asking.session import Session
 from hpo.interface.existing import changed_config
 from hpo.interface.given.objects import Objects
 from hpo.interface.given.settings import made_config, plain_space, refuse_missing_direction, settings_of
 from hpo.interface.search import refusing_as_typed, with_its_trials
-from hpo.interface.session import Session
 from hpo.objectives.outside import OUTSIDE
 from hpo.session.program import interrupted_in_one_line
 from hpo.study.files.folder import find_study

@@ -1,0 +1,1 @@
+"""Ask and tell: a study whose trials are trained where there is no worker."""

@@ -1,0 +1,1 @@
+"""What is looked at without a trace: all studies, one, and one of its trials."""

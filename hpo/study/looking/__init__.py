@@ -1,0 +1,1 @@
+"""A study as those see it who only look on."""
