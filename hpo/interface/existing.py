@@ -84,7 +84,7 @@ def ask_for_copied(folder: StudyFolder, changed: StudyConfig, url: str, is_trust
     try:
         ask_for_trust(config, (), is_trusted, folder.kept_function(config), places=places, packages=packages)
     except ConfigError as error:
-        read = f"read {short_path(folder.config_path)}, and `hpo resume {folder.reference}` goes on with it"
+        read = f"read {short_path(folder.config_path)}, and `{folder.go_on}` goes on with it"
         raise ConfigError(f"{error}; it was only copied: {read}") from error
 
 

@@ -29,10 +29,11 @@ def state(seen: Seen) -> Mapping[str, Any]:
     """Return how far it is, the best so far, and what to do next."""
     status, subject, name = seen.status, seen.subject, seen.folder.path.name
     best = subject.winner if subject else None
+    go_on = seen.folder.go_on if status.state == "failed" else ""
     after = {
         "interrupted": f"`hpo resume {name}` goes on with it.",
         "open": f"`hpo ask {name}` asks for its next trial.",
-        "failed": f"`hpo resume {name}` goes on with it, once the cause is gone.",
+        "failed": f"`{go_on}` goes on with it, once the cause is gone.",
         "ended": f"The search has ended{_by(status)}; this page stays as it is.",
     }
     return {

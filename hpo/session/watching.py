@@ -108,8 +108,11 @@ def _end(view: View, status: Status) -> Iterator[str]:
         yield why
     if (page := view.folder.path / "report.html").exists():
         yield f"report: {short_path(page)}"
-    is_over = status.state == "ended" and "://" not in view.reference
-    yield f"what comes next: hpo show {view.reference}" if is_over else f"go on with: hpo resume {view.reference}"
+    if "://" in view.reference:
+        yield f"go on with: hpo resume {view.reference}"
+    else:
+        is_over = status.state == "ended"
+        yield f"what comes next: hpo show {view.reference}" if is_over else f"go on with: {view.folder.go_on}"
 
 
 def _by_end(study: SeenStudy) -> list[Trial]:

@@ -29,7 +29,7 @@ def run(arguments: Sequence[str]) -> None:
     if given.restore is None and (given.directory or given.trust):
         parser.error("--in and --trust have no effect without --restore")
 
-    from hpo.study.files.folder import RUNS, find_study, short_path
+    from hpo.study.files.folder import RUNS, StudyFolder, find_study, short_path
 
     if given.restore is None:
         from hpo.engine.store.packing import in_words
@@ -44,7 +44,7 @@ def run(arguments: Sequence[str]) -> None:
         from hpo.interface.study.archive import unarchive
 
         folder = unarchive(given.restore, given.directory or RUNS, trust=given.trust).folder
-        print(f"{short_path(folder)} is back; go on with `hpo resume {short_path(folder)}`")
+        print(f"{short_path(folder)} is back; go on with `{StudyFolder(folder).go_on}`")
         file = Path(given.restore).absolute()
         values = {"study": folder.name, "folder": folder, "file": file, "bytes": file.stat().st_size}
     if given.json:

@@ -196,7 +196,7 @@ class Glance:
             return
         if status.state in ("interrupted", "failed"):
             fault = ", once the fault is mended" if status.state == "failed" else ""
-            yield f"hpo resume {name}", f"goes on with it{fault}"
+            yield folder.go_on, f"goes on with it{fault}"
         if self.fault is not None:
             yield f"hpo resume {name}", "replaces a damaged record by its backup, if that is sound"
             return

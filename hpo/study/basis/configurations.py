@@ -7,6 +7,7 @@ from typing import Any
 from hpo.config.keys import at, differences, flatten, within
 from hpo.config.study_config import DATA_SOURCES, SEARCH_SECTIONS, StudyConfig, is_free
 from hpo.errors import StudyError
+from hpo.objectives.outside import OUTSIDE
 
 # The largest number of changes in a line.
 SHOWN = 5
@@ -25,9 +26,10 @@ def refuse_other_config(frozen: StudyConfig, given: StudyConfig, name: str) -> N
     """Raise StudyError where the study would continue with another configuration; budget and workers may change."""
     changes = made_changes(frozen.to_dict(), given.to_dict())
     if changes:
+        again = "hpo ask" if frozen.objective == OUTSIDE else "hpo resume"
         raise StudyError(
             f"study '{name}' exists with another configuration: {first_of([*changes.values()])}; choose another "
-            f"study.name, or continue unchanged with `hpo resume {name}`"
+            f"study.name, or continue unchanged with `{again} {name}`"
         )
 
 

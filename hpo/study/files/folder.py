@@ -14,8 +14,9 @@ from hpo.config.sealing import open_sealed, values_of
 from hpo.config.study_config import StudyConfig, config_from_dict
 from hpo.engine.objective.kept_function import MODULE, KeptFunction
 from hpo.engine.objective.path import ObjectivePath
-from hpo.errors import DocumentError, StudyError
+from hpo.errors import DocumentError, HpoError, StudyError
 from hpo.files import write_atomically
+from hpo.objectives.outside import OUTSIDE
 from hpo.study.files.lock import Holder, Lock
 
 RUNS = Path("runs")
@@ -63,6 +64,18 @@ class StudyFolder:
     def exists(self) -> bool:
         """Whether a study was created here."""
         return os.path.exists(self.config_path)  # noqa: PTH110 -- `Path.exists` raises for a name that is too long
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether its trials are asked and told; False also where its configuration cannot be read."""
+        with suppress(HpoError, OSError):
+            return read_yaml(self.config_path).get("objective") == OUTSIDE
+        return False
+
+    @property
+    def go_on(self) -> str:
+        """The command that goes on with it."""
+        return f"hpo {'ask' if self.is_outside else 'resume'} {self.reference}"
 
     def freeze(self, config: StudyConfig) -> None:
         """Write the resolved configuration, which is read to resume or reproduce the study."""
@@ -184,7 +197,7 @@ class StudyFolder:
         self.make()
         with self._lock.taken() as holder:
             if holder is not None:
-                raise self._is_run_by(holder)
+                raise self._is_held_by(holder)
             try:
                 yield
             finally:
@@ -198,10 +211,18 @@ class StudyFolder:
     def refuse_running(self) -> None:
         """Raise StudyError, as `lock` does, where a process runs the study; nothing is changed."""
         if (holder := self.holder()) is not None:
-            raise self._is_run_by(holder)
+            raise self._is_held_by(holder)
 
-    def _is_run_by(self, holder: Holder) -> StudyError:
+    def _is_held_by(self, holder: Holder) -> StudyError:
         name = self.reference
+        if self.is_outside:
+            return StudyError(
+                f"study: {self} is open in {holder}, which asks and tells its trials; close it there "
+                f"(`session.close()`), or end that process"
+            )
+        if not self.exists:
+            # A comparison, or a study that is being made.
+            return StudyError(f"study: {self} is being run by {holder}; wait for it, or end it there (Ctrl-C)")
         return StudyError(
             f"study: {self} is being run by {holder}; wait for it (`hpo watch {name}`), or stop it with "
             f"`hpo stop {name}`"

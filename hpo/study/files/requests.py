@@ -18,6 +18,12 @@ from hpo.study.files.status import read_status
 
 Verb = Literal["add", "stop", "raise"]
 _SECONDS_BETWEEN_LOOKS = 0.1
+# What helps where a study is asked and told.
+_WHILE_ASKED: Mapping[Verb, str] = {
+    "add": "give it the point there (`session.add`), or try again when that has closed it",
+    "stop": "close it there (`session.close()`), or end that process",
+    "raise": "try again when that has closed it (`session.close()`)",
+}
 
 
 class Request(BaseModel):
@@ -58,8 +64,8 @@ def request(folder: StudyFolder, do: Verb, given: Mapping[str, Any]) -> str:
     """
     if read_status(folder).phase == "asked and told":
         raise StudyError(
-            f"study: {folder} is asked and told by {folder.holder() or 'a process'}, which takes nothing from others; "
-            f"try again when that has closed it (in Python `session.add` gives it a point)"
+            f"study: {folder} is open in {folder.holder() or 'a process'}, which asks and tells its trials and takes "
+            f"nothing from others; {_WHILE_ASKED[do]}"
         )
     folder.requests_dir.mkdir(mode=0o700, exist_ok=True)
     path = folder.requests_dir / f"{time.time_ns()}-{os.getpid()}.json"

@@ -145,9 +145,10 @@ def _derived(folder: StudyFolder) -> Status:
     ended_by, ended = counts.get("ended_by"), inner(report, "study").get("ended")
     scores, is_by_points = inner(winner, "scores"), counts.get("budget_counts") == "configurations"
     goal = section.metrics or {section.metric: section.direction}
+    is_over = counts and not trials["running"] and (winner or not trials["complete"])
     return Status(
         name=section.name,
-        state="ended" if counts and not trials["running"] and (winner or not trials["complete"]) else "interrupted",
+        state="ended" if is_over else "open" if folder.is_outside else "interrupted",
         study_id=str(inner(report, "study").get("id", "")),
         updated=_seconds(ended),
         begun=_seconds(inner(report, "study").get("started")),

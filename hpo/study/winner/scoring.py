@@ -62,6 +62,11 @@ def open_test(
             f"test: `--front` (from Python `test_front`) is for several metrics, and study '{study.reference}' has "
             f"one, of which the winner is the front; leave it out"
         )
+    if study.is_outside:
+        raise StudyError(
+            f"test: the trials of study '{study.reference}' are trained elsewhere (`hpo ask`, `hpo tell`), so there is "
+            f"no test part here; score its winner where you train, once"
+        )
     winner = _winner(study, record, verdict)
     # The report needs it: a fault must be noticed before the part is open.
     study.environment()

@@ -79,3 +79,14 @@ def test_what_cannot_be_told_is_refused_and_changes_nothing(capsys, lab):
     ):
         assert text in refused(capsys, "tell", "lab", *given, is_silent=True)
     assert toolkit.load("lab").trials["state"].tolist() == ["running"]
+
+
+def test_what_is_refused_while_it_is_open_or_has_no_test_part_names_what_helps(capsys, lab):
+    with toolkit.open(name="lab"):
+        for command in (("stop", "lab"), ("remove", "lab", "--yes"), ("move", "lab", "there")):
+            said = refused(capsys, *command)
+            assert "close it there (`session.close()`)" in said
+            assert "hpo stop" not in said
+    said = refused(capsys, "test", "lab")
+    assert "no test part here" in said
+    assert "hpo resume" not in said
