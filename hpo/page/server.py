@@ -22,6 +22,7 @@ from hpo.page.content import StudyContent
 from hpo.page.studies import StudiesContent
 from hpo.page.watch import Watch
 from hpo.study.files.folder import StudyFolder
+from hpo.study.looking.logs import logs_of
 
 HOST = "127.0.0.1"
 _HOSTS = (HOST, "localhost")
@@ -89,7 +90,7 @@ def application(pages: Pages, token: str) -> Starlette:
     async def log(request: Request) -> Response:
         folder = _own_files(pages.folder(_name(request)))
         try:
-            texts = [f"== {path.name}\n{_end_of(path)}" for path in folder.logs(request.path_params["trial"])]
+            texts = [f"== {path.name}\n{_end_of(path)}" for path in logs_of(folder, request.path_params["trial"])]
         except HpoError as error:
             raise HTTPException(404, str(error)) from error
         return PlainTextResponse("\n".join(texts), headers=_HEADERS)

@@ -26,9 +26,10 @@ def run(arguments: Sequence[str]) -> None:
         parser.error(f"argument --tail: must be 1 or more, given {given.tail}")
 
     from hpo.study.files.folder import find_study, short_path
+    from hpo.study.looking.logs import logs_of
 
     study = find_study(given.study)
-    logs = [_log(path, given.trial is None, given.tail) for path in study.logs(given.trial)]
+    logs = [_log(path, given.trial is None, given.tail) for path in logs_of(study, given.trial)]
     if given.json:
         show_json({"study": study.path.name, "folder": study.path, "logs": logs})
         return

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from hpo.engine.trials.trial import Outcome, Trial, training_seed
-from hpo.errors import StudyError
 from hpo.report.subject import default_of
 from hpo.study.files.running import RunningTask
 from hpo.study.looking.seen import SeenStudy
@@ -22,11 +21,7 @@ def show_trial(view: View, number: int) -> dict[str, Any]:
     """
     look, folder = view.look(), view.folder
     seen = view.study()
-    trials = {trial.number: trial for trial in seen.trials}
-    if number not in trials:
-        there = f"its trials are 0 to {max(trials)}" if trials else "it has none yet"
-        raise StudyError(f"trial: study '{view.reference}' has no trial {number}; {there}")
-    trial, default = trials[number], default_of(seen.space, seen.config)
+    trial, default = seen.trial(number, view.reference), default_of(seen.space, seen.config)
     holder, is_mirror = look.status.holder, "://" in view.reference
     is_trained = look.status.state == "running" or is_outside(seen.config)
     is_complete = trial.state == "complete"

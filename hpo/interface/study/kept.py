@@ -12,6 +12,7 @@ from hpo.study.keeping.archive import archive
 from hpo.study.keeping.cleaning import Cleaned, clean, clean_runs
 from hpo.study.keeping.moving import move
 from hpo.study.keeping.removal import find_removal
+from hpo.study.looking.logs import logs_of
 
 
 class KeptStudy:
@@ -104,8 +105,8 @@ class KeptStudy:
         return export_study(str(self.folder), url, name)[1]
 
     def logs(self, trial: int) -> str:
-        """Return what the trainings of a trial printed on Ray workers; StudyError where they printed nothing."""
-        return "".join(path.read_text(encoding="utf-8") for path in self._folder.logs(trial))
+        """Return what the trainings of a trial printed; StudyError where nothing was, or there is no such trial."""
+        return "".join(path.read_text(encoding="utf-8") for path in logs_of(self._folder, trial))
 
     def sync(self, uri: str | None = None) -> None:
         """Send what MLflow does not have of it; TrackError where that cannot be reached."""

@@ -179,17 +179,6 @@ class StudyFolder:
         """Return where a task's log is, such as trial_0003_fold_0.log."""
         return self.logs_dir / f"trial_{trial:04d}_{task}.log"
 
-    def logs(self, trial: int | None = None) -> list[Path]:
-        """Return the logs of the study, or of one trial; StudyError where nothing was printed."""
-        found = sorted(self.logs_dir.glob("trial_*.log" if trial is None else self.log_path(trial, "*").name))
-        if not found:
-            whose = "study" if trial is None else f"trial {trial} of study"
-            raise StudyError(
-                f"logs: {whose} '{self}' has none: its trainings printed nothing, or ran in the driver's own process "
-                f"(dispatch=local), which prints to the terminal"
-            )
-        return found
-
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Lock the study until the end of the block, or of the process; StudyError names who holds it otherwise."""

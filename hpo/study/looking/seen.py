@@ -19,7 +19,7 @@ from hpo.engine.trials.goal import Goal, finished, goal_of
 from hpo.engine.trials.history import History
 from hpo.engine.trials.table import Row, metric_columns, point_of, read_rows
 from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
-from hpo.errors import first_line
+from hpo.errors import StudyError, first_line
 from hpo.study.basis.described import Described
 from hpo.study.files.folder import StudyFolder, short_path
 from hpo.study.files.status import NOT_OURS
@@ -92,6 +92,15 @@ class SeenStudy:
     def trials(self) -> list[Trial]:
         """All trials with all of their training, running ones included."""
         return join_trainings(self.record.trials(), further_trainings(self.config, self.record))
+
+    def trial(self, number: int, name: str) -> Trial:
+        """Return one of them; StudyError where there is none of this number in the study, which has this name."""
+        trials = {trial.number: trial for trial in self.trials}
+        if number not in trials:
+            last = max(trials, default=0)
+            there = f"its trials are 0 to {last}" if last else "its only trial is 0" if trials else "it has none yet"
+            raise StudyError(f"trial: study '{name}' has no trial {number}; {there}")
+        return trials[number]
 
     @cached_property
     def history(self) -> History:

@@ -45,7 +45,12 @@ def test_logs_are_listed_and_shown(capsys, study):
 
 
 def test_what_is_not_there_is_told(capsys, study):
-    assert "trial 7 of study 'runs/toy' has none" in refused(capsys, "logs", "toy", "7", is_silent=True)
+    assert "study 'runs/toy' has no trial 7; its trials are 0 to 1" in refused(
+        capsys, "logs", "toy", "7", is_silent=True
+    )
+    study.log_path(0, "fold_0").unlink()
+    said = refused(capsys, "logs", "toy", "0", is_silent=True)
+    assert "trial 0 of study 'runs/toy' has none: no Python code printed anything; with dispatch=local" in said
     assert "must be 1 or more" in refused(capsys, "logs", "toy", "--tail", "0", is_silent=True)
 
 

@@ -1,0 +1,35 @@
+"""The logs of a study's trainings, and why there are none."""
+
+from pathlib import Path
+
+from hpo.engine.trials.trial import Trial
+from hpo.errors import StudyError
+from hpo.study.files.folder import StudyFolder
+from hpo.study.looking.seen import SeenStudy
+from hpo.study.study import is_outside
+
+
+def logs_of(folder: StudyFolder, number: int | None = None) -> list[Path]:
+    """Return the logs of a study, or of one trial; StudyError says why there is none, or that there is no such trial."""
+    found = sorted(folder.logs_dir.glob("trial_*.log" if number is None else folder.log_path(number, "*").name))
+    if not found:
+        seen = SeenStudy.at(folder)
+        whose = f"study '{folder}'" if number is None else f"trial {number} of study '{folder}'"
+        trials = seen.trials if number is None else [seen.trial(number, str(folder))]
+        raise StudyError(f"logs: {whose} has none: {_why_none(seen, trials)}")
+    return found
+
+
+def _why_none(seen: SeenStudy, trials: list[Trial]) -> str:
+    if not trials:
+        return "no trial has begun"
+    if is_outside(seen.config):
+        return "it is trained elsewhere, where what it prints is"
+    if any(trial.state == "running" for trial in trials):
+        return "nothing was printed so far, or the training goes on: its log is written when that ends"
+    if seen.config.dispatch.name == "local":
+        return (
+            "no Python code printed anything; with dispatch=local, in the driver's own process, what programs and "
+            "libraries in C print goes to the terminal alone"
+        )
+    return "nothing was printed, or `hpo clean --logs` has deleted it"
