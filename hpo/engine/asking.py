@@ -115,7 +115,7 @@ class Asking:
         if not self.open:
             self._note_end(by)
         words: Mapping[EndedBy, str] = {
-            "trials": f"the budget of {self._num_trials} is used up; `hpo resume STUDY study.trials=N` raises it",
+            "trials": f"the budget of {self._num_trials} is used up",
             "space": "all points of the space are tried, or the strategy proposes no other",
             "stop_without_gain": "the last trials told were no gain (study.stop_without_gain)",
         }

@@ -9,7 +9,7 @@ from typing import Any
 
 from hpo.engine.asking import Asking
 from hpo.engine.observers import Observer
-from hpo.errors import StudyError
+from hpo.errors import NoTrialError, StudyError
 from hpo.machine import machine_faults, user_name
 from hpo.session.mirroring import Mirroring, mirror_of, refuse_bad_urls
 from hpo.session.status_keeper import StatusKeeper
@@ -92,7 +92,16 @@ class OutsideStudy:
         """Return the number of a new trial, that of a hand's point first; NoTrialError where there is none."""
         for point in queued_points(self._study, self.record):
             self.asking.give(point)
-        return self.asking.ask().trial
+        try:
+            return self.asking.ask().trial
+        except NoTrialError as error:
+            if self.asking.ended_by == "trials":
+                name, larger = self._study.reference, 2 * self._study.config.study.trials
+                goes_on = f"to go on with a larger one: `hpo resume {name} study.trials={larger}`"
+                raise NoTrialError(
+                    f"{error}; {goes_on} (from Python hpo.open(name={name!r}, trials={larger}))"
+                ) from None
+            raise
 
     def add(self, values: Mapping[str, Any]) -> None:
         """Let a point of one's own be asked for next; what it leaves out has its default. HpoError where it is none."""

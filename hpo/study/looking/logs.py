@@ -10,7 +10,7 @@ from hpo.study.study import is_outside
 
 
 def logs_of(folder: StudyFolder, number: int | None = None) -> list[Path]:
-    """Return the logs of a study, or of one trial; StudyError says why there is none, or that there is no such trial."""
+    """Return the logs of a study, or of one trial; StudyError where there is no such trial, or no log, says why."""
     found = sorted(folder.logs_dir.glob("trial_*.log" if number is None else folder.log_path(number, "*").name))
     if not found:
         seen = SeenStudy.at(folder)
