@@ -13,9 +13,10 @@ from hpo.config.goals import Choice, Direction, Limits, Metrics, Name, leading, 
 
 
 def _safe_name(name: str) -> str:
+    # ASCII alone: file systems, databases and URLs write other letters in several ways.
     if ".." in name or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", name):
         raise ValueError(
-            "must be 1 to 100 letters, digits, '.', '_' or '-', start with a letter or digit, without '..'"
+            "must be 1 to 100 letters (a-z, A-Z), digits, '.', '_' or '-', start with a letter or digit, without '..'"
         )
     return name
 

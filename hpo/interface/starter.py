@@ -36,10 +36,10 @@ def new(name: str) -> list[Path]:
 
 
 def _refuse_bad_name(name: str) -> None:
-    if not name.isidentifier() or keyword.iskeyword(name) or name in ("hpo", "model"):
+    if not (name.isascii() and name.isidentifier()) or keyword.iskeyword(name) or name in ("hpo", "model"):
         raise ConfigError(
-            f"name: must be the name of a Python module, of letters, digits and '_', and not of ours (hpo, model), "
-            f"given {name!r}"
+            f"name: must be the name of a Python module, of letters (a-z, A-Z), digits and '_', and not of ours (hpo, "
+            f"model), given {name!r}"
         )
     if name in sys.stdlib_module_names or find_spec(name) is not None:
         raise ConfigError(f"name: there is a module '{name}' already; choose another name")

@@ -152,7 +152,9 @@ def _parse(text: str) -> Override:
     try:
         override = OverridesParser.create().parse_override(text)
     except (HydraException, ValueError, RecursionError) as error:
-        hint = "write key=value, group=name, +key=value or ~key, and quote values with blanks or braces"
+        hint = (
+            "write key=value, group=name, +key=value or ~key, and quote values with blanks, braces or signs such as ö"
+        )
         if quoted := _QUOTED_KEY.search(text):
             hint = f"write keys without quotes: {quoted[1][1:-1]}, not {quoted[1]}"
         reason = f" ({_one_line(error)})" if str(error.__cause__ or error) not in ("", "None") else ""

@@ -164,6 +164,8 @@ VALUES = {
     "unknown direction": (["study.direction=up"], ("study.direction", "'maximize'", "'up'")),
     "a metric that is not returned": (["study.metric=acuracy"], ("study.metric", "did you mean 'accuracy'?")),
     "a name that climbs": (["study.name=..secret"], ("study.name", "'..'")),
+    "a name with an umlaut": (["study.name='größe'"], ("study.name", "letters (a-z, A-Z)", "'größe'")),
+    "an umlaut that is not quoted": (["study.name=größe"], ("study.name=größe", "quote values")),
     "threads of none": (["dispatch.threads=0"], ("dispatch.threads", "given 0")),
     "several processes where a task is one": (
         ["dispatch=local", "dispatch.processes_per_task=2"],

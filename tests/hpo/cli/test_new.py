@@ -46,7 +46,7 @@ def test_a_name_that_a_module_has_is_refused(name, capsys):
     assert not Path(f"{name}.py").exists()
 
 
-@pytest.mark.parametrize("name", ["3x", "a-b", "class", "model", "hpo", "", "../x", "import"])
+@pytest.mark.parametrize("name", ["3x", "a-b", "class", "model", "hpo", "", "../x", "import", "größe"])
 def test_a_name_that_no_module_can_have_is_refused(name, capsys):
     assert main(["new", name]) == 2
     assert capsys.readouterr().err.startswith("error: name: must be the name of a Python module")
