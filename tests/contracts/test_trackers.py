@@ -21,7 +21,7 @@ from hpo.study.notes import Notes
 from hpo.study.opening import open_study
 from hpo.track.messages import close_trial, mlflow_name, run_name
 from hpo.track.mlflow.sink import MlflowSink
-from hpo.track.mlflow.store import delete_study
+from hpo.track.mlflow.store import delete_study, may_have_study
 from hpo.track.mlflow.tracker import MlflowTracker
 from hpo.track.mlflow.views import (
     LARGEST_VIEW,
@@ -455,7 +455,9 @@ def test_a_study_that_is_deleted_takes_its_trials_and_views_along_and_leaves_the
             tracker.trial_opened(made_up_trial(number, [0.5]))
     client = MlflowClient(uri)
     experiment = client.get_experiment_by_name("tests")
+    assert may_have_study(uri, ids["a"])
     assert delete_study(uri, ids["a"]) == 4
+    assert [may_have_study(uri, ids[name]) for name in "ab"] == [False, True]
     assert delete_study(uri, ids["a"]) == 0
     left = client.search_runs([experiment.experiment_id])
     assert [run.info.run_name for run in left if run.data.tags["hpo.kind"] == "study"] == ["b"]

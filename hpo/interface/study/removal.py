@@ -16,7 +16,7 @@ from hpo.study.keeping.mirror import Mirror
 from hpo.study.keeping.removal import Removal
 from hpo.study.ledger import hand_over
 from hpo.track import tracking_uri
-from hpo.track.mlflow.store import delete_study, is_missing
+from hpo.track.mlflow.store import delete_study, may_have_study
 
 _SHOWN = 4
 
@@ -53,7 +53,7 @@ def _elsewhere(removal: Removal, mirror: bool, runs: bool) -> Iterator[str]:
     if removal.same is not None:
         yield f"what MLflow and a mirror have of it stays: {removal.same} is the same study, copied by hand"
         return
-    if not is_missing(config.track.uri):
+    if may_have_study(config.track.uri, removal.study_id):
         yield f"its runs in MLflow, {hide_secrets(config.track.uri, {})}{'' if runs else ', stay'}"
     section = config.study
     for key, url, stays in (

@@ -94,13 +94,25 @@ def reading(uri: str, message: str) -> "Iterator[MlflowClient]":
 
 def refuse_unsent(uri: str, study_id: str, name: str) -> None:
     """Raise TrackError where a file of SQLite does not have a study; without MLflow, whose import takes seconds."""
-    path = Path(uri.removeprefix("sqlite:///"))
+    if not _has_study(uri, study_id, if_unknown=False):
+        raise unsent(uri, name)
+
+
+def may_have_study(uri: str, study_id: str) -> bool:
+    """Return whether a store has runs of a study that are not deleted; True where only MLflow could tell."""
+    return not is_missing(uri) and _has_study(uri, study_id, if_unknown=True)
+
+
+def _has_study(uri: str, study_id: str, if_unknown: bool) -> bool:
+    """Return whether a file of SQLite has a study; True for a server, `if_unknown` for a file that cannot be read."""
     if not uri.startswith("sqlite:///"):
-        return
-    with contextlib.suppress(sqlite3.Error), contextlib.closing(_read_only(path)) as database:
-        if database.execute("SELECT 1 FROM tags WHERE key = 'hpo.study_id' AND value = ?", (study_id,)).fetchone():
-            return
-    raise unsent(uri, name)
+        return True
+    query = """\
+SELECT 1 FROM tags JOIN runs ON runs.run_uuid = tags.run_uuid
+WHERE runs.lifecycle_stage = 'active' AND tags.key = 'hpo.study_id' AND tags.value = ?"""
+    with contextlib.suppress(sqlite3.Error), contextlib.closing(_read_only(Path(uri.removeprefix("sqlite:///")))) as db:
+        return db.execute(query, (study_id,)).fetchone() is not None
+    return if_unknown
 
 
 def unsent(uri: str, name: str) -> TrackError:
@@ -134,7 +146,7 @@ def delete_study(uri: str, study_id: str) -> int:
     As by MLflow's own page: `mlflow gc` frees the space, until then `mlflow runs restore` brings them back. Models that
     were registered stay. 0 where the store, or the study in it, does not exist; TrackError if it cannot be changed.
     """
-    if is_missing(uri):
+    if not may_have_study(uri, study_id):
         return 0
     with reading(uri, f"track.uri: {uri} cannot be changed: {{reason}}") as client:
         run = find_run(client, study_id)

@@ -1,6 +1,8 @@
 """A study that is removed: only itself, wholly, whatever state it is in; and what it opened stays counted."""
 
+import contextlib
 import shutil
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -70,6 +72,25 @@ def test_of_a_link_in_its_place_only_the_link_goes(toy):
     before = tree("elsewhere")
     remove(find_removal("toy"))
     assert (list(Path("runs").iterdir()), tree("elsewhere")) == ([], before)
+
+
+def test_runs_in_mlflow_are_named_where_there_may_be_some(toy):
+    def says():
+        return "\n".join(says_what_goes(find_removal("toy"), mirror=False, runs=True))
+
+    assert "MLflow" not in says()
+    # That of other studies.
+    with contextlib.closing(sqlite3.connect("mlflow.db")) as store:
+        store.execute("CREATE TABLE runs (run_uuid, lifecycle_stage)")
+        store.execute("CREATE TABLE tags (run_uuid, key, value)")
+        store.commit()
+        assert "MLflow" not in says()
+        store.execute("INSERT INTO runs VALUES (1, 'active')")
+        store.execute("INSERT INTO tags VALUES (1, 'hpo.study_id', ?)", (find_removal("toy").study_id,))
+        store.commit()
+    assert "its runs in MLflow" in says()
+    Path("mlflow.db").write_text("not to be read")
+    assert "its runs in MLflow" in says()
 
 
 def test_what_is_no_study_is_left_alone(toy, monkeypatch):
