@@ -43,7 +43,7 @@ def read_running(folder: StudyFolder) -> list[RunningTask]:
     path = folder.running_path
     if folder.holder() is None or not path.exists():
         return []
-    return parse_running(path.read_text(encoding="utf-8"), str(short_path(path)))
+    return parse_running(path.read_text(encoding="utf-8", errors="replace"), str(short_path(path)))
 
 
 def parse_running(text: str, where: str) -> list[RunningTask]:

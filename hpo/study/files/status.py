@@ -22,6 +22,7 @@ _ENDS = {
     "stop_without_gain": " by study.stop_without_gain",
     "space": ", with nothing left to propose",
 }
+_HELPS = "remove it: the status is then read from the study's other files"
 NOT_OURS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What a file of another program, or of a stranger, may lead to where it is read."""
 
@@ -128,12 +129,19 @@ def _status(values: Any, where: str) -> Status:
     try:
         return Status.model_validate(values)
     except ValidationError as error:
-        raise DocumentError(f"{where}: {explain(error)}; remove it, and the study's other files are read") from error
+        raise DocumentError(f"{where}: {explain(error)}; {_HELPS}") from error
 
 
 def _written(folder: StudyFolder) -> Status | None:
     path = folder.status_path
-    return _status(folder.read_json(path.name), str(short_path(path))) if path.exists() else None
+    if not path.exists():
+        return None
+    try:
+        values = folder.read_json(path.name)
+    except DocumentError as error:
+        # What helps other files, such as to restore it, is needless here.
+        raise DocumentError(f"{str(error).rpartition('; ')[0]}; {_HELPS}") from error
+    return _status(values, str(short_path(path)))
 
 
 def _derived(folder: StudyFolder) -> Status:

@@ -217,6 +217,16 @@ def test_a_foreign_file_is_named_or_ignored(tmp_path, name, case):
     status = read_status(StudyFolder(folder))
     assert status.state == "unreadable" or name == "report.json"
     assert status.state != "unreadable" or (name in status.error and "\n" not in status.error)
+    # Without it the status is as good as before.
+    assert status.state != "unreadable" or "; remove it: " in status.error
+
+
+@pytest.mark.parametrize("case", FOREIGN)
+def test_foreign_words_on_what_runs_are_ignored(tmp_path, case):
+    folder = StudyFolder(shutil.copytree(KEPT / "clock", tmp_path / "clock"))
+    folder.running_path.write_bytes(FOREIGN[case])
+    with folder.lock():
+        assert read_running(folder) == []
 
 
 JSON = st.recursive(
