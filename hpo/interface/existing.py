@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hpo.config.composing.references import with_changes
-from hpo.config.keys import flatten, refuse_unknown
+from hpo.config.keys import refuse_unknown
 from hpo.config.study_config import StudyConfig, config_from_dict
 from hpo.engine.record.record import Record
 from hpo.errors import ConfigError
@@ -19,7 +19,7 @@ from hpo.session.mirroring import copy_opening
 from hpo.study.basis.configurations import moved_sources
 from hpo.study.extension import choose_trials, extension_of
 from hpo.study.files.folder import StudyFolder, short_path
-from hpo.study.files.made_here import remember
+from hpo.study.files.made_here import ENVIRONMENT, is_reached_here, reaches_of, remember
 from hpo.study.ledger import openings
 from hpo.study.notes import Notes
 from hpo.study.opening import freeze, read_study
@@ -30,9 +30,6 @@ from hpo.study.winner.verdict import Verdict, read_verdict
 
 Changes = Sequence[str] | Mapping[str, Any]
 """Of a study's configuration: overrides as on the command line, or values by dotted key."""
-
-# conf/track has it: in the working directory, so it goes nowhere.
-_OWN_STORE = "sqlite:///mlflow.db"
 
 
 def changed_config(folder: StudyFolder, changes: Changes, data: Mapping[str, str] | None = None) -> StudyConfig:
@@ -75,29 +72,16 @@ def prepare_to_extend(
 
 def ask_for_copied(folder: StudyFolder, changed: StudyConfig, url: str, is_trusted: bool) -> None:
     """Ask before anything of a study that came from a URL, and was not made here, is imported or run."""
-    config = folder.config()
-    theirs, now = _addresses(config), _addresses(changed)
-    # Those that the user has given himself are his own.
-    places = [f"{key}={address}" for key, address in theirs.items() if address == now[key] not in (None, url)]
-    own, there = flatten(changed.dispatch.environment), flatten(config.dispatch.environment)
-    packages = [f"dispatch.environment.{key}={value!r}" for key, value in there.items() if own.get(key, ...) == value]
+    config, now = folder.config(), reaches_of(changed)
+    # Those that the user gives now, or has used before, are his own.
+    theirs = [line for line in reaches_of(config) if line in now and not is_reached_here(line)]
+    packages = [line for line in theirs if line.startswith(ENVIRONMENT)]
+    places = [line for line in theirs if line not in packages and line.partition("=")[2] != url]
     try:
         ask_for_trust(config, (), is_trusted, folder.kept_function(config), places=places, packages=packages)
     except ConfigError as error:
         read = f"read {short_path(folder.config_path)}, and `{folder.go_on}` goes on with it"
         raise ConfigError(f"{error}; it was only copied: {read}") from error
-
-
-def _addresses(config: StudyConfig) -> dict[str, str | None]:
-    """Return where a search of this configuration sends what it finds, by key."""
-    study, track = config.study, config.track
-    return {
-        "study.mirror": study.mirror,
-        "study.artifacts": study.artifacts,
-        "study.storage": study.storage,
-        "track.uri": track.uri if track.name == "mlflow" and track.uri != _OWN_STORE else None,
-        "dispatch.address": config.dispatch.address,
-    }
 
 
 @contextmanager

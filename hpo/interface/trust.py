@@ -65,7 +65,7 @@ def ask_for_trust(
     if not is_given:
         _ask(printable(what), changes)
     for each in configs:
-        remember(each, kept)
+        remember(each, kept, (*places, *packages))
 
 
 def _code_and_files(

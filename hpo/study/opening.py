@@ -28,7 +28,7 @@ from hpo.study.basis.environment import describe_environment
 from hpo.study.basis.source_code import CodeHashes, describe_code
 from hpo.study.extension import copy_states
 from hpo.study.files.folder import StudyFolder, refuse_link, short_path
-from hpo.study.files.made_here import remember
+from hpo.study.files.made_here import reaches_of, remember
 from hpo.study.ledger import begin_ledger, openings, openings_to_take
 from hpo.study.notes import ChangedChoice, Notes
 from hpo.study.preparing.preparation import refuse_missing_lanes, refuse_past_search
@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 def open_study(study: PreparedStudy) -> Record:
     """Create the study's files, or continue the existing study, and return the record; HpoError where it must not."""
     frozen = _refuse_unready(study)
-    remember(study.config, study.objective.kept)
+    remember(study.config, study.objective.kept, reaches_of(study.config))
     record = _create(study) if frozen is None else _continue(study, frozen)
     _copy_data(study, Notes(record))
     freeze(study)

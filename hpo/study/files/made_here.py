@@ -3,32 +3,65 @@
 import hashlib
 import json
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from hpo.config.keys import flatten
 from hpo.config.study_config import StudyConfig
 from hpo.engine.objective.kept_function import KeptFunction
 from hpo.errors import StudyError
 from hpo.study.files.folder import StudyFolder
 
+# Before the keys of what the workers get.
+ENVIRONMENT = "dispatch.environment."
+# conf/track has it: in the working directory, so it goes nowhere.
+_OWN_STORE = "sqlite:///mlflow.db"
 
-def remember(config: StudyConfig, kept: KeptFunction | None = None) -> None:
-    """Note that this user runs this objective (`kept`, if given from Python) with this configuration and space."""
-    digest = _digest(config, kept)
+
+def remember(config: StudyConfig, kept: KeptFunction | None = None, reaches: Iterable[str] = ()) -> None:
+    """Note that this user runs this objective (`kept`, if given from Python) with this configuration and space.
+
+    `reaches` are the lines of `reaches_of` that he lets it have.
+    """
+    digests = [_digest(config, kept), *map(_digest_of, reaches)]
     # Without a home, or on a full disk, the user is asked again: not a reason to stop a study.
     with suppress(OSError, UnicodeDecodeError):
-        if digest in _known():
+        known = _known()
+        new = [digest for digest in digests if digest not in known]
+        if not new:
             return
         path = _path()
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a", encoding="ascii") as file:
-            file.write(f"{digest}\n")
+            file.write("".join(f"{digest}\n" for digest in new))
 
 
 def is_made_here(config: StudyConfig, kept: KeptFunction | None = None) -> bool:
     """Return whether this user has run or trusted a study of this objective, configuration and space."""
     with suppress(OSError, UnicodeDecodeError):
         return _digest(config, kept) in _known()
+    return False
+
+
+def reaches_of(config: StudyConfig) -> list[str]:
+    """Return where a search of this configuration sends what it finds, and what its workers get, a line each."""
+    study, track = config.study, config.track
+    addresses = {
+        "study.mirror": study.mirror,
+        "study.artifacts": study.artifacts,
+        "study.storage": study.storage,
+        "track.uri": track.uri if track.name == "mlflow" and track.uri != _OWN_STORE else None,
+        "dispatch.address": config.dispatch.address,
+    }
+    lines = [f"{key}={address}" for key, address in addresses.items() if address is not None]
+    return lines + [f"{ENVIRONMENT}{key}={value!r}" for key, value in flatten(config.dispatch.environment).items()]
+
+
+def is_reached_here(line: str) -> bool:
+    """Return whether this user has let a study have what a line of `reaches_of` says."""
+    with suppress(OSError, UnicodeDecodeError):
+        return _digest_of(line) in _known()
     return False
 
 
@@ -48,7 +81,11 @@ def _digest(config: StudyConfig, kept: KeptFunction | None) -> str:
     runs = [config.objective, config.space, config.objective_config]
     runs += [config.strategy] if config.has_own_strategy else []
     runs += [hashlib.sha256(kept.data).hexdigest()] if kept else []
-    return hashlib.sha256(json.dumps(runs, sort_keys=True).encode()).hexdigest()
+    return _digest_of(json.dumps(runs, sort_keys=True))
+
+
+def _digest_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def function_of(folder: StudyFolder, frozen: StudyConfig, name: str) -> KeptFunction | None:

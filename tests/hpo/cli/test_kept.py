@@ -99,6 +99,17 @@ def test_a_strangers_is_only_copied_until_it_is_trusted(capsys, monkeypatch, tmp
     assert hpo(capsys, "archive", "--restore", "toy.tar.gz", "--in", "third")[0] == 0
 
 
+def test_what_ones_own_study_reaches_elsewhere_is_known_to_oneself_alone(capsys, monkeypatch, tmp_path):
+    tree = toy_config(trials=1)
+    tree["study"]["storage"] = f"sqlite:///{tmp_path}/else.db"
+    searched(capsys, tree)
+    hpo(capsys, "archive", "toy", "toy.tar.gz")
+    assert hpo(capsys, "archive", "--restore", "toy.tar.gz", "--in", "first")[0] == 0
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another"))
+    code, _, err = hpo(capsys, "archive", "--restore", "toy.tar.gz", "--in", "second")
+    assert (code, f"goes to study.storage=sqlite:///{tmp_path}/else.db" in err) == (2, True)
+
+
 def test_it_is_removed_only_by_a_yes(capsys, monkeypatch, study):
     assert "nobody can be asked here; give --yes" in refused(capsys, "remove", "made")
     assert "nobody can be asked here; give --yes" in json.loads(hpo(capsys, "remove", "made", "--json")[1])["error"]
