@@ -75,7 +75,7 @@ def request(folder: StudyFolder, do: Verb, given: Mapping[str, Any]) -> str:
         while not answered.exists():
             # A search that ends has answered before.
             if not is_searching(folder) and not answered.exists():
-                raise StudyError(f"study: the search of {folder} ended before it took this; see `hpo show {folder}`")
+                raise _ended(folder, do, given)
             time.sleep(_SECONDS_BETWEEN_LOOKS)
         answer = Answer.model_validate(parse_json(answered.read_text(encoding="utf-8"), str(answered)))
     finally:
@@ -84,6 +84,21 @@ def request(folder: StudyFolder, do: Verb, given: Mapping[str, Any]) -> str:
     if not answer.is_done:
         raise StudyError(answer.says)
     return answer.says
+
+
+def _ended(folder: StudyFolder, do: Verb, given: Mapping[str, Any]) -> StudyError:
+    """Return the error of a request that the search no longer took, with what does it instead."""
+    name, holder = folder.reference, folder.holder()
+    values = " ".join(f"study.{key}={value:g}" for key, value in given.items()) if do == "raise" else ""
+    helps = {
+        "add": "the same command again has the point tried when the search goes on",
+        "raise": f"`hpo resume {name} {values}` goes on to the larger budget",
+        "stop": f"`hpo show {name}` says how",
+    }
+    later = "" if holder is None or do == "stop" else f", once {holder} has trained what follows (`hpo watch {name}`)"
+    return StudyError(
+        f"study: the search of {folder} has ended meanwhile, and took nothing of this; {helps[do]}{later}"
+    )
 
 
 def waiting(folder: StudyFolder) -> Iterator[Asking]:

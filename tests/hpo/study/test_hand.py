@@ -141,8 +141,12 @@ def test_a_point_is_added_to_a_study_that_no_process_runs(tmp_path):
 def test_a_request_to_a_search_that_ends_is_withdrawn(tmp_path):
     folder = StudyFolder(tmp_path / "study")
     run(folder.path)
-    with pytest.raises(StudyError, match="ended before it took this"):
+    with pytest.raises(StudyError, match="has ended meanwhile"):
         request(folder, "stop", {})
+    # While what follows is trained, too.
+    write_status(folder, Status(name="toy", state="running", phase="after the search"))
+    with folder.lock(), pytest.raises(StudyError, match=rf"`hpo resume {folder} study.trials=9` .*, once process"):
+        request(folder, "raise", {"trials": 9})
     assert not list(folder.requests_dir.iterdir())
 
 
