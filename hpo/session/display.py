@@ -21,6 +21,9 @@ from hpo.engine.trials.history import History
 from hpo.engine.trials.ranking import front
 from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.machine import GIB
+from hpo.report.part import require
+from hpo.report.words import count_text
+from hpo.study.additions import what_tries
 from hpo.study.basis.environment import gpu_driver
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.reasons import why_none
@@ -33,11 +36,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Result:
-    """The end of a study: its verdict, its report, and whether the tracker received everything."""
+    """The end of a study: its verdict, its report, whether the tracker has everything, and the added points left."""
 
     verdict: Verdict
     report: "WrittenReport"
     is_tracked: bool
+    untried: int = 0
 
 
 class Shown(Protocol):
@@ -198,6 +202,17 @@ def peak_in_words(peak: int, total: int) -> str:
     """Return what a training held of its GPU, in bytes, and how many of its kind would fit on one."""
     held = f"the first training held {peak / GIB:.2g} of {total / GIB:.3g} GiB of its GPU"
     return f"{held}: about {total // max(peak, 1)} like it fit on one (dispatch.workers)"
+
+
+def untried_in_words(study: PreparedStudy, result: Result) -> str | None:
+    """Return how many of the added points were not tried, and by which command they are; None where all were."""
+    if not result.untried:
+        return None
+    done = study.num_counted(result.verdict.history)
+    ended_by = require(result.report.summary["counts"]).get("ended_by")
+    command = what_tries(study.reference, result.untried, done, study.config.study, ended_by)
+    them = "it" if result.untried == 1 else "them"
+    return f"{count_text(result.untried, 'added point*')} not tried: `{command}` tries {them}"
 
 
 def failures_in_words(study: PreparedStudy, result: Result) -> str:

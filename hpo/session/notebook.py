@@ -15,7 +15,7 @@ from hpo.engine.loop import seconds_spent
 from hpo.engine.record.record import Record
 from hpo.engine.space.space import short_text
 from hpo.engine.trials.trial import Trial
-from hpo.session.display import Display, Progress, Result, failures_in_words, gpus_in_words
+from hpo.session.display import Display, Progress, Result, failures_in_words, gpus_in_words, untried_in_words
 from hpo.session.outside import set_up
 from hpo.session.program import interrupted_in_one_line
 from hpo.session.session import run_to_the_end
@@ -77,6 +77,8 @@ class Notebook(Display):
         """Print where the report is; the winner is shown by the study itself."""
         if result.verdict.winner is None:
             print(failures_in_words(study, result))
+        if (says := untried_in_words(study, result)) is not None:
+            print(says)
         if not result.is_tracked:
             print(f"MLflow does not have everything: send it later with `hpo sync {study.reference}`")
         print(f"report: {short_path(result.report.paths[0])}")

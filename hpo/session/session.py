@@ -22,6 +22,7 @@ from hpo.session.mirroring import Mirroring, mirror_of, refuse_bad_urls
 from hpo.session.status_keeper import StatusKeeper
 from hpo.session.stopping import SessionDispatcher, Stopped, Stopping
 from hpo.session.surroundings import refuse_bad_surroundings
+from hpo.study.additions import untried_points
 from hpo.study.files.requests import refuse_earlier
 from hpo.study.notes import Notes
 from hpo.study.opening import code_of, open_study
@@ -178,7 +179,7 @@ def run_study(
                 interrupt_in_tracker(study, record, tracker)
             # An interruption does not wait long for MLflow.
             is_tracked = tracker.close(_PATIENCE_SECONDS if report else _HURRY_SECONDS)
-    return Result(verdict, report, is_tracked)
+    return Result(verdict, report, is_tracked, len(untried_points(record)))
 
 
 def _continued_later(study: PreparedStudy, history: History) -> list[Trial]:

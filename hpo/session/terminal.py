@@ -20,7 +20,7 @@ from hpo.engine.trials.trial import Trial
 from hpo.errors import SpaceError, printable
 from hpo.report.part import require
 from hpo.report.sections.search import end_text
-from hpo.session.display import Display, Progress, Result, failures_in_words, gpus_in_words
+from hpo.session.display import Display, Progress, Result, failures_in_words, gpus_in_words, untried_in_words
 from hpo.session.progress import TerminalProgress
 from hpo.study.files.folder import short_path
 from hpo.study.study import PreparedStudy
@@ -155,6 +155,8 @@ class Terminal(Display):
             _say(f"winner: trial {winner.number}, {values}{study.how_far(winner)}{chosen}")
             for key, value in winner.point.items():
                 _say(f"  {key} = {value:g}" if isinstance(value, float) else f"  {key} = {value}")
+        if (says := untried_in_words(study, result)) is not None:
+            _say(says)
         _tell_time(study, result.report.summary["cost"])
         _say(f"report: {short_path(result.report.paths[0])}")
         if not result.is_tracked:

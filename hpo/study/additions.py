@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hpo.config.keys import flatten
+from hpo.config.sections import StudySection
 from hpo.engine.record.record import Record
 from hpo.engine.space.first_points import read_point
 from hpo.engine.space.space import Point, point_key, short_text
@@ -46,6 +47,27 @@ def new_point(study: PreparedStudy, record: Record, values: Mapping[str, Any]) -
     if known is not None:
         raise StudyError(f"the point: {short_text(point)} is {known} already; give another")
     return point
+
+
+def untried_points(record: Record) -> list[Point]:
+    """Return the points that hands gave and no trial has, in the order in which they are tried."""
+    tried = {trial.key for trial in record.trials()}
+    return [given.point for given in record.given if point_key(given.point) not in tried]
+
+
+def what_tries(name: str, untried: int, done: int, budget: StudySection, ended_by: str | None) -> str:
+    """Return the command with which a search that has ended, or was interrupted, tries so many points.
+
+    `name` is the study's, `done` how much of the budget is used.
+    """
+    larger: dict[str, Any] = {}
+    if done >= budget.trials:
+        larger["trials"] = done + untried
+    if ended_by == "minutes" and budget.minutes is not None:
+        larger["minutes"] = 2 * budget.minutes
+    if ended_by == "stop_without_gain" and budget.stop_without_gain is not None:
+        larger["stop_without_gain"] = 2 * budget.stop_without_gain
+    return " ".join([f"hpo resume {name}", *(f"study.{key}={value:g}" for key, value in larger.items())])
 
 
 def _known_as(key: str, record: Record) -> str | None:

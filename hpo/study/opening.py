@@ -21,7 +21,7 @@ from hpo.engine.store.packing import digest_of
 from hpo.engine.trials.goal import goal_of
 from hpo.engine.trials.trial import TaskLayout
 from hpo.errors import StudyError
-from hpo.study.additions import new_point, queued_points
+from hpo.study.additions import new_point, queued_points, untried_points
 from hpo.study.basis.changes import Basis, allowed_change, refuse_changes, refuse_other_data
 from hpo.study.basis.configurations import refuse_other_config
 from hpo.study.basis.environment import describe_environment
@@ -190,8 +190,8 @@ def _note_choice(study: PreparedStudy, frozen: StudyConfig, record: Record) -> N
     notes.changed_choices = [*notes.changed_choices, change]
 
 
-def add_point(study: PreparedStudy, values: Mapping[str, Any], by: str) -> Point:
-    """Let a study that no process runs try a point next, when it goes on; return it. Errors as of `new_point`."""
+def add_point(study: PreparedStudy, values: Mapping[str, Any], by: str) -> tuple[Point, int]:
+    """Let a study that no process runs try a point next; return it, and how many wait. Errors as of `new_point`."""
     from hpo.engine.record.storage import continue_record
 
     with study.folder.lock():
@@ -199,9 +199,10 @@ def add_point(study: PreparedStudy, values: Mapping[str, Any], by: str) -> Point
         try:
             point = new_point(study, record, values)
             record.write_given([Given(point, len(record.trials()), time.time(), by)])
+            untried = len(untried_points(record))
         finally:
             record.close()
-    return point
+    return point, untried
 
 
 def _copy_data(study: PreparedStudy, notes: Notes) -> None:

@@ -15,6 +15,8 @@ from hpo.engine.trials.trial import Trial
 from hpo.errors import HpoError, first_line
 from hpo.report.sections.cautions import cautions_so_far
 from hpo.report.subject import Subject, default_of
+from hpo.report.words import count_text
+from hpo.study.additions import untried_points, what_tries
 from hpo.study.basis.described import Described
 from hpo.study.files.folder import StudyFolder, inner, short_path
 from hpo.study.files.running import RunningTask
@@ -102,6 +104,7 @@ class Glance:
             "why_none": None if seen is None or self.best else why_none(seen.history, seen.goal),
             "on_front": status.on_front,
             "test": status.test or None,
+            "untried": self._untried,
             "running": [*self._running()],
             "failures": [*self._failures()],
             "cautions": self._cautions(),
@@ -142,6 +145,11 @@ class Glance:
                 "seconds_silent": now - (task.reported or task.started),
                 "point": task.point,
             }
+
+    @cached_property
+    def _untried(self) -> int:
+        """How many of the points that were added were not tried."""
+        return len(untried_points(self.seen.record)) if self.seen else 0
 
     def _failures(self) -> Iterator[dict[str, Any]]:
         failed = [trial for trial in self.seen.trials if trial.state == "failed"] if self.seen else []
@@ -201,6 +209,10 @@ class Glance:
             yield f"hpo resume {name}", "replaces a damaged record by its backup, if that is sound"
             return
         if status.state == "ended":
+            if self._untried and self.seen is not None:
+                budget = self.seen.config.study
+                command = what_tries(name, self._untried, status.done, budget, status.ended_by)
+                yield command, f"tries the {count_text(self._untried, 'added point*')}"
             if self._has_test and self.best is not None and not status.test:
                 yield f"hpo test {name}", "opens the test part, once"
             yield f"hpo resume {name} study.trials={2 * status.budget}", "goes on with a larger budget"

@@ -46,8 +46,8 @@ class SteeredStudy(KeptStudy):
             from hpo.study.opening import add_point
             from hpo.study.preparing.preparation import known_study
 
-            added = add_point(known_study(str(self._folder)), point, user_name())
-            return f"it is tried next when the study goes on ({self._goes_on}): {short_text(added)}"
+            added, untried = add_point(known_study(str(self._folder)), point, user_name())
+            return f"it is tried next when the study goes on ({self._goes_on(untried)}): {short_text(added)}"
         self._refuse_past_search("added")
         return request(self._folder, "add", point)
 
@@ -74,15 +74,17 @@ class SteeredStudy(KeptStudy):
         self._refuse_past_search("stopped")
         return request(self._folder, "stop", {} if trial is None else {"trial": trial})
 
-    @property
-    def _goes_on(self) -> str:
-        """By which command a study that no process runs tries what was added."""
+    def _goes_on(self, untried: int) -> str:
+        """By which command a study that no process runs tries so many points that were added."""
         name, status = self._folder.reference, self.status
         if status.state == "open":
             return f"`hpo ask {name}`"
-        if status.ended_by == "trials":
-            return f"its budget is used up: `hpo resume {name} study.trials={status.budget + 1}`"
-        return f"`hpo resume {name}`"
+        # Here, as above.
+        from hpo.study.additions import what_tries
+
+        goes_on = f"hpo resume {name}"
+        command = what_tries(name, untried, status.done, self._folder.config().study, status.ended_by)
+        return f"`{command}`" if command == goes_on else f"its budget is used up: `{command}`"
 
     def _refuse_past_search(self, what: str) -> None:
         if not is_searching(self._folder):

@@ -16,9 +16,10 @@ from hpo.interface.looking.one_trial import show_trial
 from hpo.study.files.folder import StudyFolder
 from hpo.study.looking.seen import SeenStudy
 from hpo.study.looking.view import View
-from tests.hpo.cli.commands import documented, hpo, printed, refused
+from tests.hpo.cli.commands import documented, hpo, printed, refused, searched
 from tests.hpo.interface.searched import found
 from tests.hpo.study.test_status import KEPT, PUBLISHED, contents
+from tests.studies import rows, toy_config
 
 SPACE = {"lr": [0.1, 0.5, 0.9], "layers": [1, 2]}
 
@@ -231,3 +232,18 @@ def test_a_chart_rises_and_falls_as_its_curve(length):
     assert rising[0] != rising[-1]
     assert _chart([-place * 1.0 for place in range(length)]) == rising[::-1]
     assert len(set(_chart([1.0] * length))) == 1
+
+
+def test_an_added_point_that_waits_is_counted_and_the_command_that_is_named_tries_it(capsys):
+    """Also where the budget counts configurations, and a search goes on without using any of it."""
+    searched(capsys, toy_config("asha", trials=3, objective="tests.toy:continued"))
+    first, second = ({"toy.layers": 5, "toy.width": 64, "toy.lr": lr} for lr in (0.1, 0.01))
+    for point in (first, second):
+        assert hpo(capsys, "add", "toy", *(f"{key}={value}" for key, value in point.items()))[0] == 0
+    assert json.loads(hpo(capsys, "show", "toy", "--json")[1])["untried"] == 2
+    command = said(shown(capsys, "toy"), "next").partition("   ")[0]
+    assert f"2 added points not tried: `{command}` tries them" in hpo(capsys, "resume", "toy")[1]
+    assert hpo(capsys, *command.split()[1:])[0] == 0
+    tried = [row for row in rows(Path("runs/toy/trials.csv")) if (row["toy.layers"], row["toy.width"]) == ("5", "64")]
+    assert {float(row["toy.lr"]) for row in tried} >= {0.1, 0.01}
+    assert json.loads(hpo(capsys, "show", "toy", "--json")[1])["untried"] == 0
