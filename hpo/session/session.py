@@ -23,7 +23,7 @@ from hpo.session.status_keeper import StatusKeeper
 from hpo.session.stopping import SessionDispatcher, Stopped, Stopping
 from hpo.session.surroundings import refuse_bad_surroundings
 from hpo.study.additions import untried_points
-from hpo.study.files.requests import refuse_earlier
+from hpo.study.files.requests import forget_unread, refuse_earlier
 from hpo.study.notes import Notes
 from hpo.study.opening import code_of, open_study
 from hpo.study.preparing.preparation import refuse_missing_lanes
@@ -107,6 +107,8 @@ def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Result:
 def _open(study: PreparedStudy, stack: ExitStack) -> Record:
     stack.enter_context(study.folder.lock())
     refuse_earlier(study.folder)
+    forget_unread(study.folder)
+    stack.callback(forget_unread, study.folder)
     return open_study(study)
 
 

@@ -17,7 +17,10 @@ from hpo.study.files.folder import StudyFolder, short_path
 from hpo.study.files.status import read_status
 
 Verb = Literal["add", "stop", "raise"]
+_ANSWER = ".answer"
 _SECONDS_BETWEEN_LOOKS = 0.1
+# Who asked and lives has read the answer by then, also where a file system of the network shows it late.
+_SECONDS_UNTIL_READ = 10.0
 # What helps where a study is asked and told.
 _WHILE_ASKED: Mapping[Verb, str] = {
     "add": "give it the point there (`session.add`), or try again when that has closed it",
@@ -124,6 +127,15 @@ def refuse_earlier(folder: StudyFolder) -> None:
         asking.answer("was asked of an earlier run of the search; ask again", is_done=False)
 
 
+def forget_unread(folder: StudyFolder) -> None:
+    """Delete the answers to requests whose processes have died: nobody reads them."""
+    for path in folder.requests_dir.glob(f"*{_ANSWER}"):
+        # Who asked may read and delete it just now.
+        with suppress(FileNotFoundError):
+            if time.time() - path.stat().st_mtime > _SECONDS_UNTIL_READ:
+                path.unlink()
+
+
 def is_searching(folder: StudyFolder) -> bool:
     """Return whether a process runs the study and its search is not over."""
     status = read_status(folder)
@@ -131,7 +143,7 @@ def is_searching(folder: StudyFolder) -> bool:
 
 
 def _answer_path(path: Path) -> Path:
-    return path.with_suffix(".answer")
+    return path.with_suffix(_ANSWER)
 
 
 def _is_name(name: str) -> bool:

@@ -1,5 +1,6 @@
 """A hand on a running search: what it asks is answered, written before it takes effect, and repeated by a replay."""
 
+import os
 import threading
 import time
 from contextlib import suppress
@@ -159,6 +160,18 @@ def test_what_was_asked_of_a_killed_search_is_not_done_to_the_next(tmp_path):
     run(folder.path, FEW + 1)
     assert len(rows(folder.trials_path)) == FEW + 1
     assert not left.exists()
+
+
+def test_answers_that_nobody_reads_go_as_the_study_is_run(tmp_path):
+    folder = StudyFolder(tmp_path / "study")
+    run(folder.path)
+    folder.requests_dir.mkdir(exist_ok=True)
+    unread, new = folder.requests_dir / "1-1.answer", folder.requests_dir / "2-2.answer"
+    for answer in (unread, new):
+        answer.write_text("{}")
+    os.utime(unread, (0, 0))
+    run(folder.path)
+    assert [*folder.requests_dir.iterdir()] == [new], "it may be read yet"
 
 
 def test_two_hands_at_once_are_both_obeyed(tmp_path):
