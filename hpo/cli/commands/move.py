@@ -7,6 +7,7 @@ from hpo.cli.output import show_json
 
 _EXAMPLES = """\
   hpo move digits /scratch/studies        then `hpo report /scratch/studies/digits`
+  hpo resume digits --as other            a study keeps its name; this copies it under another
 
 To another file system it is copied, compared by checksums, and then removed here; after a crash the same command goes
 on. Relative paths in its configuration go on meaning places below the working directory."""

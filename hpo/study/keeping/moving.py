@@ -24,7 +24,8 @@ def move(folder: StudyFolder, directory: Path) -> StudyFolder:
     study knows of openings of test parts is added to the ledger there, too.
 
     Raises:
-        StudyError: it runs, the directory holds something else of its name, or a copy is not what was copied.
+        StudyError: it runs, the directory holds something else of its name, or a copy is not what was copied. Or the
+            directory is not there and stands for another name of the study.
     """
     target = StudyFolder(directory / folder.path.name)
     refuse_link(target.path)
@@ -33,6 +34,12 @@ def move(folder: StudyFolder, directory: Path) -> StudyFolder:
     if (around := _study_around(directory)) is not None:
         raise StudyError(
             f"move: {directory} lies in study {around}, and {folder} would go with it; give another directory"
+        )
+    if not directory.exists() and directory.resolve().parent == folder.path.parent.resolve():
+        # As `mv` renames. There a list would not find it.
+        raise StudyError(
+            f"move: there is no directory {directory}, and a study keeps its name: `hpo resume {folder.reference} --as "
+            f"{directory.name}` copies it under another; for {target} make the directory first"
         )
     with folder.lock():
         hand_over(folder)

@@ -114,6 +114,14 @@ def test_what_is_there_already_is_not_written_over(toy):
     assert toy.exists
 
 
+def test_another_name_is_refused_with_what_copies_under_it(toy):
+    with pytest.raises(StudyError, match="`hpo resume toy --as other` copies it under another"):
+        move(toy, Path("runs/other"))
+    assert [path.name for path in Path("runs").iterdir()] == ["toy"]
+    Path("runs/other").mkdir()
+    assert move(toy, Path("runs/other")).path == Path("runs/other/toy").absolute()
+
+
 def test_relative_places_are_named_as_they_must_be_given_elsewhere(toy, tmp_path):
     tree = toy.config().to_dict()
     assert relative_places(config_from_dict(tree)) == {"track.uri": f"sqlite:///{tmp_path}/mlflow.db"}
