@@ -74,6 +74,11 @@ def leaves_by_force(task):
     raise BeyondError("of my own")
 
 
+def dies(task):
+    """End this process."""
+    os._exit(3)
+
+
 def visible_gpus(task):
     """Ends when both trainings run: two workers, however long the second takes to start."""
     yield {"epoch": 1, "process": os.getpid()}

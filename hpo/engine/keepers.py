@@ -1,4 +1,4 @@
-"""Observers that keep training states and models on disk for as long as they are needed."""
+"""Observers that keep training states and models for as long as they are needed, and where each task was trained."""
 
 import shutil
 from collections.abc import Collection, Sequence
@@ -6,7 +6,10 @@ from pathlib import Path
 
 from hpo.engine.dispatch.dispatcher import TaskReport
 from hpo.engine.observers import Observer
+from hpo.engine.record.record import Record
+from hpo.engine.record.site import Site
 from hpo.engine.store.url import UrlStore, name_of
+from hpo.engine.training.payload import Task
 from hpo.engine.training.task_builder import checkpoint_name
 from hpo.engine.trials.history import History
 from hpo.engine.trials.ranking import leaders
@@ -24,6 +27,23 @@ class StateKeeper(Observer):
         state, outcome = report.task.payload.resume_dir, report.outcome
         if outcome is not None and outcome.stopped is None and trial.amount is None and state is not None:
             _remove(state, self._artifacts)
+
+
+class SiteKeeper(Observer):
+    """Lets the record have where each task was trained: at `site`, or where that is None, where its worker says."""
+
+    def __init__(self, record: Record, site: Site | None = None) -> None:
+        self._record, self._site = record, site
+
+    def task_begun(self, task: Task) -> None:
+        """Note the site of all tasks."""
+        if self._site is not None:
+            self._record.trained_at(task.trial, task.index, self._site)
+
+    def reported(self, trial: Trial, report: TaskReport) -> None:
+        """Note what the worker says."""
+        if report.site is not None:
+            self._record.trained_at(trial.number, report.task.index, report.site)
 
 
 class CheckpointKeeper(Observer):

@@ -47,6 +47,7 @@ class Sign:
 
     at: float
     point: Mapping[str, Any]
+    where: str = ""  # it is trained; empty where that is not shown
 
 
 class TerminalProgress(Progress):
@@ -105,7 +106,7 @@ class TerminalProgress(Progress):
         elif report.point is not None:
             self._running[task] = Sign(self._clock(), report.point)
             self._tell_of_first("  ".join(filter(None, self._running_cells(*task, report.point))))
-        else:
+        elif report.outcome is not None:
             self._running.pop(task, None)
 
     def trial_finished(self, trial: Trial) -> None:
@@ -194,7 +195,7 @@ class TerminalProgress(Progress):
         bar = ProgressBar(total=self._study.trials, completed=self.num_done, width=60)
         table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
         for (number, index), sign in sorted(self._running.items()):
-            table.add_row(*self._running_cells(number, index, sign.point), self._ago(sign))
+            table.add_row(*self._running_cells(number, index, sign.point), self._ago(sign), sign.where)
         # The padding adds the new line that the bar lacks.
         return Group(Text(printable(head)), Padding(bar, 0), table)
 

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from hpo.engine.dispatch import Dispatcher, code_to_send, make_dispatcher
 from hpo.engine.dispatch.local import LocalDispatcher
-from hpo.engine.keepers import CheckpointKeeper, StateKeeper
+from hpo.engine.keepers import CheckpointKeeper, SiteKeeper, StateKeeper
 from hpo.engine.loop import search
 from hpo.engine.observers import Observer
 from hpo.engine.record.record import Record
+from hpo.engine.record.site import Site
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 from hpo.errors import MachineError
@@ -96,7 +97,7 @@ def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Result:
             copying = Mirroring(mirror)
             stack.callback(copying.close)
             observers.append(copying)
-        keeper = StatusKeeper(study, record)
+        keeper = StatusKeeper(study, record, _site(dispatcher))
         with progress, keeper:
             dispatching = SessionDispatcher(dispatcher, stopping, study)
             result = run_study(study, record, dispatching, tracker, [*observers, keeper], hand)
@@ -119,6 +120,11 @@ def _dispatcher(study: PreparedStudy, display: Display) -> Dispatcher:
         display.tell_code(code)
     display.tell_start(config.dispatch)
     return make_dispatcher(config.dispatch, config.secrets, code, config.artifacts)
+
+
+def _site(dispatcher: Dispatcher) -> Site | None:
+    """Return where all tasks are trained; None where their workers tell it."""
+    return Site.here() if dispatcher.runs_here else None
 
 
 def _has_work(study: PreparedStudy, record: Record) -> bool:
@@ -147,7 +153,7 @@ def run_study(
 
     After any interruption the record holds every outcome that arrived, and the tracker shows the run as killed.
     """
-    watching: list[Observer] = [StateKeeper(study.artifacts), *observers]
+    watching: list[Observer] = [StateKeeper(study.artifacts), SiteKeeper(record, _site(dispatcher)), *observers]
     keeper: CheckpointKeeper | None = None
     if study.keeps_models and study.num_folds == 1:
         kept = max(study.config.study.checkpoints, study.config.study.finalists)

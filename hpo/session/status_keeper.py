@@ -11,6 +11,7 @@ from hpo.engine.dispatch.dispatcher import TaskReport
 from hpo.engine.loop import seconds_spent
 from hpo.engine.record.acts import Instruction
 from hpo.engine.record.record import Record
+from hpo.engine.record.site import Site
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.trial import Trial
 from hpo.errors import first_line
@@ -31,10 +32,11 @@ class StatusKeeper(Progress):
     """Writes both files after something has happened, at most every 2 seconds, in a thread of its own.
 
     Entered, it says that the study runs; left without `conclude`, that it was interrupted, or failed with the error. A
-    study that is asked and told is open instead of interrupted.
+    study that is asked and told is open instead of interrupted. `site` is where every task is trained; None where their
+    workers tell it.
     """
 
-    def __init__(self, study: PreparedStudy, record: Record) -> None:
+    def __init__(self, study: PreparedStudy, record: Record, site: Site | None = None) -> None:
         super().__init__(study, record.history(), seconds_spent(record))
         self._prepared, self._record, self._id = study, record, Notes(record).study_id or ""
         self._ended = dict.fromkeys(("complete", "failed", "stopped"), 0)
@@ -42,6 +44,7 @@ class StatusKeeper(Progress):
             self._ended[trial.state] += 1
         self._open = {trial.number for trial in record.trials() if trial.state == "running"}
         self._begun = min((stretch.start for stretch in record.stretches), default=None)
+        self._site = {} if site is None else vars(site)
         self._tasks: dict[tuple[int, int], RunningTask] = {}
         self._phase: Phase = "asked and told" if study.is_outside else "search"
         self._left: State = "open" if study.is_outside else "interrupted"
@@ -81,17 +84,19 @@ class StatusKeeper(Progress):
         with self._change():
             self._begun = self._begun or now
             self._tasks[task.trial, task.index] = RunningTask(
-                trial=task.trial, task=task.index, worker=worker, started=now
+                trial=task.trial, task=task.index, worker=worker, started=now, **self._site
             )
 
     def reported(self, trial: Trial, report: TaskReport) -> None:
-        """Add a point to its curve; drop a task that has ended."""
+        """Add a point to its curve, or where it is trained; drop a task that has ended."""
         place = (trial.number, report.task.index)
         with self._change():
             if report.outcome is not None:
                 self._tasks.pop(place, None)
             elif place in self._tasks and report.point is not None:
                 self._tasks[place] = self._with_point(self._tasks[place], dict(report.point))
+            elif place in self._tasks and report.site is not None:
+                self._tasks[place] = self._tasks[place].model_copy(update=vars(report.site))
 
     def trial_finished(self, trial: Trial) -> None:
         """Count it."""

@@ -44,7 +44,8 @@ class WatchedProgress(TerminalProgress):
                     self.trial_finished(trial)
         since = self._clock() - time.time()
         self._running = {
-            (task.trial, task.task): Sign(since + (task.reported or task.started), task.point) for task in look.tasks
+            (task.trial, task.task): Sign(since + (task.reported or task.started), task.point, printable(task.where))
+            for task in look.tasks
         }
 
 

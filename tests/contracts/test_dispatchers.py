@@ -1,5 +1,6 @@
 """What every dispatcher promises. A new dispatcher is one line in DISPATCHERS."""
 
+import os
 import re
 from typing import get_args
 
@@ -43,7 +44,7 @@ def run(dispatcher, tasks):
             if report.outcome is not None:
                 assert report.task.trial not in outcomes
                 outcomes[report.task.trial] = report.outcome
-            else:
+            elif report.site is None:
                 points.setdefault(report.task.trial, []).append(report.point)
     return outcomes, points
 
@@ -66,6 +67,31 @@ def test_a_learning_curve_streams_and_is_kept(dispatcher):
     outcomes, points = run(dispatcher, [task(0, "score")])
     assert [point["epoch"] for point in points[0]] == [1, 2]
     assert list(outcomes[0].curve) == points[0]
+
+
+def test_where_a_task_is_trained_is_told_before_all_else_where_that_is_not_here(dispatcher):
+    """Also of a process that replaces one that has died."""
+    for dies in (False, True, False):
+        # Where it would end these tests, nothing dies.
+        objective = "dies" if dies and not dispatcher.runs_here else "score"
+        reports = reports_of(dispatcher, [task(number, objective) for number in range(2)])
+        for number in range(2):
+            *others, last = [report for report in reports if report.task.trial == number]
+            sites = [report.site for report in others if report.site]
+            assert bool(others[0].site) is bool(sites) is not dispatcher.runs_here
+            assert {site.host for site in sites} <= {os.uname().nodename}
+            if sites and not dies:
+                assert sites[-1].process == last.outcome.worker
+
+
+def reports_of(dispatcher, tasks):
+    """Return everything that is reported of the tasks, to their ends."""
+    for item in tasks:
+        dispatcher.submit(item)
+    reports = []
+    while sum(report.outcome is not None for report in reports) < len(tasks):
+        reports += dispatcher.wait()
+    return reports
 
 
 def test_a_failure_is_an_outcome_of_one_line(dispatcher):
@@ -94,10 +120,10 @@ def test_an_objective_without_a_score_fails_with_the_reason(dispatcher, objectiv
 def test_an_objective_that_a_worker_does_not_find_is_no_fault_of_the_trial(dispatcher):
     """The driver has found it before the search, or there would be no task."""
     dispatcher.submit(task(0, "missing"))
-    reports = []
-    while not reports:
-        reports = dispatcher.wait()
-    assert "no function 'missing'" in reports[0].machine_fault
+    faults = []
+    while not faults:
+        faults = [report.machine_fault for report in dispatcher.wait() if report.site is None]
+    assert "no function 'missing'" in faults[0]
 
 
 @pytest.mark.quick("local", "simulated")

@@ -104,7 +104,8 @@ def _says_of_study(study: Mapping[str, Any]) -> _Says:
         place = f"worker {task['worker']}: trial {task['trial']}, {task['task']}, {_time(task['seconds'])} so far"
         point = {name: value for name, value in task["point"].items() if name in ("epoch", *study["metrics"])}
         reported = f"; {_values(point or task['point'])}, {_time(task['seconds_silent'])} ago" if task["point"] else ""
-        yield "running", f"{place}{reported or ', nothing reported yet'}"
+        where = f"; {_where(task)}" if task["process"] else ""
+        yield "running", f"{place}{reported or ', nothing reported yet'}{where}"
     for failure in study["failures"]:
         yield "failed", f"trial {failure['trial']}: {failure['error']}"
         yield from (("failed", f"  printed: {_short(path)}") for path in failure["logs"][:_MOST_LOGS])
@@ -152,7 +153,7 @@ def _says_of_trial(trial: Mapping[str, Any]) -> _Says:
 
 def _says_of_task(task: Mapping[str, Any]) -> _Says:
     name, score = task["task"], f" {task['score']:.4g}" if task["score"] is not None else ""
-    place = f", process {task['process']}" if task["process"] else ""
+    place = f", {_where(task)}" if task["process"] else ""
     attempt = f", attempt {task['attempt']}" if (task["attempt"] or 1) > 1 else ""
     seconds = f", {_time(task['seconds'])}" if task["seconds"] else ""
     yield name, f"{task['state']}{score}{seconds}, seed {task['seed']}{place}{attempt}"
@@ -167,6 +168,13 @@ def _says_of_task(task: Mapping[str, Any]) -> _Says:
     if task["log"]:
         yield name, f"  {_short(task['log'])}:"
         yield from ((name, f"    {line}") for line in task["printed_last"])
+
+
+def _where(task: Mapping[str, Any]) -> str:
+    """Return the process that trains, or has trained, as people read it; of an earlier version without its host."""
+    from hpo.engine.record.site import Site
+
+    return str(Site(task["host"], task["process"], task["gpus"])) if task["host"] else f"process {task['process']}"
 
 
 def _point_lines(

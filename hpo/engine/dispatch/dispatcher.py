@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from hpo.config.sections import DispatchSection
 from hpo.engine.dispatch.code import Code
+from hpo.engine.record.site import Site
 from hpo.engine.training.payload import Task
 from hpo.engine.training.worker import Message
 from hpo.engine.trials.trial import Outcome
@@ -15,7 +16,7 @@ from hpo.errors import MachineError
 # Of what a task printed, that go into the details of its failure.
 _LAST_LINES, _LAST_CHARACTERS = 20, 2_000
 # What a message and a `TaskReport` call alike.
-_REPORTED = {"point", "warning", "outcome", "machine_fault", "units", "goes_on", "printed", "gpu_memory"}
+_REPORTED = {"point", "warning", "outcome", "machine_fault", "units", "goes_on", "printed", "gpu_memory", "site"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +40,7 @@ class Gpus:
 
 @dataclass(frozen=True)
 class TaskReport:
-    """One message from a worker: a point of a task's learning curve, a warning, or how the task ended."""
+    """One message from a worker: where it trains a task, a point of its learning curve, a warning, or how it ended."""
 
     task: Task
     point: Mapping[str, Any] | None = None  # a step of its learning curve
@@ -53,6 +54,8 @@ class TaskReport:
     printed: str | None = None  # with an outcome, what the task printed, where it ran in a process of its own
     # With an outcome, the most bytes of its GPU that it held, and how many that has; None without one.
     gpu_memory: tuple[int, int] | None = None
+    # First of all, where it is another process than that of the dispatcher.
+    site: Site | None = None
 
     def settled(self) -> Outcome | None:
         """Return the outcome; None while the task runs. MachineError where the machine could not run it."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, TypeVar
 
 from hpo.engine.record.acts import Act, Given
+from hpo.engine.record.site import Site
 from hpo.engine.space.dimensions import as_values
 from hpo.engine.space.space import Point
 from hpo.engine.trials.goal import Goal, finished
@@ -20,6 +21,8 @@ EndedBy = Literal["trials", "minutes", "stop_without_gain", "space", "hand"]
 ROUND = "round"
 # How far a trial was trained, and from which; see `Proposal`.
 _AMOUNTS = ("amount", "continues", "trained")
+# Of each task, after its name.
+_SITE = "_site"
 
 # What a new study writes first and last: a driver that died between them left a study that is not whole.
 FIRST, LAST = "imports", "id"
@@ -158,6 +161,7 @@ class Record:
         self.goal = goal
         self.layout = layout
         self._has_begun = False
+        self._sites: dict[tuple[int, int], Site] = {}
         self._trials = {trial[0]: self._trial(*trial) for trial in rows.read()}
 
     def read_again(self) -> bool:
@@ -209,7 +213,10 @@ class Record:
         if index in trial.outcomes or trial.state != "running":
             return trial
         outcomes = {**trial.outcomes, index: outcome}
-        written = {self.layout.name(index): outcome.to_dict()}
+        name = self.layout.name(index)
+        written: dict[str, Any] = {name: outcome.to_dict()}
+        if (site := self.site(number, index)) is not None:
+            written[f"{name}{_SITE}"] = vars(site)
         if len(outcomes) == self.layout.size:
             trial = finished(trial, outcomes, self.goal)
             self._rows.close(number, trial.state, self._scores(trial), written, self.goal.beyond(trial))
@@ -218,6 +225,14 @@ class Record:
             self._rows.add(number, written)
         self._trials[number] = trial
         return trial
+
+    def trained_at(self, number: int, index: int, site: Site) -> None:
+        """Let the outcome of a task be written with where it is trained."""
+        self._sites[number, index] = site
+
+    def site(self, number: int, index: int) -> Site | None:
+        """Return where a task was trained last; None where that is not known."""
+        return self._sites.get((number, index))
 
     def stop(self, number: int) -> Trial:
         """Write that a trial gets no further tasks, and return it, finished with the outcomes that it has."""
@@ -268,6 +283,11 @@ class Record:
     def _trial(self, number: int, point: Point, state: State, attributes: Mapping[str, Any]) -> Trial:
         names = {self.layout.name(index): index for index in range(self.layout.size)}
         outcomes = {names[name]: Outcome.from_dict(cleaned(attributes[name])) for name in names if name in attributes}
+        self._sites |= {
+            (number, index): Site(**attributes[f"{name}{_SITE}"])
+            for name, index in names.items()
+            if f"{name}{_SITE}" in attributes
+        }
         amounts = {name: attributes[name] for name in _AMOUNTS if name in attributes}
         learned = tuple(attributes.get(_LEARNED, ()))
         trial = Trial(

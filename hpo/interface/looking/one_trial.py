@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from hpo.engine.record.site import Site
 from hpo.engine.trials.trial import Outcome, Trial, training_seed
 from hpo.report.subject import default_of
 from hpo.study.files.running import RunningTask
@@ -62,15 +63,17 @@ def _tasks(seen: SeenStudy, look: Look, trial: Trial) -> Iterator[dict[str, Any]
         yield {
             "task": name,
             "seed": seed,
-            **(_ended(outcome, metric) if outcome else _unfinished(task)),
+            **(_ended(outcome, metric, seen.record.site(trial.number, index)) if outcome else _unfinished(task)),
             "log": path if path.is_file() else None,
             "printed_last": _last_lines(path),
         }
 
 
-def _ended(outcome: Outcome, metric: str) -> dict[str, Any]:
+def _ended(outcome: Outcome, metric: str, site: Site | None = None) -> dict[str, Any]:
     state = "failed" if outcome.error else "stopped" if outcome.stopped else "complete"
     points = [(point.get("epoch", point.get("step")), point.get(metric)) for point in outcome.curve]
+    # One that was trained further after the search has gone on in another process.
+    is_its = site is not None and outcome.worker in (0, site.process)
     return {
         "state": state,
         "score": outcome.metrics.get(metric),
@@ -83,7 +86,9 @@ def _ended(outcome: Outcome, metric: str) -> dict[str, Any]:
         "point": dict(outcome.curve[-1]) if outcome.curve else {},
         "seconds": outcome.seconds,
         "started": outcome.started or None,
-        "process": outcome.worker or None,
+        "host": site.host if site and is_its else None,
+        "process": outcome.worker or (site.process if site else None),
+        "gpus": [*site.gpus] if site and is_its else [],
         "attempt": outcome.attempt,
         "error": outcome.error,
         "details": outcome.details,
@@ -95,7 +100,7 @@ def _unfinished(task: RunningTask | None) -> dict[str, Any]:
     """Return the same of a training that has not ended, as far as it is known."""
     nothing: Mapping[str, Any] = dict.fromkeys(_ended(Outcome(), ""))
     if task is None:
-        return {**nothing, "state": "not trained", "metrics": {}, "curve": [], "point": {}}
+        return {**nothing, "state": "not trained", "metrics": {}, "curve": [], "point": {}, "gpus": []}
     return {
         **nothing,
         "state": "running",
@@ -103,6 +108,9 @@ def _unfinished(task: RunningTask | None) -> dict[str, Any]:
         "curve": task.curve,
         "point": task.point,
         "started": task.started,
+        "host": task.host,
+        "process": task.process,
+        "gpus": task.gpus,
     }
 
 

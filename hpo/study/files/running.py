@@ -3,6 +3,7 @@
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from hpo.config.documents import parse_json
+from hpo.engine.record.site import Site
 from hpo.errors import HpoError
 from hpo.files import write_atomically
 from hpo.study.files.folder import StudyFolder, short_path
@@ -14,6 +15,7 @@ class RunningTask(BaseModel):
     Attributes:
         task: its index within the trial; see `TaskLayout`.
         worker: the slot that it has, from 0.
+        host, process, gpus: where it is trained, see `Site`; None and empty before the worker has told it.
         reported: when it last reported; None before it did.
         point: the last point of its learning curve; empty before the first.
         curve: step and value of the leading metric of its points so far, thinned out to some 200.
@@ -24,10 +26,18 @@ class RunningTask(BaseModel):
     trial: int
     task: int
     worker: int
+    host: str | None = None
+    process: int | None = None
+    gpus: list[str] = []
     started: float
     reported: float | None = None
     point: dict[str, int | float] = {}
     curve: list[tuple[float, float]] = []
+
+    @property
+    def where(self) -> str:
+        """Where it is trained, as people read it; empty where that is not known."""
+        return "" if self.host is None or self.process is None else str(Site(self.host, self.process, self.gpus))
 
 
 _TASKS = TypeAdapter(list[RunningTask])

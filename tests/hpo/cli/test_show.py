@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import sys
 import time
@@ -10,16 +11,21 @@ from pathlib import Path
 import pytest
 
 from hpo.cli.commands.show import _CURVE, _chart
+from hpo.engine.record.site import Site
 from hpo.engine.trials.trial import training_seed
 from hpo.interface.looking.glance import Glance
 from hpo.interface.looking.one_trial import show_trial
+from hpo.page.reading import StudyReader
+from hpo.page.texts import workers
+from hpo.report.pages.html import render_macro
 from hpo.study.files.folder import StudyFolder
+from hpo.study.files.running import RunningTask, write_running
 from hpo.study.looking.seen import SeenStudy
 from hpo.study.looking.view import View
 from tests.hpo.cli.commands import documented, hpo, printed, refused, searched
 from tests.hpo.interface.searched import found
 from tests.hpo.study.test_status import KEPT, PUBLISHED, contents
-from tests.studies import rows, toy_config
+from tests.studies import REPOSITORY, rows, toy_config
 
 SPACE = {"lr": [0.1, 0.5, 0.9], "layers": [1, 2]}
 
@@ -120,10 +126,34 @@ def test_one_that_runs(runs):
     assert (study["done"], study["trials"]["running"], len(study["failures"])) == (3, 1, 1)
     (task,) = study["running"]
     assert (task["trial"], task["task"], task["worker"]) == (3, "fold_0", 0)
+    assert (task["host"], task["process"]) == (os.uname().nodename, os.getpid())
     assert 0 <= task["seconds_silent"] <= task["seconds"]
     assert [step["command"] for step in study["next"]] == ["hpo watch mine", "hpo stop mine"]
     assert (trial["state"], trial["host"]) == ("running", os.uname().nodename)
-    assert [task["state"] for task in trial["tasks"]] == ["running"]
+    assert [(task["state"], task["host"]) for task in trial["tasks"]] == [("running", os.uname().nodename)]
+
+
+def test_each_field_of_what_runs_and_of_a_training_is_documented(capsys, runs):
+    study, trial = (json.loads(Path(name).read_text()) for name in ("seen.json", "trial.json"))
+    page = (REPOSITORY / "docs/reference/json.md").read_text()
+    ended, _ = printed(capsys, "show", "mine", "--trial", "0")
+    for title, field, of in (("hpo show", "running", study), ("hpo show --trial", "tasks", trial)):
+        (row,) = re.findall(rf"^\| `{field}` \|(.*)", page.partition(f"## {title}\n")[2].partition("\n## ")[0], re.M)
+        assert set(of[field][0]) <= set(re.findall(r"`(\w+)`", row))
+    assert trial["tasks"][0].keys() == ended["tasks"][0].keys()
+
+
+def test_a_worker_elsewhere_and_its_gpus_are_shown(capsys, runs):
+    folder = StudyFolder(runs / "mine")
+    site = Site("ada", 7, ["2", "3"])
+    task = RunningTask(trial=9, task=0, worker=1, started=time.time(), **vars(site))
+    with folder.lock():
+        write_running(folder, [task])
+        assert "process 7 on ada, GPU 2, 3" in said(shown(capsys, "mine"), "running")
+        told = View(folder, "mine").look().told()["tasks"][0]
+        (row,) = [row for row in workers(StudyReader(folder).read())["rows"] if row["task"]]
+    assert (told["host"], told["process"], told["gpus"]) == tuple(vars(site).values())
+    assert str(site) in render_macro("live_parts.html", "workers", rows=[row], is_running=True)
 
 
 def test_one_that_was_killed(capsys, runs):
@@ -144,7 +174,7 @@ def test_a_trial(capsys, runs):
         (line,) = [line for line in lines if f" {key} " in line]
         assert ("(default" in line) == (trial.point[key] != default)
     seed = training_seed(seen.config.study.seed, trial.key, 0)
-    assert f"seed {seed}, process {os.getpid()}" in said(lines, "fold_0")
+    assert f"seed {seed}, process {os.getpid()} on {os.uname().nodename}" in said(lines, "fold_0")
     assert "▁▃▅▆█" in said(lines, "fold_0")
     assert "the end is near" in said(lines, "fold_0")
     failed = shown(capsys, "mine", "--trial", "1")

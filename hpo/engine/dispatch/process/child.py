@@ -71,11 +71,19 @@ class Child:
             env=environment,
             start_new_session=True,  # A separate process group, which `_end` kills as a whole.
         )
-        self._received = b""
+        self._received, self._has_run = b"", False
         self._pidfd = os.pidfd_open(self._process.pid) if hasattr(os, "pidfd_open") else None
         self._guard = MemoryGuard(self._process.pid)
         for pipe in theirs:
             os.close(pipe)
+
+    def begin(self) -> int:
+        """Return the number of the process that runs the next task, which is started unless it runs."""
+        if self._is_fresh and self._has_run:
+            self.renew()
+        self.start()
+        assert self._process is not None
+        return self._process.pid
 
     def run(
         self, payload: Payload, call: str, snapshots: Path | None = None, variables: Mapping[str, str] | None = None
@@ -87,9 +95,7 @@ class Child:
         With the last message comes `printed`, what the task printed, with its secrets hidden. Every message carries the
         unique name of this `call`. For `snapshots` see there; `variables` are those of torch.distributed.
         """
-        if self._is_fresh and self._has_run:
-            self.renew()
-        self.start()
+        self.begin()
         self._has_run = True
         self._printed.empty()
         for message in self._answers(payload, call, snapshots, variables or {}):

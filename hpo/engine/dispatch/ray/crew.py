@@ -17,6 +17,7 @@ from hpo.engine.dispatch.ray.cluster import RayCluster
 from hpo.engine.dispatch.ray.private import draining_nodes, reason
 from hpo.engine.dispatch.ray.shares import Shares, refuse_too_many, shares_on
 from hpo.engine.objective.path import is_root
+from hpo.engine.record.site import Site
 from hpo.errors import DispatchError
 
 # Beside its task a worker is told to end it, or to kill it.
@@ -98,6 +99,8 @@ class Crew:
         self._groups: dict[Any, Any] = {}
         # The names of the nodes of each worker that has processes on others than the driver's.
         self._nodes: dict[Any, set[str]] = {}
+        # Where each of them trains.
+        self.sites: dict[Any, Site] = {}
         self.shares = shares
         self._num_failed_starts, self._last_look = 0, 0.0
         # Those that have not answered yet, by their answers: if nodes were lost, some never do.
@@ -139,7 +142,7 @@ class Crew:
         """Add a worker that has answered to the idle ones, or start another; DispatchError after too many failures."""
         worker = self.starting.pop(answer)
         try:
-            found = self._ray.get(answer)
+            self.sites[worker], found = self._ray.get(answer)
         except self._ray.exceptions.RayError as error:
             self._num_failed_starts += 1
             if self._num_failed_starts > 2 * self.shares.workers:
@@ -178,6 +181,7 @@ class Crew:
     def end(self, worker: Any) -> None:
         """Kill a worker, with all of its team."""
         self._nodes.pop(worker, None)
+        self.sites.pop(worker, None)
         self._ray.kill(worker)
         self._remove(worker)
 

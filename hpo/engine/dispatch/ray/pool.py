@@ -71,6 +71,7 @@ class RayDispatcher:
         self._freight = Freight(ObjectStore(ray.put, ray.get, settings.largest_message * 2**20))
         self._waiting: deque[_Run] = deque()
         self._runs: dict[Any, _Run] = {}
+        self._begun: list[TaskReport] = []
         self._is_ending = False
         self._calls = itertools.count()
         self._last_worker = time.monotonic()
@@ -96,8 +97,11 @@ class RayDispatcher:
         """Return all reports, and restart the tasks of lost workers; DispatchError where no worker can be started."""
         if not self._runs and not self._waiting:
             return ()
+        if self._begun:
+            reports, self._begun = self._begun, []
+            return reports
         self._leave_draining_nodes()
-        reports: list[TaskReport] = []
+        reports = []
         for ready in self._ready(timeout):
             if ready in self._crew.starting:
                 self._crew.take_on(ready)
@@ -110,6 +114,7 @@ class RayDispatcher:
 
     def drop(self, task: Task) -> None:
         """Kill its worker, or forget it."""
+        self._begun = [report for report in self._begun if report.task is not task]
         waiting = next((run for run in self._waiting if run.task is task), None)
         if waiting is not None:
             self._waiting.remove(waiting)
@@ -150,6 +155,7 @@ class RayDispatcher:
             call = run.actor.run.options(num_returns="streaming")
             run.stream = call.remote(dict(vars(payload)), run.call, run.shipment)
             run.started = run.last_report = time.monotonic()
+            self._begun.append(TaskReport(run.task, site=self._crew.sites[run.actor]))
             self._runs[run.stream] = run
 
     def _ready(self, timeout: float | None) -> Sequence[Any]:
@@ -178,7 +184,10 @@ class RayDispatcher:
         if "lost" in message:
             return self._lost(run, message["lost"], message["is_at_fault"])
         if LAST_MESSAGES.isdisjoint(message):
-            return [report_of(run.task, message)]
+            report = report_of(run.task, message)
+            if report.site is not None:
+                self._crew.sites[run.actor] = report.site
+            return [report]
         if "died" in message and run.is_told:
             # It goes on elsewhere, and nothing of it is a fault.
             self._give_up(run)

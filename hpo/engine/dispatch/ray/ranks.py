@@ -24,6 +24,11 @@ class Team:
         self._address = LOOPBACK if is_one_machine else find_address()
         self._group: Group | None = None
 
+    @property
+    def gpus(self) -> Sequence[str]:
+        """The numbers of the GPUs that all of them have on the leader's machine."""
+        return [gpu for each in self._seats if each.node == self._seats[0].node for gpu in each.gpus]
+
     def run(self, task: Sequence[Any], call: str, begin: Any) -> Iterator[Message]:
         """Yield the messages of `Group.run`, or `{"lost": ...}` as the last where another worker was lost."""
         self._group = Group(self._child, [_rank_of(actor, task) for actor in self._actors])

@@ -9,7 +9,7 @@ import os
 import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -56,14 +56,18 @@ class RayWorker:
         self._child = Child(folder, equipment.fresh_process, equipment.arguments)
         self._node: Any = None
         self._team: Any = None
+        self._site: Any = None
 
-    def start(self, others: Sequence[Any] = ()) -> Sequence[Mapping[str, str]]:
+    def start(self, others: Sequence[Any] = ()) -> tuple[Any, Sequence[Mapping[str, str]]]:
         """Start the child, and the `others` that train every task together with this one, which leads.
 
         Returns:
-            Of each on another node than the driver's: the node's `id`, and what it has; see `look`.
+            Where it trains, a `Site`; and of each on another node than the driver's the node's `id`, and what it has;
+            see `look`.
         """
         import ray
+
+        from hpo.engine.record.site import Site
 
         begun = [other.start.remote() for other in others]
         self._child.start()
@@ -80,15 +84,23 @@ class RayWorker:
             artifacts = None if told.artifacts is None else UrlStore(told.artifacts, "study.artifacts")
             objects = ObjectStore(ray.put, ray.get, told.most_bytes)
             self._node = Node(self._child, DiskStore(told.search), objects, found["node"], artifacts)
-        found_elsewhere = [each for answer in ray.get(begun) for each in answer]
+        found_elsewhere = [each for _, answer in ray.get(begun) for each in answer]
         if others:
             from hpo.engine.dispatch.ray.ranks import Team
 
             self._team = Team(others, self._child)
-        return ([found] if is_away and found is not None else []) + found_elsewhere
+        gpus = self.seat().gpus if self._team is None else self._team.gpus
+        self._site = Site(os.uname().nodename, self._child.begin(), gpus)
+        return self._site, ([found] if is_away and found is not None else []) + found_elsewhere
 
     def run(self, payload: Mapping[str, Any], call: str, shipment: Any = None) -> Iterator[dict[str, Any]]:
-        """Yield the messages of `Child.run`, or those of `Node.run` where files have to be moved."""
+        """Yield the messages of `Child.run`, or those of `Node.run` where files have to be moved.
+
+        Where it trains in another process than the last one, it yields that first.
+        """
+        if (process := self._child.begin()) != self._site.process:
+            self._site = replace(self._site, process=process)
+            yield {"call": call, "site": self._site}
         # The test part is scored by one process.
         if self._team is None or payload["test"] is not None:
             yield from self._trained(payload, call, shipment)
