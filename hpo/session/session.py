@@ -66,9 +66,12 @@ def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Result:
     # Before the workers start: they compare with it what they import.
     study, config = replace(study, code=code_of(study)), study.config
     with ExitStack() as stack:
+        # Those who look on see that it starts.
+        stack.enter_context(study.folder.lock())
+        stopping.tidy_up = study.folder.remove_uncreated
         # A new study is created after its workers have started, so that a refusal leaves no trace. The record of an
         # existing one is read first, because it may not need workers at all.
-        record = _open(study, stack) if study.folder.exists else None
+        record = _open(study) if study.folder.exists else None
         refuse_bad_urls(config, study.folder, None if record is None else Notes(record).study_id)
         if record is not None:
             num_before = study.num_counted(record.history())
@@ -80,7 +83,7 @@ def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Result:
         stopping.check()
         if has_work:
             display.tell_workers(study, dispatcher.slots, dispatcher.gpus)
-        record = record or _open(study, stack)
+        record = record or _open(study)
         stack.callback(record.close)
         notes = Notes(record)
         # What trainings have written since is none of the code that it began with.
@@ -105,8 +108,7 @@ def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Result:
         return result
 
 
-def _open(study: PreparedStudy, stack: ExitStack) -> Record:
-    stack.enter_context(study.folder.lock())
+def _open(study: PreparedStudy) -> Record:
     refuse_earlier(study.folder)
     forget_unread(study.folder)
     stack.callback(forget_unread, study.folder)

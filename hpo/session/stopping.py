@@ -55,6 +55,8 @@ class Stopping:
         self._heard: int | None = None
         before = "\nstopped before any training began\nbegin again with: the same command\n"
         self.last_words: Callable[[], str] = lambda: before
+        # What to do before this process is ended at once.
+        self.tidy_up: Callable[[], None] = lambda: None
         self._patience = _PATIENCE_BEFORE_SECONDS
         self._may_raise = False
         self._may_end = is_ours()
@@ -155,6 +157,7 @@ class Stopping:
                 _say(f"\n{signal.Signals(self._heard).name}: stopping; a second signal stops at once\n")
             if self._may_end and (numbers or seconds > self._patience):
                 _say(self.last_words())
+                self.tidy_up()
                 os._exit(128 + self._heard)
 
 

@@ -55,6 +55,7 @@ def watch_at_terminal(view: View) -> Status:
     Raises:
         HpoError: it cannot be read.
     """
+    view.wait_until_created(lambda text: print(printable(text), flush=True))
     looks = view.follow()
     look = next(looks)
     if look.status.goes_on:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hpo.cli.arguments import add_json, make_parser
 from hpo.cli.output import show_json
-from hpo.errors import ConfigError
+from hpo.errors import ConfigError, printable
 
 _EXAMPLES = """\
   hpo watch digits                         the display of the search, in any terminal, until it ends
@@ -73,8 +73,13 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 def _serve(given: argparse.Namespace) -> None:
     from hpo.page.server import serve_pages
     from hpo.study.files.folder import RUNS, find_study
+    from hpo.study.looking.view import view_of
 
-    study = None if given.study is None else find_study(given.study)
+    study = None
+    if given.study is not None:
+        with view_of(given.study) as view:
+            view.wait_until_created(lambda text: print(printable(text), file=sys.stderr, flush=True))
+        study = find_study(given.study)
     try:
         serve_pages(study, Path(given.where or RUNS), given.port or 0, lambda address: _show(address, given.browser))
     except KeyboardInterrupt:

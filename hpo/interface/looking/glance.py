@@ -58,7 +58,8 @@ class Glance:
         try:
             seen = view.study()
         except HpoError as error:
-            fault = first_line(error)
+            # One that is just starting cannot be read yet.
+            fault = "" if look.status.phase == "starting" else first_line(error)
         return cls(view.reference, folder, look.status, look.tasks, look.copied, seen, fault or None)
 
     @property
@@ -189,7 +190,7 @@ class Glance:
                 yield f"hpo watch {name}", "follows it"
             yield f"hpo resume {name}", "fetches it into runs/, and goes on with it"
             return
-        if status.phase == "asked and told":
+        if status.phase in ("starting", "asked and told"):
             yield f"hpo watch {name}", "follows it"
             return
         if status.state == "open":

@@ -91,7 +91,8 @@ def _folders(folder: Path) -> Iterator[Path]:
         except PermissionError:
             yield path
         except OSError:
-            continue
+            if StudyFolder(path).is_starting:
+                yield path
         else:
             yield path
 

@@ -50,6 +50,7 @@ class StudyFolder:
         self.running_path = path / "running.json"
         self.requests_dir = path / "requests"
         self._lock = Lock(path / "driver.lock")
+        self._is_first = False
 
     def __str__(self) -> str:
         return str(short_path(self.path))
@@ -182,7 +183,7 @@ class StudyFolder:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Lock the study until the end of the block, or of the process; StudyError names who holds it otherwise."""
-        is_first = not self.path.parent.exists()
+        self._is_first = not self.path.parent.exists()
         self.make()
         with self._lock.taken() as holder:
             if holder is not None:
@@ -190,12 +191,20 @@ class StudyFolder:
             try:
                 yield
             finally:
-                if self.path.is_dir() and [*self.path.iterdir()] == [self._lock.path]:
-                    # The study was not created.
-                    self._lock.path.unlink()
-                    self.path.rmdir()
-                    if is_first and not any(self.path.parent.iterdir()):
-                        self.path.parent.rmdir()
+                self.remove_uncreated()
+
+    def remove_uncreated(self) -> None:
+        """Remove a folder that `lock` has made, where the study was not created."""
+        if self.path.is_dir() and [*self.path.iterdir()] == [self._lock.path]:
+            self._lock.path.unlink()
+            self.path.rmdir()
+            if self._is_first and not any(self.path.parent.iterdir()):
+                self.path.parent.rmdir()
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether a process is about to create the study: its workers start."""
+        return not self.exists and self.holder() is not None
 
     def refuse_running(self) -> None:
         """Raise StudyError, as `lock` does, where a process runs the study; nothing is changed."""

@@ -15,7 +15,7 @@ from hpo.study.files.folder import StudyFolder, inner, short_path
 from hpo.study.files.lock import Holder
 
 State = Literal["running", "interrupted", "open", "ended", "failed", "unreadable"]
-Phase = Literal["search", "after the search", "asked and told"]
+Phase = Literal["starting", "search", "after the search", "asked and told"]
 _STATES = ("complete", "failed", "stopped", "running")
 _ENDS = {
     "minutes": " by study.minutes",
@@ -34,7 +34,8 @@ class Status(BaseModel):
         state: `running` while a process has it; `interrupted` where that has ended before the search, so that it can be
             resumed; `open` where it is trained elsewhere, and goes on when somebody asks; `ended` by a budget; `failed`
             by an error; `unreadable` where nothing can be said.
-        phase: of one that runs: in its search, training and writing what follows, or asked and told in a session.
+        phase: of one that runs: starting its first workers, before it is created; in its search; training and writing
+            what follows; or asked and told in a session.
         holder: the process that has it; None where none has.
         begun: when its first training began; None before that.
         best, scores: the winner's number, or the best so far, and what it has of the metrics and of what has a limit.
@@ -86,7 +87,8 @@ class Status(BaseModel):
         """The state as people read it: `running since 11:47 by process 30085 on ada`."""
         if self.holder is not None:
             doing = ", training what follows the search" if self.phase == "after the search" else ""
-            return f"running since {_clock(self.holder.since)} by {self.holder}{doing}"
+            state = "starting" if self.phase == "starting" else "running"
+            return f"{state} since {_clock(self.holder.since)} by {self.holder}{doing}"
         if self.state == "ended":
             return f"ended{_ENDS.get(self.ended_by or '', '')}"
         return f"{self.state}{f': {self.error}' if self.error else ''}"
@@ -102,6 +104,8 @@ def read_status(folder: StudyFolder) -> Status:
     """Return a study's status; nothing is created or changed, and what cannot be read says so instead of raising."""
     # Before the file: a search that ends meanwhile has written it.
     holder = folder.holder()
+    if holder is not None and not folder.exists:
+        return Status(name=folder.path.name, state="running", phase="starting", holder=holder)
     try:
         status = _written(folder) or _derived(folder)
         if test := inner(folder.read_json("test.json"), "metrics"):

@@ -1,7 +1,7 @@
 """A study looked at again and again by one who does not run it: in its folder, or in its mirror."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +19,6 @@ from hpo.study.looking.seen import SeenStudy
 # Of a mirror, what is looked at.
 _COPIED = ("config.yaml", "described.json", "study.db", "status.json", "running.json", "report.json", "test.json")
 _TRIES = 3
-_SECONDS_UNTIL_CREATED = 0.1
 
 
 @dataclass(frozen=True)
@@ -53,6 +52,8 @@ class View:
 
     def study(self) -> SeenStudy:
         """Return the study with its trials of now, a mirror's as of the last look; StudyError where that cannot be."""
+        if self.folder.is_starting:
+            raise StudyError(f"study: '{self.reference}' is just starting, and has no trial yet; see it again later")
         if self._seen is None:
             self._seen = SeenStudy.at(self.folder)
         else:
@@ -60,13 +61,30 @@ class View:
         return self._seen
 
     def follow(self) -> Iterator[Look]:
-        """Yield a look again and again, until nothing more comes: that is the last."""
+        """Yield a look again and again, until nothing more comes: that is the last.
+
+        StudyError where a process that was starting the study has ended before it created it.
+        """
+        is_starting = False
         while True:
             look = self.look()
+            if is_starting and not self.folder.exists and look.status.holder is None:
+                raise StudyError(
+                    f"study: '{self.reference}' was not begun: the process that was starting it has ended; see what it "
+                    f"said, and start it again"
+                )
+            is_starting = look.status.phase == "starting"
             yield look
             if not look.status.goes_on:
                 return
             time.sleep(self.seconds)
+
+    def wait_until_created(self, tell: Callable[[str], None]) -> None:
+        """Return once the study exists, `tell` that it is starting before that; StudyError as `follow`."""
+        if self.folder.is_starting:
+            status = self.look().status
+            tell(f"study {status.name}: {status.words}")
+            next((look for look in self.follow() if look.status.phase != "starting"), None)
 
 
 class MirrorView(View):
@@ -129,12 +147,8 @@ class MirrorView(View):
 def view_of(study: str) -> Iterator[View]:
     """Yield the view of a study, by its name under `runs/`, its folder, or its mirror's URL; StudyError without one."""
     if "://" not in study:
-        for path in (RUNS / study, Path(study)):
-            # A process that has it, and is about to create it.
-            while not (folder := StudyFolder(path)).exists and folder.holder() is not None:
-                time.sleep(_SECONDS_UNTIL_CREATED)
-        folder = find_study(study)
-        yield View(folder, study)
+        folders = map(StudyFolder, (RUNS / study, Path(study)))
+        yield View(next((folder for folder in folders if folder.is_starting), None) or find_study(study), study)
         return
     with TemporaryDirectory(prefix="hpo-view-") as scratch:
         yield MirrorView(study, StudyFolder(Path(scratch)))
