@@ -23,8 +23,7 @@ from hpo.study.preparing.preparation import described_before, known_study
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.full_training import further_trainings, join_trainings
 from hpo.study.winner.verdict import read_verdict
-from hpo.track import make_tracker
-from hpo.track.projection import close_in_tracker, open_in_tracker
+from hpo.track.projection import send_study
 
 Direction = Literal["maximize", "minimize"]
 
@@ -50,14 +49,10 @@ def send(name: str, overrides: Sequence[str] = ()) -> Sent:
     study = known_study(name, config_from_dict(compose_config("search", overrides, config_file=path)))
     with study.folder.lock():
         record = read_study(study)
-        tracker = make_tracker(study.config, study.layout, study.folder.path)
-        assert tracker is not None
-        open_in_tracker(study, record, tracker)
         verdict = read_verdict(study, record)
         report = write_report(study, record, verdict)
-        close_in_tracker(study, record, tracker, verdict, report)
         # The command waits without a limit while data still arrives.
-        return Sent(study, record, report, tracker.close(math.inf))
+        return Sent(study, record, report, send_study(study, record, verdict, report, math.inf))
 
 
 def export_study(study: str, url: str, name: str | None = None) -> tuple[str, int, int]:

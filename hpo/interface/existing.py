@@ -1,5 +1,6 @@
 """What is done with a study that exists: it goes on, its best trials are trained further, its report, its test."""
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,7 +11,7 @@ from hpo.config.composing.references import with_changes
 from hpo.config.keys import refuse_unknown
 from hpo.config.study_config import StudyConfig, config_from_dict
 from hpo.engine.record.record import Record
-from hpo.errors import ConfigError
+from hpo.errors import ConfigError, HpoError
 from hpo.interface.given.settings import with_settings
 from hpo.interface.trust import ask_for_trust
 from hpo.report.write import WrittenReport, write_checklist, write_latex, write_report
@@ -30,6 +31,11 @@ from hpo.study.winner.verdict import Verdict, read_verdict
 
 Changes = Sequence[str] | Mapping[str, Any]
 """Of a study's configuration: overrides as on the command line, or values by dotted key."""
+
+# Without progress, before MLflow is left to `hpo sync`.
+_PATIENCE_SECONDS = 60.0
+
+_log = logging.getLogger(__name__)
 
 
 def changed_config(folder: StudyFolder, changes: Changes, data: Mapping[str, str] | None = None) -> StudyConfig:
@@ -127,6 +133,7 @@ def score_on_test(
 ) -> tuple[PreparedStudy, Mapping[str, Any], WrittenReport]:
     """Open the test part of a study with its winner; return the study, what was found, and the report that has it.
 
+    The study's run in MLflow gets it, too, where there is one; a warning says where that cannot be reached.
     `with_front` scores all of the front in the same opening. Where the data lie now (`elsewhere`, by key) is kept with
     the study.
     """
@@ -141,6 +148,7 @@ def score_on_test(
             verdict = read_verdict(study, record)
             result = open_test(study, record, verdict, again, with_default, with_front)
             report = write_report(study, record, verdict)
+            _send_score(study, record, verdict, report)
         finally:
             study_id = Notes(record).study_id or ""
             record.close()
@@ -148,3 +156,19 @@ def score_on_test(
             if len(openings(study.folder.openings_path)) > known:
                 copy_opening(study.config, study.folder, study_id)
     return study, result, report
+
+
+def _send_score(study: PreparedStudy, record: Record, verdict: Verdict, report: WrittenReport) -> None:
+    from hpo.track import tracking_uri
+    from hpo.track.mlflow.store import is_missing
+    from hpo.track.projection import send_study
+
+    why = ""
+    try:
+        if study.config.track.name != "mlflow" or is_missing(tracking_uri(study.config)):
+            return
+        is_sent = send_study(study, record, verdict, report, _PATIENCE_SECONDS)
+    except HpoError as error:
+        is_sent, why = False, f" ({error})"
+    if not is_sent:
+        _log.warning("MLflow does not have the test score%s: send it later with `hpo sync %s`", why, study.reference)

@@ -24,7 +24,7 @@ from hpo.study.study import PreparedStudy
 from hpo.study.winner.choosing import choose
 from hpo.study.winner.reasons import why, why_none
 from hpo.study.winner.verdict import Verdict
-from hpo.track import MlflowTracker, messages
+from hpo.track import MlflowTracker, make_tracker, messages
 from hpo.track.mlflow.views import FRONT_TAG
 from hpo.track.note import study_note
 
@@ -102,6 +102,20 @@ def close_in_tracker(
         "artifacts": [str(path) for path in report.paths],
         "best": list(_best_so_far(verdict)),
     })  # fmt: skip
+
+
+def send_study(
+    study: PreparedStudy, record: Record, verdict: Verdict, report: WrittenReport, patience_seconds: float
+) -> bool:
+    """Send what MLflow does not have of a study that nobody runs, which is tracked; return whether it has everything.
+
+    It is waited for until nothing arrives for so many seconds. HpoError where the store cannot be written at all.
+    """
+    tracker = make_tracker(study.config, study.layout, study.folder.path)
+    assert tracker is not None
+    open_in_tracker(study, record, tracker)
+    close_in_tracker(study, record, tracker, verdict, report)
+    return tracker.close(patience_seconds)
 
 
 def interrupt_in_tracker(study: PreparedStudy, record: Record, tracker: MlflowTracker) -> None:

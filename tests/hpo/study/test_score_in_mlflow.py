@@ -1,0 +1,102 @@
+"""What the test part has said is in MLflow, too, without another command."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from mlflow import MlflowClient
+
+import hpo as toolkit
+from hpo.engine.trials.goal import goal_of
+from hpo.track.mlflow.store import find_run
+from hpo.track.mlflow.tracker import MlflowTracker
+from tests.hpo.cli.commands import hpo, printed
+from tests.hpo.study.test_front_on_test import toy
+from tests.tracked import new_store
+
+STORE = "sqlite:///mlflow.db"
+NOTED = re.compile(r"Test score: \*\*2\.50*\*\*")
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+
+
+def tracked(capsys, uri=STORE):
+    """Return the folder of a study of several metrics that is shown in MLflow, which was never sent."""
+    folder = toy(capsys)
+    config = yaml.safe_load((folder / "config.yaml").read_text())
+    config["track"] |= {"name": "mlflow", "uri": uri}
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    return folder
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    """Return what is sent, and whether it arrives, in the place of MLflow."""
+
+    class Sent(MlflowTracker):
+        messages, arrives = [], True
+
+        def __init__(self, _uri, config, layout, _lock):
+            self._goal, self._front, self._layout = goal_of(config.study), (), layout
+
+        def send(self, message):
+            Sent.messages.append(message)
+
+        def close(self, _patience):
+            return Sent.arrives
+
+    monkeypatch.setattr("hpo.track.MlflowTracker", Sent)
+    return Sent
+
+
+@pytest.mark.parametrize("way", [[], ["--front"]])
+def test_the_score_is_sent_once_it_is_counted(capsys, sent, way):
+    Path("mlflow.db").touch()
+    folder = tracked(capsys)
+    code, _, err = hpo(capsys, "test", "toy", "--no-default", *way)
+    assert (code, "hpo sync" in err) == (0, False), err
+    closing = sent.messages[-1]
+    assert (closing["do"], closing["metrics"]["test_score"]) == ("close_study", 2.5)
+    assert NOTED.search(closing["note"])
+    assert (closing["status"], closing["tags"]["hpo.state"]) == ("FINISHED", "ended")
+    assert str(folder / "report.json") in [str(Path(path).relative_to(Path.cwd())) for path in closing["artifacts"]]
+
+
+def test_where_it_does_not_arrive_the_score_is_shown_and_a_warning_says_what_to_do(capsys, sent):
+    Path("mlflow.db").touch()
+    tracked(capsys)
+    sent.arrives = False
+    code, out, err = hpo(capsys, "test", "toy", "--no-default")
+    assert (code, "  score = 2.5" in out) == (0, True)
+    assert err.count("\n") == 1
+    assert "MLflow does not have the test score: send it later with `hpo sync toy`" in err
+
+
+def test_a_store_that_is_no_database_is_a_warning_and_one_that_is_not_there_is_not_made(capsys, sent):
+    Path("mlflow.db").write_text("no database, and longer than the header of one would be: " + 60 * "x")
+    tracked(capsys)
+    _, err = printed(capsys, "test", "toy", "--no-default")
+    assert "is not an MLflow database" in err
+    assert "`hpo sync toy`" in err
+    Path("mlflow.db").unlink()
+    assert toolkit.load("toy").test(again=True, with_default=False) == {"score": 2.5}
+    assert not sent.messages
+    assert not Path("mlflow.db").exists()
+
+
+@pytest.mark.slow
+def test_its_run_has_the_score_and_a_server_that_is_gone_costs_a_warning(capfd, monkeypatch):
+    new_store(Path.cwd())
+    folder = tracked(capfd)
+    assert toolkit.load("toy").test(with_default=False) == {"score": 2.5}
+    study_id = json.loads((folder / "report.json").read_text())["study"]["id"]
+    run = find_run(MlflowClient(STORE), study_id)
+    assert run.data.metrics["test_score"] == 2.5
+    assert NOTED.search(run.data.tags["mlflow.note.content"])
+    monkeypatch.setattr("hpo.interface.existing._PATIENCE_SECONDS", 1.0)
+    config = yaml.safe_load((folder / "config.yaml").read_text())
+    config["track"]["uri"] = "http://127.0.0.1:9"
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    code, out, err = hpo(capfd, "test", "toy", "--no-default", "--again")
+    assert (code, "  score = 2.5" in out, err.count("`hpo sync toy`")) == (0, True, 1), err
