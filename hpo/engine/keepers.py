@@ -38,12 +38,12 @@ class SiteKeeper(Observer):
     def task_begun(self, task: Task) -> None:
         """Note the site of all tasks."""
         if self._site is not None:
-            self._record.trained_at(task.trial, task.index, self._site)
+            self._record.sites[task.trial, task.index] = self._site
 
     def reported(self, trial: Trial, report: TaskReport) -> None:
         """Note what the worker says."""
         if report.site is not None:
-            self._record.trained_at(trial.number, report.task.index, report.site)
+            self._record.sites[trial.number, report.task.index] = report.site
 
 
 class CheckpointKeeper(Observer):

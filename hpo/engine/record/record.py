@@ -161,7 +161,8 @@ class Record:
         self.goal = goal
         self.layout = layout
         self._has_begun = False
-        self._sites: dict[tuple[int, int], Site] = {}
+        # Where tasks are trained, as far as it is known, by trial and task; each is written with its outcome.
+        self.sites: dict[tuple[int, int], Site] = {}
         self._trials = {trial[0]: self._trial(*trial) for trial in rows.read()}
 
     def read_again(self) -> bool:
@@ -215,7 +216,7 @@ class Record:
         outcomes = {**trial.outcomes, index: outcome}
         name = self.layout.name(index)
         written: dict[str, Any] = {name: outcome.to_dict()}
-        if (site := self.site(number, index)) is not None:
+        if (site := self.sites.get((number, index))) is not None:
             written[f"{name}{_SITE}"] = vars(site)
         if len(outcomes) == self.layout.size:
             trial = finished(trial, outcomes, self.goal)
@@ -225,14 +226,6 @@ class Record:
             self._rows.add(number, written)
         self._trials[number] = trial
         return trial
-
-    def trained_at(self, number: int, index: int, site: Site) -> None:
-        """Let the outcome of a task be written with where it is trained."""
-        self._sites[number, index] = site
-
-    def site(self, number: int, index: int) -> Site | None:
-        """Return where a task was trained last; None where that is not known."""
-        return self._sites.get((number, index))
 
     def stop(self, number: int) -> Trial:
         """Write that a trial gets no further tasks, and return it, finished with the outcomes that it has."""
@@ -283,11 +276,9 @@ class Record:
     def _trial(self, number: int, point: Point, state: State, attributes: Mapping[str, Any]) -> Trial:
         names = {self.layout.name(index): index for index in range(self.layout.size)}
         outcomes = {names[name]: Outcome.from_dict(cleaned(attributes[name])) for name in names if name in attributes}
-        self._sites |= {
-            (number, index): Site(**attributes[f"{name}{_SITE}"])
-            for name, index in names.items()
-            if f"{name}{_SITE}" in attributes
-        }
+        for name, index in names.items():
+            if (site := attributes.get(f"{name}{_SITE}")) is not None:
+                self.sites[number, index] = Site(**site)
         amounts = {name: attributes[name] for name in _AMOUNTS if name in attributes}
         learned = tuple(attributes.get(_LEARNED, ()))
         trial = Trial(

@@ -63,7 +63,7 @@ def _tasks(seen: SeenStudy, look: Look, trial: Trial) -> Iterator[dict[str, Any]
         yield {
             "task": name,
             "seed": seed,
-            **(_ended(outcome, metric, seen.record.site(trial.number, index)) if outcome else _unfinished(task)),
+            **(_ended(outcome, metric, seen.record.sites.get((trial.number, index))) if outcome else _unfinished(task)),
             "log": path if path.is_file() else None,
             "printed_last": _last_lines(path),
         }
