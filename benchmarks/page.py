@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 KEYS = {"lr": (1e-5, 1e-1), "decay": (1e-6, 1e-2), "dropout": (0.01, 0.5), "momentum": (0.5, 0.99)}
 CHOICES = {"layers": [1, 2, 3, 4, 5, 6], "kind": ["relu", "gelu", "silu"]}
-VIEWERS, TURNS, TRAININGS, UPDATES, TURNS_OF_SERVERS = 10, 3, 500, 12, 3
+VIEWERS, TURNS, TRAININGS, UPDATES, TURNS_OF_SERVERS = 10, 6, 500, 12, 3
 WATCH = ("-m", "hpo", "watch", "s", "--page", "--no-browser")
 OBJECTIVE = """
 import time

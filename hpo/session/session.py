@@ -85,6 +85,7 @@ def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Result:
             display.tell_workers(study, dispatcher.slots, dispatcher.gpus)
         record = record or _open(study)
         stack.callback(record.close)
+        stack.callback(forget_unread, study.folder)
         notes = Notes(record)
         # What trainings have written since is none of the code that it began with.
         study = replace(study, code=notes.basis(config).code)
@@ -111,7 +112,6 @@ def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Result:
 def _open(study: PreparedStudy) -> Record:
     refuse_earlier(study.folder)
     forget_unread(study.folder)
-    stack.callback(forget_unread, study.folder)
     return open_study(study)
 
 
