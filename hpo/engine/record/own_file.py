@@ -156,14 +156,20 @@ def _copy(path: Path, target: Path) -> None:
     aside = target.with_name(f".{target.name}")
     aside.unlink(missing_ok=True)
     try:
-        with closing(connect(path)) as source, closing(sqlite3.connect(aside)) as copy:
-            source.backup(copy)
+        copy_database(path, aside)
         refuse_damaged_file(aside)
         with aside.open("rb") as file:
             os.fsync(file.fileno())
         aside.replace(target)
     finally:
         aside.unlink(missing_ok=True)
+
+
+def copy_database(path: Path, target: Path) -> Path:
+    """Write a whole copy of a database, which may go on being written, and return its path."""
+    with closing(connect(path)) as source, closing(sqlite3.connect(target)) as copy:
+        source.backup(copy)
+    return target
 
 
 def connect(path: Path, timeout_seconds: float = 60.0, check_same_thread: bool = True) -> sqlite3.Connection:

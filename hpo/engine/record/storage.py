@@ -188,10 +188,9 @@ def damage_named(rows: OptunaRows) -> Iterator[None]:
         raise DamagedRecordError(f"{rows.address} is damaged: {first_line(error)}") from error
 
 
-def copy_record(path: Path, target: Path, name: str, other: str) -> None:
+def copy_renamed(path: Path, target: Path, name: str, other: str) -> None:
     """Copy a study's file, which nothing may be writing, and rename the study in the copy."""
-    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(target)) as copy:
-        source.backup(copy)
+    with closing(sqlite3.connect(own_file.copy_database(path, target))) as copy:
         is_renamed = rename_study(copy, name, other)
     if not is_renamed:
         # Optuna's public call takes milliseconds per trial.

@@ -8,7 +8,7 @@ from pathlib import Path
 from hpo.config.keys import flatten
 from hpo.config.study_config import StudyConfig, study_name
 from hpo.engine.record.address import sqlite_url
-from hpo.engine.record.storage import copy_record, open_rows
+from hpo.engine.record.storage import copy_renamed, open_rows
 from hpo.engine.space.reader import space_from_dict
 from hpo.errors import StudyError
 from hpo.files import copy_tree
@@ -44,7 +44,7 @@ def copy_study(folder: StudyFolder, name: str) -> StudyFolder:
     with folder.lock():
         try:
             copy_tree(folder.path, aside.path, left=_LEFT)
-            _copy_record(folder.database_path, aside.database_path, config, copied)
+            _write_record(folder.database_path, aside.database_path, config, copied)
             aside.freeze(copied)
             aside.path.rename(target.path)
         finally:
@@ -52,11 +52,11 @@ def copy_study(folder: StudyFolder, name: str) -> StudyFolder:
     return target
 
 
-def _copy_record(path: Path, target: Path, config: StudyConfig, copied: StudyConfig) -> None:
+def _write_record(path: Path, target: Path, config: StudyConfig, copied: StudyConfig) -> None:
     if not path.exists():
         raise StudyError(f"record: {path} is missing; `hpo resume {config.study.name}` replaces it by its backup")
     name, other = config.study.name, copied.study.name
-    copy_record(path, target, name, other)
+    copy_renamed(path, target, name, other)
     space = space_from_dict(config.space, flatten(config.objective_config))
     rows = open_rows(sqlite_url(target), other, space)
     notes = Notes(rows)

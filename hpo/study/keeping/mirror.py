@@ -7,11 +7,10 @@ leaves the manifest before it, and with it a whole study.
 import json
 import logging
 import os
-import sqlite3
 import tempfile
 import uuid
 from collections.abc import Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
@@ -20,6 +19,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from hpo.config.documents import parse_json
 from hpo.config.study_config import study_name
+from hpo.engine.record.own_file import copy_database
 from hpo.engine.store.url import UrlStore
 from hpo.errors import StudyError
 from hpo.files import entries, write_atomically
@@ -198,10 +198,7 @@ class Mirror:
 
 def copy_record(folder: StudyFolder, target: Path) -> Path:
     """Write a whole copy of the record, which may go on being written, as a file; return its path."""
-    source, copy = sqlite3.connect(folder.database_path), sqlite3.connect(target)
-    with closing(source), closing(copy):
-        source.backup(copy)
-    return target
+    return copy_database(folder.database_path, target)
 
 
 def contents(folder: StudyFolder, told: set[str]) -> tuple[dict[str, Path], dict[str, str], list[str]]:

@@ -9,7 +9,7 @@ from optuna.trial import TrialState, create_trial
 from hpo.engine.record.address import sqlite_url
 from hpo.engine.record.optuna_tables import Tables
 from hpo.engine.record.record import FIRST, LAST
-from hpo.engine.record.storage import Stored, continue_record, copy_record, create_record, read_record
+from hpo.engine.record.storage import Stored, continue_record, copy_renamed, create_record, read_record
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.trials.goal import Goal, Limit
 from hpo.engine.trials.trial import Outcome, Proposal, TaskLayout
@@ -187,6 +187,6 @@ def test_a_copy_has_the_same_trials_under_another_name_in_tables_of_any_form(tmp
     copies = tmp_path / "copies"
     for form in ("known", "other"):
         (copies / form).mkdir(parents=True)
-        copy_record(tmp_path / "study.db", copies / form / "study.db", "s", "named")
+        copy_renamed(tmp_path / "study.db", copies / form / "study.db", "s", "named")
         monkeypatch.setattr("hpo.engine.record.storage.rename_study", lambda *_: False)
     assert reopened(copies / "other", 2, "named").trials() == reopened(copies / "known", 2, "named").trials()
