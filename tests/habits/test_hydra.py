@@ -1,4 +1,4 @@
-"""What Hydra's users type: references between keys, of which one is searched; a configuration of OmegaConf."""
+"""What Hydra's users type: references between keys, of which one is searched."""
 
 import json
 import shutil
@@ -18,7 +18,6 @@ from hpo.config.study_config import config_from_dict
 from hpo.study.preparing.preparation import prepare_study
 from tests.hpo.cli.commands import hpo as in_this_process
 from tests.hpo.cli.commands import refused
-from tests.hpo.interface.searched import HERE, note, noted
 
 OBJECTIVE = """
 import json
@@ -29,6 +28,8 @@ def train(config):
         file.write(json.dumps(config) + "\\n")
     return config["model"]["lr"]
 """
+
+
 GROUP = """# @package _global_
 objective: refers:train(config)
 base: 0.01
@@ -40,8 +41,14 @@ which: lr
 picked: ${model.${which}}
 data: {name: refs, digits: null}
 """
+
+
 SPACE = "base: {low: 1.0e-5, high: 0.1, log: true}\n"
+
+
 ARGUMENTS = ("--config-dir", "my_conf", "data=refers", "space=refers", "study.name=refs")
+
+
 QUICK = (*ARGUMENTS, "study.trials=3", "dispatch=local", "track=none", "study.metric=score", "study.direction=minimize")
 
 
@@ -226,184 +233,6 @@ def test_a_tree_in_which_a_reference_was_overwritten_is_refused():
     tree["training"]["weight_decay"] = 0.5
     with pytest.raises(hpo.HpoError, match=r"^training.weight_decay: must be what it refers to, 0\.003, given 0\.5"):
         prepare_study(config_from_dict(tree))
-
-
-def test_a_configuration_of_omegaconf_keeps_its_references():
-    config = OmegaConf.create({"model": {"lr": "${base}", "betas": [0.9, "${base}"]}, "text": "a", "layers": [1, 2]})
-    found = []
-
-    def train(given):
-        found.append(given)
-        assert isinstance(given["layers"], list)
-        return given["model"]["lr"]
-
-    arguments = {"trials": 3, "direction": "minimize", "settings": HERE, "progress": False, "seed": 3}
-    study = hpo.search(train, {"base": hpo.log(1e-5, 0.1)}, config=config, **arguments)
-    assert [row.score == row.base for row in study.trials.itertuples()] == [True] * 3
-    assert study.best.config["model"]["betas"] == [0.9, study.best.point["base"]]
-    assert hpo.search(train, {"base": hpo.log(1e-5, 0.1)}, config=config, **arguments).name == study.name
-    plain = {"base": 0.5, "text": "${base}"}
-    other = hpo.search(lambda given: given["base"], {"base": (0.0, 1.0)}, config=plain, **arguments)
-    assert other.best.config["text"] == "${base}"
-
-
-PYTHON = {"trials": 3, "direction": "minimize", "settings": HERE, "progress": False, "seed": 3}
-
-
-def configs_of(space, config, **more):
-    """Return the configurations that a function gets."""
-
-    def train(given):
-        note(given)
-        return 1.0
-
-    Path("noted").unlink(missing_ok=True)
-    hpo.search(train, space, config=config, **(PYTHON | more))
-    return noted()
-
-
-@pytest.mark.nightly
-def test_a_part_of_a_configuration_of_omegaconf_keeps_what_refers_to_the_inside_of_it():
-    train = {
-        **{
-            "lr": 0.5,
-            "model": {"lr": "${train.lr}", "near": "${..lr}", "all": ["${train.model.lr}"]},
-            "seed": "${seed}",
-        },
-        **{"name": "${seed}-${train.lr}", "half": "${oc.decode:'[${train.lr}, ${seed}]'}", "sizes": "${sizes}"},
-        **{"select": "${oc.select:train.lr,1}", "copy": "${train.model}", "env": "${oc.env:NOPE,3}", "up": "${..seed}"},
-    }
-    whole = OmegaConf.create({"seed": 7, "sizes": {"width": 8}, "train": train, "runs": [train]})
-    found = configs_of({"lr": (0.0, 1.0)}, whole.train)
-    assert len({one["lr"] for one in found}) == 3
-    for one in found:
-        whole.train.lr = one["lr"]
-        expected = OmegaConf.to_container(whole.train, resolve=True)
-        assert one == expected
-    sub = OmegaConf.create({"runs": [{"lr": 0.5, "copy": "${runs[0].lr}"}]}).runs[0]
-    assert all(one["copy"] == one["lr"] for one in configs_of({"lr": [0.25, 0.75]}, sub, trials=2))
-
-
-@pytest.mark.nightly
-def test_a_configuration_of_omegaconf_inside_of_a_dict_keeps_its_references():
-    inner = OmegaConf.create(
-        {"lr": 0.1, "k": "${.lr}", "deep": {"l": "${lr}", "m": "${..lr}"}, "base": "${oc.select:lr}"}
-    )
-    config = {"base": 0.01, "model": inner, "list": [OmegaConf.create({"a": 1, "b": "${a}"})]}
-    found = configs_of({"model": {"lr": (0.0, 1.0)}}, config)
-    assert len({one["model"]["lr"] for one in found}) == 3
-    for one in found:
-        inner.lr = one["model"]["lr"]
-        expected = OmegaConf.to_container(inner, resolve=True)
-        assert one == {"base": 0.01, "model": expected, "list": [{"a": 1, "b": 1}]}
-    config = {"my.model": OmegaConf.create({"lr": 0.1, "k": "${.lr}"})}
-    assert configs_of({"x": [1, 2]}, config, trials=1)[0]["my.model"] == {"lr": 0.1, "k": 0.1}
-
-
-def test_what_an_inner_configuration_of_omegaconf_refers_to_outside_of_it_is_refused_by_its_key():
-    for config, key in (
-        ({"base": 0.01, "model": OmegaConf.create({"lr": 0.1, "k": "${base}"})}, "config.model.k"),
-        ({"a": [OmegaConf.create({"deep": {"k": "${base}"}})]}, "config.a.0.deep.k"),
-        (OmegaConf.create({"train": {"model": {"k": "${base}"}}}).train, "config.model.k"),
-    ):
-        with pytest.raises(hpo.HpoError, match=rf"^{key}: Interpolation key 'base' not found; .* same DictConfig$"):
-            configs_of({"model": {"lr": (0.0, 1.0)}}, config)
-    with pytest.raises(hpo.HpoError, match=r"^config.model.k: is \?\?\? and has to be given; give it a value$"):
-        configs_of({"x": [1, 2]}, {"model": OmegaConf.create({"k": "???"})})
-    assert not Path("runs").exists()
-
-
-@pytest.mark.nightly
-def test_what_the_environment_says_is_decoded_beside_a_reference_to_a_searched_key(monkeypatch):
-    monkeypatch.setenv("MYLR", "[0.5, 2]")
-    config = OmegaConf.create(
-        {
-            **{"copy": "${lr}", "decoded": "${oc.decode:${oc.env:MYLR}}", "spaced": "${oc.decode: ${oc.env:MYLR} }"},
-            **{"default": "${oc.decode:${oc.env:NOPE,3}}", "null": "${oc.decode:${oc.env:NOPE,null}}"},
-            **{"text": "${oc.decode:'[${lr},${oc.env:NOPE,3}]'}", "plain": "${oc.env:MYLR}"},
-        }
-    )
-    for one in configs_of({"lr": (0.0, 1.0)}, config):
-        expected = OmegaConf.to_container(OmegaConf.merge({"lr": one["lr"]}, config), resolve=True)
-        assert one == expected
-
-
-CHANGED = [
-    ({"lr": (0.0, 0.5)}, "space.lr was log 1e-05 to 0.01 and is now 0.0 to 0.5"),
-    ({"lr": [0.1, 0.2]}, "space.lr was log 1e-05 to 0.01 and is now [0.1, 0.2]"),
-    ({"lr": hpo.log(1e-5, 0.1)}, "space.lr was log 1e-05 to 0.01 and is now log 1e-05 to 0.1"),
-    (
-        {"lr": hpo.log(1e-5, 1e-2), "net": {"act": ["relu", "gelu"]}},
-        "space.net.act was not there and is now ['relu', 'gelu']",
-    ),
-]
-
-
-@pytest.mark.quick("space0-*")
-@pytest.mark.nightly
-@pytest.mark.parametrize(("space", "said"), CHANGED)
-def test_a_changed_search_says_first_what_the_user_changed_in_his_own_words(space, said):
-    def train(given):
-        return given["lr"]
-
-    arguments = {"trials": 1, "direction": "minimize", "settings": HERE, "progress": False, "name": "train"}
-    hpo.search(train, {"lr": hpo.log(1e-5, 1e-2)}, **arguments)
-    with pytest.raises(hpo.HpoError) as raised:
-        hpo.search(train, space, **arguments)
-    assert f"exists with another configuration: {said}; choose another" in str(raised.value)
-
-
-@pytest.mark.nightly
-def test_a_new_study_without_a_name_says_what_changed(capsys):
-    def train(given):
-        return given["C"]
-
-    def found(space, function=train, **more):
-        name = hpo.search(function, space, trials=1, direction="minimize", **{"settings": HERE, **more}).name
-        return name, [line for line in capsys.readouterr().out.splitlines() if line.startswith("a new study")]
-
-    assert found({"C": (0.0, 1.0)}) == ("train", [])
-    assert found({"C": (0.0, 1.0)}) == ("train", [])
-    assert found({"C": (0.0, 2.0)}) == ("train-2", ["a new study, train-2: space.C changed"])
-    more = {"C": [1, 2, 3], "gamma": (0.0, 1.0)}
-    assert found(more) == ("train-3", ["a new study, train-3: space.C, space.gamma changed"])
-    assert found(more, seed=5) == ("train-4", ["a new study, train-4: seed= changed"])
-    assert found({"C": (0.0, 2.0)}) == ("train-2", [])
-    assert found({"C": (0.0, 3.0)}, progress=False) == ("train-5", [])
-    before = train
-
-    def train(given):
-        return before(given) + 1
-
-    assert found({"C": (0.0, 3.0)}, train) == ("train-6", ["a new study, train-6: the code of train changed"])
-    assert found(more, train) == ("train-7", ["a new study, train-7: the code of train changed"])
-    many = {"strategy": "tpe", "metric": "loss", "seed": 1, "score": "last"}
-    said = "a new study, train-8: strategy=, seed=, metric= and 1 more changed"
-    assert found(more, **many) == ("train-8", [said])
-
-
-def test_a_refusal_names_arguments_as_they_are_typed_in_python():
-    def train(given):
-        return given["C"]
-
-    def refusal(function=train, **more):
-        with pytest.raises(hpo.HpoError) as raised:
-            hpo.search(function, {"C": [1, 2]}, **{"trials": 1, "direction": "minimize", "settings": HERE, **more})
-        return str(raised.value)
-
-    hpo.search(train, {"C": [1, 2]}, name="a", trials=1, direction="minimize", settings=HERE, progress=False)
-    assert refusal(seed=-1).startswith("seed: must be")
-    assert "configuration: strategy= was 'random' and is now 'grid'; choose another name=" in refusal(
-        name="a", strategy="grid"
-    )
-    assert "seed= was 0 and is now 7" in refusal(name="a", seed=7)
-    assert "score= was not there and is now 'last'" in refusal(name="a", score="last")
-    before = train
-
-    def train(given):
-        return before(given) + 1
-
-    assert "started: the code of the function changed; undo it" in refusal(train, name="a")
 
 
 TREE = {

@@ -1,11 +1,10 @@
-"""Habits of Python's users: their own words in a configuration, and values and keys that JSON does not have."""
+"""Habits of Python's users: values that JSON does not have, functions without a name, and texts of numbers."""
 
 import argparse
 import dataclasses
 import datetime
 import enum
 import hashlib
-import json
 import threading
 from pathlib import Path
 
@@ -13,184 +12,8 @@ import numpy as np
 import pytest
 
 import hpo
-from hpo.cli.main import main
-from hpo.config.keys import flatten, plain_own, replaced, without
-from hpo.config.study_config import config_from_dict
 from hpo.engine.objective.function_parts import digest_of
-from hpo.engine.space.reader import space_from_dict
-from hpo.interface.given.settings import plain_space, search_tree, with_settings
 from tests.hpo.interface.searched import found, note, noted
-
-# The names of sections, of what the toolkit's own objectives have, and of a dimension's fields.
-WORDS = (
-    *("training", "split", "strategy", "objective", "space", "report", "track", "dispatch", "study", "data", "model"),
-    *("default", "when", "low", "values", "first", "require", "choices", "objective_config", "seed", "config", "notes"),
-)
-
-
-@pytest.mark.quick("default", "first")
-@pytest.mark.nightly
-@pytest.mark.parametrize("word", ["training", "split", "data", "values", "first", "require", "default", "study.name"])
-def test_a_word_of_the_toolkit_is_a_hyperparameter_like_any_other(word):
-    def train(config):
-        note(config)
-        return config[word]
-
-    study = found(train, space={word: [1, 2, 3]}, trials=2)
-    assert study.best.config == study.best.point == {word: max(config[word] for config in noted())}
-    assert len(found(train, space={word: [1, 2, 3]}, trials=3).trials) == len(noted()) == 3
-
-
-@pytest.mark.slow
-def test_all_words_of_the_toolkit_go_through_report_reproduction_and_resumption():
-    def train(config):
-        note(config)
-        return sum(config["searched"][word] + config[word] for word in WORDS)
-
-    space = {"searched": dict.fromkeys(WORDS, (1, 9))} | {word: [1, 2, 3] for word in WORDS}
-    study = found(train, space=space, trials=3)
-    assert study.best.score == train(study.best.config)
-    report = json.loads((study.report().parent / "report.json").read_text())
-    assert set(report["winner"]["point"]) == {*WORDS, *(f"searched.{word}" for word in WORDS)}
-    assert study.reproduce()["holds"].all()
-    assert len(study.resume(4, progress=False).trials) == 4
-
-
-def test_all_words_of_the_toolkit_are_constants_like_any_other():
-    def train(config):
-        note(config)
-        return config["x"]
-
-    constants = {word: {"test": 5, "seed": 7, "values": [1, 2]} for word in WORDS}
-    study = found(train, space={"x": [1.0, 2.0]}, config=constants, trials=2)
-    assert [config | {"x": 0} for config in noted()] == [constants | {"x": 0}] * 2
-    assert study.best.config == constants | {"x": max(config["x"] for config in noted())}
-    keys = ("objective_config.split.seed", "objective_config.data.test", "objective_config.training.seed")
-    longer = study.extend(dict.fromkeys(keys, 6), best=1, progress=False)
-    seen = noted()[-1]
-    assert (seen["split"]["seed"], seen["data"]["test"], seen["training"]["seed"]) == (6, 6, 6)
-    assert seen == longer.best.config
-
-
-@pytest.mark.parametrize("form", ["config", "config, trial"])
-def test_hpo_train_takes_the_winners_training_section_as_it_is(form):
-    name = f"owns_{len(form)}"
-    Path(f"{name}.py").write_text(
-        f"import json\ndef train({form}):\n    with open('noted', 'a') as file:\n"
-        "        file.write(json.dumps(config) + '\\n')\n    return config['training']\n"
-    )
-    study = found(f"{name}:train({form})", space={"training": [3, 5]}, trials=2)
-    study.report()
-    assert main(["train", "--config", str(study.folder / "best.yaml")]) == 0
-    assert noted()[-1] == study.best.config == {"training": max(config["training"] for config in noted())}
-
-
-def test_a_frozen_tree_with_a_sections_name_is_read_as_it_was_written():
-    for own in ({"lr": 1}, {"split": 2, "lr": 1}, {"objective_config": {"lr": 1}}, {"objective_config": 3, "x": 1}):
-        config = _frozen(own)
-        assert config.objective_config == own
-        assert config_from_dict(config.to_dict()) == config
-
-
-def _frozen(own):
-    tree = search_tree("own:train(config)", {"x": [1, 2]}, own, "random")
-    given = {"study.name": "a", "study.metric": "m", "study.direction": "minimize"}
-    assert (plain_own(own) == own) == ("split" not in own and "objective_config" not in own)
-    return config_from_dict(with_settings(tree, given))
-
-
-@pytest.mark.parametrize(
-    ("space", "keys"),
-    [
-        ({"values": [1, 2]}, ["values"]),
-        ({"low": (1, 5), "high": (2, 6)}, ["low", "high"]),
-        ({"default": [1, 2], "when": ["a", "b"], "log": [1, 2]}, ["default", "when", "log"]),
-        ({"net": {"values": ["a", "b"], "units": (1, 5)}}, ["net.values", "net.units"]),
-        ({"net": {"values": [1, 2], "units": [3, 4]}}, ["net.values", "net.units"]),
-        ({"net": {"default": hpo.log(1, 5)}, "x": [1]}, ["net.default", "x"]),
-        ({"require": ["a", "b"]}, ["require"]),
-        ({"require": (0.0, 1.0), "first": (1, 5)}, ["require", "first"]),
-        ({"first": ["a", "b"], "choices": [1, 2]}, ["first", "choices"]),
-        ({"first": {"a": [1, 2], "first": [3, 4]}}, ["first.a", "first.first"]),
-        ({"first": [1, 2], "require": [3, 4], "x": [1]}, ["first", "require", "x"]),
-        ({"lr": [1, 2], "require": ["lr > 0"], "first": [{"lr": 2}]}, ["lr"]),
-        ({"lr": [1, 2], "require": "lr > 0", "first": {"lr": 2}}, ["lr"]),
-        ({"lr": [1, 2], "require": [], "first": "default"}, ["lr"]),
-        ({"net": {"lr": [1, 2]}, "first": ["default", {"net": {"lr": 1}}], "require": ["net.lr"]}, ["net.lr"]),
-    ],
-)
-def test_names_in_a_space_that_are_words_are_read_the_same_from_the_frozen_form(space, keys):
-    plain = plain_space(space, {})
-    read = space_from_dict(json.loads(json.dumps(plain)))
-    assert list(read.keys) == keys
-
-
-@pytest.mark.parametrize(
-    ("space", "says"),
-    [
-        ({"net": {"lr": {"valuse": [1], "default": 1}}}, "unknown field 'valuse'"),
-        ({"lr": [1, 2], "first": [{"lrr": 1}]}, "'lrr' is not searched"),
-        ({"lr": [1, 2], "first": {"lrr": 1}}, "'lrr' is not searched"),
-        ({"lr": [1, 2], "require": ["lrr > 1"]}, "names 'lrr', which is not a key"),
-        ({"lr": [1, 2], "first": ["defualt"]}, "must be a point"),
-        ({"a.b": [1, 2], "a": {"b": [1, 2]}}, "space.a.b: stands there twice"),
-    ],
-)
-def test_a_mistyped_space_is_refused_with_its_name(space, says):
-    with pytest.raises(hpo.HpoError, match=says):
-        space_from_dict(plain_space(space, {}))
-
-
-def test_points_to_try_first_stand_beside_a_dimension_of_that_name():
-    def train(config):
-        return config["first"]
-
-    study = found(train, space={"first": (1, 500)}, config={"first": 77, "epochs": 1}, trials=1)
-    assert study.best.point == {"first": 77}
-    longer = study.extend({"epochs": 2}, best=1, progress=False)
-    assert (longer.best.point, longer.best.config["epochs"]) == ({"first": 77}, 2)
-
-
-def test_a_dotted_name_is_one_key_unless_the_configuration_has_it_nested():
-    def train(config):
-        note(config)
-        return config["x"]
-
-    def last(space, config):
-        found(train, space=space, config=config, trials=1)
-        return noted()[-1]
-
-    assert set(last({"optim.lr": hpo.log(1e-5, 1e-2), "x": [1]}, None)) == {"optim.lr", "x"}
-    assert list(last({"optim.lr": [1, 2], "x": [1]}, {"optim": {"lr": 2}})["optim"]) == ["lr"]
-    assert last({"optim": {"lr": [1]}, "x": [1]}, {"optim.lr": 2}) == {"optim.lr": 1, "x": 1}
-    with pytest.raises(hpo.HpoError, match=r"config: 'optim\.lr' stands there twice"):
-        last({"x": [1]}, {"optim.lr": 2, "optim": {"lr": 2}})
-    with pytest.raises(hpo.HpoError, match=r"config\.optim: must be a dict, as in the space, given 3"):
-        last({"optim": {"lr": [1]}}, {"optim": 3})
-
-
-def test_a_study_that_an_earlier_version_nested_goes_on_as_it_was(monkeypatch):
-    def train(config):
-        note(config)
-        return 1.0
-
-    with monkeypatch.context() as earlier:
-        earlier.setattr(
-            "hpo.interface.given.settings.own_tree", lambda space, config: replaced({}, dict.fromkeys(space))
-        )
-        found(train, space={"optim.lr": [1, 2]}, trials=1)
-    assert found(train, space={"optim.lr": [1, 2]}, trials=2).name == "train"
-    assert [list(config) for config in noted()] == [["optim"], ["optim"]]
-
-
-def test_keys_with_dots_are_found_changed_and_removed_where_they_stand():
-    tree = {"a.b": {"c": 1}, "a": {"b": {"d": 2}, "e.f": 3}}
-    assert replaced(tree, {"a.b.c": 5, "a.b.d": 6, "a.e.f": 7, "x.y": 8}) == {
-        **{"a.b": {"c": 5}, "a": {"b": {"d": 6}, "e.f": 7}, "x": {"y": 8}}
-    }
-    assert without(without(tree, "a.b.c"), "a.e.f") == {"a.b": {}, "a": {"b": {"d": 2}}}
-    assert without(tree, "a.x") == tree
-    assert list(flatten(tree)) == ["a.b.c", "a.b.d", "a.e.f"]
 
 
 class Color(enum.Enum):
@@ -221,6 +44,8 @@ CONSTANTS = {
 
 
 CYCLIC = {"itself": None}
+
+
 CYCLIC["itself"] = CYCLIC
 
 
@@ -340,61 +165,6 @@ def test_a_lambda_alone_on_its_line_or_with_those_inside_of_it_is_known_as_befor
     assert (digest_of([("f", alone)]), digest_of([("f", made)])) == tuple(
         hashlib.sha256(text.encode()).hexdigest()[:16] for text in texts
     )
-
-
-@pytest.mark.parametrize("space", [{"layers.0.w": [0.1, 0.2]}, {"layers": {"0": {"w": [0.1, 0.2]}}}])
-def test_a_part_of_a_list_is_not_searched_and_made_a_key_beside_it(space):
-    says = r"^space\.layers\.0\.w: is inside of a list; search 'layers' as a whole with choices$"
-    with pytest.raises(hpo.HpoError, match=says):
-        hpo.search(lambda c: 1.0, space, config={"layers": [{"w": 5}]}, trials=2, **HERE)
-    assert not Path("runs").exists()
-
-
-def test_the_command_line_says_the_same_of_a_part_of_a_list(capsys):
-    Path("obj.py").write_text("def f(config):\n    return 1.0\n")
-    arguments = ["objective=obj:f", "+layers=[{w: 5}]", "space.layers.0.w=[0.1,0.2]", "study.direction=minimize"]
-    assert main(["search", *arguments, "dispatch=local", "track=none"]) == 2
-    assert "space.layers.0.w: is inside of a list; search 'layers' as a whole with choices" in capsys.readouterr().err
-    assert not Path("runs").exists()
-
-
-def test_a_key_with_dots_beside_a_list_is_one_key_of_the_users():
-    study = hpo.search(lambda c: c["optim.lr"], {"optim.lr": [1, 2]}, config={"optim": [1]}, trials=2, **HERE)
-    assert study.best.config == {"optim": [1], "optim.lr": 1}
-
-
-@pytest.mark.parametrize(
-    ("space", "says"),
-    [
-        ({"layers": {1: [2, 3], 2: [4, 5]}}, "space.layers: its names must be texts, given 1; write '1'"),
-        ({1: [2, 3]}, "space: its names must be texts, given 1; write '1'"),
-        ({"a": {"b": {None: hpo.log(1, 2)}}}, "space.a.b: its names must be texts, given None; write 'None'"),
-    ],
-)
-def test_a_number_as_a_name_in_a_space_is_refused_as_the_function_would_get_a_text(space, says):
-    with pytest.raises(hpo.HpoError) as error:
-        hpo.search(lambda c: 1.0, space, trials=2, **HERE)
-    assert str(error.value) == says
-    assert not Path("runs").exists()
-
-
-def test_numbers_stay_keys_of_a_mapping_that_is_a_choice_or_a_constant():
-    def train(config):
-        return config["x"][1] + config["y"][2]
-
-    study = hpo.search(train, {"x": [{1: 2}, {1: 3}]}, config={"y": {2: 3}}, trials=2, **HERE)
-    assert study.best.score == 5
-
-
-def test_the_winner_has_the_tuples_and_numbers_as_keys_that_the_function_got():
-    def train(config):
-        return config["v"][1] * config["net"]["units"].index(2)
-
-    space, config = {"net.units": [(1, 2), (2, 1)], "x": [1, 2]}, {"v": {1: 2}, "net": {"act": "relu"}}
-    best = hpo.search(train, space, config=config, trials=4, name="named", **HERE).best
-    assert best.config == {"v": {1: 2}, "net": {"act": "relu", "units": (2, 1)}, "x": best.point["x"]}
-    assert (best.point["net.units"], train(best.config)) == ((2, 1), best.score)
-    assert hpo.load("named").best == best
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,102 @@
+"""The names, metrics and saved views that a tracker is told, without one."""
+
+import colorsys
+import itertools
+import uuid
+
+import pytest
+
+from hpo.engine.trials.goal import Goal, finished
+from hpo.engine.trials.table import trials_table
+from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
+from hpo.track.messages import close_trial, mlflow_name, run_name
+from hpo.track.mlflow.views import (
+    LARGEST_VIEW,
+    color_of_study,
+    color_of_trial,
+    compared_view,
+    opened,
+    study_views,
+)
+from tests.hpo.report.made_up import trial as made_up_trial
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+
+
+SCORE = Goal({"score": "maximize"})
+
+
+@pytest.mark.parametrize(
+    ("point", "name"),
+    [
+        ({"training.lr": 3e-4, "model.layers": 2}, "0007 lr=3e-4 layers=2"),
+        ({"a.lr": 0.01, "b.lr": 1e-5}, "0007 a.lr=0.01 b.lr=1e-5"),
+        ({"a.dropout": 0.123456, "a.kind": "relu", "a.bias": True}, "0007 dropout=0.123 kind=relu bias=True"),
+        ({"a." + "k" * 300: 1}, "0007 " + "k" * 245),
+    ],
+)
+def test_names_are_short_and_bounded(point, name):
+    assert run_name(Trial(7, 0, point)) == name
+
+
+def test_the_spread_over_folds_is_a_metric_beside_their_mean():
+    metrics = close_trial(made_up_trial(0, [0.5, 0.7]), SCORE, TaskLayout(2))["metrics"]
+    assert metrics["score"] == pytest.approx(0.6)
+    assert metrics["score_standard_deviation"] == pytest.approx(0.2 / 2**0.5)
+    assert "score_standard_deviation" not in close_trial(made_up_trial(0, [0.5]), SCORE, TaskLayout(1))["metrics"]
+
+
+@pytest.mark.parametrize("name", ["parameters", "num_parameters"])
+def test_the_number_of_parameters_is_one_metric_and_one_column_under_either_name(name):
+    """That of the fold with the most, whose vocabulary is the largest."""
+    outcomes = {index: Outcome({"score": 0.5, name: size}) for index, size in enumerate((700, 900))}
+    trial = finished(Trial(0, 0, {"a.lr": 0.1}), outcomes, SCORE)
+    assert trial.num_parameters == 900
+    assert trials_table([trial], ["a.lr"], SCORE, TaskLayout(2)).num_parameters.tolist() == [900]
+    assert close_trial(trial, SCORE, TaskLayout(2))["metrics"]["num_parameters"] == 900
+    assert Trial(0, 0, {}).num_parameters is None
+
+
+@pytest.mark.parametrize("count", [1, 2, 30])
+def test_a_view_fits_into_a_tag_whatever_the_names(count):
+    columns = [f"{place}{'n' * 190}" for place in range(count)]
+    message = {"study_id": "1", "name": "s", "time": 0.0, "direction": "minimize", "curves": [f"fold_0/{columns[0]}"]}
+    message |= {"others": ["amount"]}
+    views = study_views({**message, "metrics": columns, "flags": ["hpo.is_on_front"], "columns": columns}, "r" * 32)
+    for view in views.values():
+        assert len(view) <= 5000
+        assert f"metrics.`{columns[0]}`" in opened(view)["selectedColumns"]
+
+
+def test_a_view_of_several_studies_has_room_for_hundreds_of_trials_and_no_column_twice():
+    keys = [f"training.hyperparameter_{place}" for place in range(20)]
+    message = {"name": "a, b: trials", "time": 0.0, "metrics": ["score"], "direction": "minimize", "columns": keys}
+    run_ids = [uuid.uuid4().hex for _ in range(600)]
+    view = compared_view(message | {"others": ["amount"], "curves": ["fold_0/score"]}, run_ids)
+    assert len(view) <= LARGEST_VIEW
+    state = opened(view)
+    assert all(run_id in state["searchFilter"] for run_id in run_ids)
+    assert state["selectedColumns"][:3] == ["metrics.`score`", "tags.`hpo.study`", f"params.`{keys[0]}`"]
+    assert len(set(state["columnOrder"])) == len(state["columnOrder"])
+
+
+def test_the_trials_of_a_study_are_shades_of_its_color_and_other_studies_have_other_hues():
+    def hue_of(color):
+        red, green, blue = (int(color[at : at + 2], 16) / 255 for at in (1, 3, 5))
+        return colorsys.rgb_to_hls(red, green, blue)[0]
+
+    studies = [color_of_study(place) for place in range(6)]
+    for one, other in itertools.combinations(map(hue_of, studies), 2):
+        assert min(abs(one - other), 1 - abs(one - other)) > 0.08
+    shades = {color_of_trial(studies[0], number) for number in range(20)}
+    assert len(shades) == 20
+    assert all(abs(hue_of(shade) - hue_of(studies[0])) < 0.02 for shade in shades)
+
+
+@pytest.mark.parametrize("name", ["a//b", "../a", "a/", "/a", ".", "a/./b", "x" * 400, "é@%", "a/b", "loss"])
+def test_every_name_becomes_one_that_mlflow_takes(name):
+    from mlflow.utils.validation import _validate_metric_name, _validate_param
+
+    _validate_metric_name(f"fold_0_repeat_1/final_{mlflow_name(name)}")
+    _validate_param(mlflow_name(name), "1")
+    assert mlflow_name(name) == name or name not in ("a/b", "loss", "é")
