@@ -18,7 +18,7 @@ def run(arguments: Sequence[str]) -> None:
     add_json(parser)
     given = parser.parse_args(arguments)
 
-    from hpo.config.composing.compose import read_values
+    from hpo.config.composing.overrides import read_values
     from hpo.interface.study.steered import SteeredStudy
     from hpo.study.files.folder import find_study
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, cast
 
 from hydra import compose, initialize_config_dir
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
@@ -15,16 +14,23 @@ from omegaconf.errors import OmegaConfBaseException
 
 from hpo.config.composing.config_folder import searchpath
 from hpo.config.composing.interpolation import resolve
+from hpo.config.composing.overrides import (
+    USERS_OWN,
+    function_alone,
+    one_line,
+    parse_override,
+    plain_value,
+    refuse_twice,
+    text_of,
+    written_out,
+)
 from hpo.config.composing.references import own_references, references_of, with_changes
 from hpo.config.documents import read_yaml, refuse_optimized_python
 from hpo.config.goals import leading, refuse_beside_metrics
 from hpo.config.keys import flatten, typed_key, within, without
-from hpo.config.sealing import hide_in_argument
 from hpo.config.sections import later_keys
 from hpo.config.shipped import shipped_dir, with_mlflows_own
 from hpo.errors import ConfigError, nearest
-
-_SHOWN = 200
 
 # Groups of `hpo search` that do not affect trials, so they may be chosen with a whole configuration; and their keys
 # that keep the file's value: threads and processes change last digits, and `hpo sync` sends to where the study was
@@ -45,13 +51,6 @@ _LOWER_IS_BETTER = re.compile(
 # Hydra fails with other exceptions than its own on some values where it expects another type.
 _FAULTS = (HydraException, OmegaConfBaseException, RecursionError, ValueError, TypeError, AttributeError)
 
-# The beginning of a mapping, or what follows in it, with a key in quotes, which Hydra does not read.
-_QUOTED_KEY = re.compile(r"[{,]\s*(\"[^\"]*\"|'[^']*')\s*:")
-
-# Mappings whose keys the user chooses: they are set after composing and need no `+`.
-_OF_METRICS = ("study.metrics", "study.limits", "study.choose")
-_USERS_OWN = ("space.", "strategy.start", "strategy.windows", "data.where", *_OF_METRICS)
-
 
 def compose_config(
     name: str, overrides: Sequence[str], config_dir: str | None = None, config_file: str | None = None
@@ -62,13 +61,13 @@ def compose_config(
     those of `conf`; `config_file`: a whole configuration to start from instead, such as a frozen one.
     """
     refuse_optimized_python()
-    parsed = [_parse(_written_out(text)) for text in overrides]
-    of_user = [o for o in parsed if o.key_or_group.startswith(_USERS_OWN) and not o.is_delete()]
+    parsed = [parse_override(written_out(text)) for text in overrides]
+    of_user = [o for o in parsed if o.key_or_group.startswith(USERS_OWN) and not o.is_delete()]
     others = [o for o in parsed if o not in of_user]
     for key in (o.key_or_group for o in others if o.is_add() and "." not in o.key_or_group):
         if (typed := typed_key(key)) != key:
             raise ConfigError(f"{key}: is a group of the configuration; your own key of this name is +{typed}=...")
-    _refuse_twice(of_user)
+    refuse_twice(of_user)
     if config_file:
         tree = _load(config_file, parsed, _CHOSEN_ANEW if name == "search" else {})
     else:
@@ -84,9 +83,9 @@ def _composed(
     name: str, config_dir: str | None, of_user: Sequence[Override], others: Sequence[Override]
 ) -> dict[str, Any]:
     """Return the resolved tree of a primary configuration; `of_user` are the overrides that are set after composing."""
-    config = _compose(name, [*_function_alone(name, others), *others], config_dir)
+    config = _compose(name, [*function_alone(name, others), *others], config_dir)
     for override in of_user:
-        OmegaConf.update(config, override.key_or_group, _plain(override.value()), merge=False, force_add=True)
+        OmegaConf.update(config, override.key_or_group, plain_value(override.value()), merge=False, force_add=True)
     tree = resolve(config)
     if name == "train" and tree.get("space") == {}:
         # The group is there for the choices of data that override it.
@@ -94,76 +93,6 @@ def _composed(
     if name == "search" and (references := own_references(references_of(OmegaConf.to_container(config)), tree)):
         tree["study"]["references"] = references
     return tree | ({"track": with_mlflows_own(tree["track"])} if isinstance(tree.get("track"), dict) else {})
-
-
-def _refuse_twice(overrides: Sequence[Override]) -> None:
-    """Raise ConfigError where one of the mappings of metrics has a name twice, of which Hydra takes the last."""
-    for override in overrides:
-        if override.key_or_group in _OF_METRICS and isinstance(override.value(), Mapping):
-            text = _text(override).partition("=")[2].strip()[1:-1]
-            names = re.findall(r"(?:^|,)\s*['\"]?([^,:{}'\"]+?)['\"]?\s*:", re.sub(r"\{[^{}]*\}", "", text))
-            if twice := next((name for name in names if names.count(name) > 1), None):
-                raise ConfigError(f"{override.key_or_group}: names '{twice}' twice; give it once")
-
-
-def _written_out(text: str) -> str:
-    """Return an override as Hydra reads it: `command` and `outside` are groups, and a line and a call need quotes."""
-    key, _, value = text.partition("=")
-    if text in ("objective=command", "objective=outside"):
-        return text.replace("objective", "data")
-    if key == "objective" and "(" in value:
-        value = re.sub(r",\s*", ", ", value)
-    elif key != "command.line":
-        return text
-    if value[:1] in ("", "'", '"'):
-        return text
-    return f'{key}="{value.replace(chr(34), chr(92) + chr(34))}"'
-
-
-def _function_alone(name: str, overrides: Sequence[Override]) -> list[Override]:
-    """Return what leaves a function that the command line calls (`objective=spam:train(config)`) with its own keys.
-
-    Nothing where it chooses the data, too; its other choices stand.
-    """
-    given = {o.key_or_group: o.value() for o in overrides if not o.is_delete()}
-    call = re.fullmatch(r"[\w.]+:(\w+)\(.*\)", str(_plain(given.get("objective"))))
-    if call is None or "data" in given:
-        return []
-    chosen = {"space": "space=none"} if name == "search" else {}
-    chosen |= {group: f"~{group}" for group in ("data", "model", "training")}
-    if "study" not in given:
-        chosen |= {"study.name": f"study.name={call[1]}", "study.metric": "study.metric=score"}
-    return [_parse(text) for key, text in chosen.items() if key not in given]
-
-
-def read_values(texts: Sequence[str]) -> dict[str, Any]:
-    """Return the values of `key=value`, as the command line reads them; ConfigError for anything else."""
-    values = {}
-    for text in texts:
-        override = _parse(text)
-        if "=" not in text or override.is_add() or override.is_delete():
-            raise ConfigError(f"command line: '{text[:_SHOWN]}' is no value of a key; write key=value")
-        values[override.key_or_group] = _plain(override.value())
-    return values
-
-
-def _parse(text: str) -> Override:
-    shown = hide_in_argument(text)[:_SHOWN]
-    try:
-        override = OverridesParser.create().parse_override(text)
-    except (HydraException, ValueError, RecursionError) as error:
-        hint = (
-            "write key=value, group=name, +key=value or ~key, and quote values with blanks, braces or signs such as ö"
-        )
-        if quoted := _QUOTED_KEY.search(text):
-            hint = f"write keys without quotes: {quoted[1][1:-1]}, not {quoted[1]}"
-        reason = f" ({_one_line(error)})" if str(error.__cause__ or error) not in ("", "None") else ""
-        raise ConfigError(f"command line: '{shown}' cannot be read{reason}; {hint}") from error
-    if not override.key_or_group:
-        raise ConfigError(f"command line: '{shown}' names no key; write key=value, group=name, +key=value or ~key")
-    if override.is_sweep_override():
-        raise ConfigError(f"{override.key_or_group}: takes one value, given several; a list is written [a,b]")
-    return override
 
 
 def _compose(name: str, overrides: Sequence[Override], config_dir: str | None) -> DictConfig:
@@ -187,13 +116,13 @@ def _compose(name: str, overrides: Sequence[Override], config_dir: str | None) -
     with initialize_config_dir(str(shipped_dir()), version_base="1.3", job_name="hpo"):
         fault = None
         try:
-            config = compose(name, overrides=[*search_path, *map(_text, overrides)])
+            config = compose(name, overrides=[*search_path, *map(text_of, overrides)])
             if not _may_be_new(rest, config):
                 return config
         except _FAULTS as error:
             fault = error
         try:
-            before = compose(name, overrides=[*search_path, *map(_text, chosen)])
+            before = compose(name, overrides=[*search_path, *map(text_of, chosen)])
         except _FAULTS as error:
             raise _explained(error) from error
         _refuse_unknown(rest, cast("dict[str, Any]", OmegaConf.to_container(before, resolve=False)))
@@ -215,7 +144,7 @@ def _may_be_new(overrides: Sequence[Override], config: DictConfig) -> bool:
 
 
 def _refuse_no_choice(override: Override) -> None:
-    value = _plain(override.value())
+    value = plain_value(override.value())
     if not override.is_delete() and not isinstance(value, str | Mapping):
         group = override.key_or_group
         raise ConfigError(f"{group}: must be the name of a configuration, given {value!r}; see `hpo search --cfg job`")
@@ -238,7 +167,7 @@ def _explained(error: BaseException) -> ConfigError:
             "config: is nested too deeply, or a group of --config-dir names itself in its defaults; write it flatter, "
             "or remove that line"
         )
-    return ConfigError(f"config: {_one_line(error)}; see `hpo search --cfg job` for what goes where")
+    return ConfigError(f"config: {one_line(error)}; see `hpo search --cfg job` for what goes where")
 
 
 def _refuse_unknown(overrides: Sequence[Override], tree: Mapping[str, Any]) -> None:
@@ -261,7 +190,7 @@ def _load(path: str, overrides: Sequence[Override], anew: Mapping[str, Sequence[
     section = tree.get("study")
     # One of an earlier version may be given what it lacks.
     known = tree | {"study": later_keys() | section} if isinstance(section, dict) else tree
-    _refuse_unknown([o for o in overrides if not o.key_or_group.startswith(_USERS_OWN)], known)
+    _refuse_unknown([o for o in overrides if not o.key_or_group.startswith(USERS_OWN)], known)
     choices = [o for o in overrides if _is_choice(o, tree)]
     # Groups first, as when Hydra composes.
     for override in choices:
@@ -270,21 +199,21 @@ def _load(path: str, overrides: Sequence[Override], anew: Mapping[str, Sequence[
         if override.is_delete():
             tree = without(tree, override.key_or_group)
         elif override not in choices:
-            tree = with_changes(tree, {override.key_or_group: _plain(override.value())})
+            tree = with_changes(tree, {override.key_or_group: plain_value(override.value())})
     return with_changes(tree, {}, [override.key_or_group for override in overrides])
 
 
 def _is_choice(override: Override, tree: Mapping[str, Any]) -> bool:
     """Return whether the override is `group=name`."""
     is_group = isinstance(tree.get(override.key_or_group), Mapping)
-    return is_group and not override.is_delete() and not isinstance(_plain(override.value()), Mapping)
+    return is_group and not override.is_delete() and not isinstance(plain_value(override.value()), Mapping)
 
 
 def _chosen(override: Override, tree: Mapping[str, Any], anew: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """Return the section of the chosen group; raise ConfigError for a group that a whole configuration fixes."""
-    group, value = override.key_or_group, _plain(override.value())
+    group, value = override.key_or_group, plain_value(override.value())
     if group in anew:
-        section = compose_config("search", [_text(override)])[group]
+        section = compose_config("search", [text_of(override)])[group]
         return {group: section | {key: tree[group][key] for key in anew[group] if key in tree[group]}}
     hint = f"such as {group}.name={value}" if "name" in tree[group] and group != "study" else f"{group}.KEY=VALUE"
     others = f"only {', '.join(anew)} can be; " if anew else ""
@@ -298,21 +227,3 @@ def _metric_name(given: Any) -> str:
     names = [str(name) for name in given or ()] if isinstance(given, Sequence | None) else [str(given)]
     names = [given] if isinstance(given, str) else names
     return os.path.commonprefix(names).rstrip("0123456789*?_-.[ ") or "score"  # noqa: RUF071 -- names of columns, not paths
-
-
-def _text(override: Override) -> str:
-    return str(override.input_line)
-
-
-def _plain(value: Any) -> Any:
-    """Return Hydra's parsed value with its classes of text and key replaced by `str`."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return value if isinstance(value, int | float | bool | None) else getattr(value, "text", str(value))
-
-
-def _one_line(error: BaseException) -> str:
-    cause = error.__cause__ or error
-    return " ".join(str(cause).split())[:300]
