@@ -13,6 +13,9 @@ from hpo.errors import ConfigError, DataError
 
 _log = logging.getLogger(__name__)
 
+STUDY = "its name under runs/, or its folder"
+STUDY_OR_MIRROR = "its name under runs/, its folder, or the URL of its mirror"
+
 
 class Parser(argparse.ArgumentParser):
     """Reports faults in one line, like all other parts of `hpo`."""
@@ -40,9 +43,9 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help=what)
 
 
-def add_study(parser: argparse.ArgumentParser) -> None:
-    """Add the study that a command works on."""
-    parser.add_argument("study", metavar="STUDY", help="its name under runs/, or its folder")
+def add_study(parser: argparse.ArgumentParser, nargs: str | None = None, what: str = STUDY) -> None:
+    """Add the study that a command works on, with `nargs` "+" or "*" the `studies`."""
+    parser.add_argument("studies" if nargs in ("+", "*") else "study", metavar="STUDY", nargs=nargs, help=what)
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
@@ -76,7 +79,7 @@ def data_places(texts: Sequence[str]) -> dict[str, str]:
 
 def add_trust(parser: argparse.ArgumentParser, where: str = "") -> None:
     """Add the option that lets another person's study run its objective."""
-    what = "run the objective of a study that was not made here without asking"
+    what = "run the objective of a study that was not made here, and do not ask before"
     parser.add_argument("--trust", action="store_true", help=f"{where}: {what}" if where else what)
 
 

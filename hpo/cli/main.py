@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 
 from hpo import __version__
-from hpo.cli.output import is_for_programs, json_alone, show_json
+from hpo.cli.output import json_alone, show_json
 from hpo.errors import OUTPUT, HpoError, Interruption, nearest, printable
 from hpo.session.program import is_ours, leave, named_output, take_over, wait_briefly_for_threads
 
@@ -111,7 +111,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ours = [number for number in before if before[number] in (signal.SIG_DFL, signal.default_int_handler)]
     out, printing, code = sys.stdout, ExitStack(), 0
     try:
-        if "--json" in given:
+        # Also where it is shortened, as argparse allows.
+        if any(word.startswith("--j") and "--json".startswith(word) for word in given):
             printing.enter_context(json_alone())
         for number in ours:
             signal.signal(number, _end)
@@ -193,8 +194,7 @@ def _run(given: list[str]) -> int:
             sys.stderr.write(says)
         if not is_ours():
             raise
-        if is_for_programs():
-            show_json({"error": "; ".join(filter(None, says.split("\n"))) or "interrupted", "exit_code": code})
+        show_json({"error": "; ".join(filter(None, says.split("\n"))) or "interrupted", "exit_code": code})
         if says:
             # A search is closed. Threads of Ray's start, or of an objective, must not keep the process alive.
             leave(code)
@@ -223,8 +223,7 @@ def _fault(text: str, code: int = 2) -> int:
 
     text = printable(" ".join(hide_secrets(text, {}).split()))
     print(f"error: {text}", file=sys.stderr)
-    if is_for_programs():
-        show_json({"error": text, "exit_code": code})
+    show_json({"error": text, "exit_code": code})
     return code
 
 

@@ -38,10 +38,10 @@ def is_for_programs() -> bool:
 
 
 def show_json(values: Mapping[str, Any]) -> None:
-    """Print one JSON object on a line of its own, in ASCII; NaN and infinities as null, paths as text."""
+    """With `--json`, print one JSON object on a line, in ASCII; NaN and infinities as null, paths as text."""
     from hpo.config.documents import json_line
 
-    out, descriptor = _RESULT.get() or (sys.stdout, contextlib.ExitStack())
+    out, descriptor = _RESULT.get() or (None, contextlib.ExitStack())
     descriptor.close()
     if out is not None:
         print(json_line(values), file=out, flush=True)

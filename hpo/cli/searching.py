@@ -39,11 +39,9 @@ def run_and_show(study: "PreparedStudy", given: argparse.Namespace) -> int:
         from hpo.session.outside import set_up
 
         says = set_up(study)
-        if given.json:
-            show_json({"study": study.config.study.name, "folder": study.folder.path, "says": says})
         print(says)
+        show_json({"study": study.config.study.name, "folder": study.folder.path, "says": says})
         return 0
     result = run_asked(study, given.progress)
-    if given.json:
-        show_json(study_result(study, result.report))
+    show_json(study_result(study, result.report))
     return 0 if result.verdict.winner else 1

@@ -10,6 +10,11 @@ import time
 BINARY = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
 )
+# Keeps what a page complains of, to be run before its own scripts.
+FAULTS = (
+    "window.faults = []; addEventListener('error', event => faults.push(event.message));"
+    "addEventListener('securitypolicyviolation', event => faults.push(event.blockedURI));"
+)
 # Puts the pipes where the browser looks for them, by way of numbers that are neither.
 _EXEC = """
 import fcntl, os, sys

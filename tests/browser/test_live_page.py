@@ -10,16 +10,12 @@ from hpo.interface.server import open_page
 from hpo.study.files.running import RunningTask, write_running
 from hpo.study.files.status import Status, write_status
 from hpo.study.opening import open_study
-from tests.browser.chromium import BINARY, Chromium
+from tests.browser.chromium import BINARY, FAULTS, Chromium
 from tests.hpo.report.made_up import TOY_SPACE
 from tests.studies import prepared, run_toy, toy_config
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(BINARY is None, reason="there is no Chromium")]
 
-_FAULTS = (
-    "window.faults = []; addEventListener('error', event => faults.push(event.message));"
-    "addEventListener('securitypolicyviolation', event => faults.push(event.blockedURI));"
-)
 _DRAWN = "document.getElementById('best-so-far')?.data?.[0].x.length ?? 0"
 _CURVES = (
     "document.getElementById('learning-curves')?.data?.filter(trace => trace.meta === 12).map(trace => [...trace.y])"
@@ -40,7 +36,7 @@ def test_a_browser_follows_a_search_to_its_end(tmp_path):
         record = open_study(study)
         status(folder, "running", done=12)
         page = open_page(str(folder.path), 800)
-        browser.before_pages(_FAULTS)
+        browser.before_pages(FAULTS)
         browser.open(page.address)
         before = len([trial for trial in record.trials() if trial.state == "complete"])
         browser.wait(lambda: browser.evaluate(_DRAWN) == before, "the trials so far")

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.browser.chromium import BINARY, Chromium
+from tests.browser.chromium import BINARY, FAULTS, Chromium
 from tests.hpo.report.made_up import TOY_SPACE
 from tests.studies import report_again, run_toy, toy_config
 
@@ -23,10 +23,7 @@ def page(tmp_path_factory):
 def test_a_browser_draws_every_figure_without_a_network(page, tmp_path):
     (tmp_path / "report.html").write_text(page, encoding="utf-8")
     with Chromium(tmp_path / "profile", width=1400, height=12_000) as browser:
-        browser.before_pages(
-            "window.faults = []; addEventListener('error', event => faults.push(event.message));"
-            "addEventListener('securitypolicyviolation', event => faults.push(event.blockedURI));"
-        )
+        browser.before_pages(FAULTS)
         browser.open(f"file://{tmp_path / 'report.html'}")
         drawn = "[...document.querySelectorAll('.js-plotly-plot')].map(place => place.id)"
         wanted = re.findall(r"<div class='figure' id='([\w-]+)'", page)

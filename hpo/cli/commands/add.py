@@ -25,6 +25,5 @@ def run(arguments: Sequence[str]) -> None:
     folder = find_study(given.study)
     point = read_values(given.values)
     says = SteeredStudy(folder).add(point)
-    if given.json:
-        show_json({"study": given.study, "point": point, "says": says})
     print(f"study {given.study}: {says}")
+    show_json({"study": given.study, "point": point, "says": says})

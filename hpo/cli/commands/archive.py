@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from hpo.cli.arguments import add_json, add_trust, make_parser
+from hpo.cli.arguments import add_json, add_study, add_trust, make_parser
 from hpo.cli.output import show_json
 
 _EXAMPLES = """\
@@ -17,10 +17,11 @@ A study that was not made on this machine asks before it may run, as from a mirr
 def run(arguments: Sequence[str]) -> None:
     """Run the command."""
     parser = make_parser("archive", __doc__, _EXAMPLES)
-    parser.add_argument("study", metavar="STUDY", nargs="?", help="its name under runs/, or its folder")
+    add_study(parser, "?")
     parser.add_argument("file", metavar="FILE.tar.gz", nargs="?", help="the archive, which must not be there yet")
     parser.add_argument("--restore", metavar="FILE.tar.gz", help="take the study of an archive out of it")
-    parser.add_argument("--in", dest="directory", metavar="DIR", help="with --restore: where its folder is put (runs)")
+    what = "with --restore: where its folder is put (default: runs)"
+    parser.add_argument("--in", dest="directory", metavar="DIR", help=what)
     add_trust(parser, "with --restore")
     add_json(parser)
     given = parser.parse_args(arguments)
@@ -47,5 +48,4 @@ def run(arguments: Sequence[str]) -> None:
         print(f"{short_path(folder)} is back; go on with `{StudyFolder(folder).go_on}`")
         file = Path(given.restore).absolute()
         values = {"study": folder.name, "folder": folder, "file": file, "bytes": file.stat().st_size}
-    if given.json:
-        show_json(values)
+    show_json(values)

@@ -28,5 +28,4 @@ def run(arguments: Sequence[str]) -> None:
 
     maps = draw_attention(given.model, one_text_of(given), given.target, given.output)
     print(f"{sum(len(one['heads']) for one in maps)} heat maps: {given.output}")
-    if given.json:
-        show_json({"model": given.model, "output": given.output, "maps": maps})
+    show_json({"model": given.model, "output": given.output, "maps": maps})

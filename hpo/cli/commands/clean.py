@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hpo.cli.arguments import add_json, make_parser
+from hpo.cli.arguments import STUDY, add_json, add_study, make_parser
 from hpo.cli.output import show_json
 
 _EXAMPLES = """\
@@ -19,7 +19,7 @@ budget after --states, which may then try other points."""
 def run(arguments: Sequence[str]) -> None:
     """Run the command."""
     parser = make_parser("clean", __doc__, _EXAMPLES)
-    parser.add_argument("studies", metavar="STUDY", nargs="*", help="its name under runs/, or its folder (all)")
+    add_study(parser, "*", f"{STUDY} (default: all)")
     parser.add_argument("--dry-run", action="store_true", help="say what would go, and delete nothing")
     parser.add_argument(
         "--states",
@@ -41,18 +41,17 @@ def run(arguments: Sequence[str]) -> None:
         said = "; ".join(filter(None, (freed, each.kept)))
         if said:
             print(f"{short_path(each.folder.path)}: {said}")
-    what = "would be freed" if given.dry_run else "freed"
-    print(f"{in_words(sum(each.bytes for each in cleaned))} {what}")
-    if given.json:
-        studies = [
-            {
-                "study": each.folder.path.name,
-                "folder": each.folder.path,
-                "bytes": each.bytes,
-                "freed": each.freed,
-                "kept": each.kept,
-            }
-            for each in cleaned
-            if each.folder.exists
-        ]
-        show_json({"dry_run": given.dry_run, "bytes": sum(each.bytes for each in cleaned), "studies": studies})
+    freed_in_all = sum(each.bytes for each in cleaned)
+    print(f"{in_words(freed_in_all)} {'would be freed' if given.dry_run else 'freed'}")
+    studies = [
+        {
+            "study": each.folder.path.name,
+            "folder": each.folder.path,
+            "bytes": each.bytes,
+            "freed": each.freed,
+            "kept": each.kept,
+        }
+        for each in cleaned
+        if each.folder.exists
+    ]
+    show_json({"dry_run": given.dry_run, "bytes": freed_in_all, "studies": studies})

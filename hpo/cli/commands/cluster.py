@@ -32,14 +32,15 @@ def run(arguments: Sequence[str]) -> None:
     parser = make_parser("cluster", __doc__, _EXAMPLES)
     parser.add_argument("kind", choices=list(_SUFFIXES), help="slurm | kubernetes (a RayJob) | local (machines by ssh)")
     add_config(parser)
-    parser.add_argument("--nodes", type=_count, default=1, help="machines, or pods (default 1)")
-    parser.add_argument("--cpus", type=_count, default=os.cpu_count() or 1, help="of each (default: as many as here)")
-    parser.add_argument("--gpus", type=_number, default=0, help="of each (default 0)")
-    parser.add_argument("--memory", type=_memory, help="of each, such as 64G")
+    parser.add_argument("--nodes", type=_count, default=1, help="how many machines, or pods (default: 1)")
+    what = "processors of each (default: as many as here)"
+    parser.add_argument("--cpus", type=_count, default=os.cpu_count() or 1, help=what)
+    parser.add_argument("--gpus", type=_number, default=0, help="GPUs of each (default: 0)")
+    parser.add_argument("--memory", type=_memory, help="memory of each, such as 64G")
     parser.add_argument("--time", type=_time, help="slurm: the longest that the job may take, HH:MM:SS")
-    parser.add_argument("--partition", type=_word, help="slurm: the part of the cluster")
+    parser.add_argument("--partition", type=_word, help="slurm: the partition of the cluster")
     parser.add_argument("--image", type=_word, help="kubernetes: the container image that has hpo and your code")
-    parser.add_argument("--hosts", type=_hosts, default=(), help="local: the other machines, with commas")
+    parser.add_argument("--hosts", type=_hosts, default=(), help="local: the other machines, separated by commas")
     parser.add_argument("--output", metavar="FILE", help="write it there (default: the study's name); - prints it")
     add_json(parser)
     given = parser.parse_intermixed_args(arguments)
@@ -50,21 +51,20 @@ def run(arguments: Sequence[str]) -> None:
     path = Path(given.output or f"{job.name}.{_SUFFIXES[given.kind]}")
     text = write_job(given.kind, job, str(path))
     missing, command = sorted(set(re.findall(rf"{FILL_IN}_[A-Z]+", text))), f"{_NEXT[given.kind]} {path}"
+    job_json = {"kind": given.kind, "path": None, "text": text, "fill_in": missing, "next": None}
     if given.output == "-":
-        if given.json:
-            show_json({"kind": given.kind, "path": None, "text": text, "fill_in": missing, "next": None})
-        else:
+        if not given.json:
             print(text, end="")
+        show_json(job_json)
         return
     if path.exists():
         raise ConfigError(f"--output: {path} exists; delete it, or give another name")
     path.write_text(text, encoding="utf-8")
     print(f"wrote {path}")
-    if given.json:
-        show_json({"kind": given.kind, "path": path.absolute(), "text": text, "fill_in": missing, "next": command})
     if missing:
         print(f"fill in {', '.join(missing)} there first")
     print(f"next:   {command}")
+    show_json(job_json | {"path": path.absolute(), "next": command})
 
 
 def _job(given: argparse.Namespace) -> "Job":

@@ -37,9 +37,8 @@ def run(arguments: Sequence[str]) -> int:
     published = publish_comparison(compared.folder, compared.folder.name) if given.publish else []
     for path in published:
         print(path)
-    if given.json:
-        paths = [path.absolute() for path in (*compared.paths, *published)]
-        show_json({"folder": compared.folder, "files": paths, **compared.result})
+    paths = [path.absolute() for path in (*compared.paths, *published)]
+    show_json({"folder": compared.folder, "files": paths, **compared.result})
     return 0 if compared.has_result else 1
 
 
@@ -49,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("what", nargs="*", metavar="STUDY|OVERRIDE", help=what)
     add, whole = parser.add_argument, _number(int, "whole")
     add("--strategies", metavar="A,B", help="search with each of them; LABEL=NAME gives one another label")
-    what = f"whole searches of each, repeat r with study.seed + r ({_REPEATS})"
+    what = f"how many searches with each strategy, repeat r with study.seed + r (default: {_REPEATS})"
     add("--repeats", type=whole, metavar="N", help=what)
     add("--set", metavar="LABEL.KEY=VALUE", action="append", default=[], help="a setting of one strategy")
     add("--at", type=_list(whole), default=[], metavar="N,N", help="compare after so many trials too")
@@ -57,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--at-seconds", type=_list(_seconds), default=[], metavar="S,S", help=what)
     what = "the best score there is, for regret; a table's own is known; not with several metrics"
     add("--optimum", type=_number(float, "finite"), metavar="SCORE", help=what)
-    add("--name", help="folder under runs/ (compare- and the study's name)")
+    add("--name", help="the folder under runs/ (default: compare- and the study's name)")
     add("--publish", action="store_true", help="copy what others need into studies/<name>/")
     add("--config-dir", metavar="DIR", help="a folder with configuration groups of your own")
     add("--config", metavar="FILE", help="start from this whole configuration; compose nothing")

@@ -23,7 +23,7 @@ def run(arguments: Sequence[str]) -> None:
     from hpo.interface.exchange import export_study
 
     name, copied, left_out = export_study(given.study, given.optuna, given.name)
-    if given.json:
-        show_json({"study": name, "url": hide_secrets(given.optuna, {}), "trials": copied, "left_out": left_out})
+    url = hide_secrets(given.optuna, {})
     unfinished = f" ({left_out} unfinished left out)" if left_out else ""
-    print(f"{copied} trials{unfinished}: study '{name}' in {hide_secrets(given.optuna, {})}")
+    print(f"{copied} trials{unfinished}: study '{name}' in {url}")
+    show_json({"study": name, "url": url, "trials": copied, "left_out": left_out})

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from hpo.cli.arguments import add_json, add_overrides, add_study, make_parser
 from hpo.cli.searching import add_progress, run_and_show
 
-_EXAMPLES = """  hpo extend digits training.epochs=60
+_EXAMPLES = """\
+  hpo extend digits training.epochs=60
   hpo extend digits --best 3 training.epochs=60 study.name=longer study.finalists=3
   hpo extend digits --best 1 training.weight_decay=0.1    the winner with another value, beside the old one
-  hpo extend digits --trial 6 --trial 9            trials that were stopped, to their end
-  hpo extend halved --best 4                       the best four of halving's rungs, to their end
-  hpo extend reviews training.epochs=60 data.path=there.csv     the data lie elsewhere now
+  hpo extend digits --trial 6 --trial 9                   trials that were stopped, to their end
+  hpo extend halved --best 4                              the best four of halving's rungs, to their end
+  hpo extend reviews training.epochs=60 data.path=there.csv       the data lie elsewhere now
 
 The new study has the points, folds and seeds of the old one's best trials; its report sets the scores side by side, and
 `hpo resume`, `hpo test` and `hpo reproduce` work as with every study. A training goes on from its state where that is
@@ -21,7 +22,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
     parser = make_parser("extend", __doc__, _EXAMPLES)
     add_study(parser)
-    parser.add_argument("--best", type=int, default=5, metavar="N", help="how many trials, the best first (5)")
+    parser.add_argument("--best", type=int, default=5, metavar="N", help="how many trials, the best first (default: 5)")
     parser.add_argument("--trial", type=int, action="append", default=[], metavar="N", help="this one; may be repeated")
     what = "what is trained differently, such as training.epochs=60; study.name=..., dispatch.workers=..."
     add_overrides(parser, what)

@@ -25,7 +25,7 @@ def run(arguments: Sequence[str]) -> None:
     parser.add_argument("--metric", metavar="NAME", help="with --ray: the result, with --csv: the column of the score")
     parser.add_argument("--direction", choices=["maximize", "minimize"], help="with --ray, --csv: which way is better")
     parser.add_argument("--keys", metavar="A,B", help="with --csv: the columns of hyperparameters")
-    parser.add_argument("--rename", metavar="OLD=NEW,...", help="the keys that the new study has for hyperparameters")
+    parser.add_argument("--rename", metavar="OLD=NEW,...", help="what hyperparameters are called in the new study")
     add_json(parser)
     given = parser.parse_args(arguments)
 
@@ -35,21 +35,6 @@ def run(arguments: Sequence[str]) -> None:
     options = {name: getattr(given, name) for name in ("study", "metric", "direction")}
     options["keys"] = [key.strip() for key in given.keys.split(",")] if given.keys else None
     path, imported = take_over(given.name, sources, options, _new_names(given.rename or ""))
-    if given.json:
-        counts = {
-            "trials": len(imported.attempts),
-            "failed": imported.num_failed,
-            "unfinished": imported.num_unfinished,
-        }
-        show_json(
-            {
-                "name": given.name,
-                "table": path.absolute(),
-                **counts,
-                "left_out": imported.left_out,
-                "constraints": imported.constraints,
-            }
-        )
     unfinished = f", {imported.num_unfinished} unfinished left out" if imported.num_unfinished else ""
     print(f"{len(imported.attempts)} trials, {imported.num_failed} failed{unfinished}: {path}")
     if imported.left_out:
@@ -60,6 +45,17 @@ def run(arguments: Sequence[str]) -> None:
             f"constraints, which are not taken as limits: {names}; limits are on metrics: study.limits={{METRIC: ...}}"
         )
     print(f"learn from them: hpo search study.imports={given.name} ...")
+    show_json(
+        {
+            "name": given.name,
+            "table": path.absolute(),
+            "trials": len(imported.attempts),
+            "failed": imported.num_failed,
+            "unfinished": imported.num_unfinished,
+            "left_out": imported.left_out,
+            "constraints": imported.constraints,
+        }
+    )
 
 
 def _new_names(given: str) -> dict[str, str]:

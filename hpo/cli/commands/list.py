@@ -33,9 +33,10 @@ def run(arguments: Sequence[str]) -> None:
     from hpo.study.files.folder import RUNS
 
     parser = make_parser("list", __doc__, _EXAMPLES.format(fields=", ".join(FIELDS)))
-    parser.add_argument("--in", dest="folder", metavar="DIR", default=str(RUNS), help=f"where they are ({RUNS})")
+    what = f"where they are (default: {RUNS})"
+    parser.add_argument("--in", dest="folder", metavar="DIR", default=str(RUNS), help=what)
     parser.add_argument("--where", metavar="CONDITION", help="which of them; see below")
-    parser.add_argument("--sort", metavar="FIELD", help="by which field; -FIELD from high to low (-date)")
+    parser.add_argument("--sort", metavar="FIELD", help="by which field; -FIELD from high to low (default: -date)")
     add_json(parser)
     given = parser.parse_args(_joined(arguments))
     studies = list_studies(Path(given.folder), given.where, given.sort)

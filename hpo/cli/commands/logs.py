@@ -19,7 +19,7 @@ def run(arguments: Sequence[str]) -> None:
     parser = make_parser("logs", __doc__, _EXAMPLES)
     add_study(parser)
     parser.add_argument("trial", metavar="TRIAL", nargs="?", type=int, help="its number; left out: a line per training")
-    parser.add_argument("--tail", metavar="N", type=int, help="the last N lines of each (all)")
+    parser.add_argument("--tail", metavar="N", type=int, help="the last N lines of each (default: all)")
     add_json(parser)
     given = parser.parse_args(arguments)
     if given.tail is not None and given.tail < 1:

@@ -32,5 +32,4 @@ def run(arguments: Sequence[str]) -> None:
     if places:
         words = " ".join(f"{key}={place}" for key, place in places.items())
         print(f"from another working directory it needs: hpo resume {moved} {words}")
-    if given.json:
-        show_json({"study": moved.name, "folder": moved, "relative": places})
+    show_json({"study": moved.name, "folder": moved, "relative": places})

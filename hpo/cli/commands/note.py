@@ -18,7 +18,7 @@ def run(arguments: Sequence[str]) -> None:
     add_study(parser)
     parser.add_argument("text", metavar="TEXT", nargs="*", help="what it says; it is shown in the report and in MLflow")
     parser.add_argument(
-        "--tag", metavar="KEY=VALUE", action="append", default=[], help="a tag, without =VALUE one that is true"
+        "--tag", metavar="KEY=VALUE", action="append", default=[], help="a tag; without =VALUE its value is true"
     )
     add_json(parser)
     given = parser.parse_intermixed_args(arguments)

@@ -17,11 +17,11 @@ _EXAMPLES = """\
   hpo predict plays --text "ROMEO:" --temperature 0.8 --top-k 40 --max-tokens 300"""
 
 _OPTIONS = {
-    "temperature": (float, "X", "below 1 bolder, above 1 more even, 0 always the likeliest token"),
+    "temperature": (float, "X", "below 1 favours likely tokens, above 1 others; 0 always takes the likeliest"),
     "top_k": (int, "K", "draw from the K likeliest tokens only"),
     "top_p": (float, "P", "draw from the fewest likeliest tokens that reach this probability together"),
-    "max_tokens": (int, "N", "tokens to go on for"),
-    "seed": (int, "N", "of the draws"),
+    "max_tokens": (int, "N", "how many tokens to add"),
+    "seed": (int, "N", "the seed of the draws"),
 }
 
 
@@ -47,7 +47,6 @@ def run(arguments: Sequence[str]) -> None:
     text = "".join(result.replace("\n", "\\n") + "\n" for result in results)
     if given.output is not None:
         write_output(given.output, text)
-    if given.json:
-        show_json({"model": given.model, "results": results, "output": given.output})
-    elif given.output is None:
+    elif not given.json:
         print(text, end="")
+    show_json({"model": given.model, "results": results, "output": given.output})

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 
-from hpo.cli.arguments import add_json, make_parser
+from hpo.cli.arguments import add_json, add_study, make_parser
 from hpo.cli.output import show_json
 from hpo.errors import ConfigError, printable
 
@@ -17,7 +17,7 @@ _EXAMPLES = """\
 def run(arguments: Sequence[str]) -> None:
     """Run the command."""
     parser = make_parser("remove", __doc__, _EXAMPLES)
-    parser.add_argument("studies", metavar="STUDY", nargs="+", help="its name under runs/, or its folder")
+    add_study(parser, "+")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.add_argument("--mirror", action="store_true", help="remove its copy at study.mirror, too")
     parser.add_argument("--keep-runs", action="store_true", help="leave its runs in MLflow")
@@ -44,5 +44,4 @@ def run(arguments: Sequence[str]) -> None:
         removed.append(vars(gone) | {"study": gone.folder.name})
         runs = f" and {count_text(gone.runs, 'run*')} in MLflow" if gone.runs else ""
         print(printable(f"removed {removal.folder}{runs}"))
-    if given.json:
-        show_json({"removed": removed})
+    show_json({"removed": removed})

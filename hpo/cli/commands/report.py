@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from hpo.cli.arguments import add_json, make_parser
+from hpo.cli.arguments import add_json, add_study, make_parser
 from hpo.cli.output import show_json
 from hpo.errors import ConfigError
 
@@ -18,7 +18,7 @@ _EXAMPLES = """\
 def run(arguments: Sequence[str]) -> None:
     """Run the command."""
     parser = make_parser("report", __doc__, _EXAMPLES)
-    parser.add_argument("study", metavar="STUDY", nargs="?", help="its name under runs/, or its folder")
+    add_study(parser, "?")
     parser.add_argument("said", metavar="report.KEY=TEXT", nargs="*", help="what only you know; kept with the study")
     parser.add_argument("--publish", action="store_true", help="copy what others need into studies/<name>/")
     parser.add_argument("--checklist", action="store_true", help="write the reproducibility checklist: checklist.md")
@@ -44,10 +44,9 @@ def run(arguments: Sequence[str]) -> None:
 
     asked = {"publish": given.publish, "checklist": given.checklist, "latex": given.latex}
     study, report, paths = write_reports(given.study, _said(given.said), **asked)
-    if given.json:
-        show_json({**study_result(study, report, read_status(study.folder).state), "written": paths})
     for path in paths:
         print(short_path(path))
+    show_json({**study_result(study, report, read_status(study.folder).state), "written": paths})
 
 
 def _said(texts: Sequence[str]) -> dict[str, str | None]:

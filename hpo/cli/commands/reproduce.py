@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hpo.cli.arguments import add_data, add_json, add_trust, data_places, make_parser
+from hpo.cli.arguments import add_data, add_json, add_study, add_trust, data_places, make_parser
 from hpo.cli.output import show_json
 from hpo.cli.searching import add_progress
 from hpo.errors import ConfigError, printable
@@ -25,11 +25,10 @@ _EXAMPLES = """\
 def run(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
     parser = make_parser("reproduce", __doc__, _EXAMPLES)
-    what = "its name under runs/, a folder, a report.json, or runs:/RUN_ID"
-    parser.add_argument("study", metavar="STUDY", help=what)
+    add_study(parser, what="its name under runs/, a folder, a report.json, or runs:/RUN_ID")
     add_data(parser)
-    parser.add_argument("--trial", default="best", metavar="N", help="best (the default), all, or a trial's number")
-    parser.add_argument("--folds", metavar="K,K", help="only these folds; all by default")
+    parser.add_argument("--trial", default="best", metavar="N", help="a trial's number, all, or best (default: best)")
+    parser.add_argument("--folds", metavar="K,K", help="only these folds (default: all)")
     parser.add_argument("--tolerance", type=float, metavar="X", help="largest difference, as a share of the recorded")
     add_trust(parser)
     parser.add_argument("--uri", default="sqlite:///mlflow.db", help="MLflow's address, for runs:/RUN_ID")
@@ -50,8 +49,7 @@ def run(arguments: Sequence[str]) -> int:
         begin={"auto": _begin, "json": _begin_lines, "none": lambda *_: lambda _: None}[given.progress],
     )
     code = _conclude(finding, given.folds is not None)
-    if given.json:
-        show_json(_as_json(given.study, finding))
+    show_json(_as_json(given.study, finding))
     return code
 
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
-from hpo.cli.arguments import add_json, add_overrides, add_trust, make_parser
+from hpo.cli.arguments import STUDY_OR_MIRROR, add_json, add_overrides, add_study, add_trust, make_parser
 from hpo.cli.output import show_json
 from hpo.cli.searching import add_progress, run_and_show
 
-_EXAMPLES = """  hpo resume digits
+_EXAMPLES = """\
+  hpo resume digits
   hpo resume digits study.trials=40 dispatch.workers=4
   hpo resume digits study.trials=60               also while it runs: it goes on to the larger budget
   hpo resume digits track=none dispatch=local     shown nowhere, and trained in this process
@@ -14,14 +15,14 @@ _EXAMPLES = """  hpo resume digits
   hpo resume reviews data.path=there.csv          the data lie elsewhere now
   hpo resume s3://bucket/digits                   from its copy (study.mirror), on any machine
   hpo resume s3://bucket/digits --trust           the same, unasked where it was not made on this machine
-  hpo resume digits --allow-changes          although code, data or configuration changed; the report says what"""
+  hpo resume digits --allow-changes               although code, data or configuration changed; the report says what"""
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
     what = "a larger budget or other workers: study.trials=..., dispatch.workers=..., track=none, dispatch=local"
     parser = make_parser("resume", __doc__, _EXAMPLES)
-    parser.add_argument("study", metavar="STUDY", help="its name under runs/, its folder, or the URL of its mirror")
+    add_study(parser, what=STUDY_OR_MIRROR)
     add_overrides(parser, what)
     changes = "continue although something has changed since; the report says what"
     parser.add_argument("--allow-changes", action="store_true", help=changes)
@@ -50,9 +51,8 @@ def run(arguments: Sequence[str]) -> int:
 
     config = changed_config(folder, given.overrides)
     if given.name is None and (says := raise_budget(folder, config)) is not None:
-        if given.json:
-            show_json({"study": config.study.name, "folder": folder.path, "says": says})
         print(f"study {config.study.name}, which runs: {says}")
+        show_json({"study": config.study.name, "folder": folder.path, "says": says})
         return 0
     if is_url:
         ask_for_copied(folder, config, given.study, given.trust)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hpo.cli.arguments import add_config, add_json, add_trust, make_parser, show_config
-from hpo.cli.output import is_for_programs, show_json
+from hpo.cli.output import show_json
 from hpo.cli.searching import add_progress, run_and_show, run_asked
 from hpo.errors import ConfigError, printable
 
@@ -82,8 +82,7 @@ def run(arguments: Sequence[str]) -> int:
         print(f"what changed: {printable(change)}")
     result = run_asked(study, given.progress)
     code, compared = _show_comparison(replay, study)
-    if given.json:
-        show_json({**study_result(study, result.report), **compared})
+    show_json({**study_result(study, result.report), **compared})
     return code
 
 
@@ -144,10 +143,10 @@ def _show_dry_run(study: "PreparedStudy") -> int:
     refuse_bad_urls(config, study.folder, study_id)
     code = code_of(study.objective, str(Path.cwd()))
     state = f"exists, with {num_there} trials" if study.folder.exists else "new"
-    workers = 1 if dispatch.type.is_one_at_a_time else dispatch.workers or "as many as fit"
-    folds, repeats = study.num_folds, config.study.repeats
+    workers = 1 if dispatch.type.is_one_at_a_time else dispatch.workers
+    folds, repeats, fit = study.num_folds, config.study.repeats, "as many as fit"
     print(f"study {config.study.name}: {study.folder} ({state})")
-    print(f"{study.counts}: {config.study.trials}; folds: {folds}; repeats: {repeats}; workers: {workers}")
+    print(f"{study.counts}: {config.study.trials}; folds: {folds}; repeats: {repeats}; workers: {workers or fit}")
     if code.package is not None:
         print(f"your code: the installed package {code.package}, which every machine must have")
     if code.files:
@@ -158,23 +157,21 @@ def _show_dry_run(study: "PreparedStudy") -> int:
             print(f"  {path.stat().st_size:>12,} bytes  {name}")
         for name in (*code.others, *code.links):
             print(f"  {'not sent':>18}  {name}")
-    if is_for_programs():
-        places = [{"name": name, "bytes": path.stat().st_size} for name, path in code.files.items()]
-        show_json(
-            {
-                "study": config.study.name,
-                "folder": study.folder.path,
-                "exists": study.folder.exists,
-                "trials": num_there,
-                "budget": config.study.trials,
-                "counts": study.counts,
-                "folds": folds,
-                "repeats": repeats,
-                "workers": 1 if dispatch.type.is_one_at_a_time else dispatch.workers,
-                "package": code.package,
-                "files": places,
-                "not_sent": [*code.others, *code.links],
-            }
-        )
     print("checked without starting workers, and nothing was created; without --dry-run this search runs")
+    show_json(
+        {
+            "study": config.study.name,
+            "folder": study.folder.path,
+            "exists": study.folder.exists,
+            "trials": num_there,
+            "budget": config.study.trials,
+            "counts": study.counts,
+            "folds": folds,
+            "repeats": repeats,
+            "workers": workers,
+            "package": code.package,
+            "files": [{"name": name, "bytes": path.stat().st_size} for name, path in code.files.items()],
+            "not_sent": [*code.others, *code.links],
+        }
+    )
     return 0

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hpo.cli.arguments import add_json, make_parser
+from hpo.cli.arguments import STUDY_OR_MIRROR, add_json, add_study, make_parser
 from hpo.cli.output import show_json
 from hpo.errors import printable
 
@@ -33,7 +33,7 @@ _Says = Iterator[tuple[str, str]]
 def run(arguments: Sequence[str]) -> None:
     """Run the command."""
     parser = make_parser("show", __doc__, _EXAMPLES)
-    parser.add_argument("study", metavar="STUDY", help="its name under runs/, its folder, or the URL of its mirror")
+    add_study(parser, what=STUDY_OR_MIRROR)
     parser.add_argument("--trial", type=int, metavar="NUMBER", help="show this trial")
     add_json(parser)
     given = parser.parse_args(arguments)
@@ -77,6 +77,8 @@ def _print(what: str, text: str) -> None:
 
 
 def _says_of_study(study: Mapping[str, Any]) -> _Says:
+    from hpo.report.words import count_text
+
     copied = f", as of its copy of {study['copied']}" if study["copied"] else ""
     yield "study", f"{study['study']}: {study['says']}{copied}"
     if study["fault"] and study["fault"] != study["says"].partition(": ")[2]:
@@ -86,7 +88,7 @@ def _says_of_study(study: Mapping[str, Any]) -> _Says:
         data = f"; data {study['data']}" if study["data"] else ""
         limits = f", {' and '.join(study['limits'])}" if study["limits"] else ""
         goal = ", ".join(f"{name} ({direction})" for name, direction in study["metrics"].items())
-        space = f"{_count(study['hyperparameters'], 'hyperparameter')}{points}"
+        space = f"{count_text(study['hyperparameters'], 'hyperparameter*')}{points}"
         yield "searches", f"{goal}{limits}; {study['strategy']} over {space}; objective {study['objective']}{data}"
     yield from _says_of_progress(study)
     if (best := study["best"]) is not None:
@@ -222,10 +224,6 @@ def _time(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _short(path: Path) -> str:

@@ -24,6 +24,5 @@ def run(arguments: Sequence[str]) -> None:
     from hpo.study.files.folder import find_study
 
     says = SteeredStudy(find_study(given.study)).stop(given.trial, now=given.now)
-    if given.json:
-        show_json({"study": given.study, "trial": given.trial, "says": says})
     print(f"study {given.study}: {says}")
+    show_json({"study": given.study, "trial": given.trial, "says": says})

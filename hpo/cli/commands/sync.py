@@ -10,12 +10,16 @@ from hpo.errors import ConfigError
 if TYPE_CHECKING:
     from hpo.interface.exchange import Sent
 
+_EXAMPLES = """\
+  hpo sync digits                                       to where it is tracked
+  hpo sync digits track.uri=http://127.0.0.1:5000"""
+
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code: 1 when MLflow cannot be reached, or has something else than the record."""
-    parser = make_parser("sync", __doc__, "  hpo sync digits track.uri=http://127.0.0.1:5000")
+    parser = make_parser("sync", __doc__, _EXAMPLES)
     add_study(parser)
-    add_overrides(parser, "track.uri=...")
+    add_overrides(parser, "track.uri=..., another place to send it to")
     add_json(parser)
     given = parser.parse_intermixed_args(arguments)
     for override in given.overrides:
@@ -34,9 +38,8 @@ def run(arguments: Sequence[str]) -> int:
         there, missing = _compared(sent)
     else:
         print(f"{recorded} trials could not be sent to {uri}")
-    if given.json:
-        names = {"study": sent.study.config.study.name, "uri": hide_secrets(uri, {})}
-        show_json({**names, "recorded": recorded, "there": there, "missing": missing})
+    names = {"study": sent.study.config.study.name, "uri": hide_secrets(uri, {})}
+    show_json({**names, "recorded": recorded, "there": there, "missing": missing})
     return 0 if there == recorded and not missing else 1
 
 

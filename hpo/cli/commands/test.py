@@ -50,8 +50,7 @@ def run(arguments: Sequence[str]) -> None:
     if given.front:
         print("\n".join(_front(result, study.goal.names)))
     print(f"report: {short_path(report.paths[0])}")
-    if given.json:
-        show_json(study_result(study, report, read_status(study.folder).state))
+    show_json(study_result(study, report, read_status(study.folder).state))
 
 
 def _front(result: Mapping[str, Any], names: Sequence[str]) -> Iterator[str]:

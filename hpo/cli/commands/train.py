@@ -6,7 +6,8 @@ from hpo.cli.arguments import add_config, add_json, make_parser, show_config
 from hpo.cli.output import show_json
 from hpo.cli.searching import add_progress
 
-_EXAMPLES = """  hpo train
+_EXAMPLES = """\
+  hpo train
   hpo train model.num_layers=3 training.lr=0.001 training.seed=7
   hpo train --config runs/digits/best.yaml          the winner of a study, as its first fold was trained"""
 
@@ -35,9 +36,8 @@ def run(arguments: Sequence[str]) -> int:
 
     shows = {"auto": print_point, "json": tell_message, "none": lambda _: None}
     folder, outcome = train_once(tree, shows[given.progress])
-    if given.json:
-        result = {"metrics": outcome.metrics, "seconds": outcome.seconds, "error": outcome.error}
-        show_json({"folder": folder.absolute(), **result})
+    result = {"metrics": outcome.metrics, "seconds": outcome.seconds, "error": outcome.error}
+    show_json({"folder": folder.absolute(), **result})
     if outcome.error:
         print(f"failed: {outcome.error}")
         return 1

@@ -5,7 +5,6 @@ import functools
 import os
 import socket
 import sys
-import webbrowser
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from hpo.cli.arguments import make_parser
+from hpo.cli.browser import open_page
 from hpo.cli.servers import asking_for_a_password, load_dashboard, refuse_bad_password, serve, serve_application
 from hpo.config.sealing import hide_secrets
 from hpo.config.shipped import MLFLOWS_OWN
@@ -81,11 +81,11 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     what = "open the page of this study, or of several: names under runs/, or folders; without one all studies"
     add("studies", nargs="*", metavar="STUDY", help=what)
     add("--study", dest="one", metavar="STUDY", help="the same, of one study")
-    add("--port", type=int, default=5000, help="where it listens (5000)")
+    add("--port", type=int, default=5000, help="where it listens (default: 5000)")
     add("--uri", help=f"MLflow store to show (where the study is tracked, {MLFLOWS_OWN['uri']}, or {_DEFAULT_URI})")
     add("--optuna", action="store_true", help="show the study's record in optuna-dashboard instead")
     add("--no-browser", dest="browser", action="store_false", help="only print the address")
-    add("--host", default="127.0.0.1", metavar="ADDRESS", help="another address to listen on (127.0.0.1)")
+    add("--host", default="127.0.0.1", metavar="ADDRESS", help="another address to listen on (default: 127.0.0.1)")
     add("--expose", action="store_true", help="let others in: needed for an address that is not loopback")
     what = "let in only who knows one: MLFLOW_TRACKING_PASSWORD, or one that is made"
     add("--password", action="store_true", help=what)
@@ -212,8 +212,8 @@ def _show(server: str, pages: "Sequence[Page]", in_browser: bool) -> None:
         print(f"{what}{hide_secrets(server, {})}/{page.address}", flush=True)
     if pages[0].what:
         print(f"note: {pages[0].what}", file=sys.stderr, flush=True)
-    if in_browser and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or sys.platform == "darwin"):
-        webbrowser.open(f"{server}/{pages[0].address}")
+    if in_browser:
+        open_page(f"{server}/{pages[0].address}")
 
 
 def _server(uri: str, given: argparse.Namespace) -> tuple[list[str], dict[str, str]]:

@@ -1,13 +1,12 @@
 """`hpo watch`: follow a running search, in this terminal or in a page of the browser; or all studies, in a page."""
 
 import argparse
-import os
 import sys
-import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
 
-from hpo.cli.arguments import add_json, make_parser
+from hpo.cli.arguments import STUDY_OR_MIRROR, add_json, add_study, make_parser
+from hpo.cli.browser import open_page
 from hpo.cli.output import show_json
 from hpo.errors import ConfigError, printable
 
@@ -47,10 +46,10 @@ def run(arguments: Sequence[str]) -> int:
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = make_parser("watch", __doc__, _EXAMPLES)
     add, of_pages = parser.add_argument, {"where": "--in", "port": "--port"}
-    add("study", metavar="STUDY", nargs="?", help="its name under runs/, its folder, or the URL of its mirror")
+    add_study(parser, "?", what=STUDY_OR_MIRROR)
     add("--page", action="store_true", help="serve a page, on the loopback address, for who has its token")
-    add("--in", dest="where", metavar="DIR", help="with --page: the folder with the studies (runs)")
-    add("--port", type=int, help="with --page: where it listens (a free one)")
+    add("--in", dest="where", metavar="DIR", help="with --page: the folder with the studies (default: runs)")
+    add("--port", type=int, help="with --page: where it listens (default: a free one)")
     add("--no-browser", dest="browser", action="store_false", help="with --page: only print the address")
     add_json(parser)
     given = parser.parse_args(arguments)
@@ -90,5 +89,5 @@ def _serve(given: argparse.Namespace) -> None:
 def _show(address: str, in_browser: bool) -> None:
     """Print the address; if there is a screen, open it."""
     print(address, flush=True)
-    if in_browser and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or sys.platform == "darwin"):
-        webbrowser.open(address)
+    if in_browser:
+        open_page(address)
