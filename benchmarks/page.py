@@ -1,11 +1,9 @@
 """How quick the live page is, what a search loses by ten who watch it, and how long its peers take to a first picture.
 
-    python benchmarks/page.py                   # all three: some 15 minutes on two busy cores
-    python benchmarks/page.py --only browser    # 10,000 trials in Chromium: first picture, updates, memory
-    python benchmarks/page.py --only peers      # 1,000 trials: from the start of a server to its first picture
-    python benchmarks/page.py --only watched    # a search alone and with ten viewers, in turns
-
-The browser is a headless Chromium, as the tests drive it. README.md beside this file says what the figures are.
+python benchmarks/page.py                   # all three: some 15 minutes on two busy cores
+python benchmarks/page.py --only browser    # 10,000 trials in a headless Chromium: first picture, updates, memory
+python benchmarks/page.py --only peers      # 1,000 trials: from the start of a server to its first picture
+python benchmarks/page.py --only watched    # a search alone and with ten viewers, in turns
 """
 
 import argparse

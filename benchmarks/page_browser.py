@@ -27,11 +27,9 @@ listen();
 """
 # From an event until the browser has painted what it changed.
 TIMED = """
-window.updates = [];
 looker.disconnect(), clearTimeout(soon);
-seen.add("best-so-far");
-listen();
-const handle = source.onmessage;
+seen.add("best-so-far"), listen();
+const handle = source.onmessage, updates = window.updates = [];
 source.onmessage = event => {
   const began = performance.now();
   handle(event);
@@ -53,8 +51,7 @@ def measure(folder: Path) -> None:
             browser.wait(lambda: browser.evaluate("!!window.first"), "a first picture")
             first.append(browser.evaluate("first") / 1000)
             if turn == 0:
-                own = thread_seconds(browser) - own
-                at_first = processor_seconds(server)
+                own, at_first = thread_seconds(browser) - own, processor_seconds(server)
                 browser.evaluate(ALL)
                 browser.wait(lambda: "is being drawn" not in browser.text(), "all pictures", 300)
         browser.evaluate(TIMED)

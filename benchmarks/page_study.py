@@ -12,7 +12,7 @@ from hpo.engine.trials.trial import Outcome, Proposal
 from hpo.study.opening import open_study
 from hpo.study.preparing.preparation import prepare_study
 
-KEYS = {"lr": (1e-5, 1e-1), "decay": (1e-6, 1e-2), "dropout": (0.01, 0.5), "momentum": (0.5, 0.99)}
+RANGES = {"lr": (1e-5, 1e-1), "decay": (1e-6, 1e-2), "dropout": (0.01, 0.5), "momentum": (0.5, 0.99)}
 CHOICES = {"layers": [1, 2, 3, 4, 5, 6], "kind": ["relu", "gelu", "silu"]}
 OBJECTIVE = """
 import time
@@ -30,13 +30,12 @@ def run_fold(task):
 def tree(trials: int, dispatch: str = "local") -> list[str]:
     """Return the overrides of a study, and write its objective into this folder."""
     Path("instant.py").write_text(OBJECTIVE)
-    keys = [f"space.x.{key}={{low: {low}, high: {high}, log: true}}" for key, (low, high) in KEYS.items()]
-    keys += [f"space.x.{key}={{choices: {values}}}" for key, values in CHOICES.items()]
-    middle = {**{key: low for key, (low, _) in KEYS.items()}, **{key: values[0] for key, values in CHOICES.items()}}
+    space = {key: f"{{low: {low}, high: {high}, log: true}}" for key, (low, high) in RANGES.items()}
+    space |= {key: f"{{choices: {values}}}" for key, values in CHOICES.items()}
     return [
         *("objective=instant:run_fold", "model=none", "data=none", "training=none", "space=none"),
-        *(f"+{key}" for key in keys),
-        *(f"+x.{key}={value}" for key, value in middle.items()),
+        *(f"+space.x.{key}={text}" for key, text in space.items()),
+        *(f"+x.{key}={values[0]}" for key, values in (RANGES | CHOICES).items()),
         *("study.name=s", f"study.trials={trials}", "study.metric=score", "study.direction=maximize"),
         *("strategy=random", "track=none", f"dispatch={dispatch}"),
     ]
@@ -53,7 +52,7 @@ def made(trials: int, budget: int) -> tuple[Any, Any]:
 
 def add(record: Any, rng: random.Random, number: int, start: float) -> None:
     """Write a trial: its score is a bowl with noise; one in fifty fails; curves of ten epochs."""
-    point = {f"x.{key}": 10 ** rng.uniform(math.log10(low), math.log10(high)) for key, (low, high) in KEYS.items()}
+    point = {f"x.{key}": 10 ** rng.uniform(math.log10(low), math.log10(high)) for key, (low, high) in RANGES.items()}
     point |= {f"x.{key}": rng.choice(values) for key, values in CHOICES.items()}
     best = 0.9 - 0.04 * abs(math.log10(point["x.lr"]) + 3) - 0.02 * abs(point["x.layers"] - 4) + 0.02 * rng.random()
     curve = [{"epoch": epoch, "score": best * (1 - math.exp(-epoch / 4))} for epoch in range(1, 11)]

@@ -36,13 +36,13 @@ def measure(_: Path) -> None:
                     own, servers = search(server, f"{address}studies/s/events?see=state,workers,best-so-far")
                 took.append(own)
                 shares.append(servers / own / (os.cpu_count() or 1))
-    print(f"\nA search of {TRAININGS} trainings of 40 ms on two workers, {TURNS} turns")
-    print("\n| search | fastest | median | slowest turn |\n|---|---|---|---|")
+    print(f"\nA search of {TRAININGS} trainings of 40 ms on two workers, {TURNS} turns\n")
+    print("| search | fastest | median | slowest turn |\n|---|---|---|---|")
     for name, took in seconds.items():
         print(f"| {name} | {min(took):.2f} s | {statistics.median(took):.2f} s | {max(took):.2f} s |")
-    alone, others = (min(took) for took in seconds.values())
-    taken = f"the server took {statistics.median(shares):.1%} of the processors"
-    print(f"\nratio {others / alone:.3f} of the fastest (goal 1.02); {taken}")
+    alone, others = map(min, seconds.values())
+    print(f"\nratio of the fastest {others / alone:.3f} (goal 1.02)")
+    print(f"the server took {statistics.median(shares):.1%} of the processors")
 
 
 def search(server: psutil.Popen | None = None, events: str = "") -> tuple[float, float]:
