@@ -121,6 +121,8 @@ def _says_of_study(study: Mapping[str, Any]) -> _Says:
 
 
 def _says_of_progress(study: Mapping[str, Any]) -> _Says:
+    from hpo.report.words import count_text
+
     trials = ", ".join(
         f"{number} {state}" for state, number in study["trials"].items() if number and state != "running"
     )
@@ -128,7 +130,7 @@ def _says_of_progress(study: Mapping[str, Any]) -> _Says:
     called = words.get(study["state"], "interrupted")
     open_ones = f"{', ' if trials else ''}{unfinished} {called}" if unfinished else ""
     minutes = f"; {_time(60 * study['minutes'])} of search" if study["minutes"] is not None else ""
-    added = f"; {count_text(study['untried'], 'added point')} not tried so far" if study["untried"] else ""
+    added = f"; {count_text(study['untried'], 'added point*')} not tried so far" if study["untried"] else ""
     if study["budget"]:
         yield "done", f"{study['done']} of {study['budget']} {study['counts']}: {trials}{open_ones}{minutes}{added}"
 
