@@ -16,6 +16,7 @@ from model.data.hashes import HASHES, refuse_changed, write_hashes
 from model.data.store import put_in_place
 from model.errors import CheckpointError
 from model.tasks.choose import TASKS
+from model.tasks.network import build_network
 from model.tasks.task import Task
 
 WEIGHTS, CONFIG, TASK = "weights.safetensors", "config.json", "task.json"
@@ -58,7 +59,7 @@ def load_checkpoint(checkpoint_dir: str) -> Checkpoint:
         refuse_changed(folder)
         config = parse(json.loads((folder / CONFIG).read_text(encoding="utf-8")))
         task = TASKS[config.data.name].from_dict(json.loads((folder / TASK).read_text(encoding="utf-8")))
-        network = task.build(config)
+        network, _ = build_network(task, config)
         network.load_state_dict(load_file(folder / WEIGHTS))
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         reason = str(error).splitlines()[0]

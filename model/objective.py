@@ -114,6 +114,21 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
     return (yield from train_fold(task))
 
 
+def output_sizes(task: dict[str, Any]) -> dict[int, dict[str, float]]:
+    """Return how large what each layer gives is after some steps on one batch: what no width should change.
+
+    Args:
+        task: `config`, `data_dir`, `train`, `seed`, `threads` as in `run_fold`; `steps`, after which it is measured.
+
+    Returns:
+        By step and layer the mean absolute number; also under "NAME, changed" that of the difference from what the
+        layer gave before the first step. The learning rate is `training.lr` at every step.
+    """
+    from model import coordinate_check  # here for the same reason as in run_fold
+
+    return coordinate_check.output_sizes(task)
+
+
 def run_test(task: dict[str, Any]) -> dict[str, float]:
     """Return the scores of a checkpoint on the examples `test`, numbered as in `describe_data`.
 

@@ -8,6 +8,8 @@ from model.config.section import Fraction, Section, refuse
 
 MOMENTUM_OPTIMIZERS = ("sgd", "rmsprop", "muon")
 
+MUP_OPTIMIZERS = ("adamw", "muon")
+
 GPU_PRECISIONS = ("tf32", "float16")
 
 # Of a fifth of all steps the result is that of a cosine over all of them: Hägele et al. 2024, "Scaling laws and

@@ -22,7 +22,7 @@ from model.config.networks.recurrent import RecurrentDecoder, RecurrentEncoder, 
 from model.config.networks.transformer import TransformerDecoder, TransformerEncoder, TransformerEncoderDecoder
 from model.config.pairs import GeneratedConfig, TranslationConfig
 from model.config.section import Section, refuse
-from model.config.training import TrainingConfig
+from model.config.training import MUP_OPTIMIZERS, TrainingConfig
 
 FAMILIES: dict[str, dict[str, type[ModelConfig]]] = {
     "transformer": {
@@ -95,6 +95,14 @@ class Config(Section, Generic[Model, Data]):
                 f"of another family, such as model=recurrent_{needed}, given model.shape={self.model.shape}",
                 "model.shape",
                 "data.name",
+            )
+        if self.model.parametrization == "mup" and (self.training.optimizer not in MUP_OPTIMIZERS or self.training.l1):
+            raise refuse(
+                f"there are rules of growth for {' and '.join(MUP_OPTIMIZERS)} without training.l1: must be standard, "
+                f"given training.optimizer={self.training.optimizer}, training.l1={self.training.l1}",
+                "model.parametrization",
+                "training.optimizer",
+                "training.l1",
             )
         if self.training.activation_checkpointing and self.model.family != "transformer":
             raise refuse(

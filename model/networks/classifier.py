@@ -8,6 +8,7 @@ from model.data.packing import Packing, first_position
 from model.networks.embedding import InputEmbedding
 from model.networks.families import build_encoder
 from model.networks.initialise import initialise
+from model.networks.roles import LinearHead
 
 
 class Classifier(nn.Module):
@@ -28,7 +29,7 @@ class Classifier(nn.Module):
         )
         self.encoder = build_encoder(config)
         self.pooling = config.pooling
-        self.head = nn.Linear(self.encoder.width, num_classes)
+        self.head = LinearHead(self.encoder.width, num_classes)
         initialise(self)
 
     def forward(self, x: Tensor, attention_mask: Tensor | Packing | None) -> Tensor:

@@ -10,6 +10,7 @@ from torch.nn import functional
 from model.config.networks.convolutional import ConvolutionalConfig
 from model.config.networks.network import ModelConfig, Writing
 from model.config.networks.transformer import TransformerConfig
+from model.networks.roles import Head
 from model.networks.transformer.positions import input_positions
 
 # See `initialise`, which has the sources.
@@ -87,8 +88,12 @@ class InputEmbedding(nn.Module):
             embedded = self.rows(x)
         return functional.dropout(self.positions(embedded, start), self.dropout, self.training)
 
+    def inputs(self) -> list[nn.Module]:
+        """Return the positions, and the map from rows of numbers."""
+        return [self.positions] if self.rows is None else [self.positions, self.rows]
 
-class TokenHead(nn.Module):
+
+class TokenHead(Head):
     """The layer from a token's representation to the logits of a vocabulary; tied, it is the transposed embedding.
 
     Logits are multiplied by `head_scale`, and the weights begin so much smaller: the first logits are the same, and the
@@ -108,8 +113,15 @@ class TokenHead(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the logits: (batch, time, width) -> (batch, time, vocabulary)."""
         x = x * self.scale
-        if self.own is not None:
-            return self.own(x)
-        embedding = self.tied[0].tokens
-        assert embedding is not None
-        return functional.linear(x, embedding.weight)
+        return functional.linear(x, self.weights())
+
+    def weights(self) -> Tensor:
+        """Return the map, (vocabulary, width)."""
+        layer = self.tied[0].tokens if self.own is None else self.own
+        assert layer is not None
+        return layer.weight
+
+    @property
+    def is_tied(self) -> bool:
+        """Whether the map is the embedding."""
+        return self.own is None

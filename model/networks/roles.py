@@ -1,10 +1,12 @@
-"""The roles of parameters: which of them are maps inside a layer, as modules declare it to the optimizers."""
+"""The roles of parameters, as modules declare them to the optimizers and to the rules by which networks grow."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 from torch import Tensor, nn
+
+Role = Literal["embedding", "input", "tied", "matrix", "head", "vector"]
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,15 @@ class Matrix:
 
 
 @runtime_checkable
+class HasInputs(Protocol):
+    """A module that declares the positions and the map from given numbers that it adds or reads as they are."""
+
+    def inputs(self) -> Iterable[nn.Module]:
+        """Return the modules whose parameters these are."""
+        ...
+
+
+@runtime_checkable
 class HasMatrices(Protocol):
     """A module that declares its matrices."""
 
@@ -32,8 +43,64 @@ class HasMatrices(Protocol):
         ...
 
 
+class Head(nn.Module):
+    """A module that maps a representation to logits.
+
+    Attributes:
+        scale: what logits are multiplied by, besides the weights.
+    """
+
+    scale: float = 1.0
+
+    def weights(self) -> Tensor:
+        """Return the map, (logits, width)."""
+        raise NotImplementedError
+
+    @property
+    def is_tied(self) -> bool:
+        """Whether the map is an embedding, too."""
+        return False
+
+
+class LinearHead(nn.Linear, Head):
+    """A linear layer to logits, (..., width) -> (..., logits)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the logits."""
+        return super().forward(x if self.scale == 1.0 else x * self.scale)
+
+    def weights(self) -> Tensor:
+        """Return the map, (logits, width)."""
+        return self.weight
+
+
 def matrices_of(network: nn.Module) -> Iterator[Matrix]:
     """Yield every matrix that a module of the network declares, in the order of its parameters."""
     for module in network.modules():
         if isinstance(module, HasMatrices):
             yield from module.matrices()
+
+
+def roles_of(network: nn.Module) -> Mapping[str, Role]:
+    """Return the role of each parameter, by its name.
+
+    `embedding`: vectors of tokens; `input`: positions, and the map from given numbers; `tied`: vectors of tokens that are
+    the head, too; `matrix`: a map inside a layer; `head`: the map to logits; `vector`: biases, gains and lengths of
+    normed weights.
+    """
+    roles: dict[int, Role] = {id(matrix.weight): "matrix" for matrix in matrices_of(network)}
+    for module in network.modules():
+        if isinstance(module, HasInputs):
+            parameters = (parameter for part in module.inputs() for parameter in part.parameters())
+            roles |= {id(parameter): "input" for parameter in parameters if not is_vector(parameter)}
+        if isinstance(module, Head):
+            roles[id(module.weights())] = "tied" if module.is_tied else "head"
+    return {
+        name: roles.get(id(parameter), "vector" if is_vector(parameter) else "embedding")
+        for name, parameter in network.named_parameters()
+    }
+
+
+def is_vector(parameter: Tensor) -> bool:
+    """Return whether a parameter has one number per row."""
+    return parameter.numel() == len(parameter)

@@ -7,6 +7,7 @@ from model.data.packing import Packing, first_position
 from model.networks.embedding import InputEmbedding
 from model.networks.families import build_encoder
 from model.networks.initialise import initialise
+from model.networks.roles import LinearHead
 
 
 class Tagger(nn.Module):
@@ -19,7 +20,7 @@ class Tagger(nn.Module):
         self.embedding = InputEmbedding(config, vocabulary_size=vocabulary_size, features=None, max_length=max_length)
         self.endings = nn.Embedding(num_endings, config.d_model)
         self.encoder = build_encoder(config)
-        self.head = nn.Linear(self.encoder.width, num_tags)
+        self.head = LinearHead(self.encoder.width, num_tags)
         initialise(self)
 
     def forward(self, x: Tensor, attention_mask: Tensor | Packing | None) -> Tensor:

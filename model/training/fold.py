@@ -16,6 +16,7 @@ from model.data.readers.source import read_examples
 from model.data.store import read_store
 from model.tasks.choose import TASKS
 from model.tasks.directions import DIRECTIONS
+from model.tasks.network import build_network
 from model.tasks.resources import MEASURED, count_resources, resource_names
 from model.tasks.task import Encoded, Task
 from model.training.device import choose_device
@@ -50,10 +51,11 @@ def train_fold(task: dict[str, Any]) -> Generator[Point, None, dict[str, float]]
         with Processes.joined(device, size) as processes:
             randomness = Randomness(task["seed"], device, processes.rank)
             with randomness.use():
-                network = learned.build(config).to(device)
+                network, factors = build_network(learned, config)
+                network = network.to(device)
             progress = yield from train(
                 learned, network, config.training, data, validation, goal, randomness, device, processes,
-                stop_after=task["amount"] if "amount" in task else task.get("epochs"),
+                factors=factors, stop_after=task["amount"] if "amount" in task else task.get("epochs"),
                 resumable=_resumable(task, config, parts),
                 reported_epochs=task.get("trained", 0), curves=task.get("curves", ()),
             )  # fmt: skip

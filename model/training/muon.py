@@ -19,13 +19,21 @@ class Muon(torch.optim.Muon):
     of adamw's: Liu et al. 2025, "Muon is scalable for LLM training", section 2.2.
     """
 
-    def __init__(self, matrices: Sequence[Matrix], lr: float, weight_decay: float, momentum: float) -> None:
+    def __init__(
+        self, matrices: Sequence[Matrix], lr: float, weight_decay: float, momentum: float, rates: Sequence[float] = ()
+    ) -> None:
+        """Take every matrix; `rates`: by which their learning rates are to be multiplied, none = by 1."""
         # A part shares the memory of its parameter's rows: a step on it is one on them.
         self._stacks = [
             (matrix, [nn.Parameter(part) for part in _shares(matrix, matrix.weight.data)]) for matrix in matrices
         ]
-        parts = [part for _, parts in self._stacks for part in parts]
-        super().__init__(parts, lr, weight_decay, momentum, nesterov=True, adjust_lr_fn="match_rms_adamw")
+        groups: dict[float, list[nn.Parameter]] = {}
+        for (_, parts), rate in zip(self._stacks, rates or [1.0] * len(self._stacks), strict=True):
+            groups.setdefault(rate, []).extend(parts)
+        super().__init__(
+            [{"params": parts, "rate": rate, "weight_decay": weight_decay / rate} for rate, parts in groups.items()],
+            lr, weight_decay, momentum, nesterov=True, adjust_lr_fn="match_rms_adamw",
+        )  # fmt: skip
 
     def share_gradients(self) -> None:
         """Give each part the rows of its parameter's gradient; `step` does so too."""

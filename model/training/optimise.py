@@ -1,6 +1,6 @@
 """Optimizers, changes to gradients before a step, and the running mean of the weights after it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -8,11 +8,14 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from model.config.training import TrainingConfig
-from model.networks.roles import Matrix, matrices_of
+from model.networks.parametrization import Factors
+from model.networks.roles import Matrix, is_vector, matrices_of
 from model.training.muon import Muon
 
 
-def build_optimizers(network: nn.Module, config: TrainingConfig) -> list[torch.optim.Optimizer]:
+def build_optimizers(
+    network: nn.Module, config: TrainingConfig, factors: Mapping[str, Factors] | None = None
+) -> list[torch.optim.Optimizer]:
     """Return the configured optimizer over all parameters of `network`; for muon two, which share them.
 
     `weight_decay` is coupled (added to the gradient) in sgd, adam, adagrad and rmsprop, and decoupled in adamw and
@@ -21,11 +24,14 @@ def build_optimizers(network: nn.Module, config: TrainingConfig) -> list[torch.o
     With muon, Muon updates the matrices inside the layers, as their modules declare them, and adamw the embeddings, the
     head and all vectors with the same learning rate; Muon's step is scaled to the size of adamw's, so that both can
     share `lr`. Without `muon_splits_gates` the two maps of a convolution's gates are one matrix, as they once were.
+    `factors`, by the name of a parameter, are of adamw's and muon's settings: see `parametrize`. A group of parameters
+    has that of its learning rate as `rate`.
 
     Source: adam: Kingma, Ba 2015; adamw: Loshchilov, Hutter 2019; adagrad: Duchi, Hazan, Singer 2011; rmsprop: Hinton,
     Coursera lecture 6e, 2012; Nesterov: Sutskever et al. 2013; muon: see `Muon`. As torch.optim implements them.
     """
     lr, epsilon, momentum = config.lr, config.epsilon, config.momentum or 0.0
+    scales = {id(parameter): factors[name] for name, parameter in network.named_parameters()} if factors else {}
     betas = (config.beta1, config.beta2)
     match config.optimizer:
         case "sgd":
@@ -34,7 +40,7 @@ def build_optimizers(network: nn.Module, config: TrainingConfig) -> list[torch.o
         case "adam":
             return [torch.optim.Adam(_groups(network, config), lr, betas, epsilon, fused=True)]
         case "adamw":
-            return [torch.optim.AdamW(_groups(network, config), lr, betas, epsilon, fused=True)]
+            return [torch.optim.AdamW(_scaled_groups(network, config, scales), lr, betas, epsilon, fused=True)]
         case "adagrad":
             return [torch.optim.Adagrad(_groups(network, config), lr, eps=epsilon, foreach=True)]
         case "rmsprop":
@@ -45,24 +51,44 @@ def build_optimizers(network: nn.Module, config: TrainingConfig) -> list[torch.o
             if not config.muon_splits_gates:
                 matrices = [Matrix(m.weight, (sum(m.sizes),)) if m.is_gated else m for m in matrices]
             taken = {id(matrix.weight) for matrix in matrices}
-            muon = Muon(matrices, lr, config.weight_decay, 0.95 if config.momentum is None else config.momentum)
-            return [muon, torch.optim.AdamW(_groups(network, config, taken), lr, betas, epsilon, fused=True)]
+            rates = [scales[id(matrix.weight)].muon if scales else 1.0 for matrix in matrices]
+            momentum = 0.95 if config.momentum is None else config.momentum
+            groups = _scaled_groups(network, config, scales, taken)
+            return [
+                Muon(matrices, lr, config.weight_decay, momentum, rates),
+                torch.optim.AdamW(groups, lr, betas, epsilon, fused=True),
+            ]
 
 
-def _groups(network: nn.Module, config: TrainingConfig, taken: Iterable[int] = ()) -> list[dict[str, object]]:
+def _groups(network: nn.Module, config: TrainingConfig, taken: Iterable[int] = ()) -> list[dict[str, Any]]:
     decayed = [p for p in decayed_parameters(network, config) if id(p) not in set(taken)]
-    exempt = [p for p in network.parameters() if _is_vector(p) and not config.decay_biases_and_norms]
+    exempt = [p for p in network.parameters() if is_vector(p) and not config.decay_biases_and_norms]
     groups = [(decayed, config.weight_decay), (exempt, 0.0)]
     return [{"params": parameters, "weight_decay": decay} for parameters, decay in groups if parameters]
 
 
+def _scaled_groups(
+    network: nn.Module, config: TrainingConfig, scales: Mapping[int, Factors], taken: Iterable[int] = ()
+) -> list[dict[str, Any]]:
+    """Return the groups, divided by factor, with what these make of the settings."""
+    groups = _groups(network, config, taken)
+    if not scales:
+        return groups
+    return [
+        {
+            "params": [parameter for parameter in group["params"] if scales[id(parameter)] == factor],
+            "weight_decay": group["weight_decay"] / factor.rate,
+            "eps": config.epsilon * factor.epsilon,
+            "rate": factor.rate,
+        }
+        for group in groups
+        for factor in dict.fromkeys(scales[id(parameter)] for parameter in group["params"])
+    ]
+
+
 def decayed_parameters(network: nn.Module, config: TrainingConfig) -> list[nn.Parameter]:
     """Return the parameters that weight decay and L1 apply to."""
-    return [p for p in network.parameters() if config.decay_biases_and_norms or not _is_vector(p)]
-
-
-def _is_vector(parameter: nn.Parameter) -> bool:
-    return parameter.numel() == len(parameter)
+    return [p for p in network.parameters() if config.decay_biases_and_norms or not is_vector(p)]
 
 
 @torch.no_grad()

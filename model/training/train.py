@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from model.config.training import TrainingConfig
 from model.data.batches import batches_by_length, shuffled_batches
 from model.errors import Diverged
+from model.networks.parametrization import Factors
 from model.tasks.task import Encoded, Task
 from model.training.compiled import CompiledForward
 from model.training.memory import is_out_of_memory, out_of_evaluation_memory
@@ -52,6 +53,7 @@ def train(
     randomness: Randomness,
     device: torch.device,
     processes: Processes,
+    factors: Mapping[str, Factors] | None = None,
     stop_after: int | None = None,
     resumable: Resumable | None = None,
     reported_epochs: int = 0,
@@ -71,6 +73,7 @@ def train(
     Args:
         processes: that train this network together, each in a call of its own. When they must end, the state is saved
             after the step.
+        factors: of the settings of the optimizer, by the name of a parameter; None = all are 1.
         stop_after: epochs to stop after although the schedule covers `config.epochs`; None = all.
         resumable: where the state is saved (after evaluations, at the end, and where the last one is
             `config.save_minutes` old), and restored from if there is one; None = nowhere.
@@ -102,7 +105,7 @@ def train(
     every = config.evaluate_every_steps or steps_per_epoch
 
     # What changes from step to step.
-    optimizers = build_optimizers(network, config)
+    optimizers = build_optimizers(network, config, factors)
     scaler = torch.amp.GradScaler(device.type, enabled=config.precision == "float16")
     average = average_of(network, config)
     evaluated = network if average is None else average.module

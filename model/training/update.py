@@ -57,7 +57,8 @@ class Update:
         config, scaler = self.config, self.scaler
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
-                group["lr"] = lr
+                # States of before have no factor.
+                group["lr"] = lr * group.get("rate", 1.0)
             optimizer.zero_grad(set_to_none=True)
 
         shares = [self.processes.share(indices) for indices in batches]

@@ -4,13 +4,20 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from model.config.networks.network import Decoder, Encoder, EncoderDecoder, ModelConfig, Width
+from model.config.networks.network import BaseShape, Decoder, Encoder, EncoderDecoder, ModelConfig, Width
 from model.config.section import refuse
+
+
+class ConvolutionalBase(BaseShape):
+    """The base shape of a convolutional network."""
+
+    filters: Width = 256
 
 
 class ConvolutionalConfig(ModelConfig):
     """Blocks of convolutions with gates."""
 
+    base: ConvolutionalBase = ConvolutionalBase()
     family: Literal["convolutional"]
     filters: Width
     filter_width: Annotated[int, Field(ge=1, le=1024)]

@@ -1,13 +1,23 @@
 """What the configurations of all families share, and what each shape adds."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, ValidationError, model_validator
 
-from model.config.section import Fraction, Section
+from model.config.section import Fraction, Section, refuse
 
 Width = Annotated[int, Field(ge=1, le=65_536)]
 Layers = Annotated[int, Field(ge=1, le=1000)]
+
+
+_GROWTH = ("parametrization", "base", "gain_rate")
+
+
+class BaseShape(Section):
+    """The shape at which a network of the maximal update parametrization is as without it."""
+
+    d_model: Width = 128
+    num_layers: Layers = 2
 
 
 class ModelConfig(Section):
@@ -19,6 +29,37 @@ class ModelConfig(Section):
     d_model: Width
     dropout: Fraction
     embedding_dropout: Fraction | None
+    # These have defaults, unlike all others, because configurations frozen before they existed lack them.
+    parametrization: Literal["standard", "mup"] = "standard"
+    base: BaseShape = BaseShape()
+    gain_rate: Annotated[float, Field(gt=0, le=1000)] = 4.0
+
+    def at_base(self) -> Self:
+        """Return the configuration at the widths of the base, with as many layers as it has."""
+        own = self.model_dump(exclude=set(_GROWTH))
+        return self.model_validate(own | self.base.model_dump(exclude={"num_layers"}))
+
+    @model_validator(mode="after")
+    def _has_a_base(self) -> Self:
+        if self.parametrization == "standard":
+            defaults = self.defaults()
+            given = [f"model.{key}" for key in _GROWTH if getattr(self, key) != defaults[key]]
+            if given:
+                raise refuse(
+                    "has no effect with model.parametrization=standard: must be left out, or choose mup",
+                    *given,
+                    "model.parametrization",
+                )
+            return self
+        try:
+            self.at_base()
+        except ValidationError as error:
+            widths = self.base.model_dump(exclude={"num_layers"})
+            raise refuse(
+                f"there must be such a network at the base, {widths}: {error.errors()[0]['msg']}",
+                *(f"model.base.{key}" for key in widths),
+            ) from error
+        return self
 
 
 class Encoder(ModelConfig):
@@ -35,6 +76,16 @@ class Writing(ModelConfig):
     tied_embeddings: bool
     # Has a default, unlike all others, because configurations frozen before it existed lack it.
     head_scale: Annotated[float, Field(gt=0, le=1000)] | None = None
+
+    @model_validator(mode="after")
+    def _can_grow(self) -> Self:
+        if self.parametrization == "mup" and self.tied_embeddings and self.head_scale is None:
+            raise refuse(
+                "must be a number with model.parametrization=mup and tied embeddings, which are then read at one size",
+                "model.head_scale",
+                "model.parametrization",
+            )
+        return self
 
 
 class Decoder(Writing):

@@ -4,13 +4,20 @@ from typing import Literal, Self
 
 from pydantic import model_validator
 
-from model.config.networks.network import Decoder, Encoder, EncoderDecoder, ModelConfig, Width
+from model.config.networks.network import BaseShape, Decoder, Encoder, EncoderDecoder, ModelConfig, Width
 from model.config.section import refuse
+
+
+class RecurrentBase(BaseShape):
+    """The base shape of a recurrent network."""
+
+    hidden_width: Width = 128
 
 
 class RecurrentConfig(ModelConfig):
     """Layers of LSTM or GRU cells."""
 
+    base: RecurrentBase = RecurrentBase()
     family: Literal["recurrent"]
     cell: Literal["lstm", "gru"]
     hidden_width: Width

@@ -4,8 +4,14 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from model.config.networks.network import Decoder, Encoder, EncoderDecoder, ModelConfig, Width
+from model.config.networks.network import BaseShape, Decoder, Encoder, EncoderDecoder, ModelConfig, Width
 from model.config.section import Fraction, refuse
+
+
+class TransformerBase(BaseShape):
+    """The base shape of a Transformer."""
+
+    feed_forward_width: Width = 256
 
 
 class TransformerConfig(ModelConfig):
@@ -15,6 +21,7 @@ class TransformerConfig(ModelConfig):
     family: Literal["transformer"] = "transformer"
     num_key_heads: Annotated[int, Field(ge=1, le=1024)] | None = None
     qk_norm: bool = False
+    base: TransformerBase = TransformerBase()
     num_heads: Annotated[int, Field(ge=1, le=1024)]
     key_width: Width | None
     value_width: Width | None

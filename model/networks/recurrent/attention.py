@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from model.networks.roles import Matrix
+from model.networks.roles import LinearHead, Matrix
 
 
 class Attention(nn.Module):
@@ -21,7 +21,7 @@ class Attention(nn.Module):
             None if score_function == "dot" else nn.Linear(width, attention_width if is_mlp else width, bias=is_mlp)
         )
         self.of_query = nn.Linear(width, attention_width, bias=False) if is_mlp else None
-        self.score = nn.Linear(attention_width, 1, bias=False) if is_mlp else None
+        self.score = LinearHead(attention_width, 1, bias=False) if is_mlp else None
         # None = not kept; see model.attention_maps.
         self.kept_weights: list[Tensor] | None = None
 

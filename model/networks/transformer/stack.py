@@ -31,6 +31,8 @@ class Layer(nn.Module):
     def __init__(self, config: TransformerConfig, *, has_source: bool) -> None:
         super().__init__()
         self.norm_first, self.dropout = config.norm_order == "first", config.dropout
+        # What sub-layers are multiplied by before they are added: see `parametrize`.
+        self.branch_scale = 1.0
         self.attention = _attention(config)
         self.attention_norm = build_norm(config.norm, config.d_model, config.bias)
         self.source_attention = _attention(config) if has_source else None
@@ -71,7 +73,7 @@ class Layer(nn.Module):
         return self.source_attention.project_source(source.outputs, source.packing)
 
     def _add(self, x: Tensor, inner: Tensor, norm: nn.Module) -> Tensor:
-        x = x + functional.dropout(inner, self.dropout, self.training)
+        x = torch.add(x, functional.dropout(inner, self.dropout, self.training), alpha=self.branch_scale)
         return x if self.norm_first else norm(x)
 
 
@@ -135,6 +137,12 @@ class Stack(nn.Module):
             given = (x, mask, self.causal, rotation, memory, source_mask, cache, packing)
             x = checkpoint(layer, *given, use_reentrant=False) if recomputes else layer(*given)
         return x if self.final_norm is None else self.final_norm(x)
+
+    def scale_branches(self, factor: float) -> None:
+        """Let what each sub-layer adds be multiplied by a factor."""
+        for layer in self.layers:
+            assert isinstance(layer, Layer)
+            layer.branch_scale = factor
 
     def read(self, x: Tensor, attention_mask: Tensor | None) -> Source:
         """Return a sequence for a decoder that attends to it; arguments as in `forward`."""

@@ -1,0 +1,93 @@
+"""The coordinate check: how large what each layer gives is after some steps, which should not depend on the width."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from model.config.whole import Config, parse
+from model.data.store import read_store
+from model.networks.convolutional.block import Block
+from model.networks.embedding import InputEmbedding
+from model.networks.roles import HasMatrices, Head
+from model.networks.transformer.stack import Layer
+from model.tasks.choose import TASKS
+from model.tasks.network import build_network
+from model.tasks.task import Encoded, Task
+from model.training.numerics import numerics
+from model.training.optimise import build_optimizers
+from model.training.update import Update
+
+_LAYERS = (InputEmbedding, Layer, Block, HasMatrices, Head, nn.LayerNorm, nn.RMSNorm)
+_CPU = torch.device("cpu")
+
+
+def output_sizes(task: Mapping[str, Any]) -> dict[int, dict[str, float]]:
+    """Train some steps on one batch, at a constant rate; see `model.objective.output_sizes`."""
+    torch.set_num_threads(task["threads"])
+    config = parse(task["config"])
+    items, chosen = read_store(task["data_dir"]), sorted(task["train"])
+    learned = TASKS[config.data.name].learn(config, items, chosen)
+    encoded = learned.encode([items[place] for place in chosen])
+    torch.manual_seed(task["seed"])
+    batch = torch.randperm(len(encoded))[: config.training.batch_size]
+    return sizes_after(task["steps"], learned, config, encoded, batch)
+
+
+def sizes_after(
+    steps: Sequence[int], task: Task, config: Config[Any, Any], data: Encoded, batch: Tensor
+) -> dict[int, dict[str, float]]:
+    """Return sizes by step and layer, of a network that is drawn from torch's random numbers.
+
+    `NAME`: the mean absolute number that the layer gives without dropout; `NAME, changed`: that of the difference from
+    what it gave before the first step.
+
+    Source: Yang et al. 2021, "Tensor programs V", appendix D.1.
+    """
+    network, factors = build_network(task, config)
+    optimizers = build_optimizers(network, config.training, factors)
+    update = Update(task, network, config.training, data, _CPU, optimizers, torch.amp.GradScaler("cpu", enabled=False))
+
+    def outputs() -> dict[str, Tensor]:
+        network.eval()
+        with torch.no_grad(), _noted(network) as given:
+            task.loss(network, task.batch(data, batch, _CPU), 0.0)
+        return given
+
+    sizes, before = {}, outputs()
+    with numerics(config.training, _CPU):
+        for step in range(1, max(steps) + 1):
+            network.train()
+            update([batch], config.training.lr)
+            if step in steps:
+                after = outputs()
+                changed = {f"{name}, changed": _size(after[name] - before[name]) for name in after}
+                sizes[step] = {name: _size(given) for name, given in after.items()} | changed
+    return sizes
+
+
+def _size(given: Tensor) -> float:
+    return float(given.abs().mean())
+
+
+@contextmanager
+def _noted(network: nn.Module) -> Iterator[dict[str, Tensor]]:
+    """Note what each layer gives last, by its name."""
+    given: dict[str, Tensor] = {}
+
+    def note(name: str, _: nn.Module, __: Any, output: Any) -> None:
+        # Cells give their states, too.
+        given[name] = output if isinstance(output, Tensor) else output[0]
+
+    layers: list[tuple[str, nn.Module]] = [
+        (name, module) for name, module in network.named_modules() if isinstance(module, _LAYERS)
+    ]
+    hooks = [module.register_forward_hook(partial(note, name)) for name, module in layers]
+    try:
+        yield given
+    finally:
+        for hook in hooks:
+            hook.remove()

@@ -1,0 +1,130 @@
+"""How first weights, multipliers and rates change with a network's size, such that hyperparameters need not."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import sqrt
+
+import torch
+from torch import Tensor, nn
+
+from model.config.networks.network import ModelConfig
+from model.config.networks.transformer import TransformerConfig
+from model.networks.convolutional.block import Map
+from model.networks.roles import Head, Role, roles_of
+from model.networks.transformer.stack import Stack
+
+
+@dataclass(frozen=True)
+class Factors:
+    """What an optimizer's settings are multiplied by for one parameter; its decay by 1 / rate.
+
+    Attributes:
+        rate: of the learning rate, with adamw.
+        muon: of the learning rate, with muon, of a matrix.
+        epsilon: of the number that keeps from dividing by zero.
+    """
+
+    rate: float = 1.0
+    muon: float = 1.0
+    epsilon: float = 1.0
+
+
+@torch.no_grad()
+def parametrize(network: nn.Module, base: nn.Module, config: ModelConfig) -> Mapping[str, Factors]:
+    """Give a network that has just been drawn the maximal update parametrization, and return its factors by name.
+
+    Of a parameter, i is its fan-in over that in the base, and m its width over that in the base; L is the number of
+    layers over that in the base, h `head_scale`, g `gain_rate`, X the spread of Glorot, Bengio 2010; r is what vectors
+    of tokens are multiplied by when they are read over that in the base: m^1/2 of a Transformer, else 1.
+
+    | role            | first spread                            | multiplier         | rate   | epsilon   |
+    |-----------------|-----------------------------------------|--------------------|--------|-----------|
+    | embedding       | as standard                             | as standard: r     | 1 / r  | m^-1/2    |
+    | input           | as standard; of given numbers X(base)   | 1                  | 1      | m^-1/2    |
+    | tied            | as standard, times m^-1/2               | logits: h m^-1/2   | m^-1/2 | m^-1/2    |
+    | matrix          | X(base) i^-1/2; or by fan-in, as drawn  | 1                  | 1 / i  | 1 / (m L) |
+    | head            | min(X(own) m^1/2, X(base) m^-1/2) / h   | logits: h m^-1/2   | m^-1/2 | m^-1/2    |
+    | gain, bias      | as standard                             | 1                  | g      | 1 / (m L) |
+    | residual branch |                                         | 1 / L              |        |           |
+
+    Decoupled decay is multiplied by the inverse of the rate's factor, such that their product stays. Muon's rate of a
+    matrix has i^-1/2: its step has a fixed spread, so that its largest singular value grows by the root of the width.
+    Attention's scores are divided by the root of the key's width, as in every Transformer, and not by the width.
+
+    Source: Yang et al. 2021, "Tensor programs V: tuning large neural networks via zero-shot hyperparameter transfer",
+    table 8; of depth Dey et al. 2025, "Don't be lazy: CompleteP enables compute-efficient deep Transformers", with
+    alpha = 1. Where the table differs from theirs it was measured: see docs/explanation/scale.md.
+
+    Args:
+        network: with fresh weights; they, the scale of its heads and that of its residual branches are changed.
+        base: the network of the same layers at the widths of the base; its weights do not count.
+        config: of the network.
+    """
+    roles, factors = roles_of(network), {}
+    width, depths = config.d_model / config.base.d_model, _depths(network, config.base.num_layers)
+    read = sqrt(width) if isinstance(config, TransformerConfig) else 1.0
+    for place, module in network.named_modules():
+        of_base = base.get_submodule(place)
+        for name, parameter in module.named_parameters(recurse=False):
+            full, at_base = f"{place}.{name}".removeprefix("."), of_base.get_parameter(name)
+            if full in roles:
+                size = width * depths.get(full, 1.0)
+                factors[full] = _factors(roles[full], parameter, at_base, size, read, config.gain_rate)
+                parameter.mul_(_spread(roles[full], _glorot(module, name, of_base), parameter, at_base))
+        if isinstance(module, Head):
+            assert isinstance(of_base, Head)
+            module.scale *= (module.weights().shape[1] / of_base.weights().shape[1]) ** -0.5
+        if isinstance(module, Stack):
+            module.scale_branches(config.base.num_layers / len(module.layers))
+    return factors
+
+
+def _depths(network: nn.Module, base_layers: int) -> dict[str, float]:
+    """Return by how much more layers a parameter's stack has than the base."""
+    return {
+        f"{place}.layers.{name}": len(stack.layers) / base_layers
+        for place, stack in network.named_modules()
+        if isinstance(stack, Stack)
+        for name, _ in stack.layers.named_parameters()
+    }
+
+
+def _factors(role: Role, parameter: Tensor, base: Tensor, size: float, read: float, gain_rate: float) -> Factors:
+    if role == "vector":
+        return Factors(rate=gain_rate, epsilon=1 / size)
+    if role == "matrix":
+        i = parameter.shape[1] / base.shape[1]
+        return Factors(rate=1 / i, muon=i**-0.5, epsilon=1 / size)
+    m = parameter.numel() / base.numel()
+    rates = {"embedding": 1 / read, "input": 1.0}
+    return Factors(rate=rates.get(role, m**-0.5), epsilon=m**-0.5)
+
+
+def _spread(role: Role, glorot: float | None, parameter: Tensor, base: Tensor) -> float:
+    """Return by what a parameter's spread is to be multiplied.
+
+    `glorot`: X(base) / X(own), of one that `initialise` draws so; None = it is drawn otherwise.
+    """
+    m, i = parameter.numel() / base.numel(), parameter.shape[-1] / base.shape[-1]
+    match role:
+        case "tied":
+            return m**-0.5
+        case "head" if glorot is not None:
+            return min(m**0.5, glorot * m**-0.5)
+        case "matrix" if glorot is not None:
+            return glorot * i**-0.5
+        case "input" if glorot is not None:
+            return glorot
+    return 1.0
+
+
+def _glorot(module: nn.Module, name: str, base: nn.Module) -> float | None:
+    """Return X(base) / X(own) of a parameter that is drawn from +-X: sqrt(6 / (inputs + outputs))."""
+    if isinstance(module, nn.RNNBase) and isinstance(base, nn.RNNBase) and name.startswith("weight_ih"):
+        # Each gate is a map of its own.
+        own, of_base = (cells.get_parameter(name).shape[1] + cells.hidden_size for cells in (module, base))
+    elif isinstance(module, nn.Linear) and not isinstance(module, Map) and name == "weight":
+        own, of_base = (sum(layer.get_parameter(name).shape) for layer in (module, base))
+    else:
+        return None
+    return sqrt(own / of_base)

@@ -1,0 +1,23 @@
+"""The network of a task, in the parametrization that is configured."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from model.config.whole import Config
+from model.networks.parametrization import Factors, parametrize
+from model.tasks.task import Task
+
+
+def build_network(task: Task, config: Config[Any, Any]) -> tuple[nn.Module, Mapping[str, Factors] | None]:
+    """Return a network with fresh weights, drawn from torch's random numbers, and the factors of its optimizer's
+    settings by parameter; None = there are none.
+    """
+    network = task.build(config)
+    if config.model.parametrization == "standard":
+        return network, None
+    with torch.device("meta"):
+        base = task.build(config.model_copy(update={"model": config.model.at_base()}))
+    return network, parametrize(network, base, config.model)

@@ -1,0 +1,171 @@
+"""The maximal update parametrization: what holds at the base, and what no width and no depth changes."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from pydantic import ValidationError
+
+from model.checkpoint import load_checkpoint
+from model.config.whole import parse
+from model.coordinate_check import sizes_after
+from model.networks import parametrization
+from model.networks.roles import roles_of
+from model.tasks.network import build_network
+from tests.model.conftest import compose, run, small
+from tests.model.test_every_shape import CASES, SHAPES, learn
+
+FAMILIES = ("transformer", "recurrent", "convolutional")
+BASES = {
+    "transformer": {"d_model": 32, "num_layers": 2, "feed_forward_width": 64},
+    "recurrent": {"d_model": 32, "num_layers": 1, "hidden_width": 32},
+    # Narrower ones are further from what holds of wide ones.
+    "convolutional": {"d_model": 64, "num_layers": 2, "filters": 64},
+}
+STEPS, SEEDS = (1, 2, 5, 10), (0, 1, 2)
+
+
+def mup(family, times=1, layers=2, **overrides):
+    """The settings of a network so many times as wide as the base."""
+    widths = {f"model__{key}": times * width for key, width in BASES[family].items() if key != "num_layers"}
+    growing = {"model__parametrization": "mup", "model__base": BASES[family]}
+    return widths | {"model__num_layers": layers, "model__dropout": 0.0} | growing | overrides
+
+
+def steepest(data, family, grown, is_counted=lambda name: True):
+    """The steepest slope of the logarithm of what any layer gives over that of the width, or depth."""
+    sizes = []
+    for _, settings in grown:
+        config, task, encoded = learn(data, family, training__lr=0.01, training__weight_decay=0.0, **settings)
+        seeds = []
+        for seed in SEEDS:
+            torch.manual_seed(seed)
+            seeds.append(sizes_after(STEPS, task, config, encoded, torch.arange(len(encoded))))
+        sizes.append(
+            {step: {name: sum(each[step][name] for each in seeds) for name in seeds[0][step]} for step in STEPS}
+        )
+    logarithms = torch.tensor([math.log(size) for size, _ in grown])
+    away = logarithms - logarithms.mean()
+    slopes = []
+    for step in STEPS:
+        for name in filter(is_counted, set.intersection(*(set(each[step]) for each in sizes))):
+            values = torch.tensor([each[step][name] for each in sizes])
+            slopes.append(float((away * values.log()).sum() / (away**2).sum()))
+    return max(slopes, key=abs)
+
+
+def wider(family, **overrides):
+    return [(times, mup(family, times, **overrides)) for times in (1, 2, 4, 8)]
+
+
+@pytest.mark.parametrize(("data", "family", "settings"), CASES)
+def test_at_the_base_it_is_standard_but_for_the_rate_of_gains(data, family, settings):
+    config, task, _ = learn(data, family, **settings)
+    shape = config.model.model_dump()
+    base = {key: shape[key] for key in BASES[family]}
+    grown, _, _ = learn(data, family, **settings, model__parametrization="mup", model__base=base, model__gain_rate=3.0)
+    torch.manual_seed(0)
+    network, factors = build_network(task, config)
+    assert factors is None
+    torch.manual_seed(0)
+    same, factors = build_network(task, grown)
+    for (name, weight), other in zip(network.named_parameters(), same.parameters(), strict=True):
+        assert torch.equal(weight, other), name
+    assert {name: factor.rate for name, factor in factors.items() if factor.rate != 1} == {
+        name: 3.0 for name, role in roles_of(same).items() if role == "vector"
+    }
+    assert {(factor.muon, factor.epsilon) for factor in factors.values()} == {(1.0, 1.0)}
+
+
+@pytest.mark.parametrize(
+    ("family", "data"),
+    [
+        *(("transformer", data) for data in SHAPES),
+        *(
+            pytest.param(family, data, marks=pytest.mark.slow)
+            for family in ("recurrent", "convolutional")
+            for data in SHAPES
+        ),
+    ],
+)
+def test_no_layer_gives_more_or_less_for_the_width(data, family):
+    assert abs(steepest(data, family, wider(family))) < 0.2
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_without_it_they_do(family):
+    standard = {"model__parametrization": "standard"}
+    grown = [(times, settings | standard) for times, settings in wider(family)]
+    for _, settings in grown:
+        del settings["model__base"]
+    assert steepest("language_modelling", family, grown) > 0.5
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"model__tied_embeddings": True},
+        {"model__positions": "learned", "model__norm_order": "last"},
+        {"model__positions": "rotary", "model__norm": "rms", "model__nonlinearity": "swiglu", "model__qk_norm": True},
+        {"training__optimizer": "muon"},
+    ],
+    ids=["tied", "last", "rms", "muon"],
+)
+def test_nor_with_other_parts(settings):
+    assert abs(steepest("language_modelling", "transformer", wider("transformer", **settings))) < 0.2
+
+
+def test_no_depth_changes_what_sublayers_and_the_network_give():
+    grown = [(layers, mup("transformer", layers=layers)) for layers in (2, 4, 8, 16)]
+
+    def is_counted(name):
+        # Of many layers, each adds a small part of what all of them add.
+        is_sum = name.rpartition(".")[2].isdigit()
+        return not is_sum and (not name.endswith("changed") or name.startswith("head"))
+
+    assert abs(steepest("language_modelling", "transformer", grown, is_counted)) < 0.2
+
+
+@pytest.mark.parametrize("role", ["embedding", "tied", "matrix", "head", "vector"])
+def test_a_rate_with_another_exponent_is_found(role, monkeypatch):
+    rule = parametrization._factors
+
+    def wrong(of, parameter, base, size, *rest):
+        factors = rule(of, parameter, base, size, *rest)
+        return replace(factors, rate=factors.rate * size) if of == role else factors
+
+    monkeypatch.setattr(parametrization, "_factors", wrong)
+    grown = wider("transformer", model__tied_embeddings=role == "tied")
+    assert steepest("language_modelling", "transformer", grown) > 0.2
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_a_training_goes_on_from_its_state_and_its_model_is_read_again(fold, tmp_path, optimizer):
+    config = small("digits", "encoder", model__parametrization="mup", training__optimizer=optimizer)
+    task = fold(config, resume_dir=None, checkpoint_dir=str(tmp_path / "model"))
+    points, result = run(task)
+    state = {"resume_dir": str(tmp_path / "state")}
+    run(task | state | {"amount": 1, "checkpoint_dir": None})
+    assert run(task | state | {"trained": 1, "checkpoint_dir": None}) == (points[1:], result)
+    # Of 16 numbers per token, where the base has 128, and of one layer, where it has two.
+    network = load_checkpoint(task["checkpoint_dir"]).network
+    assert network.head.scale == pytest.approx((16 / 128) ** -0.5)
+    assert network.encoder.layers[0].branch_scale == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        ({"training__optimizer": "sgd"}, "training.optimizer"),
+        ({"training__l1": 0.1}, "training.l1"),
+        ({"model__tied_embeddings": True, "model__head_scale": None}, "model.head_scale"),
+        ({"model__num_heads": 5, "model__d_model": 40}, "model.base.d_model"),
+        ({"model__parametrization": "standard", "model__gain_rate": 2.0}, "model.gain_rate"),
+    ],
+)
+def test_what_has_no_rule_is_refused(settings, key):
+    with pytest.raises(ValidationError) as refused:
+        parse(compose("language_modelling", "decoder", **({"model__parametrization": "mup"} | settings)))
+    (error,) = refused.value.errors()
+    assert key in error["ctx"]["keys"]
