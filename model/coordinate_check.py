@@ -82,10 +82,8 @@ def _noted(network: nn.Module) -> Iterator[dict[str, Tensor]]:
         # Cells give their states, too.
         given[name] = output if isinstance(output, Tensor) else output[0]
 
-    layers: list[tuple[str, nn.Module]] = [
-        (name, module) for name, module in network.named_modules() if isinstance(module, _LAYERS)
-    ]
-    hooks = [module.register_forward_hook(partial(note, name)) for name, module in layers]
+    layers = [name for name, module in network.named_modules() if isinstance(module, _LAYERS)]
+    hooks = [network.get_submodule(name).register_forward_hook(partial(note, name)) for name in layers]
     try:
         yield given
     finally:

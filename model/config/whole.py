@@ -65,6 +65,7 @@ class UnknownNetwork(ModelConfig):
     model_config = ConfigDict(extra="allow")
     family: Literal["transformer", "recurrent", "convolutional"] = "transformer"
     shape: Literal["encoder", "decoder", "encoder_decoder"]
+    base: Any = None
 
 
 class UnknownData(DataConfig):

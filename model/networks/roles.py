@@ -84,8 +84,8 @@ def matrices_of(network: nn.Module) -> Iterator[Matrix]:
 def roles_of(network: nn.Module) -> Mapping[str, Role]:
     """Return the role of each parameter, by its name.
 
-    `embedding`: vectors of tokens; `input`: positions, and the map from given numbers; `tied`: vectors of tokens that are
-    the head, too; `matrix`: a map inside a layer; `head`: the map to logits; `vector`: biases, gains and lengths of
+    `embedding`: vectors of tokens; `input`: positions, and the map from given numbers; `tied`: vectors of tokens that
+    are the head, too; `matrix`: a map inside a layer; `head`: the map to logits; `vector`: biases, gains and lengths of
     normed weights.
     """
     roles: dict[int, Role] = {id(matrix.weight): "matrix" for matrix in matrices_of(network)}
