@@ -20,5 +20,6 @@ class Section(BaseModel):
 
     @classmethod
     def defaults(cls) -> dict[str, Any]:
-        """Return the keys that a frozen configuration may lack, with the values that they then have."""
-        return {key: field.default for key, field in cls.model_fields.items() if not field.is_required()}
+        """Return the keys that a frozen configuration may lack, with the plain values that they then have."""
+        values = {key: field.default for key, field in cls.model_fields.items() if not field.is_required()}
+        return {key: value.model_dump() if isinstance(value, Section) else value for key, value in values.items()}

@@ -113,7 +113,7 @@ def test_a_state_from_before_a_key_existed_is_continued(fold, tmp_path, monkeypa
     killed.close()
     last = tmp_path / "state" / "last"
     content = json.loads((last / "training.json").read_text())
-    for section, key in (("training", "ema"), ("training", "z_loss"), ("model", "qk_norm")):
+    for section, key in (("training", "ema"), ("training", "z_loss"), ("model", "qk_norm"), ("model", "base")):
         del content["settings"]["config"][section][key]
     del content["settings"]["config"]["metrics"]
     for point in (*content["progress"]["curve"], content["progress"]["best"]["metrics"]):

@@ -42,8 +42,8 @@ class ModelConfig(Section):
     @model_validator(mode="after")
     def _has_a_base(self) -> Self:
         if self.parametrization == "standard":
-            defaults = self.defaults()
-            given = [f"model.{key}" for key in _GROWTH if getattr(self, key) != defaults[key]]
+            fields = type(self).model_fields
+            given = [f"model.{key}" for key in _GROWTH if getattr(self, key) != fields[key].default]
             if given:
                 raise refuse(
                     "has no effect with model.parametrization=standard: must be left out, or choose mup",
