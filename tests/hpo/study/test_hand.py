@@ -188,6 +188,7 @@ def test_two_hands_at_once_are_both_obeyed(tmp_path):
 def test_what_follows_the_search_takes_nothing_but_a_stop_at_once(tmp_path):
     study = SteeredStudy(StudyFolder(tmp_path / "study"))
     with study._folder.lock():
+        study._folder.config_path.touch()
         write_status(study._folder, Status(name="study", state="running", phase="after the search"))
         for ask in (study.stop, lambda: study.add(POINT), lambda: study.stop(3)):
             with pytest.raises(StudyError, match="what follows it is being trained"):
