@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticCustomError
 
 from hpo.config.goals import Choice, Direction, Limits, Metrics, Name, leading, metrics_of, one_name
+from hpo.config.scales import Scales
 
 
 def _safe_name(name: str) -> str:
@@ -110,6 +111,7 @@ class StudySection(Section):
     metrics: Metrics | None = None
     limits: Limits | None = None
     choose: Choice = "knee"
+    scales: Scales | None = None
 
     @model_validator(mode="before")
     @classmethod

@@ -11,6 +11,7 @@ from hpo.config.composing.references import with_point, with_values
 from hpo.config.documents import refuse_optimized_python
 from hpo.config.keys import OWN, flatten, own_part, plain_own, within, without
 from hpo.config.keys import SEARCH_SECTIONS as SEARCH_SECTIONS
+from hpo.config.scales import at_scale
 from hpo.config.sealing import seal, sealed_keys
 from hpo.config.sections import (
     DispatchSection,
@@ -32,7 +33,7 @@ _ADDRESSES = ("study.storage", "track.uri", "dispatch.address")
 
 # Keys of the section `study` that are frozen only where they are not the default, so that a search that was frozen
 # without them is found by the same words.
-_NEWEST = ("score", "references", "metrics", "limits", "choose")
+_NEWEST = ("score", "references", "metrics", "limits", "choose", "scales")
 
 # Integers from here on are refused wherever they are read.
 TOO_LARGE = 10**300
@@ -109,7 +110,8 @@ class StudyConfig(Section):
         """Return the objective's tree with the point's values written into it, and what refers to them resolved."""
         dumped = self.model_dump(mode="json", exclude={OWN}) if self.study.references else {}
         sections = {name: section for name, section in dumped.items() if name not in self.objective_config}
-        whole = with_point({**sections, **self.objective_config}, point, self.study.references)
+        values = at_scale(point, self.study.scales)
+        whole = with_point({**sections, **self.objective_config}, values, self.study.references)
         return {name: branch for name, branch in whole.items() if name not in sections}
 
     @property

@@ -10,6 +10,7 @@ from hpo.engine.strategies.evolutionary import Evolutionary, EvolutionarySetting
 from hpo.engine.strategies.first import FirstPoints
 from hpo.engine.strategies.grid import GridSearch, GridSettings
 from hpo.engine.strategies.halving import HalvingSettings, Hyperband, SuccessiveHalving, SuccessiveHalvingSettings
+from hpo.engine.strategies.ladder import Ladder, LadderSettings
 from hpo.engine.strategies.optuna_sampler import OptunaModel
 from hpo.engine.strategies.optuna_settings import CmaEsSettings, GpSettings, TpeSettings
 from hpo.engine.strategies.quasi_random import QmcSettings, QuasiRandom
@@ -35,6 +36,7 @@ STRATEGIES: Mapping[str, StrategyType] = {
     "gp": (GpSettings, OptunaModel),
     "cma_es": (CmaEsSettings, OptunaModel),
     "qmc": (QmcSettings, QuasiRandom),
+    "ladder": (LadderSettings, Ladder),
 }
 
 # Strategies that train by amounts; they need an objective whose trainings can be continued.

@@ -6,6 +6,7 @@ from typing import Any
 
 from hpo.config.composing.references import references_to
 from hpo.config.keys import GROUPS, at, flatten, refuse_inside_of_list, typed_key
+from hpo.config.scales import SCALE, changed_keys
 from hpo.config.study_config import keys_at_fault
 from hpo.engine.objective.objective import Objective
 from hpo.engine.objective.path import ObjectivePath
@@ -55,6 +56,8 @@ def _refuse_bad_space(study: PreparedStudy) -> None:
     flat = flatten(config.objective_config)
     keys = {*flat, *own.space, *(own.keys or ())}
     for dimension in space.dimensions if own.keys is not None else ():
+        if dimension.key == SCALE:
+            continue
         # The toolkit's own trainer has no such key, and none of its keys refers to it.
         is_known = not config.objective.startswith("model.") or dimension.key.partition(".")[0] in GROUPS
         if not is_known and not references_to(config.study.references or {}, [dimension.key]):
@@ -105,7 +108,8 @@ def _refuse_other_examples(study: PreparedStudy) -> None:
     """Refuse dimensions that change the examples: they are read and divided once per study."""
     examples = study.examples
     for dimension in study.space.dimensions:
-        if examples is None or not dimension.key.startswith("data."):
+        keys = changed_keys(study.config.study.scales) if dimension.key == SCALE else [dimension.key]
+        if examples is None or not any(key.startswith("data.") for key in keys):
             continue
         for value in _values_to_check(dimension):
             other = study.objective.examples(study.config.trial_config({dimension.key: value}))

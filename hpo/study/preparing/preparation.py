@@ -30,6 +30,7 @@ from hpo.study.files.made_here import function_of
 from hpo.study.notes import Notes
 from hpo.study.preparing.as_begun import ranges_as_begun
 from hpo.study.preparing.checks import notes_on_measured, refuse_bad_data, refuse_bad_parts, refuse_incomparable_metric
+from hpo.study.preparing.scales import with_scales
 from hpo.study.preparing.strategies import make_strategy
 from hpo.study.study import PreparedStudy, is_outside
 
@@ -75,6 +76,7 @@ def _check(
     own = objective.search_description(config.objective_config)
     config = config.model_copy(update={"space": overridden(as_meant(replaced({}, own.space)), config.space)})
     config = _with_defaults(ranges_as_begun(config, frozen, is_said) if frozen else config, objective)
+    config = with_scales(config, objective)
     space = space_from_dict(config.space, flatten(config.objective_config), own.points)
     config = _with_references(config, space)
     described = Described.of(objective.method(config.objective_config), None, None, own)

@@ -1,0 +1,292 @@
+"""The ladder: most trials where training is cheap, and at each larger scale fewer, where the best is expected."""
+
+import math
+import operator
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+
+from hpo.config.scales import SCALE
+from hpo.engine.space.dimensions import Choices, Dimension, Range, Value
+from hpo.engine.space.space import Point, Space, point_key
+from hpo.engine.strategies.drawing.stratified import draw_stratified, window
+from hpo.engine.strategies.strategy import MOST, Learns, Settings, Strategy, generator
+from hpo.engine.trials.history import History
+from hpo.engine.trials.trial import Proposal, Trial
+from hpo.errors import ConfigError
+
+# Spread of what is spread evenly from 0 to 1.
+_EVEN = 1 / math.sqrt(12)
+# A window reaches this many standard deviations to either side.
+_DEVIATIONS = 2.0
+# The shortest window, as a share of a range, and in values: the centre and a neighbour on each side.
+_LEAST_SHARE, _LEAST_VALUES = 0.1, 3
+# A best value in this share of its window, at either end, doubles the next one.
+_EDGE = 0.1
+
+
+class LadderSettings(Settings):
+    """Settings of the ladder; conf/strategy/ladder.yaml says what each is."""
+
+    first: Mapping[str, Any]
+    trials: int = Field(ge=1, le=MOST)
+    elite: float = Field(gt=0, le=1)
+    costs: list[float] | None
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the best values of an ordered dimension lie at one scale.
+
+    Attributes:
+        mean: from 0 to 1, in the dimension or its logarithm; of the best trials, weighted by rank.
+        spread: their standard deviation.
+        count: how many trials with equal weights would say as much.
+    """
+
+    mean: float
+    spread: float
+    count: float
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """Climbs from scale to scale, as shifting windows move.
+
+    At the smallest scale another strategy searches, for `trials` trials. Each larger scale then gets as many as cost
+    about the same together, at least one, all planned when the scale before it has ended. The first is the best point
+    of the scale before, moved to where the best is expected; the others are spread over windows around it. Where an
+    ordered dimension's best values move with scale, they are expected to go on: their places are fitted by a straight
+    line over the logarithm of cost, and its slope is shrunk by its own uncertainty, so that noise moves nothing (James
+    & Stein 1961, positive part). A window has two standard deviations to each side, of the best values and of what the
+    line expects, and never less than the neighbouring values; one whose end won at the scale before is twice as long.
+    Of choices those stay that the best trials have. After the last planned trial further ones are drawn from the
+    windows around the best at the target, one at a time.
+
+    Failures are never the best; where a whole scale has failed, the points of the next are spread over the whole space.
+
+    Source: windows: see `ShiftingWindow`; weights by rank: Hansen 2016, "The CMA evolution strategy: a tutorial",
+    equation 49; small scales first: Yang et al. 2021, "Tensor programs V", algorithm 1, whose ladder has two scales and
+    one trial at the target.
+
+    Example: costs 1, 4, 16 and `trials: 24`: 24 trials at the first scale, then 6, then 2.
+    """
+
+    settings: LadderSettings
+    space: Space
+    seed: int
+
+    def __post_init__(self) -> None:
+        if SCALE not in self.space.keys:
+            raise ConfigError(
+                "strategy: ladder climbs from scale to scale; give study.scales two or more, small to target"
+            )
+        costs = self.settings.costs
+        if costs is None:
+            raise ConfigError(
+                "strategy.costs: are not known; give the cost of a training at each scale, such as [1, 4, 16]"
+            )
+        if len(costs) != self._target or any(map(operator.ge, costs, costs[1:])):
+            raise ConfigError(
+                f"strategy.costs: must be one for each of the {self._target} scales and grow, given {list(costs)}; "
+                f"give study.scales from the cheapest to the most expensive"
+            )
+        assert self._first
+
+    @property
+    def _scales(self) -> range:
+        return range(1, len(self.space[SCALE].values) + 1)
+
+    @property
+    def _target(self) -> int:
+        return len(self._scales)
+
+    @cached_property
+    def counts(self) -> tuple[int, ...]:
+        """How many trials are planned at each scale."""
+        assert self.settings.costs is not None
+        first, *_ = self.settings.costs
+        return tuple(max(1, round(self.settings.trials * first / cost)) for cost in self.settings.costs)
+
+    @property
+    def announcement(self) -> str:
+        """One line on the trials at each scale."""
+        planned = ", ".join(map(str, self.counts))
+        return f"ladder: {planned} trials from the smallest scale to the target; first {self._first.announcement}"
+
+    @property
+    def learns(self) -> Learns:
+        """By trials, or as the strategy of the smallest scale."""
+        return "by_round" if self._first.learns == "by_round" else "by_trial"
+
+    @property
+    def refuses_several(self) -> str:
+        """It fits where the best values of one metric lie."""
+        return "expects where the best of one metric lies"
+
+    @cached_property
+    def _inner(self) -> Space:
+        """The space of one scale."""
+        return replace(self.space, dimensions=tuple(d for d in self.space.dimensions if d.key != SCALE), first=())
+
+    @cached_property
+    def _first(self) -> Strategy:
+        # Here, since the table of strategies has this one.
+        from hpo.engine.strategies import make_strategy
+
+        return make_strategy(self.settings.first, self._inner, self.seed)
+
+    def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
+        """Return the next points of the scale that is searched; none while an earlier one has not ended."""
+        ended = [[_within(trial) for trial in known if trial.point[SCALE] == scale] for scale in self._scales]
+        running = [[_within(trial) for trial in pending if trial.point[SCALE] == scale] for scale in self._scales]
+        rng = generator(self.seed, known, pending)
+        for scale, planned in enumerate(self.counts, start=1):
+            missing = planned - len(ended[scale - 1]) - len(running[scale - 1])
+            if missing > 0 and scale == 1:
+                if points := self._first_points(ended[0], running[0]):
+                    return [{SCALE: 1, **point} for point in points[:missing]]
+                if running[0]:
+                    return []
+            elif missing > 0:
+                tried = {trial.key for trial in ended[scale - 1]}
+                return [] if pending else self._draw(scale, ended[: scale - 1], rng, tried, missing)
+        tried = {trial.key for trial in (*ended[-1], *running[-1])}
+        return self._draw(self._target, ended, rng, tried, 1)
+
+    def _first_points(self, ended: Sequence[Trial], running: Sequence[Trial]) -> Sequence[Point]:
+        proposed = self._first.propose(History(ended), running)
+        return [each.point if isinstance(each, Proposal) else each for each in proposed]
+
+    def _draw(
+        self, scale: int, known: Sequence[Sequence[Trial]], rng: np.random.Generator, tried: Collection[str], count: int
+    ) -> Sequence[Point]:
+        """Return points at a scale: the one that is expected to be the best, and others around it."""
+        expected = self.expected(scale, known)
+        points: list[Point] = []
+        if expected is None:
+            space = self._inner
+        else:
+            space = expected.space
+            if point_key(expected.point) not in tried:
+                points = [expected.point]
+        taken = {*tried, *map(point_key, points)}
+        points += draw_stratified(space, rng, taken, count - len(points)) if count > len(points) else []
+        return [{SCALE: scale, **point} for point in points]
+
+    def expected(self, scale: int, known: Sequence[Sequence[Trial]]) -> "Expected | None":
+        """Return what is expected at a scale by the trials of each of the first ones; None where none is complete."""
+        assert self.settings.costs is not None
+        sizes = [math.log2(cost / self.settings.costs[0]) for cost in self.settings.costs]
+        ranked = {place: History(trials).leaders(len(trials)) for place, trials in enumerate(known)}
+        ranked = {place: trials for place, trials in ranked.items() if trials}
+        if not ranked:
+            return None
+        last = max(ranked)
+        leader, before = ranked[last][0].point, self.expected(last + 1, known[:last]) if last else None
+        best = [trial.point for trial in ranked[last][: self._num_elite(ranked[last])]]
+        point, dimensions, shifts = dict(leader), list[Dimension](), dict[str, float]()
+        for dimension in self._inner.dimensions:
+            key = dimension.key
+            if key not in leader:
+                dimensions.append(dimension)
+            elif isinstance(dimension, Choices):
+                kept = tuple(value for value in dimension.values if any(value == other.get(key, ...) for other in best))
+                dimensions.append(replace(dimension, values=kept))
+            else:
+                places = {place: self._place(dimension, trials) for place, trials in ranked.items()}
+                slope, error = line({sizes[place]: found for place, found in places.items() if found})
+                away = sizes[scale - 1] - sizes[last]
+                if slope and away:
+                    point[key] = from_unit(dimension, to_unit(dimension, leader[key]) + slope * away)
+                spread = _EVEN if (found := places[last]) is None else found.spread
+                share = 2 * _DEVIATIONS * math.hypot(spread, error * away)
+                if before is not None and before.is_at_edge(dimension, leader[key]):
+                    share *= 2
+                dimensions.append(
+                    window(dimension, point[key], min(1.0, max(share, _LEAST_SHARE)), least=_LEAST_VALUES)
+                )
+                shifts[key] = slope
+        return Expected(point, replace(self._inner, dimensions=tuple(dimensions)), shifts)
+
+    def _num_elite(self, trials: Sequence[Trial]) -> int:
+        return min(len(trials), max(2, math.ceil(self.settings.elite * len(trials))))
+
+    def _place(self, dimension: Dimension, ranked: Sequence[Trial]) -> Place | None:
+        """Return where the best values of a dimension lie, by the complete trials of a scale, the best first."""
+        best = [trial.point for trial in ranked[: self._num_elite(ranked)]]
+        units = np.array([to_unit(dimension, point[dimension.key]) for point in best if dimension.key in point])
+        if not len(units):
+            return None
+        weights = math.log(len(units) + 0.5) - np.log(np.arange(1, len(units) + 1))
+        weights /= weights.sum()
+        mean, count = float(weights @ units), float(1 / (weights**2).sum())
+        # A single value says nothing of the spread, and few say less than they seem to.
+        spread = math.sqrt(float(weights @ (units - mean) ** 2) * count / (count - 1)) if count > 1 else _EVEN
+        return Place(mean, spread, count)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What is expected at a scale: its best point, the windows around it, and the slope of each ordered dimension."""
+
+    point: Point
+    space: Space
+    slopes: Mapping[str, float]
+
+    def is_at_edge(self, dimension: Dimension, value: Value) -> bool:
+        """Return whether a value is at an end of its window, which is none of the whole dimension."""
+        inner = next(d for d in self.space.dimensions if d.key == dimension.key)
+        low, high = (to_unit(dimension, end) for end in _ends(inner))
+        unit, edge = to_unit(dimension, value), _EDGE * (high - low)
+        first, last = (to_unit(dimension, end) for end in _ends(dimension))
+        return (low > first and unit <= low + edge) or (high < last and unit >= high - edge)
+
+
+def line(places: Mapping[float, Place]) -> tuple[float, float]:
+    """Return the slope of a straight line through places over the logarithm of cost, and its standard error.
+
+    The slope is shrunk by its error, positive-part James & Stein 1961: to 0 where it is not larger than that. With one
+    place it is 0, and so is its error: nothing is known of it.
+    """
+    if len(places) < 2:
+        return 0.0, 0.0
+    x = np.array(list(places))
+    y = np.array([place.mean for place in places.values()])
+    # Never certain: the places are those of finitely many trials.
+    weights = np.array([place.count / max(place.spread, _LEAST_SHARE) ** 2 for place in places.values()])
+    away = x - weights @ x / weights.sum()
+    information = float(weights @ away**2)
+    slope, error = float(weights @ (away * y)) / information, math.sqrt(1 / information)
+    return slope * max(0.0, 1 - (error / slope) ** 2) if slope else 0.0, error
+
+
+def to_unit(dimension: Dimension, value: Value) -> float:
+    """Return the place of a value of an ordered dimension, from 0 to 1."""
+    if isinstance(dimension, Range):
+        assert isinstance(value, int | float)
+        return dimension.to_unit(value)
+    return (dimension.values.index(value) + 0.5) / len(dimension.values)
+
+
+def from_unit(dimension: Dimension, unit: float) -> Value:
+    """Return the value at a place, which is moved to the next end where it lies outside."""
+    unit = min(max(unit, 0.0), 1.0)
+    if isinstance(dimension, Range):
+        return dimension.from_unit(unit)
+    return dimension.values[min(int(unit * len(dimension.values)), len(dimension.values) - 1)]
+
+
+def _ends(dimension: Dimension) -> tuple[Value, Value]:
+    if isinstance(dimension, Range):
+        return dimension.low, dimension.high
+    return dimension.values[0], dimension.values[-1]
+
+
+def _within(trial: Trial) -> Trial:
+    """Return a trial as one of the space of its scale."""
+    return replace(trial, point={key: value for key, value in trial.point.items() if key != SCALE}, key="")

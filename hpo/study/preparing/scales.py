@@ -1,0 +1,80 @@
+"""Scales of a study: a dimension of its space, the costs that a ladder goes by, and what cannot be climbed."""
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+from hpo.config.keys import at, flatten
+from hpo.config.scales import SCALE, changed_keys
+from hpo.config.shipped import strategy_settings
+from hpo.config.study_config import StudyConfig
+from hpo.engine.objective.objective import Objective
+from hpo.engine.space.branches import leaves, parted
+from hpo.errors import ConfigError, nearest
+
+_STRATEGIES = ("ladder", "grid")
+# What compares trials as if all were of one scale, with the value for none.
+_COMPARING = {
+    ("study", "stop_rule"): "none",
+    ("study", "stop_without_gain"): None,
+    ("study", "metrics"): None,
+    ("study", "limits"): None,
+    ("study", "imports"): None,
+    ("split", "race_after"): None,
+}
+
+
+def with_scales(config: StudyConfig, objective: Objective) -> StudyConfig:
+    """Return a configuration whose space has the number of the scale, and whose ladder has the costs of all.
+
+    ConfigError for scales that cannot be climbed.
+    """
+    scales, strategy = config.study.scales, dict(config.strategy)
+    if scales is None:
+        return config
+    _refuse_bad_scales(config, scales)
+    if strategy["name"] == "ladder":
+        first = strategy.get("first")
+        strategy["first"] = strategy_settings(first if isinstance(first, Mapping) else {"name": first})
+        strategy["costs"] = strategy.get("costs") or _costs(config, objective, len(scales))
+    dimension = {"values": list(range(1, len(scales) + 1)), "default": 1}
+    space = {**config.space, "study": {"scale": dimension}}
+    return config.model_copy(update={"space": space, "strategy": strategy})
+
+
+def _refuse_bad_scales(config: StudyConfig, scales: list[dict[str, Any]]) -> None:
+    name, flat = config.strategy["name"], flatten(config.objective_config)
+    if name not in _STRATEGIES:
+        raise ConfigError(
+            f"study.scales: {name} climbs no scales; choose strategy=ladder, or strategy=grid, which trains every "
+            f"point at every scale"
+        )
+    searched = [".".join(path) for path, _ in leaves(parted(config.space)[0])]
+    for key in changed_keys(scales):
+        if key in searched:
+            raise ConfigError(f"study.scales: {key} is searched, too; leave it out of the space, or of the scales")
+        if key not in flat and at(flat, key) is None:
+            raise ConfigError(f"study.scales: the configuration has no key '{key}'{nearest(key, flat)}")
+    for (section, key), none in _COMPARING.items():
+        if (given := getattr(getattr(config, section), key)) != none:
+            raise ConfigError(
+                f"{section}.{key}: compares trials as if all were of one scale, given {given} with study.scales; leave "
+                f"it out"
+            )
+
+
+def _costs(config: StudyConfig, objective: Objective, count: int) -> list[float]:
+    """Return the cost of a training at each scale, with the configuration's own values of what is searched."""
+    if objective.describe_cost is None:
+        raise ConfigError(
+            "study.scales: the objective does not say what a training costs; give strategy.costs, such as "
+            f"{[4**place for place in range(count)]}, or describe_cost"
+        )
+    costs = [objective.cost(config.trial_config({SCALE: number}), 0) for number in range(1, count + 1)]
+    for number, (before, after) in enumerate(pairwise(costs), start=1):
+        if after <= before:
+            raise ConfigError(
+                f"study.scales: cost must grow from scale to scale, and scale {number + 1} costs {after / before:.2g} "
+                f"times what scale {number} does; put the cheapest first and the target last"
+            )
+    return costs
