@@ -5,14 +5,14 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator
 
-from hpo.config.keys import flatten
+from hpo.config.keys import flatten, own_key
 
 SCALE = "study.scale"
 """The key of a point that says at which scale it is trained, from 1; the last is the target."""
 
 
 def _flat(given: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    scales = [flatten(changes) for changes in given]
+    scales = [{own_key(key): value for key, value in flatten(changes).items()} for changes in given]
     if len(scales) < 2:
         raise ValueError(f"must be two or more, the smallest first and the target last, given {len(scales)}")
     for number, changes in enumerate(scales, start=1):

@@ -1,7 +1,7 @@
 """`hpo.search`, `hpo.load` and `hpo.compose`: searches from Python."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -33,7 +33,7 @@ from hpo.study.preparing.preparation import prepare_study
 # The largest number of changes in the line about a new study.
 _SAID = 3
 
-_STUDY_ARGUMENTS = ("trials", "minutes", "seed", "direction", "name", "score", "metric", "limits", "choose")
+_STUDY_ARGUMENTS = ("trials", "minutes", "seed", "direction", "name", "score", "metric", "limits", "choose", "scales")
 # Keys that `search` has arguments for, which its users know by these names: `seed=` for `study.seed`.
 _ARGUMENTS = {
     **{f"study.{name}": name for name in _STUDY_ARGUMENTS},
@@ -75,6 +75,7 @@ def search(
     direction: Literal["maximize", "minimize"] | None = None,
     limits: Mapping[str, Any] | None = None,
     choose: str | Mapping[str, Any] | None = None,
+    scales: Sequence[Mapping[str, Any]] | None = None,
     score: Literal["best", "last"] | None = None,
     name: str | None = None,
     seed: int | None = None,
@@ -96,7 +97,7 @@ def search(
             DictConfig (`lr: ${base}`), also inside of a dict, follow what is searched.
         trials: how many points are evaluated; a study that has more already is returned with all of them.
         minutes: no trial begins after so many.
-        strategy: one of conf/strategy (None = random), or its name and settings, such as
+        strategy: one of conf/strategy (None = random, with scales ladder), or its name and settings, such as
             `{"name": "evolutionary", "population": 8}`.
         metric: the score's name (None = score), where the function returns or reports several numbers. With several
             metrics their directions by name, such as `{"accuracy": "maximize", "latency": "minimize"}`: the function
@@ -108,6 +109,8 @@ def search(
         choose: with several metrics, which one of the front is the best: `"knee"` (the default),
             `"first_within_limits"` (the best of the first metric), weights such as `{"accuracy": 0.7, "latency": 0.3}`,
             or `{"best": "accuracy", "within": {"latency": "5 %"}}`.
+        scales: trainings from the smallest to the one that is meant, each as changes of `config`, such as
+            `[{"width": 64}, {"width": 256}]`: most points are tried where it is cheap (`strategy="ladder"`).
         score: which reported value counts where the function returns nothing (None = best).
         name: the study's, a folder under runs/; None = the function's, with a number where that is another study's: a
             line says what has changed.
@@ -125,7 +128,8 @@ def search(
         KeyboardInterrupt: an interrupt; everything that was finished is saved, and the same call goes on.
     """
     asked: dict[str, Any] = {"trials": trials, "minutes": minutes, "seed": seed, "direction": direction, "name": name}
-    asked |= {"score": score, "limits": limits, "choose": choose}
+    asked |= {"score": score, "limits": limits, "choose": choose, "scales": scales}
+    strategy = "ladder" if strategy is None and scales is not None else strategy
     settings = settings_of(settings or {}, metric, **asked)
     settings |= {} if workers is None else {"dispatch.workers": workers}
     if isinstance(objective, Mapping):

@@ -45,6 +45,7 @@ class _Study(Section):
     score: Literal["best", "last"] = "best"
     metrics: Metrics | None = None
     limits: Limits | None = None
+    scales: None = None
 
 
 class _Threads(Section):

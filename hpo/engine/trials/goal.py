@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from hpo.config.goals import bounds_of
 from hpo.engine.trials.reported import LARGEST
@@ -44,6 +44,8 @@ class Goal:
 
     metrics: Mapping[str, Direction]
     limits: Sequence[Limit] = ()
+    # The scale for which a winner is sought; 0 where there are none.
+    target: int = 0
 
     @property
     def metric(self) -> str:
@@ -94,6 +96,8 @@ class Sought(Protocol):
     def metrics(self) -> Mapping[str, Direction] | None: ...  # noqa: D102
     @property
     def limits(self) -> Mapping[str, float | dict[str, float]] | None: ...  # noqa: D102
+    @property
+    def scales(self) -> Sequence[Mapping[str, Any]] | None: ...  # noqa: D102
 
 
 def goal_of(study: Sought) -> Goal:
@@ -104,7 +108,7 @@ def goal_of(study: Sought) -> Goal:
         for name, given in (study.limits or {}).items()
         for bound, is_least in bounds_of(given, metrics.get(name))
     ]
-    return Goal(metrics, tuple(limits))
+    return Goal(metrics, tuple(limits), len(study.scales or ()))
 
 
 def finished(trial: Trial, outcomes: Mapping[int, Outcome], goal: Goal, is_stopped: bool = False) -> Trial:

@@ -146,15 +146,15 @@ class Fronts:
 def leaders(trials: Iterable[Trial], count: int) -> list[Trial]:
     """Return the `count` best complete trials, the best first; fewer where there are not so many.
 
-    Those trained furthest come first; of these those within the limits, by their losses or `best_first`, ties to the
-    earlier trial; then those of the least excess.
+    Those of the largest scale come first, and of these those trained furthest; of these those within the limits, by
+    their losses or `best_first`, ties to the earlier trial; then those of the least excess.
     """
     complete = [trial for trial in trials if trial.state == "complete"]
     if not any(trial.other_losses for trial in complete):
         return heapq.nsmallest(count, complete, key=lambda trial: trial.rank)
     ordered: list[Trial] = []
-    complete.sort(key=lambda trial: (trial.rank[:2], trial.number))
-    for _, group in itertools.groupby(complete, key=lambda trial: trial.rank[:2]):
+    complete.sort(key=lambda trial: (trial.rank[:3], trial.number))
+    for _, group in itertools.groupby(complete, key=lambda trial: trial.rank[:3]):
         equal = list(group)
         if len(ordered) < count:
             order = best_first(np.array([trial.losses for trial in equal]), count - len(ordered))
@@ -163,7 +163,7 @@ def leaders(trials: Iterable[Trial], count: int) -> list[Trial]:
 
 
 def front(trials: Iterable[Trial]) -> list[Trial]:
-    """Return the complete trials that none dominates, of those trained furthest and within the limits.
+    """Return the complete trials that none dominates, of the largest scale, trained furthest and within the limits.
 
     In the order of their losses, the best of the leading metric first, equal ones as they are given. Where no trial
     keeps the limits there is none. With one metric they are the best and its equals.
@@ -175,8 +175,8 @@ def front(trials: Iterable[Trial]) -> list[Trial]:
         if trial.excess > 0:
             beyond[trial.key] = max(trial.amount or 0, beyond.get(trial.key, 0))
     kept = [trial for trial in trials if trial.keeps_limits and (trial.amount or 0) >= beyond.get(trial.key, 0)]
-    furthest = max((trial.amount or 0 for trial in kept), default=0)
-    kept = [trial for trial in kept if (trial.amount or 0) == furthest]
+    furthest = min((trial.rank[:2] for trial in kept), default=(0, 0))
+    kept = [trial for trial in kept if trial.rank[:2] == furthest]
     if not any(trial.other_losses for trial in kept):
         least = min((trial.loss for trial in kept), default=math.inf)
         return [trial for trial in kept if trial.loss == least]
@@ -200,17 +200,17 @@ def one_loss(trials: Sequence[Trial]) -> Array:
 class Gains:
     """Says of trials, one after another, whether they are better than all before them.
 
-    One is if it is the first within the limits, or was trained further, or as far and with less excess over the limits,
-    or if none before it, of those as good in all of that, is as good in all metrics.
+    One is if it is the first within the limits, or is of a larger scale, or was trained further, or as far and with
+    less excess over the limits, or if none before it, of those as good in all of that, is as good in all metrics.
     """
 
     def __init__(self) -> None:
-        self._best = (True, math.inf, math.inf)
+        self._best = (True, math.inf, math.inf, math.inf)
         self._front: list[tuple[float, ...]] = []
 
     def is_gain(self, trial: Trial) -> bool:
         """Take the next trial, and return whether it is better than all before it."""
-        key, losses = (trial.excess > 0, *trial.rank[:2]), trial.losses
+        key, losses = (trial.excess > 0, *trial.rank[:3]), trial.losses
         if trial.state != "complete" or key > self._best:
             return False
         if key < self._best:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
 from hpo.config.goals import Direction as Direction
+from hpo.config.scales import SCALE
 from hpo.engine.space.space import Point, point_key
 
 State = Literal["running", "complete", "failed", "stopped"]
@@ -149,9 +150,16 @@ class Trial:
         return self.state == "complete" and self.excess == 0
 
     @property
-    def rank(self) -> tuple[int, float, float, int]:
+    def scale(self) -> int:
+        """At which scale it is trained, from 1; 0 where the study has none."""
+        scale = self.point.get(SCALE, 0)
+        assert isinstance(scale, int)
+        return scale
+
+    @property
+    def rank(self) -> tuple[int, int, float, float, int]:
         """The sort key of complete trials by the leading metric, the best first; see `rank`."""
-        return rank(self.amount, self.loss, self.number, self.excess)
+        return rank(self.amount, self.loss, self.number, self.excess, self.scale)
 
     @property
     def error(self) -> str | None:
@@ -230,12 +238,15 @@ def loss_of(score: float, direction: Direction) -> float:
     return loss_sign(direction) * score
 
 
-def rank(amount: int | None, loss: float, number: int, excess: float = 0.0) -> tuple[int, float, float, int]:
+def rank(
+    amount: int | None, loss: float, number: int, excess: float = 0.0, scale: int = 0
+) -> tuple[int, int, float, float, int]:
     """Return the sort key of complete trials, the best first.
 
-    Trained furthest, then of the least excess over the limits, then of the least loss, then the earliest.
+    Of the largest scale, then trained furthest, then of the least excess over the limits, then of the least loss, then
+    the earliest.
     """
-    return -(amount or 0), excess, loss, number
+    return -scale, -(amount or 0), excess, loss, number
 
 
 def training_seed(study_seed: int, key: str, fold: int, repeat: int = 0) -> int:

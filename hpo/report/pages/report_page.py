@@ -98,7 +98,7 @@ def _list_trials(summary: ReportJson, trials: pd.DataFrame, order: Sequence[int]
     number, winner = len(rows), summary["winner"].get("number")
     places = {trial: place for place, trial in enumerate(order)}
 
-    def place(row: Mapping[Any, Any]) -> tuple[bool, int, tuple[int, float, float, int]]:
+    def place(row: Mapping[Any, Any]) -> tuple[bool, int, tuple[int, int, float, float, int]]:
         """The winner first, then complete trials in their order, then the others."""
         after = rank(row.get("amount"), math.inf, row["number"])
         return row["number"] != winner, places.get(row["number"], len(places)), after

@@ -34,7 +34,7 @@ def read_finalists(study: PreparedStudy, record: Record, history: History) -> li
     finalists, notes = [], Notes(record)
     best = _candidates(study, history)
     repeats = range(config.repeats, config.repeats + config.finalist_repeats)
-    for trial in (trial for trial in best if trial.amount == best[0].amount):
+    for trial in (trial for trial in best if trial.rank[:2] == best[0].rank[:2]):
         builder = study.as_of(notes.allowed_changes, trial).task_builder()
         tasks = [task for repeat in repeats for task in builder.again(trial, repeat)]
         noted = {task.index: notes.finalist_outcome(task) for task in tasks}
@@ -49,7 +49,8 @@ def read_finalists(study: PreparedStudy, record: Record, history: History) -> li
 def _candidates(study: PreparedStudy, history: History) -> list[Trial]:
     """Return the best of the search within the limits; with several metrics first the one that would be chosen."""
     section = study.config.study
-    best = leaders((trial for trial in history if trial.keeps_limits), section.finalists)
+    at_target = (trial for trial in history if trial.keeps_limits and trial.scale == study.goal.target)
+    best = leaders(at_target, section.finalists)
     return chosen_first(best, history.front, study.goal, section.choose)[: section.finalists]
 
 

@@ -28,6 +28,11 @@ def why_none(history: History, goal: Goal) -> str | None:
     nearest = history.best()
     if nearest is None:
         return None
+    if nearest.scale < goal.target:
+        return (
+            f"no trial is complete at the target, scale {goal.target}; the best of scale {nearest.scale} is trial "
+            f"{nearest.number}: {values_in_words(nearest, goal, history)}"
+        )
     limits = ", ".join(map(str, goal.limits))
     if history.front:
         return f"no finalist keeps the limits ({limits}) on fresh seeds"

@@ -18,7 +18,7 @@ from hpo.study.winner.full_training import are_trained_to_the_end, further_train
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of a search; `winner` is None where no trial is complete, or none keeps the limits.
+    """The result of a search; `winner` is None where no trial is complete at the target, or none keeps the limits.
 
     Attributes:
         searched: all trials as the search made them, in the order of their numbers, running ones included.
@@ -81,7 +81,8 @@ def lacks_model(study: PreparedStudy, verdict: Verdict) -> bool:
 def _winner(study: PreparedStudy, history: History, finalists: tuple[Finalist, ...]) -> Trial | None:
     """Return the chosen one of the front, on the fresh seeds where all finalists are trained.
 
-    With one metric that is the best trial, or the cheapest of those as good. None where no trial keeps the limits.
+    With one metric that is the best trial, or the cheapest of those as good. None where no trial keeps the limits, or
+    none of the target scale is complete.
     """
     section, goal = study.config.study, study.goal
     complete = [finalist for finalist in finalists if finalist.again.state == "complete"]
@@ -90,7 +91,7 @@ def _winner(study: PreparedStudy, history: History, finalists: tuple[Finalist, .
     else:
         others = [finalist.again for finalist in complete]
         first = front(others)
-    if not first:
+    if not first or first[0].scale < goal.target:
         return None
     if len(goal.metrics) > 1:
         chosen = choose(first, goal, section.choose)
@@ -122,7 +123,7 @@ def as_good_as(best: Trial, trials: Iterable[Trial], metric: str) -> list[Trial]
     error = standard_error(best, metric)
     if error is None:
         return []
-    complete = [t for t in trials if t.keeps_limits and t.number != best.number and t.amount == best.amount]
+    complete = [t for t in trials if t.keeps_limits and t.number != best.number and t.rank[:2] == best.rank[:2]]
     return [trial for trial in complete if trial.loss - best.loss <= error]
 
 
