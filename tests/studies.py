@@ -80,7 +80,14 @@ STRATEGIES = {
     "gp": shipped("gp") | {"startup": 13, "patience": 1},
     "cma_es": shipped("cma_es") | {"patience": 3},
     "qmc": shipped("qmc") | {"round_size": 5},
+    "ladder": shipped("ladder")
+    | {"first": shipped("evolutionary") | {"population": 4}, "trials": 6, "costs": [1, 2, 5]},
 }
+
+
+def searched_by(name, tree):
+    """Return a space for a strategy: with three scales for the ladder."""
+    return tree | {"study": {"scale": {"values": [1, 2, 3], "default": 1}}} if name == "ladder" else tree
 
 
 def environment():

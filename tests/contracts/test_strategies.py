@@ -20,7 +20,7 @@ from hpo.testing import check_strategy
 from hpo.testing.law import Disturbance, check_asking, check_free_order, check_hand, check_law
 from hpo.testing.simulated_tasks import World
 from hpo.testing.strategies import distinct, play
-from tests.studies import REPOSITORY, SPACES, STRATEGIES
+from tests.studies import REPOSITORY, SPACES, STRATEGIES, searched_by
 
 # A point of the Gaussian process takes a tenth of a second and more.
 QUICK = [name for name in STRATEGIES if name != "gp"]
@@ -34,7 +34,7 @@ CASES = [
 
 
 def make(name, space_name, seed=0):
-    return make_strategy(STRATEGIES[name], space_from_dict(SPACES[space_name]), seed)
+    return make_strategy(STRATEGIES[name], space_from_dict(searched_by(name, SPACES[space_name])), seed)
 
 
 def test_every_registered_strategy_is_under_this_contract():
@@ -46,7 +46,7 @@ def test_every_registered_strategy_is_under_this_contract():
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "space"), CASES)
 def test_it_keeps_what_is_asked_of_every_strategy(name, space):
-    check_strategy(STRATEGIES[name], {space: SPACES[space]})
+    check_strategy(STRATEGIES[name], {space: searched_by(name, SPACES[space])})
 
 
 STOP_RULES = st.sampled_from([None, StopRule(1, Goal({"score": "minimize"}))])
@@ -183,7 +183,7 @@ NAMES += ["random", "grid", "shifting_window", "evolutionary"]
 @settings(max_examples=50)
 @given(tree=trees(), name=st.sampled_from(NAMES), failing=st.integers(1, 5))
 def test_random_spaces_and_random_failures(tree, name, failing):
-    space = space_from_dict(tree)
+    space = space_from_dict(searched_by(name, tree))
     strategy = make_strategy(STRATEGIES[name], space, 3)
     history = play(strategy, 6, loss_of=lambda p: None if len(point_key(p)) % failing == 0 else 1.0)
     assert len(distinct(history)) == len(history)

@@ -152,9 +152,12 @@ class Ladder:
                     return [{SCALE: 1, **point} for point in points[:missing]]
                 if running[0]:
                     return []
+            elif missing > 0 and pending:
+                return []
             elif missing > 0:
                 tried = {trial.key for trial in ended[scale - 1]}
-                return [] if pending else self._draw(scale, ended[: scale - 1], rng, tried, missing)
+                if points := self._draw(scale, ended[: scale - 1], rng, tried, missing):
+                    return points
         tried = {trial.key for trial in (*ended[-1], *running[-1])}
         return self._draw(self._target, ended, rng, tried, 1)
 
@@ -175,7 +178,11 @@ class Ladder:
             if point_key(expected.point) not in tried:
                 points = [expected.point]
         taken = {*tried, *map(point_key, points)}
-        points += draw_stratified(space, rng, taken, count - len(points)) if count > len(points) else []
+        for searched in (space, self._inner):
+            # Where the windows hold nothing untried, from the whole space.
+            if len(points) < count:
+                drawn = draw_stratified(searched, rng, taken, count - len(points))
+                points, taken = [*points, *drawn], taken | {*map(point_key, drawn)}
         return [{SCALE: scale, **point} for point in points]
 
     def expected(self, scale: int, known: Sequence[Sequence[Trial]]) -> "Expected | None":
@@ -211,7 +218,8 @@ class Ladder:
                     window(dimension, point[key], min(1.0, max(share, _LEAST_SHARE)), least=_LEAST_VALUES)
                 )
                 shifts[key] = slope
-        return Expected(point, replace(self._inner, dimensions=tuple(dimensions)), shifts)
+        moved = point if self._inner.contains(point) else leader
+        return Expected(moved, replace(self._inner, dimensions=tuple(dimensions)), shifts)
 
     def _num_elite(self, trials: Sequence[Trial]) -> int:
         return min(len(trials), max(2, math.ceil(self.settings.elite * len(trials))))

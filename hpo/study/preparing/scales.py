@@ -10,6 +10,7 @@ from hpo.config.shipped import strategy_settings
 from hpo.config.study_config import StudyConfig
 from hpo.engine.objective.objective import Objective
 from hpo.engine.space.branches import leaves, parted
+from hpo.engine.strategies import BY_AMOUNT
 from hpo.errors import ConfigError, nearest
 
 _STRATEGIES = ("ladder", "grid")
@@ -30,16 +31,32 @@ def with_scales(config: StudyConfig, objective: Objective) -> StudyConfig:
     ConfigError for scales that cannot be climbed.
     """
     scales, strategy = config.study.scales, dict(config.strategy)
+    is_ladder = strategy["name"] == "ladder"
     if scales is None:
+        if is_ladder:
+            raise ConfigError(
+                "study.scales: ladder climbs from scale to scale; give two or more, the smallest first, the target last"
+            )
         return config
     _refuse_bad_scales(config, scales)
-    if strategy["name"] == "ladder":
-        first = strategy.get("first")
-        strategy["first"] = strategy_settings(first if isinstance(first, Mapping) else {"name": first})
+    if is_ladder:
+        strategy["first"] = _first(strategy.get("first"))
         strategy["costs"] = strategy.get("costs") or _costs(config, objective, len(scales))
     dimension = {"values": list(range(1, len(scales) + 1)), "default": 1}
     space = {**config.space, "study": {"scale": dimension}}
     return config.model_copy(update={"space": space, "strategy": strategy})
+
+
+def _first(given: Any) -> dict[str, Any]:
+    """Return all settings of the strategy at the smallest scale."""
+    settings = strategy_settings(given if isinstance(given, Mapping) else {"name": given})
+    name = settings.get("name")
+    if name == "ladder" or name in BY_AMOUNT:
+        raise ConfigError(
+            f"strategy.first: must be another strategy, which trains every point to its end, given {name}; "
+            f"evolutionary is the default"
+        )
+    return settings
 
 
 def _refuse_bad_scales(config: StudyConfig, scales: list[dict[str, Any]]) -> None:
@@ -58,8 +75,8 @@ def _refuse_bad_scales(config: StudyConfig, scales: list[dict[str, Any]]) -> Non
     for (section, key), none in _COMPARING.items():
         if (given := getattr(getattr(config, section), key)) != none:
             raise ConfigError(
-                f"{section}.{key}: compares trials as if all were of one scale, given {given} with study.scales; leave "
-                f"it out"
+                f"{section}.{key}: compares trials as if all were of one scale, given {given} beside scales; leave it "
+                f"out"
             )
 
 

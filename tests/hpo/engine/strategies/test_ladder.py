@@ -1,0 +1,100 @@
+"""The ladder: how many trials a scale gets, where the best is expected, and how wide it looks."""
+
+import math
+import random
+from statistics import fmean
+
+import pytest
+
+from hpo.config.scales import SCALE
+from hpo.engine.space.reader import space_from_dict
+from hpo.engine.strategies import make_strategy
+from hpo.engine.strategies.ladder import Place, line
+from hpo.errors import ConfigError
+from hpo.testing.strategies import play
+from tests.studies import STRATEGIES
+
+TREE = {
+    "lr": {"low": 1e-5, "high": 1.0, "log": True},
+    "decay": [0.0, 0.01, 0.1, 0.3, 1.0],
+    "act": {"choices": ["relu", "gelu", "tanh"]},
+}
+COSTS = [1.0, 4.0, 16.0, 64.0]
+
+
+def ladder(costs=COSTS, seed=0, trials=24, first="evolutionary", tree=TREE):
+    scales = {"study": {"scale": {"values": list(range(1, len(costs) + 1))}}}
+    settings = STRATEGIES["ladder"] | {"costs": costs, "trials": trials, "first": STRATEGIES[first]}
+    return make_strategy(settings, space_from_dict(tree | scales), seed)
+
+
+def loss(drift, noise=0.02):
+    """The best rate is .01 at the first scale, and is multiplied by `drift` from scale to scale; tanh is worse."""
+
+    def of(point):
+        best = 0.01 * drift ** (point[SCALE] - 1)
+        blurred = random.Random(str(sorted(point.items()))).gauss(0, noise)
+        return math.log10(point["lr"] / best) ** 2 + 0.1 * point["decay"] + (point["act"] == "tanh") + blurred
+
+    return of
+
+
+def by_scale(history):
+    return {scale: [trial for trial in history if trial.scale == scale] for scale in (1, 2, 3, 4)}
+
+
+def test_each_scale_costs_about_the_same_and_the_target_gets_what_is_left():
+    assert ladder([1.0, 4.0, 16.0]).counts == (24, 6, 2)
+    history = play(ladder(), 40, loss(1.0))
+    trials = by_scale(history)
+    assert [len(trials[scale]) for scale in (1, 2, 3)] == [24, 6, 2]
+    # In order: no scale begins before the one below has its trials.
+    assert [trial.scale for trial in history] == sorted(trial.scale for trial in history)
+    assert len(trials[4]) > 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_first_at_a_scale_is_the_best_of_the_one_below_while_nothing_moves(seed):
+    trials = by_scale(play(ladder(seed=seed), 33, loss(1.0, noise=0.0)))
+    best = min(trials[1], key=lambda trial: trial.loss).point
+    assert {**trials[2][0].point, SCALE: 1} == best
+    assert abs(math.log10(trials[4][0].point["lr"] / 0.01)) < 0.5
+
+
+def test_what_moves_is_followed_and_what_is_clearly_worse_is_left():
+    away = []
+    for seed in range(8):
+        trials = by_scale(play(ladder(seed=seed, trials=60), 100, loss(1 / 3)))
+        best = min(trials[3], key=lambda trial: trial.loss).point["lr"]
+        expected, target = trials[4][0].point["lr"], 0.01 / 27
+        away.append([abs(math.log10(each / target)) for each in (expected, best)])
+        assert all(trial.point["act"] != "tanh" for scale in (2, 3, 4) for trial in trials[scale])
+    assert fmean(one for one, _ in away) < fmean(other for _, other in away)
+
+
+def test_a_scale_of_failures_says_nothing():
+    history = play(ladder(), 33, lambda point: None if point[SCALE] == 1 else loss(1.0)(point))
+    rates = [trial.point["lr"] for trial in history if trial.scale == 2]
+    assert len(rates) == 6
+    assert max(rates) / min(rates) > 100
+
+
+def test_a_line_is_shrunk_by_what_is_not_known():
+    sure = {0.0: Place(0.2, 0.01, 50.0), 1.0: Place(0.4, 0.01, 50.0), 2.0: Place(0.6, 0.01, 50.0)}
+    slope, error = line(sure)
+    assert slope == pytest.approx(0.2, abs=0.01)
+    vague = {x: Place(place.mean, 0.5, 1.0) for x, place in sure.items()}
+    assert line(vague)[0] == 0
+    assert line(vague)[1] > error
+    assert line({0.0: Place(0.5, 0.1, 5.0)}) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("costs", [[1.0, 1.0], [4.0, 1.0], None])
+def test_costs_must_grow(costs):
+    with pytest.raises(ConfigError, match=r"strategy\.costs"):
+        make_strategy(STRATEGIES["ladder"] | {"costs": costs}, space_from_dict(TREE | {"study": {"scale": [1, 2]}}), 0)
+
+
+def test_it_climbs_scales_only():
+    with pytest.raises(ConfigError, match=r"study\.scales"):
+        make_strategy(STRATEGIES["ladder"], space_from_dict(TREE), 0)

@@ -1,0 +1,84 @@
+"""Studies with scales: what is trained at which, who wins, and what is refused."""
+
+import pytest
+
+import hpo
+from tests.hpo.interface.searched import found, note, noted
+
+SPACE = {"lr": hpo.log(1e-4, 1.0), "act": ["relu", "tanh"]}
+WIDTHS = [{"width": 8}, {"width": 16}, {"width": 32}]
+LADDER = {"name": "ladder", "trials": 6, "costs": [1, 2, 6]}
+
+
+def train(config):
+    """Wider is better, so that no score of another scale compares."""
+    note([config["width"], config["lr"]])
+    return -abs(config["lr"] - 0.01) + config["width"] + (config["act"] == "relu")
+
+
+def climbed(**changes):
+    arguments = {"space": SPACE, "config": {"width": 4}, "trials": 11, "scales": WIDTHS, "strategy": LADDER}
+    return found(train, **(arguments | changes))
+
+
+def test_a_study_climbs_its_scales_and_the_winner_is_of_the_target():
+    study = climbed()
+    scales = study.trials["study.scale"].tolist()
+    assert scales == [1] * 6 + [2] * 3 + [3] * 2
+    assert [width for width, _ in noted()] == [{1: 8, 2: 16, 3: 32}[scale] for scale in scales]
+    assert study.best.point["study.scale"] == 3
+    assert study.best.config["width"] == 32
+    assert study.best.score == study.trials["score"].max()
+    # Goes on at the target, to the same trials as one that had the larger budget from the start.
+    more = study.resume(13, progress=False).trials
+    whole = climbed(trials=13, name="whole").trials
+    columns = ["score", "lr", "act", "study.scale"]
+    assert more[columns].equals(whole[columns])
+    assert more["study.scale"].tolist() == [*scales, 3, 3]
+
+
+def test_where_the_budget_ends_below_the_target_nothing_wins():
+    study = climbed(trials=8)
+    with pytest.raises(hpo.HpoError, match="no trial is complete at the target, scale 3; the best of scale 2 is trial"):
+        _ = study.best
+    assert "no trial is complete at the target" in study.report().with_suffix(".md").read_text()
+
+
+def test_a_grid_trains_every_point_at_every_scale():
+    study = climbed(space={"lr": [0.1, 0.01], "act": ["relu", "tanh"]}, strategy="grid", trials=12)
+    assert study.trials.groupby("study.scale").size().to_dict() == {1: 4, 2: 4, 3: 4}
+    assert study.best.point == {"lr": 0.01, "act": "relu", "study.scale": 3}
+
+
+def test_finalists_are_of_the_target():
+    study = climbed(settings={"study.finalists": 4, "study.finalist_repeats": 2})
+    assert len(noted()) == 11 + 2 * 2
+    assert {width for width, _ in noted()[11:]} == {32}
+    assert study.best.point["study.scale"] == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"scales": WIDTHS[:1]}, r"scales: must be two or more"),
+        ({"scales": [{"width": 8}, {}]}, r"scale 2 changes nothing"),
+        ({"scales": [{"width": 8}, {"width": 8}]}, r"scale 2 is the same as scale 1"),
+        ({"scales": [{"widht": 8}, {"widht": 16}]}, r"has no key 'widht'.*width"),
+        ({"scales": [{"lr": 0.1}, {"lr": 0.2}]}, r"lr is searched, too"),
+        ({"strategy": "random"}, r"random climbs no scales; choose strategy=ladder"),
+        ({"strategy": {"name": "ladder"}}, r"give strategy\.costs, such as \[1, 4, 16\]"),
+        ({"strategy": LADDER | {"costs": [1, 2]}}, r"costs: must be one for each of the 3 scales"),
+        (
+            {"strategy": LADDER | {"costs": [4, 2, 1]}},
+            r"strategy\.costs: must be one for each of the 3 scales and grow",
+        ),
+        ({"strategy": LADDER | {"first": "ladder"}}, r"strategy\.first: must be another strategy"),
+        ({"scales": None}, r"ladder climbs from scale to scale; give two or more"),
+        ({"settings": {"study.stop_rule": "median"}}, r"study\.stop_rule: compares trials as if all"),
+        ({"limits": {"size": 3}}, r"limits: compares trials"),
+    ],
+)
+def test_what_cannot_be_climbed_is_refused(changes, message, tmp_path):
+    with pytest.raises(hpo.HpoError, match=message):
+        climbed(**changes)
+    assert not (tmp_path / "runs").exists()
