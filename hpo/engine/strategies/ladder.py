@@ -109,8 +109,7 @@ class Ladder:
     def counts(self) -> tuple[int, ...]:
         """How many trials are planned at each scale."""
         assert self.settings.costs is not None
-        first, *_ = self.settings.costs
-        return tuple(max(1, round(self.settings.trials * first / cost)) for cost in self.settings.costs)
+        return planned(self.settings.trials, self.settings.costs)
 
     @property
     def announcement(self) -> str:
@@ -253,6 +252,11 @@ class Expected:
         unit, edge = to_unit(dimension, value), _EDGE * (high - low)
         first, last = (to_unit(dimension, end) for end in _ends(dimension))
         return (low > first and unit <= low + edge) or (high < last and unit >= high - edge)
+
+
+def planned(trials: int, costs: Sequence[float]) -> tuple[int, ...]:
+    """Return how many trials each scale gets: so many the first, and each other as many as cost about the same."""
+    return tuple(max(1, round(trials * costs[0] / cost)) for cost in costs)
 
 
 def line(places: Mapping[float, Place]) -> tuple[float, float]:

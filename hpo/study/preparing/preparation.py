@@ -30,7 +30,7 @@ from hpo.study.files.made_here import function_of
 from hpo.study.notes import Notes
 from hpo.study.preparing.as_begun import ranges_as_begun
 from hpo.study.preparing.checks import notes_on_measured, refuse_bad_data, refuse_bad_parts, refuse_incomparable_metric
-from hpo.study.preparing.scales import with_scales
+from hpo.study.preparing.scales import notes_on_scales, with_scales
 from hpo.study.preparing.strategies import make_strategy
 from hpo.study.study import PreparedStudy, is_outside
 
@@ -94,7 +94,10 @@ def _with_data(study: PreparedStudy) -> PreparedStudy:
             f"split.folds: has no effect: {config.objective.partition(':')[0]} has no describe_data for the data to "
             f"split, given {config.split.folds}; set split.folds=1"
         )
-    own = replace(own, notes=(*own.notes, *notes_on_measured(study), *(examples.notes if examples else ())))
+    own = replace(
+        own,
+        notes=(*own.notes, *notes_on_measured(study), *notes_on_scales(config), *(examples.notes if examples else ())),
+    )
     plan = make_plan(examples, config.split) if examples else None
     described = Described.of(study.described.method or {}, examples, plan, own)
     study = replace(study, examples=examples, plan=plan, described=described, own=own)

@@ -11,6 +11,7 @@ from hpo.config.study_config import StudyConfig
 from hpo.engine.objective.objective import Objective
 from hpo.engine.space.branches import leaves, parted
 from hpo.engine.strategies import BY_AMOUNT
+from hpo.engine.strategies.ladder import planned
 from hpo.errors import ConfigError, nearest
 
 _STRATEGIES = ("ladder", "grid")
@@ -45,6 +46,21 @@ def with_scales(config: StudyConfig, objective: Objective) -> StudyConfig:
     dimension = {"values": list(range(1, len(scales) + 1)), "default": 1}
     space = {**config.space, "study": {"scale": dimension}}
     return config.model_copy(update={"space": space, "strategy": strategy})
+
+
+def notes_on_scales(config: StudyConfig) -> tuple[str, ...]:
+    """Return a line where the budget ends before a ladder has reached its target."""
+    if config.strategy["name"] != "ladder":
+        return ()
+    counts = planned(config.strategy["trials"], config.strategy["costs"])
+    needed = sum(counts[:-1]) + 1
+    if config.study.trials >= needed:
+        return ()
+    plan = ", ".join(map(str, counts))
+    return (
+        f"study.trials: {config.study.trials} end before the target, where the winner is sought: {plan} are planned "
+        f"from scale to scale, so that {needed} reach it; the budget may be raised later",
+    )
 
 
 def _first(given: Any) -> dict[str, Any]:

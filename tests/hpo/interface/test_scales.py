@@ -37,8 +37,9 @@ def test_a_study_climbs_its_scales_and_the_winner_is_of_the_target():
     assert more["study.scale"].tolist() == [*scales, 3, 3]
 
 
-def test_where_the_budget_ends_below_the_target_nothing_wins():
-    study = climbed(trials=8)
+def test_where_the_budget_ends_below_the_target_nothing_wins(capsys):
+    study = climbed(trials=8, progress=True)
+    assert "8 end before the target" in capsys.readouterr().out
     with pytest.raises(hpo.HpoError, match="no trial is complete at the target, scale 3; the best of scale 2 is trial"):
         _ = study.best
     assert "no trial is complete at the target" in study.report().with_suffix(".md").read_text()
