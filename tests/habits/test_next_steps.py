@@ -72,7 +72,9 @@ def test_the_first_of_the_next_steps_is_announced(capsys, has_test):
     record = read_study(study)
     summary = {"counts": {}, "cost": {"wall_seconds": None}}
     report = SimpleNamespace(summary=summary, paths=[study.folder.path / "report.html"])
-    Terminal().conclude(study, SimpleNamespace(verdict=read_verdict(study, record), report=report, is_tracked=True))
+    Terminal().conclude(
+        study, SimpleNamespace(verdict=read_verdict(study, record), report=report, is_tracked=True, untried=0)
+    )
     record.close()
     *_, before, last = capsys.readouterr().out.splitlines()
     if has_test:

@@ -9,7 +9,7 @@ from hpo.engine.strategies import make_strategy
 from hpo.engine.trials.history import History
 from hpo.errors import SpaceError
 from hpo.testing.strategies import play
-from tests.studies import STRATEGIES
+from tests.studies import STRATEGIES, searched_by
 
 TREE = {"model": {"width": [8, 12, 16, 24, 32], "heads": {"values": [1, 2, 3, 4], "default": 2}}, "lr": [0.1, 0.01]}
 RULE = "model.width % model.heads == 0"
@@ -19,12 +19,14 @@ FIXED = {"model.width": 16, "model.heads": 4, "lr": 0.1, "model.layers": 2}
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_every_strategy_keeps_the_rules_and_tries_the_first_points_first(name):
     first = [{"lr": 0.01, "model.width": 24, "model.heads": 3}, "default"]
-    space = space_from_dict(TREE | {"require": RULE, "first": first}, FIXED)
+    space = space_from_dict(searched_by(name, TREE | {"require": RULE, "first": first}), FIXED)
     history = play(make_strategy(STRATEGIES[name], space, 0), 6)
     assert all(trial.point["model.width"] % trial.point["model.heads"] == 0 for trial in history)
-    assert dict(history[0].point) == {"model.width": 24, "model.heads": 3, "lr": 0.01}
+    # Of scales at the smallest.
+    scale = {"study.scale": 1} if name == "ladder" else {}
+    assert dict(history[0].point) == {"model.width": 24, "model.heads": 3, "lr": 0.01} | scale
     # The dimension's default before the configuration's own value.
-    assert dict(history[1].point) == {"model.width": 16, "model.heads": 2, "lr": 0.1}
+    assert dict(history[1].point) == {"model.width": 16, "model.heads": 2, "lr": 0.1} | scale
     assert len({(trial.key, trial.amount) for trial in history}) == len(history)
 
 
