@@ -88,7 +88,8 @@ def _says_of_study(study: Mapping[str, Any]) -> _Says:
         data = f"; data {study['data']}" if study["data"] else ""
         limits = f", {' and '.join(study['limits'])}" if study["limits"] else ""
         goal = ", ".join(f"{name} ({direction})" for name, direction in study["metrics"].items())
-        space = f"{count_text(study['hyperparameters'], 'hyperparameter*')}{points}"
+        scales = f" at {study['scales']} scales" if study["scales"] else ""
+        space = f"{count_text(study['hyperparameters'], 'hyperparameter*')}{scales}{points}"
         yield "searches", f"{goal}{limits}; {study['strategy']} over {space}; objective {study['objective']}{data}"
     yield from _says_of_progress(study)
     if (best := study["best"]) is not None:

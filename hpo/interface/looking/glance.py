@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
+from hpo.config.scales import SCALE
 from hpo.engine.training.task_builder import FINAL_FOLD
 from hpo.engine.trials.trial import Trial
 from hpo.errors import HpoError, first_line
@@ -93,7 +94,8 @@ class Glance:
             "strategy": status.strategy,
             "data": status.data,
             "objective": seen.config.objective if seen else None,
-            "hyperparameters": len(seen.space.dimensions) if seen else None,
+            "hyperparameters": len(set(seen.space.keys) - {SCALE}) if seen else None,
+            "scales": seen.goal.target or None if seen else None,
             "points": seen.space.size if seen else None,
             "done": status.done,
             "budget": status.budget,
