@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from hpo.config.scales import SCALE
 from hpo.engine.dispatch.process.group import run_here
 from hpo.engine.record.record import Record
 from hpo.engine.training.payload import Task
@@ -27,7 +28,7 @@ from hpo.study.winner.reasons import why_none
 from hpo.study.winner.verdict import Verdict, lacks_model
 
 # The configuration without any point of the space.
-_DEFAULT = Trial(number=-1, round=-1, point={})
+_DEFAULT = -1  # the number of the default configuration's trial
 
 
 @dataclass(frozen=True)
@@ -156,12 +157,14 @@ def _default_model(study: PreparedStudy, scratch: Path) -> _Model:
     With a hold-out it is stopped early on that, as every trial was; with folds it is trained on all of them together
     for all epochs, since its best epoch is not known.
     """
+    target = study.goal.target
+    trial = Trial(number=_DEFAULT, round=-1, point={SCALE: target} if target else {})
     if not study.keeps_models:
-        return _Model(_DEFAULT, study)
+        return _Model(trial, study)
     builder = replace(study.task_builder(), checkpoints_dir=scratch)
     is_hold_out = study.num_folds == 1
-    task = builder.tasks_of(_DEFAULT)[0] if is_hold_out else builder.final_task(_DEFAULT, amount=None)
-    return _trained(_DEFAULT, study, task)
+    task = builder.tasks_of(trial)[0] if is_hold_out else builder.final_task(trial, amount=None)
+    return _trained(trial, study, task)
 
 
 def _member_model(study: PreparedStudy, trial: Trial, scratch: Path) -> _Model:
@@ -199,6 +202,6 @@ def _score(model: _Model, test: Sequence[int]) -> Mapping[str, float]:
     task = model.study.task_builder().test_task(trial, test, model.checkpoint_dir)
     outcome = outcome_of(run_here(task.payload))
     if outcome.error:
-        what = "the default configuration" if trial is _DEFAULT else f"trial {trial.number}"
+        what = "the default configuration" if trial.number == _DEFAULT else f"trial {trial.number}"
         raise StudyError(f"test: scoring {what} on the test part failed: {outcome.error}")
     return outcome.metrics

@@ -1,9 +1,14 @@
 """Studies with scales: what is trained at which, who wins, and what is refused."""
 
+import json
+
 import pytest
 
 import hpo
+from tests.hpo.cli.commands import hpo as hpo_command
+from tests.hpo.cli.commands import searched
 from tests.hpo.interface.searched import found, note, noted
+from tests.studies import toy_config
 
 SPACE = {"lr": hpo.log(1e-4, 1.0), "act": ["relu", "tanh"]}
 WIDTHS = [{"width": 8}, {"width": 16}, {"width": 32}]
@@ -56,6 +61,16 @@ def test_finalists_are_of_the_target():
     assert len(noted()) == 11 + 2 * 2
     assert {width for width, _ in noted()[11:]} == {32}
     assert study.best.point["study.scale"] == 3
+
+
+def test_the_default_configuration_is_tested_at_the_target(capsys):
+    tree = toy_config("grid", {"toy": {"lr": [0.1, 0.2]}}, 4, "tests.toy_fronts:run_fold")
+    tree["study"] |= {"metric": "score", "scales": [{"toy": {"layers": 1}}, {"toy.layers": 3}]}
+    tree["split"] |= {"folds": 1, "test_fraction": 0.2}
+    folder = searched(capsys, tree)
+    assert hpo_command(capsys, "test", "toy")[0] == 0
+    result = json.loads((folder / "test.json").read_text())
+    assert result["default"]["metrics"] == result["metrics"] == {"score": 2.5}
 
 
 @pytest.mark.parametrize(
