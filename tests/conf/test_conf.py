@@ -33,7 +33,10 @@ def test_every_file_composes(choice):
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_every_strategy_has_a_file_that_it_accepts_with_the_default_space(name):
-    study = prepare_study(config_from_dict(compose_config("search", [f"strategy={name}", "dispatch=local"])))
+    scales = (
+        ["study.scales=[{model.feed_forward_width: 64}, {model.feed_forward_width: 256}]"] if name == "ladder" else []
+    )
+    study = prepare_study(config_from_dict(compose_config("search", [f"strategy={name}", "dispatch=local", *scales])))
     assert study.strategy.announcement
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from hypothesis import strategies as st
 
-from hpo.config.composing import compose
+from hpo.config.composing import compose, overrides
 from hpo.config.documents import parse_json, parse_yaml
 from hpo.config.sealing import hide_secrets, open_sealed, seal, values_of
 from hpo.config.study_config import config_from_dict
@@ -55,9 +55,9 @@ class Target:
 OPTUNAS = ("gp", "tpe", "cma_es", "qmc")
 
 
-def read_overrides(overrides: list[str]) -> None:
-    for text in overrides:
-        compose._parse(text)
+def read_overrides(texts: list[str]) -> None:
+    for text in texts:
+        overrides.parse_override(text)
 
 
 def read_configuration(overrides: list[str]) -> None:
