@@ -108,7 +108,7 @@ def _costs(config: StudyConfig, objective: Objective, count: int) -> list[float]
         if after <= before:
             raise ConfigError(
                 f"study.scales: cost must grow from scale to scale, and scale {number + 1} costs {after / before:.2g} "
-                f"times what scale {number} does; put the cheapest first and the target last, and give strategy.costs where "
-                f"trainings differ in length alone"
+                f"times what scale {number} does; put the cheapest first and the target last, or give strategy.costs "
+                f"where trainings differ in length alone"
             )
     return costs
