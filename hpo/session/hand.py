@@ -52,7 +52,7 @@ class Hand:
         if verb == "raise":
             ask = Raise(given.get("trials"), given.get("minutes"))
             self.study = replace(self.study, config=_raised(self.study.config, ask))
-            return ask, f"the search goes on to {self.study.done(self._record.history())}"
+            return ask, f"the search goes on; {self.study.done(self._record.history())} are done"
         number = given.get("trial")
         if number is None:
             return Stop(), "it begins no further trial, and ends when those that run have ended"
@@ -61,7 +61,7 @@ class Hand:
         states = {t.number: "stopped" if t.number in stopped else t.state for t in self._record.trials()}
         if states.get(number) != "running":
             running = ", ".join(str(each) for each, state in states.items() if state == "running") or "none"
-            is_there = f"is {states[number]} already" if number in states else "is not there"
+            is_there = f"has ended already ({states[number]})" if number in states else "is not there"
             raise StudyError(f"--trial: trial {number} {is_there}; give one that runs ({running})")
         return Stop(number), f"trial {number} is stopped where it is"
 

@@ -1,6 +1,5 @@
 """Trains one configuration without a search, in this process."""
 
-import datetime
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -30,7 +29,7 @@ from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
 from hpo.errors import ConfigError
 from hpo.files import write_atomically
 from hpo.study.basis.environment import describe_environment
-from hpo.study.files.folder import RUNS, StudyFolder, short_path
+from hpo.study.files.folder import RUNS, new_training, short_path
 from hpo.study.preparing.checks import refuse_unknown_metrics
 from hpo.study.study import training_command
 
@@ -76,7 +75,7 @@ def train_once(
     plan = make_plan(examples, split) if examples else None
     for note in examples.notes if examples else ():
         show({"warning": note})
-    folder = StudyFolder(RUNS / f"train-{shared.common.study}-{datetime.datetime.now():%Y%m%d-%H%M%S-%f}")
+    folder = new_training(shared.common.study)
     folder.make()
     write_atomically(folder.config_path, yaml_text(tree))
     write_atomically(folder.environment_path, json.dumps(describe_environment(shared.secrets), indent=2))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpo.errors import HpoError, StudyError, first_line
 from hpo.interface.looking.where import Kind, condition, known_field
-from hpo.study.files.folder import RUNS, StudyFolder, refuse_link
+from hpo.study.files.folder import RUNS, StudyFolder, is_training, refuse_link
 from hpo.study.files.status import Status, read_status
 from hpo.study.files.user_notes import tags
 
@@ -76,7 +76,7 @@ def _folders(folder: Path) -> Iterator[Path]:
     """Yield the folders of studies, and those that cannot be entered."""
     try:
         # What is hidden is being copied or removed.
-        paths = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+        paths = sorted(path for path in folder.iterdir() if not (path.name.startswith(".") or is_training(path)))
     except FileNotFoundError as error:
         if folder == RUNS:
             return

@@ -1,8 +1,10 @@
 """The study's folder `runs/<study>/`: its paths, its frozen configuration, and the driver's lock."""
 
+import datetime
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -22,6 +24,7 @@ from hpo.study.files.lock import Holder, Lock
 RUNS = Path("runs")
 # The ledger of openings of test parts: of a study in its folder, and of all studies beside them.
 OPENINGS = "test_openings.jsonl"
+_TRAINING_NAME = re.compile(r"train-.+-\d{8}-\d{6}-\d{6}")
 
 
 class StudyFolder:
@@ -239,6 +242,8 @@ def find_study(name: str) -> StudyFolder:
             if path.parent == RUNS:
                 refuse_link(folder.path)
             return folder
+        # It is being made.
+        folder.refuse_running()
     known = [path.name for path in studies_in(RUNS)]
     there_are = f"there are {', '.join(known)}" if known else "there is none yet: start one with `hpo search`"
     raise StudyError(f"study: there is no '{name}' under {RUNS}/; {there_are}")
@@ -246,7 +251,17 @@ def find_study(name: str) -> StudyFolder:
 
 def studies_in(runs: Path) -> list[Path]:
     """Return the folders in which studies are, in the order of names; what is hidden is being copied or removed."""
-    return sorted(path.parent for path in runs.glob("[!.]*/config.yaml"))
+    return sorted(path.parent for path in runs.glob("[!.]*/config.yaml") if not is_training(path.parent))
+
+
+def new_training(study: str) -> StudyFolder:
+    """Return the folder of a training without a search, which begins now."""
+    return StudyFolder(RUNS / f"train-{study}-{datetime.datetime.now():%Y%m%d-%H%M%S-%f}")
+
+
+def is_training(path: Path) -> bool:
+    """Return whether a folder is that of a training without a search, by its name."""
+    return _TRAINING_NAME.fullmatch(path.name) is not None
 
 
 def inner(report: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:

@@ -55,6 +55,7 @@ def test_it_is_shown_listed_and_followed(capsys, starts, monkeypatch):
         shown, _ = printed(capsys, "show", "mine")
         assert (shown["state"], shown["phase"], shown["fault"]) == ("running", "starting", None)
         assert "is just starting" in refused(capsys, "show", "mine", "--trial", "0", is_silent=True)
+        assert f"runs/mine is being run by process {os.getpid()}" in refused(capsys, "stop", "mine", is_silent=True)
         (listed,) = printed(capsys, "list")[0]["studies"]
         assert (listed["name"], listed["state"], listed["process"]) == ("mine", "running", os.getpid())
         with view_of("mine") as view:
