@@ -195,7 +195,7 @@ class Asking:
         if number not in self.open:
             trials = self._record.trials()
             is_there = 0 <= number < len(trials)
-            why = f"was told before, and is {trials[number].state}" if is_there else "was not asked for"
+            why = f"was told before ({trials[number].state})" if is_there else "was not asked for"
             raise StudyError(f"trial {number}: {why}; open are: {self._numbers or 'none'}")
         return self.open[number]
 

@@ -40,7 +40,7 @@ def extension_of(study: PreparedStudy, trials: Sequence[Trial], given: StudyConf
         again = training_command(study.config.objective, str(short_path(study.folder.best_path)))
         raise ConfigError(
             f"extend: these trials are trained to their end, and nothing is trained differently; give what changes, "
-            f"such as training.epochs=60, or train the winner once more: {again}"
+            f"such as training.epochs=60{'' if study.is_outside else f', or train the winner once more: {again}'}"
         )
     other = {own_key(key): before for key, (before, _) in changed.items() if _is_own(key)}
     can_continue = study.objective.continues and set(other) <= set(study.objective.continues_with)

@@ -119,9 +119,8 @@ def _conclude(finding: "Finding", has_some_folds: bool) -> int:
         return 1
     names = ", ".join(dict.fromkeys(one.name for one in finding.means))
     means = f", the mean of {names}" if names else ""
-    print(
-        f"reproduced: all {trainings} trainings{means}" + (f", and {figures} numbers of report.json" if figures else "")
-    )
+    held = f"all {trainings} trainings" if trainings > 1 else "the training"
+    print(f"reproduced: {held}{means}" + (f", and {figures} numbers of report.json" if figures else ""))
     return 0
 
 

@@ -1,9 +1,10 @@
 """One trial of a study: its configuration, what became of each of its trainings, their curves, logs and seeds."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hpo.engine.record.record import Asked
 from hpo.engine.record.site import Site
 from hpo.engine.trials.trial import Outcome, Trial, training_seed
 from hpo.report.subject import default_of
@@ -55,7 +56,9 @@ def show_trial(view: View, number: int) -> dict[str, Any]:
 
 def _tasks(seen: SeenStudy, look: Look, trial: Trial) -> Iterator[dict[str, Any]]:
     layout, metric = seen.layout, seen.goal.metric
-    running = {task.task: task for task in look.tasks if task.trial == trial.number}
+    asked = seen.record.asked.get(trial.number) if trial.state == "running" else None
+    running = {0: _asked_task(trial.number, asked, metric)} if asked else {}
+    running |= {task.task: task for task in look.tasks if task.trial == trial.number}
     for index in range(layout.size):
         outcome, task, name = trial.outcomes.get(index), running.get(index), layout.name(index)
         seed = training_seed(seen.config.study.seed, trial.key, layout.fold(index), layout.repeat(index))
@@ -71,18 +74,13 @@ def _tasks(seen: SeenStudy, look: Look, trial: Trial) -> Iterator[dict[str, Any]
 
 def _ended(outcome: Outcome, metric: str, site: Site | None = None) -> dict[str, Any]:
     state = "failed" if outcome.error else "stopped" if outcome.stopped else "complete"
-    points = [(point.get("epoch", point.get("step")), point.get(metric)) for point in outcome.curve]
     # One that was trained further after the search has gone on in another process.
     is_its = site is not None and outcome.worker in (0, site.process)
     return {
         "state": state,
         "score": outcome.metrics.get(metric),
         "metrics": dict(outcome.metrics),
-        "curve": [
-            (place if step is None else step, value)
-            for place, (step, value) in enumerate(points, 1)
-            if value is not None
-        ],
+        "curve": _curve(outcome.curve, metric),
         "point": dict(outcome.curve[-1]) if outcome.curve else {},
         "seconds": outcome.seconds,
         "started": outcome.started or None,
@@ -94,6 +92,21 @@ def _ended(outcome: Outcome, metric: str, site: Site | None = None) -> dict[str,
         "details": outcome.details,
         "stopped": outcome.stopped,
     }
+
+
+def _curve(points: Sequence[Mapping[str, float]], metric: str) -> list[tuple[float, float]]:
+    """Return step and value of the metric; a point without a step has its place."""
+    return [
+        (point.get("epoch", point.get("step", place)), point[metric])
+        for place, point in enumerate(points, 1)
+        if metric in point
+    ]
+
+
+def _asked_task(trial: int, asked: Asked, metric: str) -> RunningTask:
+    """Return the one training, elsewhere, of a trial that was asked for and not told."""
+    point, curve = dict(asked.curve[-1]) if asked.curve else {}, _curve(asked.curve, metric)
+    return RunningTask(trial=trial, task=0, worker=asked.place - 1, started=asked.time, point=point, curve=curve)
 
 
 def _unfinished(task: RunningTask | None) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import hpo as toolkit
-from tests.hpo.cli.commands import documented, hpo, refused
+from tests.hpo.cli.commands import documented, hpo, printed, refused
 
 STUDY = ("search", "objective=outside", "study.name=lab", "study.metric=loss", "study.trials=3", "track=none")
 SPACE = ("space.lr={low: 1e-5, high: 0.1, log: true}", "space.layers=[2,4]", "+batch=32")
@@ -35,6 +35,9 @@ def test_a_search_by_commands(capsys, monkeypatch, lab):
     code, out, _ = hpo(capsys, "ask", "lab")
     assert (code, out.splitlines()[0], out.splitlines()[-1]) == (0, "trial 1", "then: hpo tell lab 1 loss=VALUE")
     assert hpo(capsys, "tell", "lab", "1", "--step", "2", "loss=0.4")[:2] == (0, "go on\n")
+    hpo(capsys, "tell", "lab", "1", "--step", "3", "loss=0.3")
+    (training,) = printed(capsys, "show", "lab", "--trial", "1")[0]["tasks"]
+    assert (training["state"], training["curve"]) == ("running", [[2, 0.4], [3, 0.3]])
     monkeypatch.setattr("sys.stdin", io.StringIO('{"loss": 0.25, "seconds": 9}'))
     code, out, _ = hpo(capsys, "tell", "lab", "1", "-", "--json")
     told = json.loads(out)
