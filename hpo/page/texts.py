@@ -27,7 +27,7 @@ def lead(folder: StudyFolder) -> str:
 
 def state(seen: Seen) -> Mapping[str, Any]:
     """Return how far it is, the best so far, and what to do next."""
-    status, subject, name = seen.status, seen.subject, seen.folder.path.name
+    status, subject, name = seen.status, seen.subject, seen.folder.reference
     best = subject.winner if subject else None
     go_on = seen.folder.go_on if status.state == "failed" else ""
     after = {
@@ -42,10 +42,16 @@ def state(seen: Seen) -> Mapping[str, Any]:
         "number": best.number if best else status.best,
         "point": [(key, value_text(value)) for key, value in best.point.items()] if best else [],
         "text": ", ".join(filter(None, (*_progress(status), str(status.holder or "")))),
+        "why_none": "" if best or subject is None else _why_none(subject),
         "notice": seen.fault or status.error,
         "next": after.get(status.state),
         "has_report": (seen.folder.path / "report.html").is_file(),
     }
+
+
+def _why_none(subject: Subject) -> str:
+    limits = ", ".join(map(str, subject.goal.limits))
+    return f"No trial keeps the limits ({limits})." if limits and subject.scored else "No trial is complete."
 
 
 def best_text(status: Status) -> str:

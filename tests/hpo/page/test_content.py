@@ -42,6 +42,18 @@ def test_a_damaged_report_takes_nothing_but_its_own_part(tmp_path):
     assert parts["best-so-far"]["figure"]
 
 
+def test_a_search_without_a_complete_trial_says_so_and_which_command_goes_on(tmp_path):
+    folder = StudyFolder(tmp_path / "other" / "toy")
+    run_toy(folder.path, toy_config("random", trials=2, objective=f"{__name__}:failing"))
+    assert "No trial is complete." in parts_of(folder.path)["state"]["html"]
+    folder.status_path.write_text(Status(name="toy", state="interrupted").model_dump_json())
+    assert f"hpo resume {folder.reference}<" in parts_of(folder.path)["state"]["html"]
+
+
+def failing(task):
+    raise ValueError("on purpose")
+
+
 @pytest.mark.slow
 def test_one_of_several_metrics_with_limits_and_folds_has_its_front(tmp_path):
     config = toy_config("random", SPACES["mixed"], 24, objective="tests.hpo.report.toy_front:several")
