@@ -83,10 +83,13 @@ def ask_for_copied(folder: StudyFolder, changed: StudyConfig, url: str, is_trust
     theirs = [line for line in reaches_of(config) if line in now and not is_reached_here(line)]
     packages = [line for line in theirs if line.startswith(ENVIRONMENT)]
     places = [line for line in theirs if line not in packages and line.partition("=")[2] != url]
+    kept = folder.kept_function(config)
     try:
-        ask_for_trust(config, (), is_trusted, folder.kept_function(config), places=places, packages=packages)
+        ask_for_trust(config, (), is_trusted, kept, places=places, packages=packages)
     except ConfigError as error:
-        read = f"read {short_path(folder.config_path)}, and `{folder.go_on}` goes on with it"
+        # To read a function is to run its maker's code, which `go_on` refuses until it is trusted.
+        trusted = f"`hpo reproduce {short_path(folder.path)} --trust`, after which " if kept else ""
+        read = f"read {short_path(folder.config_path)}, and {trusted}`{folder.go_on}` goes on with it"
         raise ConfigError(f"{error}; it was only copied: {read}") from error
 
 

@@ -3,6 +3,7 @@
 import functools
 import importlib
 import json
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 import hpo
 from hpo.cli.main import main
+from tests.hpo.cli.commands import hpo as command
 from tests.hpo.interface.searched import found
 
 
@@ -103,3 +105,14 @@ def test_a_strangers_function_is_not_read():
     for use in (lambda: hpo.load(study.name).best, lambda: hpo.load(study.name).reproduce()):
         with pytest.raises(hpo.HpoError, match="was not made here"):
             use()
+
+
+@pytest.mark.slow
+def test_from_an_archive_a_strangers_goes_on_by_the_commands_that_its_refusal_names(monkeypatch, capsys, tmp_path):
+    found(lambda config: config["lr"], trials=2, name="mine").archive("mine.tar.gz")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another"))
+    with pytest.raises(hpo.HpoError, match="it was only copied") as refusal:
+        hpo.unarchive("mine.tar.gz", "theirs")
+    trusts, goes_on = re.findall("`hpo ([^`]*)`", str(refusal.value))
+    assert command(capsys, *trusts.split())[0] == 0
+    assert command(capsys, *goes_on.split(), "study.trials=3")[0] == 0
