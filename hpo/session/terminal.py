@@ -23,6 +23,7 @@ from hpo.report.sections.search import end_text
 from hpo.session.display import Display, Progress, Result, failures_in_words, gpus_in_words, untried_in_words
 from hpo.session.progress import TerminalProgress
 from hpo.study.files.folder import short_path
+from hpo.study.ledger import what_opens
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.full_training import expected_at_end
 from hpo.study.winner.reasons import why
@@ -171,9 +172,9 @@ def _say(text: str) -> None:
 
 
 def _next_steps(study: PreparedStudy, winner: Trial | None) -> Iterator[str]:
-    is_opened = study.folder.test_path.exists()
-    if winner is not None and study.plan is not None and "test" in study.plan.parts and not is_opened:
-        yield f"hpo test {study.reference}      (opens the test part, once)"
+    opens = what_opens(study.folder, study.plan.parts if study.plan else {})
+    if winner is not None and opens is not None and not study.folder.test_path.exists():
+        yield "{}      ({})".format(*opens)
     if study.config.track.name == "mlflow":
         yield "hpo ui"
 

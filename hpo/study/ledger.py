@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,20 @@ def all_openings(folder: StudyFolder, fingerprint: str) -> list[Opening]:
     """Return every known opening of this test part by any study, the earliest first, whichever ledgers have it."""
     known = _merged(openings(_common(folder)), *_own(folder))
     return [line for line in known if line["fingerprint"] == fingerprint]
+
+
+def what_opens(folder: StudyFolder, parts: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return the command that opens a study's test part, and what that does; None where its data have no such part.
+
+    `parts` are those of its split.
+    """
+    if "test" not in parts:
+        return None
+    # Where the ledger cannot be read, the command says so.
+    with suppress(StudyError):
+        if all_openings(folder, parts["test"]["fingerprint"]):
+            return f"hpo test {folder.reference} --again", "opens the test part once more, which the report mentions"
+    return f"hpo test {folder.reference}", "opens the test part, once"
 
 
 def num_scored(openings: Iterable[Opening]) -> int:

@@ -8,6 +8,7 @@ import pytest
 
 import hpo
 from hpo.session.terminal import Terminal
+from hpo.study.ledger import write_opening
 from hpo.study.opening import read_study
 from hpo.study.preparing.preparation import known_study
 from hpo.study.winner.verdict import read_verdict
@@ -68,19 +69,23 @@ def test_the_first_of_the_next_steps_is_announced(capsys, has_test):
     found(of_a_notebook(), space=SPACE, name="mine", trials=2)
     study = known_study("mine")
     tracked = study.config.model_copy(update={"track": study.config.track.model_copy(update={"name": "mlflow"})})
-    study = replace(study, config=tracked, plan=SimpleNamespace(parts=["test"]) if has_test else None)
+    study = replace(
+        study, config=tracked, plan=SimpleNamespace(parts={"test": {"fingerprint": "f"}}) if has_test else None
+    )
     record = read_study(study)
     summary = {"counts": {}, "cost": {"wall_seconds": None}}
     report = SimpleNamespace(summary=summary, paths=[study.folder.path / "report.html"])
-    Terminal().conclude(
-        study, SimpleNamespace(verdict=read_verdict(study, record), report=report, is_tracked=True, untried=0)
-    )
-    record.close()
+    result = SimpleNamespace(verdict=read_verdict(study, record), report=report, is_tracked=True, untried=0)
+    Terminal().conclude(study, result)
     *_, before, last = capsys.readouterr().out.splitlines()
     if has_test:
         assert (before, last) == ("next:   hpo test mine      (opens the test part, once)", "        hpo ui")
+        write_opening(study.folder, {"study": "another", "time": "2026-11-27", "fingerprint": "f"})
+        Terminal().conclude(study, result)
+        assert "next:   hpo test mine --again      (opens the test part once more" in capsys.readouterr().out
     else:
         assert last == "next:   hpo ui"
+    record.close()
 
 
 def test_without_a_complete_trial_there_is_none_to_train():

@@ -5,7 +5,7 @@ earlier version, or damaged.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -23,6 +23,7 @@ from hpo.study.files.folder import StudyFolder, inner, short_path
 from hpo.study.files.running import RunningTask
 from hpo.study.files.status import Status
 from hpo.study.files.user_notes import tags
+from hpo.study.ledger import what_opens
 from hpo.study.looking.seen import SeenStudy
 from hpo.study.looking.view import View
 from hpo.study.winner.reasons import why_none
@@ -219,8 +220,8 @@ class Glance:
                 budget = self.seen.config.study
                 command = what_tries(name, self._untried, status.done, budget, status.ended_by)
                 yield command, f"tries the {count_text(self._untried, 'added point*')}"
-            if self._has_test and self.best is not None and not status.test:
-                yield f"hpo test {name}", "opens the test part, once"
+            if self.best is not None and not status.test and (opens := what_opens(folder, self._parts)) is not None:
+                yield opens
             yield f"hpo resume {name} study.trials={2 * status.budget}", "goes on with a larger budget"
         page = folder.path / "report.html"
         if page.exists():
@@ -229,6 +230,6 @@ class Glance:
             yield f"hpo report {name}", "writes its report, as of now"
 
     @property
-    def _has_test(self) -> bool:
+    def _parts(self) -> Mapping[str, Any]:
         described = Described.at(short_path(self.folder.described_path))
-        return bool(described and described.split and "test" in described.split["parts"])
+        return described.split["parts"] if described and described.split else {}
