@@ -55,7 +55,7 @@ class Terminal(Display):
             _say(f"secrets are kept by name alone: set {names} in the environment before you resume or reproduce this")
         section = config.study
         metrics = ", ".join(f"{name} ({direction})" for name, direction in study.goal.metrics.items())
-        _say(f"study {section.name}: {section.trials} {study.counts}, {metrics}")
+        _say(f"study {section.name}: {_count(section.trials, study.counts.removesuffix('s'))}, {metrics}")
         if study.goal.limits:
             _say(f"limits: {', '.join(map(str, study.goal.limits))}")
         if len(study.goal.metrics) > 1:

@@ -236,6 +236,11 @@ class StudyFolder:
 
 def find_study(name: str) -> StudyFolder:
     """Return the folder of a study, given by its name under `runs/` or by a path; StudyError where there is none."""
+    if "://" in name:
+        raise StudyError(
+            f"study: {name} is a URL, which `hpo show`, `hpo watch` and `hpo resume` take alone; give the study's name "
+            f"or folder, where that is"
+        )
     for path in (RUNS / name, Path(name)):
         folder = StudyFolder(path)
         if folder.exists:

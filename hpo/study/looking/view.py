@@ -34,7 +34,8 @@ class Look:
         """Return it as `hpo watch --json` prints it, without the tasks' curves."""
         status = self.status.model_dump()
         tasks = [task.model_dump(exclude={"curve"}) for task in self.tasks]
-        return {"study": status.pop("name"), **status, "tasks": tasks, "copied": self.copied, "fault": self.fault}
+        of_mirror = {"copied": self.copied or None, "fault": self.fault or None}
+        return {"study": status.pop("name"), **status, "tasks": tasks, **of_mirror}
 
 
 class View:
