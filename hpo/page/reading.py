@@ -13,6 +13,7 @@ from hpo.engine.trials.ranking import front
 from hpo.engine.trials.trial import Outcome, Trial
 from hpo.errors import HpoError, first_line
 from hpo.report.subject import Subject, default_of
+from hpo.report.transfer import Climb
 from hpo.study.files.folder import StudyFolder, short_path
 from hpo.study.files.running import RunningTask, read_running
 from hpo.study.files.status import Status, read_status
@@ -131,6 +132,7 @@ def _subject(seen: SeenStudy, status: Status, tasks: Sequence[RunningTask]) -> S
         workers=dispatch.workers,
         gpus=dispatch.gpus_per_worker or 0.0,
         stretches=record.stretches,
+        climb=Climb.of(config, space, trials),
     )
 
 

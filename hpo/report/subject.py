@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, Self
 
 from hpo.config.keys import flatten
+from hpo.config.scales import SCALE
 from hpo.config.study_config import StudyConfig
 from hpo.engine.course.clock import Key
 from hpo.engine.course.course import clock_times
@@ -20,6 +21,7 @@ from hpo.errors import SpaceError
 from hpo.report.hypervolume import Expectation, Growth, expected_growth, growth
 from hpo.report.importance import Contribution, importances, shapley_values
 from hpo.report.part import Absent
+from hpo.report.transfer import Climb, at_largest_scale, without_scale
 from hpo.report.words import count_text
 from hpo.study.notes import Notes
 from hpo.study.study import PreparedStudy
@@ -40,6 +42,7 @@ class Subject:
         lanes: trainings planned to be under way at once; None where the strategy never waits for one.
         order: None before there was a clock.
         clock: begin and end of each task on the study's clock.
+        climb: the trials by scale; None for a study without scales.
     """
 
     space: Space
@@ -56,6 +59,7 @@ class Subject:
     order: Literal["clock", "free"] | None = None
     clock: Mapping[Key, tuple[float, float]] = field(default_factory=dict)
     stretches: Sequence[Stretch] = ()
+    climb: Climb | None = None
 
     @classmethod
     def of(cls, study: PreparedStudy, record: Record, verdict: Verdict) -> Self:
@@ -78,6 +82,7 @@ class Subject:
             order=order,
             clock=clock_times(study.rules(), searched) if waits else {},
             stretches=record.stretches,
+            climb=Climb.of(study.config, study.space, verdict.trials),
         )
 
     @property
@@ -109,8 +114,8 @@ class Subject:
 
     @cached_property
     def scored(self) -> list[Trial]:
-        """The complete trials with comparable scores: those trained for longest, if some were trained for less."""
-        complete = [t for t in self.trials if t.state == "complete" and math.isfinite(t.loss)]
+        """The complete trials with comparable scores: of the largest scale there is, and trained for longest."""
+        complete = at_largest_scale([t for t in self.trials if t.state == "complete" and math.isfinite(t.loss)])
         longest = max((t.amount or 0 for t in complete), default=0)
         return [t for t in complete if (t.amount or 0) == longest]
 
@@ -138,8 +143,8 @@ class Subject:
 
     @cached_property
     def within(self) -> list[Trial]:
-        """The complete trials that keep the limits, of those that were trained for longest."""
-        kept = [trial for trial in self.trials if trial.keeps_limits]
+        """The complete trials that keep the limits, of the largest scale there is, and trained for longest."""
+        kept = at_largest_scale([trial for trial in self.trials if trial.keeps_limits])
         longest = max((trial.amount or 0 for trial in kept), default=0)
         return [trial for trial in kept if (trial.amount or 0) == longest]
 
@@ -170,24 +175,31 @@ class Subject:
         return self.importances_by_metric[self.metric]
 
     @cached_property
+    def _of_one_scale(self) -> tuple[Space, list[Trial]]:
+        """The space without the scale, and the comparable trials in it."""
+        inner = replace(self.space, dimensions=tuple(d for d in self.space.dimensions if d.key != SCALE), first=())
+        return inner, [without_scale(trial) for trial in self.scored]
+
+    @cached_property
     def importances_by_metric(self) -> dict[str, dict[str, float] | Absent]:
         """The same for each metric, the leading one first."""
+        space, scored = self._of_one_scale
         return {
-            name: importances(
-                self.space, direction, self.scored, [self.goal.scores(t.losses)[name] for t in self.scored]
-            )
+            name: importances(space, direction, scored, [self.goal.scores(t.losses)[name] for t in scored])
             for name, direction in self.goal.metrics.items()
         }
 
     @cached_property
     def contributions(self) -> dict[str, Contribution] | Absent:
         """What each hyperparameter contributes to the winner's gain over the default; see `shapley_values`."""
-        return shapley_values(self.space, self.scored, self.default, self.winner)
+        space, scored = self._of_one_scale
+        default = None if self.default is None else {k: v for k, v in self.default.items() if k != SCALE}
+        return shapley_values(space, scored, default, self.winner and without_scale(self.winner))
 
     @property
     def keys(self) -> list[str]:
         """The hyperparameters that complete trials have, the most important first if that is known."""
-        there = {key for trial in self.scored for key in trial.point}
+        there = {key for trial in self.scored for key in trial.point if key != SCALE}
         known = self.importances
         ordered = self.space.keys if isinstance(known, Absent) else list(known)
         return [key for key in ordered if key in there]
@@ -203,7 +215,15 @@ class Subject:
         """Which trials `scored` are, in words."""
         amounts = {t.amount for t in self.trials if t.amount is not None}
         kind = f"complete trial*, trained for {max(amounts)}" if len(amounts) > 1 else "complete trial*"
-        return count_text(len(self.scored), kind)
+        return count_text(len(self.scored), kind) + self.at_scale
+
+    @property
+    def at_scale(self) -> str:
+        """At which scale `scored` are, to follow them; empty for a study without scales."""
+        if not self.scored or not (scale := self.scored[0].scale):
+            return ""
+        target = self.goal.target
+        return f" at scale {scale} of {target}{', the target' if scale == target else ', below the target'}"
 
     def is_winner(self, trial: Trial) -> bool:
         """Return whether the trial is the winner."""
@@ -211,11 +231,17 @@ class Subject:
 
 
 def default_of(space: Space, config: StudyConfig) -> Point | None:
-    """Return the default configuration's point; None where it does not lie in the space."""
+    """Return the default configuration's point, with scales that at the target; None where it is not in the space."""
     try:
-        return default_point(space, flatten(config.objective_config))
+        return default_at_target(space, config)
     except SpaceError:
         return None
+
+
+def default_at_target(space: Space, config: StudyConfig) -> Point:
+    """Return the same point; SpaceError where it does not lie in the space."""
+    point = default_point(space, flatten(config.objective_config))
+    return point if config.study.scales is None else {**point, SCALE: len(config.study.scales)}
 
 
 def dependent_text(strategy: str) -> str | None:

@@ -12,6 +12,7 @@ from hpo.report.figures.importance import draw_importance
 from hpo.report.figures.learning_curves import draw_fold_spread, draw_learning_curves
 from hpo.report.figures.look import Drawn
 from hpo.report.figures.parallel_coordinates import draw_parallel_coordinates
+from hpo.report.figures.scales import draw_loss_over_cost, draw_transfer
 from hpo.report.figures.score_over_values import draw_contours, draw_slices
 from hpo.report.figures.timeline import draw_planned_timeline, draw_timeline
 from hpo.report.part import Absent, part
@@ -33,6 +34,8 @@ class Drawing:
 _FIGURES: tuple[tuple[str, str, str, Callable[[Subject], Drawn | Absent]], ...] = (
     ("front", "Front and limits", "", draw_front),
     ("hypervolume", "Front and limits", "Hypervolume", draw_hypervolume),
+    ("transfer", "Scales", "Each hyperparameter at every scale", draw_transfer),
+    ("loss-over-cost", "Scales", "Loss over cost", draw_loss_over_cost),
     ("best-so-far", "Best so far", "", draw_best_so_far),
     ("expected-performance", "Best so far", "Expected validation performance", draw_expected_performance),
     ("importance", "What mattered", "", draw_importance),
@@ -51,7 +54,8 @@ FIGURES = tuple(name for name, *_ in _FIGURES)
 def draw_figures(subject: Subject, names: Collection[str] | None = None) -> tuple[Drawing, ...]:
     """Return the figures of a study with these names in the order of the report; equal studies give equal figures.
 
-    Without names all that concern it: with one metric there is no hypervolume, and without limits, too, no front.
+    Without names all that concern it: with one metric there is no hypervolume, and without limits, too, no front;
+    without scales none of them.
     """
     if names is None:
         names = [name for name in FIGURES if _concerns(name, subject.goal)]
@@ -70,4 +74,6 @@ def undrawn(goal: Goal, reason: str) -> tuple[Drawing, ...]:
 
 
 def _concerns(name: str, goal: Goal) -> bool:
-    return {"front": not goal.is_single, "hypervolume": len(goal.metrics) > 1}.get(name, True)
+    has_scales = goal.target > 0
+    concern = {"front": not goal.is_single, "hypervolume": len(goal.metrics) > 1}
+    return (concern | {"transfer": has_scales, "loss-over-cost": has_scales}).get(name, True)

@@ -48,7 +48,8 @@ def draw_learning_curves(subject: Subject) -> Drawn | Absent:
     if axis is None or metric is None:
         return Absent("no point of the learning curves has an epoch or step, and something that was measured")
     means = {trial.number: _mean_curve(trial, axis, metric) for trial in subject.trials}
-    there = [t for t in subject.trials if means[t.number] and not subject.is_winner(t)]
+    scale = max((t.scale for t in subject.trials if means[t.number]), default=0)
+    there = [t for t in subject.trials if means[t.number] and t.scale == scale and not subject.is_winner(t)]
     # Those that run are few, and what is looked for.
     running, ended = ([t for t in there if (t.state == "running") == is_open] for is_open in (True, False))
     drawn = best_and_even(ended, _MOST_CURVES)
@@ -76,7 +77,8 @@ def draw_learning_curves(subject: Subject) -> Drawn | Absent:
     states = {trial.state for trial in (*drawn, *running)}
     others = " Stopped trials in yellow." * ("stopped" in states) + " Failed trials in purple." * ("failed" in states)
     others += " Running trials in green." * bool(running)
-    return Drawn(figure, caption + others + sampled(drawn, ended) + far)
+    at_scale = f" Of the trials at scale {scale} of {subject.goal.target}." if scale else ""
+    return Drawn(figure, caption + at_scale + others + sampled(drawn, ended) + far)
 
 
 def _mean_curve(trial: Trial, axis: str, metric: str) -> _Curve:

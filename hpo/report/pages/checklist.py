@@ -13,6 +13,7 @@ from hpo.report.sections.cost import versions_text
 from hpo.report.sections.data import SplitPart, folds_text, kind_text
 from hpo.report.sections.goal import front_of, names_of, value_format
 from hpo.report.sections.report import ReportJson
+from hpo.report.sections.scales import scales_text
 from hpo.report.sections.search import end_text
 from hpo.report.sections.space import describe_range
 from hpo.report.sections.study import heading, reproduction_text
@@ -112,7 +113,7 @@ def _runs(report: ReportJson) -> str:
     return (
         f"{configurations} configurations{inside}, {counts['tasks_per_trial']} training(s) each: "
         f"{counts['complete']} complete, {counts['failed']} failed, {counts['stopped']} stopped early, "
-        f"budget {counts['budget']}{end_text(counts.get('ended_by'))}."
+        f"budget {counts['budget']}{end_text(counts.get('ended_by'))}.{scales_text(report)}"
     )
 
 

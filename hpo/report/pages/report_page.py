@@ -21,6 +21,7 @@ from hpo.report.sections.front import read_front
 from hpo.report.sections.goal import front_of, names_of
 from hpo.report.sections.notes import read_user_notes
 from hpo.report.sections.report import SECTIONS, ReportJson, read_section
+from hpo.report.sections.scales import read_scales
 from hpo.report.sections.study import heading, read_extension, read_study
 from hpo.report.sections.tested import read_test
 from hpo.report.sections.winner import read_winner, score_text
@@ -32,6 +33,7 @@ _READ = {
     "study": (read_study,),
     "winner": (read_winner, read_test),
     "front": (read_front,),
+    "scales": (read_scales,),
     "cautions": (read_cautions,),
     "extension": (read_extension,),
     "notes": (read_user_notes,),

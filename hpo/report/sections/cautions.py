@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from typing_extensions import TypedDict
 
+from hpo.config.scales import SCALE
 from hpo.engine.objective.kept_function import MODULE
 from hpo.engine.objective.path import ObjectivePath
 from hpo.engine.space.dimensions import Choices, Range
@@ -85,12 +86,13 @@ def _about_the_search(subject: Subject, has_ended: bool = True) -> Iterator[str]
         yield f"no complete trial keeps the limits ({limits})"
     elif complete and beyond / len(complete) > _MANY_BEYOND:
         yield f"{beyond} of {len(complete)} complete trials exceed a limit ({limits}): few were spent on what may win"
-    wanted = _FEW_TRIALS_PER_DIMENSION * len(space.dimensions)
+    dimensions = [dimension for dimension in space.dimensions if dimension.key != SCALE]
+    wanted = _FEW_TRIALS_PER_DIMENSION * len(dimensions)
     # Halving trains a point in several trials.
     tried = sum(trial.continues is None for trial in trials)
     whole = space.size is not None and len({trial.key for trial in trials}) >= space.size
     if tried < wanted and not whole and has_ended:
-        searched = count_text(len(space.dimensions), "hyperparameter*")
+        searched = count_text(len(dimensions), "hyperparameter*")
         yield f"few trials: {tried} for {searched}; {wanted} would be five for each"
 
 
@@ -109,7 +111,8 @@ def at_the_end(space: Space, winner: Trial) -> list[AtEnd]:
     """
     ends: list[AtEnd] = []
     for dimension in space.dimensions:
-        if isinstance(dimension, Choices) or dimension.key not in winner.point:
+        # The last scale is what is sought.
+        if isinstance(dimension, Choices) or dimension.key not in winner.point or dimension.key == SCALE:
             continue
         value = winner.point[dimension.key]
         if isinstance(dimension, Range):

@@ -18,6 +18,7 @@ from hpo.report.part import EXACT, Missing, is_missing, missing, require
 from hpo.report.sections import ReportJson
 from hpo.report.sections.winner import no_winner
 from hpo.report.subject import dependent_text, score_of
+from hpo.report.transfer import at_largest_scale
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.verdict import Verdict
 
@@ -56,13 +57,13 @@ class Curves(TypedDict):
 def best_so_far(verdict: Verdict) -> BestSoFar:
     """Return every improvement of the (leading) metric, in the order of proposal and in which trials ended.
 
-    Trials beyond a limit, or with less training than the winner, do not count; those that got that only after the
-    search come last.
+    Trials beyond a limit, of a smaller scale, or with less training than the winner, do not count; those that got that
+    only after the search come last.
     """
     trials, winner = verdict.trials, verdict.winner
     later = {trial.number for trial in verdict.further}
     amount = winner.amount if winner else None
-    complete = [trial for trial in trials if trial.keeps_limits and trial.amount == amount]
+    complete = at_largest_scale([trial for trial in trials if trial.keeps_limits and trial.amount == amount])
     complete.sort(key=lambda trial: (trial.number in later, trial.number))
     start = first_start(trials)
     ended = [(trial.ended - start, trial) for trial in complete if trial.ended is not None]

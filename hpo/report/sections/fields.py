@@ -69,14 +69,15 @@ OF_FRONT = {
     15: "winner.scores front.members front.near",
 }
 OF_SEVERAL = {12: "front.choice", 17: "front.hypervolume", 20: "importance.by_metric"}
-"""Those that a report of several metrics, or with limits, has beside them, by the field's number."""
+OF_SCALES = {11: "scales.each", 17: "scales.law", 20: "scales.transfer scales.choices"}
+"""Those that a report of several metrics, or with limits, or with scales, has beside them, by the field's number."""
 
 
 def describe_fields(report: ReportJson) -> list[FieldStatus]:
     """Return each field with the reason of every value that is missing."""
     described: list[FieldStatus] = []
     for number, (title, listed) in enumerate(FIELDS.items(), start=1):
-        keys = [*listed.split(), *_of_front(report, number)]
+        keys = [*listed.split(), *_of_front(report, number), *_of_scales(report, number)]
         reasons = {key: reason for key in keys if (reason := reason_missing(value_at(report, key))) is not None}
         described.append({"number": number, "title": title, "keys": keys, "missing": reasons})
     return described
@@ -89,6 +90,10 @@ def _of_front(report: ReportJson, number: int) -> list[str]:
     front = front_of(report)
     has_several = front is not None and "choice" in front
     return [*OF_FRONT.get(number, "").split(), *(OF_SEVERAL.get(number, "").split() if has_several else ())]
+
+
+def _of_scales(report: ReportJson, number: int) -> list[str]:
+    return OF_SCALES.get(number, "").split() if "scales" in report else []
 
 
 def value_at(report: Mapping[str, Any], key: str) -> Any:

@@ -43,6 +43,7 @@ from hpo.report.sections.data import (
 from hpo.report.sections.fields import FieldStatus, describe_fields, read_gaps
 from hpo.report.sections.front import FrontSection, describe_front, read_front
 from hpo.report.sections.notes import NotesSection, describe_notes, read_user_notes
+from hpo.report.sections.scales import ScalesSection, describe_scales, read_scales
 from hpo.report.sections.search import SearchPart, describe_search, no_search, read_strategy, read_trials
 from hpo.report.sections.space import Importance, describe_importance, read_space
 from hpo.report.sections.study import StudyPart, describe_study, read_extension, read_study
@@ -78,7 +79,7 @@ FORMAT: Literal[2] = 2
 
 
 @with_config(EXACT)
-class ReportJson(SearchPart, FrontSection, NotesSection):
+class ReportJson(SearchPart, FrontSection, ScalesSection, NotesSection):
     """The whole of report.json."""
 
     format: Literal[2]
@@ -136,6 +137,9 @@ def summarise(
     if not study.goal.is_single:
         definitions = method["metrics"]
         front = {"front": value_or_missing(lambda: describe_front(study, Notes(record), verdict, subject, definitions))}
+    scales: ScalesSection = {}
+    if (climb := subject.climb) is not None:
+        scales = {"scales": value_or_missing(lambda: describe_scales(climb))}
     summary: ReportJson = {
         "format": FORMAT,
         "study": describe_study(study, Notes(record), trials),
@@ -148,6 +152,7 @@ def summarise(
         "baselines": value_or_missing(lambda: describe_baselines(study, trials, comparison)),
         "winner": described,
         **front,
+        **scales,
         **describe_notes(study),
         "top": [describe_short(trial, study.goal, on_front) for trial in verdict.history.leaders(5)],
         "test": test,
@@ -184,6 +189,7 @@ SECTIONS: tuple[tuple[str, Callable[[ReportJson], Iterable[Block]]], ...] = (
     ("Winner", read_winner),
     ("", read_test),
     ("Front and limits", read_front),
+    ("Scales", read_scales),
     ("Cautions", read_cautions),
     ("Notes", read_user_notes),
     ("Data", read_data),

@@ -8,8 +8,6 @@ from typing import Annotated, Any, NotRequired
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
-from hpo.config.keys import flatten
-from hpo.engine.space.first_points import default_point
 from hpo.engine.space.space import point_key
 from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.goal import Goal
@@ -21,7 +19,7 @@ from hpo.report.part import EXACT, Count, Missing, Point, Positive, is_missing, 
 from hpo.report.sections import ReportJson
 from hpo.report.sections.goal import front_of, read_scores
 from hpo.report.sections.scores import Spread, interval, spreads
-from hpo.report.subject import score_of
+from hpo.report.subject import default_at_target, score_of
 from hpo.report.words import code_rows, sentence
 from hpo.study.files.folder import short_path
 from hpo.study.study import PreparedStudy, how_far, training_command
@@ -151,10 +149,12 @@ def describe_baselines(
 
 def _default(study: PreparedStudy, trials: Sequence[Trial]) -> DefaultTrial | Missing:
     try:
-        point = default_point(study.space, flatten(study.config.objective_config))
+        point = default_at_target(study.space, study.config)
     except SpaceError as error:
         return missing(f"the default configuration lies outside of the space: {str(error).partition(': ')[2]}")
     those = [trial for trial in trials if trial.key == point_key(point)]
+    if not those and study.goal.target:
+        return missing("the default configuration was not trained at the target")
     if not those:
         return missing("the default configuration is not among the trials: write `first: [default]` into the space")
     # With halving, the one that was trained furthest.

@@ -1,0 +1,191 @@
+"""Several scales in one picture: the score over each hyperparameter, a line a scale; and the loss over the cost."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hpo.engine.space.dimensions import Dimension, Range
+from hpo.engine.strategies.ladder import to_unit
+from hpo.engine.trials.trial import Trial
+from hpo.report.figures.axes import axis_of, log_ticks
+from hpo.report.figures.look import GOOD, LEGEND, OTHER, STAR, Drawn, add_trials, new_figure, pale, styled
+from hpo.report.importance import rank_of
+from hpo.report.part import Absent
+from hpo.report.subject import Subject, score_of
+from hpo.report.transfer import Climb
+from hpo.report.words import escape_markup, point_text
+
+_COLUMNS, _MOST_PANELS, _ROOM = 3, 12, 110
+_MOST_BINS, _MOST_DOTS = 8, 100
+_LONGEST_NAME = 40
+# The axis of scores shows such a part of each scale's trials, the best.
+_SHOWN = 0.75
+
+
+def draw_transfer(subject: Subject) -> Drawn | Absent:
+    """Draw one panel per ordered hyperparameter: the score over its values, and where the best of each scale lies."""
+    climb = subject.climb
+    if climb is None:
+        return Absent("the study has no scales")
+    if not any(climb.ranked):
+        return Absent("no trial is complete")
+    there = {key for ranked in climb.ranked for trial in ranked for key in trial.point}
+    dimensions = [dimension for dimension in climb.ordered if dimension.key in there]
+    if not dimensions:
+        return Absent("no hyperparameter has values with an order")
+    shown = dimensions[:_MOST_PANELS]
+    rows = math.ceil(len(shown) / _COLUMNS)
+    columns = math.ceil(len(shown) / rows)
+    figure = new_figure(columns, num_rows=rows)
+    for place, dimension in enumerate(shown):
+        at = {"row": place // columns + 1, "col": place % columns + 1}
+        _draw_panel(figure, subject, climb, dimension, at, has_legend=place == 0)
+        figure.update_xaxes(axis_of(dimension, _ROOM // columns, _numbers(dimension, climb)), **at)
+    _end_at_the_good(figure, subject, climb)
+    figure.update_yaxes(title_text=f"{escape_markup(subject.metric)} ({subject.direction})", col=1)
+    styled(figure, 110 + 290 * rows, legend=LEGEND)
+    more = f" The first {len(shown)} of {len(dimensions)}." if len(dimensions) > len(shown) else ""
+    return Drawn(
+        figure,
+        f"{subject.named} over each hyperparameter, one colour a scale, darker for larger ones: a dot is a trial, a "
+        f"line joins the best along the values, a diamond is the best of its scale, the star the winner.{more} The "
+        f"worst trials lie beyond the picture: double-click to see all.",
+    )
+
+
+def _draw_panel(
+    figure: Any, subject: Subject, climb: Climb, dimension: Dimension, at: dict[str, int], has_legend: bool
+) -> None:
+    key = dimension.key
+    for scale, ranked in enumerate(climb.ranked, start=1):
+        there = [trial for trial in ranked if key in trial.point]
+        if not there:
+            continue
+        name, colour = _name(climb, scale), _colour(scale, climb.target)
+        group: dict[str, Any] = {"name": name, "legendgroup": name, **at}
+        hover = f"%{{y}} (trial %{{customdata}})<extra>{name}</extra>"
+        dots = {"color": colour, "size": 5, "opacity": 0.55}
+        _add(figure, dimension, there[:_MOST_DOTS], hover, marker=dots, showlegend=False, **group)
+        line = {"mode": "lines", "line": {"color": colour, "width": 2}}
+        _add(figure, dimension, _envelope(dimension, there), hover, **line, showlegend=False, **group)
+        mark = {"color": colour, "size": 11, "symbol": "diamond", "line": {"color": "white", "width": 1}}
+        _add(figure, dimension, there[:1], hover, marker=mark, showlegend=has_legend, **group)
+    if (winner := subject.winner) is not None and key in winner.point:
+        star = {
+            "marker": STAR,
+            "cliponaxis": False,
+            "showlegend": has_legend,
+            "name": "winner",
+            "legendgroup": "winner",
+        }
+        _add(figure, dimension, [winner], "%{y} (trial %{customdata})<extra>winner</extra>", **star, **at)
+
+
+def _add(figure: Any, dimension: Dimension, trials: Sequence[Trial], hover: str, **look: Any) -> None:
+    add_trials(figure, trials, [_x(dimension, trial) for trial in trials], [t.score for t in trials], hover, **look)
+
+
+def _x(dimension: Dimension, trial: Trial) -> Any:
+    """Return the place on the axis: a number of a range, else the rank of the value."""
+    value = trial.point[dimension.key]
+    return value if isinstance(dimension, Range) else rank_of(dimension, value)
+
+
+def _envelope(dimension: Dimension, ranked: Sequence[Trial]) -> list[Trial]:
+    """Return the best trial of each of a few equal parts of the values that were tried, in the values' order."""
+    units = {trial.number: to_unit(dimension, trial.point[dimension.key]) for trial in ranked}
+    low, high = min(units.values()), max(units.values())
+    count = max(2, min(_MOST_BINS, round(math.sqrt(2 * len(ranked)))))
+    best: dict[int, Trial] = {}
+    for trial in ranked:
+        part = min(int((units[trial.number] - low) / (high - low or 1.0) * count), count - 1)
+        best.setdefault(part, trial)
+    return [trial for _, trial in sorted(best.items())]
+
+
+def _numbers(dimension: Dimension, climb: Climb) -> list[float]:
+    """Return the numbers that a range's axis has; empty of another."""
+    if not isinstance(dimension, Range):
+        return []
+    return [
+        value
+        for ranked in climb.ranked
+        for trial in ranked
+        if isinstance(value := trial.point.get(dimension.key), int | float)
+    ]
+
+
+def _end_at_the_good(figure: Any, subject: Subject, climb: Climb) -> None:
+    """End the axis of scores below the better part of each scale's trials; the worst would flatten the rest."""
+    good = [trial for ranked in climb.ranked for trial in ranked[: max(2, math.ceil(_SHOWN * len(ranked)))]]
+    scores = [score_of(trial) for trial in good]
+    best, worst = (min(scores), max(scores)) if subject.direction == "minimize" else (max(scores), min(scores))
+    margin = 0.06 * (worst - best)
+    if margin:
+        figure.update_yaxes(range=sorted([best - margin, worst + margin]))
+
+
+def draw_loss_over_cost(subject: Subject) -> Drawn | Absent:
+    """Draw the best score of each scale over the cost of a training, and the power law that predicts the target."""
+    climb = subject.climb
+    if climb is None:
+        return Absent("the study has no scales")
+    found = [(cost, ranked) for cost, ranked in zip(climb.costs, climb.ranked, strict=True) if cost and ranked]
+    if not found:
+        return Absent("no trial is complete, or what a training costs is not known")
+    figure, metric = new_figure(), escape_markup(subject.metric)
+    best = [ranked[0] for _, ranked in found]
+    x = [cost for cost, _ in found]
+    others = [(cost, trial) for cost, ranked in found for trial in ranked[1 : max(2, math.ceil(_SHOWN * len(ranked)))]]
+    hover = "%{y} (trial %{customdata})<extra></extra>"
+    trials = [trial for _, trial in others]
+    dots = {"color": OTHER, "size": 5, "opacity": 0.6}
+    scores = [trial.score for trial in trials]
+    add_trials(figure, trials, [cost for cost, _ in others], scores, hover, marker=dots, name="trials")
+    marks = [_colour(trial.scale, climb.target) for trial in best]
+    look = {"mode": "lines+markers", "line": {"color": GOOD, "width": 2}, "marker": {"color": marks, "size": 10}}
+    add_trials(figure, best, x, [trial.score for trial in best], hover, name="best of each scale", **look)
+    law, ends = climb.law, [cost for cost in climb.costs if cost]
+    says = f"Nothing is predicted for the target: {climb.no_law}."
+    if law is not None:
+        grid = np.geomspace(ends[0], ends[-1], 40).tolist()
+        line = {"color": OTHER, "dash": "dash", "width": 2}
+        figure.add_scatter(x=grid, y=[law.at(cost) for cost in grid], mode="lines", line=line, name="power law")
+        error = {"type": "data", "symmetric": False, "color": OTHER}
+        error |= {"array": [law.high - law.predicted], "arrayminus": [law.predicted - law.low]}
+        marker = {"color": OTHER, "size": 11, "symbol": "diamond-open"}
+        figure.add_scatter(
+            x=[ends[-1]],
+            y=[law.predicted],
+            error_y=error,
+            mode="markers",
+            marker=marker,
+            name="predicted",
+            hovertemplate=f"%{{y}} ({law.low:.4g} to {law.high:.4g})<extra>predicted</extra>",
+        )
+        says = (
+            f"Dashed: loss = {law.factor:.4g} cost^-{law.exponent:.3g} through the best of the scales below the target "
+            f"and what it predicts there with its 95 % interval; without a loss that no cost removes, which so few "
+            f"scales cannot tell."
+        )
+    height = [score_of(trial) for trial in (*best, *trials)] + ([law.predicted] if law else [])
+    margin = 0.08 * (max(height) - min(height)) or 0.05 * abs(height[0]) or 0.05
+    figure.update_yaxes(
+        title_text=f"{metric} ({subject.direction})", range=[min(height) - margin, max(height) + margin]
+    )
+    styled(figure, legend=LEGEND)
+    figure.update_xaxes(title_text="cost of a training, the first scale's = 1 (log)", **log_ticks(ends))
+    return Drawn(figure, f"The best {subject.named} of each scale over the cost of a training. {says}")
+
+
+def _name(climb: Climb, scale: int) -> str:
+    text = f"{scale}: {point_text(climb.changes[scale - 1])}"
+    text = text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1]}…"
+    return escape_markup(f"{text}{' (target)' * (scale == climb.target)}")
+
+
+def _colour(scale: int, target: int) -> str:
+    """Return the colour of a scale: the darker the larger, on white and on black."""
+    return pale(GOOD, 0.4 + 0.6 * (scale - 1) / max(1, target - 1))

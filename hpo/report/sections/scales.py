@@ -1,0 +1,295 @@
+"""What a study's scales say: trials and costs of each, where the best lies as cost grows, and how loss falls."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, Any, Literal, NotRequired
+
+from pydantic import Field, with_config
+from typing_extensions import TypedDict
+
+from hpo.engine.space.dimensions import Choices, Dimension, Range
+from hpo.report.blocks import Block, Items, Paragraph, Table
+from hpo.report.part import EXACT, Count, Missing, Point, Positive, Share, is_missing, missing, require
+from hpo.report.sections import ReportJson
+from hpo.report.sections.winner import score_text
+from hpo.report.subject import score_of
+from hpo.report.transfer import Climb, span_of, value_at
+from hpo.report.words import join_names, point_text, value_text
+
+
+@with_config(EXACT)
+class BestOfScale(TypedDict):
+    """The best complete trial of a scale."""
+
+    number: Count
+    score: float
+
+
+@with_config(EXACT)
+class ScalePart(TypedDict):
+    """One of the scales."""
+
+    number: Annotated[Positive, Field(description="from 1, the smallest; the last is the target")]
+    changes: Annotated[Point, Field(description="of the configuration")]
+    complete: Count
+    failed: Count
+    best: Annotated[BestOfScale | None, Field(description="scores of different scales do not compare")]
+    cost: Annotated[float | None, Field(description="of a training, relative to the first scale's")]
+    share_of_cost: Annotated[Share | None, Field(description="of all trials, by the cost of their trainings")]
+    share_of_seconds: Annotated[Share | None, Field(description="of the seconds of all trainings")]
+
+
+@with_config(EXACT)
+class ShiftPart(TypedDict):
+    """How the best value moves with each doubling of a training's cost."""
+
+    value: float
+    interval: Annotated[list[float], Field(description="95 % interval, lower end first")]
+    moves: Annotated[bool, Field(description="whether the interval is without a shift of nothing")]
+    is_known: Annotated[
+        bool, Field(description="whether it moves, or surely by less than a quarter of the dimension over all scales")
+    ]
+
+
+@with_config(EXACT)
+class Transfer(TypedDict):
+    """Where the best of an ordered hyperparameter lies at each scale."""
+
+    key: str
+    shift_is: Annotated[
+        Literal["factor", "difference", "steps"],
+        Field(description="of a logarithmic range a factor, of another a difference, of listed values places in it"),
+    ]
+    best: Annotated[
+        list[Any], Field(description="mean of the best trials of each scale, weighted by rank; null = none")
+    ]
+    trials: Annotated[list[Count], Field(description="complete trials of each scale that have it")]
+    shift: ShiftPart | Missing
+
+
+@with_config(EXACT)
+class Chosen(TypedDict):
+    """What the best trial of each scale has of a hyperparameter without order."""
+
+    key: str
+    best: Annotated[list[Any], Field(description="null where the scale has no best trial, or that has no such value")]
+
+
+@with_config(EXACT)
+class LawPart(TypedDict):
+    """loss = factor * cost^-exponent by the best of the scales below the target, cost relative to the first scale."""
+
+    factor: float
+    exponent: float
+    predicted: Annotated[float, Field(description="the best loss at the target")]
+    interval: Annotated[list[float], Field(description="95 % interval of that loss")]
+
+
+@with_config(EXACT)
+class ScalesPart(TypedDict):
+    """Fields 9, 11, 17 and 20 of a study with scales."""
+
+    each: list[ScalePart]
+    transfer: list[Transfer]
+    choices: list[Chosen]
+    law: LawPart | Missing
+
+
+_FAR = 1e6
+
+
+class ScalesSection(TypedDict):
+    """The key of report.json."""
+
+    scales: NotRequired[Annotated[ScalesPart | Missing, Field(description="absent without study.scales")]]
+
+
+def describe_scales(climb: Climb) -> ScalesPart:
+    """Return each scale, the place of the best of each hyperparameter, and the law of loss over cost."""
+    law = climb.law
+    return {
+        "each": [_scale(climb, place) for place in range(climb.target)],
+        "transfer": [_transfer(climb, dimension) for dimension in climb.ordered],
+        "choices": [
+            {"key": d.key, "best": [ranked[0].point.get(d.key) if ranked else None for ranked in climb.ranked]}
+            for d in climb.dimensions
+            if isinstance(d, Choices)
+        ],
+        "law": missing(climb.no_law or "")
+        if law is None
+        else {
+            "factor": law.factor,
+            "exponent": law.exponent,
+            "predicted": law.predicted,
+            "interval": [law.low, law.high],
+        },
+    }
+
+
+def _scale(climb: Climb, place: int) -> ScalePart:
+    ranked, costs, seconds = climb.ranked[place], climb.cost_shares, climb.second_shares
+    return {
+        "number": place + 1,
+        "changes": dict(climb.changes[place]),
+        "complete": len(ranked),
+        "failed": sum(trial.state == "failed" for trial in climb.by_scale[place]),
+        "best": {"number": ranked[0].number, "score": score_of(ranked[0])} if ranked else None,
+        "cost": climb.costs[place],
+        "share_of_cost": costs[place] if costs else None,
+        "share_of_seconds": seconds[place] if seconds else None,
+    }
+
+
+def _transfer(climb: Climb, dimension: Dimension) -> Transfer:
+    places, shift = climb.places(dimension), climb.shift(dimension)
+    kind: Literal["factor", "difference", "steps"] = "steps"
+    if isinstance(dimension, Range):
+        kind = "factor" if dimension.log else "difference"
+    span = span_of(dimension)
+
+    def in_units(slope: float) -> float:
+        return math.exp(slope * span) if kind == "factor" else slope * span
+
+    part: ShiftPart | Missing
+    if shift is None:
+        part = missing("too few trials, or too few scales of known cost, tell how it moves")
+    else:
+        part = {
+            "value": in_units(shift.slope),
+            "interval": [in_units(shift.low), in_units(shift.high)],
+            "moves": shift.moves,
+            "is_known": shift.is_known,
+        }
+    return {
+        "key": dimension.key,
+        "shift_is": kind,
+        "best": [None if place is None else value_at(dimension, place.mean) for place in places],
+        "trials": [sum(dimension.key in trial.point for trial in ranked) for ranked in climb.ranked],
+        "shift": part,
+    }
+
+
+def scales_of(report: ReportJson) -> ScalesPart | None:
+    """Return the section; None without study.scales, and where it could not be made."""
+    scales = report.get("scales")
+    return None if scales is None or is_missing(scales) else scales
+
+
+def scales_text(report: ReportJson) -> str:
+    """Return how many trials were complete at each scale, as a sentence; empty without scales."""
+    scales = scales_of(report)
+    if scales is None:
+        return ""
+    each = [f"{one['complete']} at {point_text(one['changes'])}" for one in scales["each"]]
+    return f" Complete trials by scale, small to target: {'; '.join(each)}."
+
+
+def read_scales(report: ReportJson) -> Iterator[Block]:
+    """Say what was trained at each scale, whether the best transfers, and what loss the costs let expect."""
+    if "scales" not in report:
+        return
+    scales = require(report["scales"])
+    if not scales["each"][-1]["complete"]:
+        yield Paragraph("**No trial is complete at the target**: what is said of it here is expected, not seen.")
+    yield _table(report, scales)
+    sentences = [_shift_text(each) for each in scales["transfer"]] + [_chosen_text(each) for each in scales["choices"]]
+    if sentences:
+        yield Paragraph("**Does it transfer?** Where the best trials of each scale lie:")
+        yield Table(
+            ("best of", *(f"scale {each['number']}" for each in scales["each"])),
+            [(f"`{each['key']}`", *map(_cell, each["best"])) for each in (*scales["transfer"], *scales["choices"])],
+        )
+        yield Items(sentences)
+    yield Paragraph(_law_text(report, scales))
+
+
+def _table(report: ReportJson, scales: ScalesPart) -> Table:
+    text, metric = score_text(report), report["metric"]["name"]
+    last = len(scales["each"])
+
+    def percent(share: float | None) -> str:
+        return "–" if share is None else f"{share:.0%}"
+
+    rows = [
+        (
+            f"{each['number']}{' (target)' * (each['number'] == last)}",
+            point_text(each["changes"]),
+            f"{each['complete']} / {each['failed']}",
+            "–" if each["best"] is None else f"{text(each['best']['score'])} (trial {each['best']['number']})",
+            "–" if each["cost"] is None else f"{each['cost']:.3g}",
+            percent(each["share_of_cost"]),
+            percent(each["share_of_seconds"]),
+        )
+        for each in scales["each"]
+    ]
+    head = (
+        "scale",
+        "changes",
+        "complete / failed",
+        f"best {metric}",
+        "cost of a training",
+        "of the cost",
+        "of the time",
+    )
+    return Table(head, rows)
+
+
+def _cell(value: Any) -> str:
+    return "–" if value is None else f"{value:.3g}" if isinstance(value, float) else value_text(value)
+
+
+def _shift_text(each: Transfer) -> str:
+    """Return whether the best of a hyperparameter stays or moves with cost, as a sentence."""
+    key, shift, kind = f"`{each['key']}`", each["shift"], each["shift_is"]
+    if is_missing(shift):
+        return f"{key}: {shift['missing']}"
+    low, high = shift["interval"]
+    counts = [str(count) for count in each["trials"] if count]
+    trials = f"{join_names(counts) if counts else 'no'} trials"
+    unit = {"factor": "a factor of ", "difference": "", "steps": ""}[kind]
+    places = " places of its list" * (kind == "steps")
+    if shift["moves"] and shift["is_known"]:
+        falls = shift["value"] < (1 if kind == "factor" else 0)
+        ends: Sequence[float] = (shift["value"], low, high)
+        if falls:
+            ends = (shift["value"], high, low)
+            ends = [1 / end for end in ends] if kind == "factor" else [-end for end in ends]
+        value, first, last = (f"{end:.3g}" for end in ends)
+        by = f"by {unit}{value}{places} ({first} to {last})"
+        return f"{key}: its best {'falls' if falls else 'rises'} {by} per doubling of cost"
+    if not shift["is_known"]:
+        return f"{key}: whether its best moves is not known: it matters too little for {trials} to tell"
+    between = f"{unit}{low:.3g} to {high:.3g}{places} per doubling of cost"
+    return f"{key}: its best stays where it is, as far as {trials} can tell ({between})"
+
+
+def _chosen_text(each: Chosen) -> str:
+    there = [value for value in each["best"] if value is not None]
+    key, values = f"`{each['key']}`", list(dict.fromkeys(map(value_text, there)))
+    if len(values) == 1 and len(there) > 1:
+        return f"{key}: {values[0]} is the best at every scale"
+    return f"{key}: the best of the scales have {', '.join(map(value_text, there)) or 'none'}"
+
+
+def _law_text(report: ReportJson, scales: ScalesPart) -> str:
+    law, text, target = scales["law"], score_text(report), scales["each"][-1]
+    if is_missing(law):
+        return f"**Loss over cost**: nothing is predicted for the target: {law['missing']}."
+    low, high = law["interval"]
+    seen = "nothing was trained there"
+    if target["best"] is not None:
+        score = target["best"]["score"]
+        where = "inside" if low <= score <= high else "outside of"
+        seen = f"{text(score)} was reached, {where} the interval"
+    return (
+        f"**Loss over cost**: by the scales below it the target's best is {text(law['predicted'])} "
+        f"({_wide(low, text)} to {_wide(high, text)}, 95 %); {seen}. "
+        f"loss = {law['factor']:.4g} cost^-{law['exponent']:.3g} in the first scale's cost, through the best loss of "
+        f"each scale; a loss that no cost removes cannot be told from {len(scales['each']) - 1} scales, so none is in "
+        f"it, and the best of fewer trials at a larger scale is the less likely to be its best."
+    )
+
+
+def _wide(end: float, text: Callable[[float], str]) -> str:
+    """Return an end of an interval, without its digits where it is far away."""
+    return text(end) if end < _FAR else "more"

@@ -1,0 +1,105 @@
+"""How far the best value of a hyperparameter moves as training gets more expensive, by trials at several scales."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hpo.engine.space.dimensions import Choices, Dimension
+from hpo.engine.strategies.ladder import to_unit
+from hpo.engine.trials.trial import Trial
+
+# A parabola is believed near the best only: the better half of each scale's trials, at least so many, at most so many.
+_SHARE, _LEAST, _MOST = 0.5, 4, 100
+# The residuals are not those of independent draws from parabolas: the allowed growth of their squares is so many times
+# that of the F test. Of 96 simulated ladders (33 and 45 trials, three ordered dimensions, losses that no parabola fits)
+# the intervals then held the truth in 88 to 100 of 100; with 1, in 54 to 100.
+_WIDER = 3.0
+# Of a dimension over all scales, in steps, to either side.
+_STEPS = 100
+# Where the best may move by more than this share of a dimension, over all scales, nobody knows that it stays.
+_UNKNOWN = 0.25
+
+
+@dataclass(frozen=True)
+class Shift:
+    """How far the best moves with each doubling of cost, as a share of the dimension, and its 95 % interval.
+
+    Attributes:
+        is_known: whether it moves, or moves by less than a quarter of the dimension over all scales.
+    """
+
+    slope: float
+    low: float
+    high: float
+    is_known: bool
+
+    @property
+    def moves(self) -> bool:
+        """Whether the interval is without 0."""
+        return self.low > 0 or self.high < 0
+
+
+def fit_shift(
+    dimension: Dimension, others: Sequence[Dimension], ranked: Sequence[Sequence[Trial]], doublings: Sequence[float]
+) -> Shift | None:
+    """Return how the best of an ordered dimension moves with cost; None where the trials are too few to tell.
+
+    `ranked` has the complete trials of each scale, the best first, `doublings` the logarithm of its cost to base 2.
+
+    The losses of the better half of each scale are fitted by a level of the scale, a parabola of each ordered dimension
+    and a level of each other value. That of `dimension` moves by the same distance with each doubling; the distances
+    that fit nearly as well as the best one are the interval (profile likelihood, by the F test).
+
+    Source: Bates & Watts 1988, "Nonlinear regression analysis and its applications", section 6.1.
+    """
+    trials, x, scales = list[Trial](), list[float](), list[int]()
+    for scale, (those, doubling) in enumerate(zip(ranked, doublings, strict=True)):
+        near = [trial for trial in those if dimension.key in trial.point]
+        near = near[: min(_MOST, max(_LEAST, math.ceil(_SHARE * len(near))))]
+        trials += near
+        x += [doubling] * len(near)
+        scales += [scale] * len(near)
+    if len(set(x)) < 2:
+        return None
+    away, losses = np.array(x), np.array([trial.loss for trial in trials])
+    units = np.array([to_unit(dimension, trial.point[dimension.key]) for trial in trials])
+    columns = [[float(scale == one) for one in scales] for scale in sorted(set(scales))]
+    columns += [column for other in others if other is not dimension for column in _columns(other, trials)]
+    rest = np.array(columns).T
+    free = len(trials) - int(np.linalg.matrix_rank(rest)) - 3
+    if free < 1 or len(set(units.tolist())) < 3:
+        return None
+    from scipy import stats  # here: it takes a while to load
+
+    step = 1 / (_STEPS * float(np.ptp(away)))
+    slopes = step * np.arange(-_STEPS, _STEPS + 1)
+    squares = np.array([_squares(rest, units - slope * away, losses) for slope in slopes])
+    least = float(squares.min())
+    near_best = slopes[squares <= least * (1 + _WIDER * float(stats.f.ppf(0.95, 1, free)) / free)]
+    slope, low, high = float(slopes[squares.argmin()]), float(near_best.min() - step), float(near_best.max() + step)
+    allowed = max(-low, high) * float(np.ptp(away))
+    is_bounded = near_best.min() > slopes[0] and near_best.max() < slopes[-1]
+    moves = low > 0 or high < 0
+    return Shift(slope, low, high, bool((moves and is_bounded) or allowed < _UNKNOWN))
+
+
+def _squares(rest: Any, units: Any, losses: Any) -> float:
+    """Return the sum of squares that a parabola of these places leaves, or a line where it would have no best."""
+    columns = np.column_stack([rest, units, units**2])
+    found, *_ = np.linalg.lstsq(columns, losses, rcond=None)
+    if found[-1] <= 0:
+        columns = columns[:, :-1]
+        found, *_ = np.linalg.lstsq(columns, losses, rcond=None)
+    return float(((losses - columns @ found) ** 2).sum())
+
+
+def _columns(dimension: Dimension, trials: Sequence[Trial]) -> list[list[float]]:
+    """Return what a fit has of a dimension: place and square of an ordered one, else whether it is each value."""
+    key = dimension.key
+    if isinstance(dimension, Choices):
+        return [[float(trial.point.get(key, ...) == value) for trial in trials] for value in dimension.values[1:]]
+    places = [to_unit(dimension, trial.point[key]) if key in trial.point else 0.5 for trial in trials]
+    return [places, [place**2 for place in places]]
