@@ -14,8 +14,9 @@ import numpy as np
 from hpo.config.scales import SCALE
 from hpo.config.study_config import StudyConfig
 from hpo.engine.space.dimensions import Choices, Dimension, Range
-from hpo.engine.space.space import Space
-from hpo.engine.strategies.ladder import Place, from_unit, to_unit
+from hpo.engine.space.space import Point, Space
+from hpo.engine.strategies import make_strategy
+from hpo.engine.strategies.ladder import Ladder, Place, from_unit, to_unit
 from hpo.engine.trials.ranking import leaders
 from hpo.engine.trials.trial import Trial
 from hpo.report.shift import Shift, fit_shift
@@ -87,11 +88,15 @@ class Climb:
     @cached_property
     def costs(self) -> list[float | None]:
         """The cost of a training at each scale, relative to the first; None where that is not known."""
-        means = self.known_costs or self._means([t.total_cost for t in self.trials])
-        if None in means or len(set(means)) == 1:
-            means = self._means([t.seconds for t in self.trials])
+        means = self.known_costs or self._told_costs or self._means([t.seconds for t in self.trials])
         first = means[0]
         return [cost / first if cost and first else None for cost in means]
+
+    @cached_property
+    def _told_costs(self) -> Sequence[float | None]:
+        """The mean cost of a trial at each scale, on the study's clock; empty where it is the same at all of them."""
+        means = self._means([t.total_cost for t in self.trials])
+        return means if len({cost for cost in means if cost is not None}) > 1 else ()
 
     def _means(self, costs: Sequence[float | None]) -> Sequence[float | None]:
         """Return the mean of what each complete trial cost, by scale; None where none is there."""
@@ -105,10 +110,8 @@ class Climb:
     @cached_property
     def cost_shares(self) -> list[float] | None:
         """The share of the search's cost at each scale, on the study's clock, else by the costs of the scales."""
-        spent = [[t.total_cost for t in trials] for trials in self.by_scale]
-        told = [cost for costs in spent for cost in costs if cost is not None]
-        if len(told) == len(self.trials) and len(set(self._means([t.total_cost for t in self.trials]))) > 1:
-            return shares([math.fsum(c for c in costs if c is not None) for costs in spent])
+        if self._told_costs:
+            return shares([math.fsum(t.total_cost or 0.0 for t in trials) for trials in self.by_scale])
         trainings = [sum(len(t.outcomes) for t in trials) for trials in self.by_scale]
         if any(cost is None and count for cost, count in zip(self.costs, trainings, strict=True)):
             return None
@@ -195,6 +198,16 @@ class Climb:
         half = float(stats.t.ppf(0.975, free)) * deviation * math.sqrt(1 + 1 / len(x) + away)
         low, middle, high = (math.exp(min(start + slope * at + end, 700.0)) for end in (-half, 0.0, half))
         return Law(math.exp(start), -slope, middle, low, high)
+
+
+def expected_point(strategy: Mapping[str, Any], seed: int, climb: Climb) -> Point | None:
+    """Return the best point at the target that a ladder expects by the scales below it; None of other strategies."""
+    made = make_strategy(strategy, climb.space, seed)
+    if not isinstance(made, Ladder):
+        return None
+    below = [[without_scale(trial) for trial in trials] for trials in climb.by_scale[:-1]]
+    expected = made.expected(climb.target, below)
+    return None if expected is None else expected.point
 
 
 def shares(spent: Sequence[float]) -> list[float] | None:

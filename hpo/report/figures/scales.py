@@ -49,8 +49,8 @@ def draw_transfer(subject: Subject) -> Drawn | Absent:
     more = f" The first {len(shown)} of {len(dimensions)}." if len(dimensions) > len(shown) else ""
     return Drawn(
         figure,
-        f"{subject.named} over each hyperparameter, one colour a scale, darker for larger ones: a dot is a trial, a "
-        f"line joins the best along the values, a diamond is the best of its scale, the star the winner.{more} The "
+        f"The {subject.named} over each hyperparameter, one colour a scale, darker for larger ones: a dot is a trial, "
+        f"a line joins the best along the values, a diamond is the best of its scale, the star the winner.{more} The "
         f"worst trials lie beyond the picture: double-click to see all.",
     )
 

@@ -124,7 +124,8 @@ def draw_slices(subject: Subject) -> Drawn | Absent:
 
     drawn = best_and_even(subject.scored, _MOST)
     there = {key for trial in drawn for key in trial.point}
-    keys = [key for key in subject.keys if key in there][:_MOST_PANELS]
+    known = [key for key in subject.keys if key in there]
+    keys = known[:_MOST_PANELS]
     rows = math.ceil(len(keys) / _COLUMNS)
     columns = math.ceil(len(keys) / rows)
     figure = make_subplots(rows, columns, shared_yaxes=True, horizontal_spacing=0.03, vertical_spacing=0.25 / rows)
@@ -142,6 +143,6 @@ def draw_slices(subject: Subject) -> Drawn | Absent:
     far = leave_out_far(figure, list(scores.values()), [score_of(subject.ranked[0])])
     figure.update_yaxes(title_text=escape_markup(subject.metric), col=1)
     styled(figure, 60 + 260 * rows, margin={"t": 20, "r": 30, "b": 60, "l": 80}, showlegend=False)
-    more = f" The {len(keys)} most important of {len(there)} hyperparameters." if len(there) > len(keys) else ""
+    more = f" The {len(keys)} most important of {len(known)} hyperparameters." if len(known) > len(keys) else ""
     which = f"{subject.named} of {subject.which}" if len(subject.goal.metrics) > 1 else subject.which
     return Drawn(figure, f"{which}; the star is the winner.{more}{sampled(drawn, subject.scored)}{far}")

@@ -69,6 +69,7 @@ from hpo.report.sections.winner import (
     read_winner,
 )
 from hpo.report.subject import Subject
+from hpo.report.transfer import expected_point
 from hpo.study.basis.counted_in import Units, varied_keys
 from hpo.study.notes import Notes
 from hpo.study.study import PreparedStudy
@@ -139,7 +140,8 @@ def summarise(
         front = {"front": value_or_missing(lambda: describe_front(study, Notes(record), verdict, subject, definitions))}
     scales: ScalesSection = {}
     if (climb := subject.climb) is not None:
-        scales = {"scales": value_or_missing(lambda: describe_scales(climb))}
+        expected = part(lambda: expected_point(config.strategy, config.study.seed, climb), lambda _: None)
+        scales = {"scales": value_or_missing(lambda: describe_scales(climb, expected))}
     summary: ReportJson = {
         "format": FORMAT,
         "study": describe_study(study, Notes(record), trials),

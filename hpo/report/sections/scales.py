@@ -8,6 +8,7 @@ from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
 from hpo.engine.space.dimensions import Choices, Dimension, Range
+from hpo.engine.space.space import Point as SpacePoint
 from hpo.report.blocks import Block, Items, Paragraph, Table
 from hpo.report.part import EXACT, Count, Missing, Point, Positive, Share, is_missing, missing, require
 from hpo.report.sections import ReportJson
@@ -93,6 +94,7 @@ class ScalesPart(TypedDict):
     transfer: list[Transfer]
     choices: list[Chosen]
     law: LawPart | Missing
+    expected: NotRequired[Annotated[Point, Field(description="the best at the target, as a ladder expects from below")]]
 
 
 _FAR = 1e6
@@ -104,10 +106,13 @@ class ScalesSection(TypedDict):
     scales: NotRequired[Annotated[ScalesPart | Missing, Field(description="absent without study.scales")]]
 
 
-def describe_scales(climb: Climb) -> ScalesPart:
-    """Return each scale, the place of the best of each hyperparameter, and the law of loss over cost."""
+def describe_scales(climb: Climb, expected: SpacePoint | None = None) -> ScalesPart:
+    """Return each scale, the place of the best of each hyperparameter, and the law of loss over cost.
+
+    `expected` is the best point at the target, as it was expected by the scales below.
+    """
     law = climb.law
-    return {
+    described: ScalesPart = {
         "each": [_scale(climb, place) for place in range(climb.target)],
         "transfer": [_transfer(climb, dimension) for dimension in climb.ordered],
         "choices": [
@@ -124,6 +129,9 @@ def describe_scales(climb: Climb) -> ScalesPart:
             "interval": [law.low, law.high],
         },
     }
+    if expected is not None:
+        described["expected"] = dict(expected)
+    return described
 
 
 def _scale(climb: Climb, place: int) -> ScalePart:
@@ -200,6 +208,8 @@ def read_scales(report: ReportJson) -> Iterator[Block]:
             [(f"`{each['key']}`", *map(_cell, each["best"])) for each in (*scales["transfer"], *scales["choices"])],
         )
         yield Items(sentences)
+    if "expected" in scales:
+        yield Paragraph(f"**Expected at the target** by the scales below it: {point_text(scales['expected'])}.")
     yield Paragraph(_law_text(report, scales))
 
 

@@ -211,5 +211,7 @@ def test_a_budget_that_ends_before_the_target_is_told(tmp_path):
     report = json.loads((tmp_path / "toy" / "report.json").read_text())
     TypeAdapter(ReportJson).validate_python(report)
     assert "**No trial is complete at the target**" in text
+    assert "**Expected at the target** by the scales below it: toy.lr=" in text
+    assert report["scales"]["expected"].keys() == {"toy.lr", "toy.layers", "toy.nonlinearity"}
     assert "could not be made" not in text
     assert is_missing(report["scales"]["law"])
