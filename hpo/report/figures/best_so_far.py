@@ -1,5 +1,6 @@
 """The best score so far, against the number of trials and against time, and what a random search would have found."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from hpo.engine.trials.trial import Trial
@@ -18,6 +19,7 @@ from hpo.report.figures.look import (
     sampled,
     styled,
 )
+from hpo.report.figures.scales import scale_colour, scale_name
 from hpo.report.part import Absent, is_missing
 from hpo.report.sections.curves import describe_expected, improvements
 from hpo.report.subject import Subject, score_of
@@ -30,17 +32,18 @@ _Places = list[tuple[float, Trial]]
 def draw_best_so_far(subject: Subject) -> Drawn | Absent:
     """Draw the best so far as steps over the scores of the trials, in two panels with one scale.
 
-    One panel is in the order of the trials' numbers, the other in the order of their ends.
+    One panel is in the order of the trials' numbers, the other in the order of their ends. Each scale has its own best.
     """
     if not subject.scored:
         return Absent("no trial is complete")
     axis = TimeAxis.of([outcome for _, _, outcome in subject.outcomes], subject.stretches)
-    by_number = sorted(((float(subject.places[t.number]), t) for t in subject.scored), key=_in_time)
-    by_end = sorted(((axis.at(t.ended), t) for t in subject.scored if t.ended is not None), key=_in_time)
+    scored = subject.scored if subject.climb is None else [t for ranked in subject.climb.ranked for t in ranked]
+    by_number = sorted(((float(subject.places[t.number]), t) for t in scored), key=_in_time)
+    by_end = sorted(((axis.at(t.ended), t) for t in scored if t.ended is not None), key=_in_time)
     unit, name = time_unit(by_end[-1][0] if by_end else 0.0)
     panels = {"trial": by_number, f"{name} since the start": [(at / unit, t) for at, t in by_end]}
     figure = new_figure(2 if by_end else 1)
-    drawn = best_and_even(subject.scored, _MOST)
+    drawn = best_and_even(scored, _MOST)
     visible = {trial.number for trial in drawn}
     for column, (title, places) in enumerate(panels.items(), start=1):
         if places:
@@ -51,32 +54,49 @@ def draw_best_so_far(subject: Subject) -> Drawn | Absent:
     paused = axis.mark_pauses(figure, unit, row=1, col=2) if by_end else ""
     best = min(subject.within or subject.scored, key=lambda t: t.loss)
     always = [score_of(trial) for trial in (best, subject.ranked[0])]
-    far = leave_out_far(figure, [score_of(trial) for trial in subject.scored], always)
+    far = leave_out_far(figure, [score_of(trial) for trial in scored], always)
     figure.update_yaxes(title_text=f"{escape_markup(subject.metric)} ({subject.direction})", row=1, col=1)
     styled(figure, legend=LEGEND)
     failed = sum(trial.state == "failed" for trial in subject.trials)
     without = f" {count_text(failed, 'trial*')} failed, without a score." if failed else ""
     within = " Trials beyond a limit are dots only." if len(subject.within) < len(subject.scored) else ""
-    caption = f"Best {subject.named} so far over {subject.which}.{without}{within}"
-    return Drawn(figure, caption + sampled(drawn, subject.scored) + far + paused)
+    which = subject.which if subject.climb is None else f"{count_text(len(scored), 'complete trial*')}, of each scale"
+    caption = f"Best {subject.named} so far over {which}.{without}{within}"
+    return Drawn(figure, caption + sampled(drawn, scored) + far + paused)
 
 
 def _draw_panel(figure: Any, subject: Subject, dots: _Places, places: _Places, column: int) -> None:
-    better = {trial.number for trial in improvements(trial for _, trial in places if trial.keeps_limits)}
-    steps = [place for place in places if place[1].number in better]
-    # To the end of the axis, since the last best holds until then.
-    ends = [*steps, *((places[-1][0], trial) for _, trial in steps[-1:])]
     won = [(place, trial) for place, trial in places if subject.is_winner(trial)]
     # The winner is drawn whole where it lies on an axis.
     star = {"marker": STAR, "cliponaxis": False}
-    line = {"mode": "lines", "line": {"color": GOOD, "width": 2.5, "shape": "hv"}}
     look = {"marker": {"color": OTHER, "size": 5, "opacity": 0.6}}
-    for name, drawn, style in (("trials", dots, look), ("best so far", ends, line), ("winner", won, star)):
+    lines = [(name, *_steps(those, colour)) for name, colour, those in _by_scale(subject, places)]
+    for name, drawn, style in (("trials", dots, look), *lines, ("winner", won, star)):
         trials = [trial for _, trial in drawn]
         x, y = [place for place, _ in drawn], [trial.score for trial in trials]
         hover = f"{name}: %{{y}} (trial %{{customdata}})<extra></extra>"
         legend = {"name": name, "legendgroup": name, "showlegend": column == 1}
         add_trials(figure, trials, x, y, hover, row=1, col=column, **legend, **style)
+
+
+def _by_scale(subject: Subject, places: _Places) -> Iterator[tuple[str, str, _Places]]:
+    """Yield the places that compare, of each scale, with the name and the colour of their line."""
+    climb = subject.climb
+    if climb is None:
+        yield "best so far", GOOD, places
+        return
+    for scale in sorted({trial.scale for _, trial in places}):
+        there = [place for place in places if place[1].scale == scale]
+        yield f"best at {scale_name(climb, scale)}", scale_colour(scale, climb.target), there
+
+
+def _steps(places: _Places, colour: str) -> tuple[_Places, dict[str, Any]]:
+    """Return the places of the line of the best so far, and its look."""
+    better = {trial.number for trial in improvements(trial for _, trial in places if trial.keeps_limits)}
+    steps = [place for place in places if place[1].number in better]
+    # To the end of the axis, since the last best holds until then.
+    ends = [*steps, *((places[-1][0], trial) for _, trial in steps[-1:])]
+    return ends, {"mode": "lines", "line": {"color": colour, "width": 2.5, "shape": "hv"}}
 
 
 def _in_time(place: tuple[float, Trial]) -> tuple[float, int]:

@@ -8,20 +8,19 @@ import numpy as np
 
 from hpo.engine.space.dimensions import Dimension, Range
 from hpo.engine.strategies.ladder import to_unit
-from hpo.engine.trials.trial import Trial
+from hpo.engine.trials.trial import Trial, loss_of
 from hpo.report.figures.axes import axis_of, log_ticks
 from hpo.report.figures.look import GOOD, LEGEND, OTHER, STAR, Drawn, add_trials, new_figure, pale, styled
 from hpo.report.importance import rank_of
 from hpo.report.part import Absent
-from hpo.report.subject import Subject, score_of
+from hpo.report.subject import Subject
 from hpo.report.transfer import Climb
 from hpo.report.words import escape_markup, point_text
 
 _COLUMNS, _MOST_PANELS, _ROOM = 3, 12, 110
 _MOST_BINS, _MOST_DOTS = 8, 100
 _LONGEST_NAME = 40
-# The axis of scores shows such a part of each scale's trials, the best.
-_SHOWN = 0.75
+_SHOWN = 0.7
 
 
 def draw_transfer(subject: Subject) -> Drawn | Absent:
@@ -43,7 +42,7 @@ def draw_transfer(subject: Subject) -> Drawn | Absent:
         at = {"row": place // columns + 1, "col": place % columns + 1}
         _draw_panel(figure, subject, climb, dimension, at, has_legend=place == 0)
         figure.update_xaxes(axis_of(dimension, _ROOM // columns, _numbers(dimension, climb)), **at)
-    _end_at_the_good(figure, subject, climb)
+    _end_axis(figure, subject, _worth_seeing(climb))
     figure.update_yaxes(title_text=f"{escape_markup(subject.metric)} ({subject.direction})", col=1)
     styled(figure, 110 + 290 * rows, legend=LEGEND)
     more = f" The first {len(shown)} of {len(dimensions)}." if len(dimensions) > len(shown) else ""
@@ -63,7 +62,7 @@ def _draw_panel(
         there = [trial for trial in ranked if key in trial.point]
         if not there:
             continue
-        name, colour = _name(climb, scale), _colour(scale, climb.target)
+        name, colour = scale_name(climb, scale), scale_colour(scale, climb.target)
         group: dict[str, Any] = {"name": name, "legendgroup": name, **at}
         hover = f"%{{y}} (trial %{{customdata}})<extra>{name}</extra>"
         dots = {"color": colour, "size": 5, "opacity": 0.55}
@@ -117,14 +116,21 @@ def _numbers(dimension: Dimension, climb: Climb) -> list[float]:
     ]
 
 
-def _end_at_the_good(figure: Any, subject: Subject, climb: Climb) -> None:
-    """End the axis of scores below the better part of each scale's trials; the worst would flatten the rest."""
-    good = [trial for ranked in climb.ranked for trial in ranked[: max(2, math.ceil(_SHOWN * len(ranked)))]]
-    scores = [score_of(trial) for trial in good]
-    best, worst = (min(scores), max(scores)) if subject.direction == "minimize" else (max(scores), min(scores))
-    margin = 0.06 * (worst - best)
-    if margin:
-        figure.update_yaxes(range=sorted([best - margin, worst + margin]))
+def _worth_seeing(climb: Climb) -> list[float]:
+    """Return the losses from the best to the worst that a picture shows; the worst trials would flatten the rest.
+
+    They end where the larger part of all trials are, by how far each is behind the best of its scale.
+    """
+    bests = [ranked[0].loss for ranked in climb.ranked if ranked]
+    behind = [trial.loss - ranked[0].loss for ranked in climb.ranked for trial in ranked]
+    return [min(bests), max(bests) + float(np.quantile(behind, _SHOWN))]
+
+
+def _end_axis(figure: Any, subject: Subject, losses: Sequence[float]) -> None:
+    """End the axis of scores at the lowest and the highest of these losses, with a margin."""
+    low, high = sorted(loss_of(loss, subject.direction) for loss in (min(losses), max(losses)))
+    margin = 0.08 * (high - low) or 0.05 * abs(low) or 0.05
+    figure.update_yaxes(range=[low - margin, high + margin])
 
 
 def draw_loss_over_cost(subject: Subject) -> Drawn | Absent:
@@ -138,13 +144,13 @@ def draw_loss_over_cost(subject: Subject) -> Drawn | Absent:
     figure, metric = new_figure(), escape_markup(subject.metric)
     best = [ranked[0] for _, ranked in found]
     x = [cost for cost, _ in found]
-    others = [(cost, trial) for cost, ranked in found for trial in ranked[1 : max(2, math.ceil(_SHOWN * len(ranked)))]]
+    others = [(cost, trial) for cost, ranked in found for trial in ranked[1:_MOST_DOTS]]
     hover = "%{y} (trial %{customdata})<extra></extra>"
     trials = [trial for _, trial in others]
     dots = {"color": OTHER, "size": 5, "opacity": 0.6}
     scores = [trial.score for trial in trials]
     add_trials(figure, trials, [cost for cost, _ in others], scores, hover, marker=dots, name="trials")
-    marks = [_colour(trial.scale, climb.target) for trial in best]
+    marks = [scale_colour(trial.scale, climb.target) for trial in best]
     look = {"mode": "lines+markers", "line": {"color": GOOD, "width": 2}, "marker": {"color": marks, "size": 10}}
     add_trials(figure, best, x, [trial.score for trial in best], hover, name="best of each scale", **look)
     law, ends = climb.law, [cost for cost in climb.costs if cost]
@@ -170,22 +176,25 @@ def draw_loss_over_cost(subject: Subject) -> Drawn | Absent:
             f"and what it predicts there with its 95 % interval; without a loss that no cost removes, which so few "
             f"scales cannot tell."
         )
-    height = [score_of(trial) for trial in (*best, *trials)] + ([law.predicted] if law else [])
-    margin = 0.08 * (max(height) - min(height)) or 0.05 * abs(height[0]) or 0.05
-    figure.update_yaxes(
-        title_text=f"{metric} ({subject.direction})", range=[min(height) - margin, max(height) + margin]
-    )
+    losses = _worth_seeing(climb)
+    if law is not None:
+        # A wide interval would leave nothing else to see.
+        room = 2 * (losses[1] - losses[0])
+        losses += [law.predicted, max(law.low, losses[0] - room), min(law.high, losses[1] + room)]
+    _end_axis(figure, subject, losses)
+    figure.update_yaxes(title_text=f"{metric} ({subject.direction})")
     styled(figure, legend=LEGEND)
     figure.update_xaxes(title_text="cost of a training, the first scale's = 1 (log)", **log_ticks(ends))
     return Drawn(figure, f"The best {subject.named} of each scale over the cost of a training. {says}")
 
 
-def _name(climb: Climb, scale: int) -> str:
+def scale_name(climb: Climb, scale: int) -> str:
+    """Return the name of a scale in a legend."""
     text = f"{scale}: {point_text(climb.changes[scale - 1])}"
     text = text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1]}…"
     return escape_markup(f"{text}{' (target)' * (scale == climb.target)}")
 
 
-def _colour(scale: int, target: int) -> str:
+def scale_colour(scale: int, target: int) -> str:
     """Return the colour of a scale: the darker the larger, on white and on black."""
     return pale(GOOD, 0.4 + 0.6 * (scale - 1) / max(1, target - 1))

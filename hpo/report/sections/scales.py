@@ -1,7 +1,7 @@
 """What a study's scales say: trials and costs of each, where the best lies as cost grows, and how loss falls."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field, with_config
@@ -95,9 +95,6 @@ class ScalesPart(TypedDict):
     choices: list[Chosen]
     law: LawPart | Missing
     expected: NotRequired[Annotated[Point, Field(description="the best at the target, as a ladder expects from below")]]
-
-
-_FAR = 1e6
 
 
 class ScalesSection(TypedDict):
@@ -200,7 +197,7 @@ def read_scales(report: ReportJson) -> Iterator[Block]:
     if not scales["each"][-1]["complete"]:
         yield Paragraph("**No trial is complete at the target**: what is said of it here is expected, not seen.")
     yield _table(report, scales)
-    sentences = [_shift_text(each) for each in scales["transfer"]] + [_chosen_text(each) for each in scales["choices"]]
+    sentences = [*_shift_texts(scales["transfer"]), *map(_chosen_text, scales["choices"])]
     if sentences:
         yield Paragraph("**Does it transfer?** Where the best trials of each scale lie:")
         yield Table(
@@ -248,29 +245,32 @@ def _cell(value: Any) -> str:
     return "–" if value is None else f"{value:.3g}" if isinstance(value, float) else value_text(value)
 
 
-def _shift_text(each: Transfer) -> str:
-    """Return whether the best of a hyperparameter stays or moves with cost, as a sentence."""
-    key, shift, kind = f"`{each['key']}`", each["shift"], each["shift_is"]
-    if is_missing(shift):
-        return f"{key}: {shift['missing']}"
+def _shift_texts(transfer: Sequence[Transfer]) -> Iterator[str]:
+    """Yield of each hyperparameter whether its best stays or moves with cost; together of those where nobody knows."""
+    unknown: dict[str, list[str]] = {}
+    for each in transfer:
+        counts = [str(count) for count in each["trials"] if count]
+        trials = f"{join_names(counts) if counts else 'no'} trials"
+        if is_missing(each["shift"]) or not each["shift"]["is_known"]:
+            unknown.setdefault(trials, []).append(f"`{each['key']}`")
+        else:
+            yield f"`{each['key']}`: its best {_shift_text(each['shift_is'], each['shift'], trials)}"
+    for trials, keys in unknown.items():
+        best, matter = ("its best moves", "it matters") if len(keys) == 1 else ("the best of each moves", "they matter")
+        yield f"{join_names(keys)}: whether {best} is not known: {matter} too little for {trials} to tell"
+
+
+def _shift_text(kind: str, shift: ShiftPart, trials: str) -> str:
+    unit, places = "a factor of " * (kind == "factor"), " places of its list" * (kind == "steps")
     low, high = shift["interval"]
-    counts = [str(count) for count in each["trials"] if count]
-    trials = f"{join_names(counts) if counts else 'no'} trials"
-    unit = {"factor": "a factor of ", "difference": "", "steps": ""}[kind]
-    places = " places of its list" * (kind == "steps")
-    if shift["moves"] and shift["is_known"]:
-        falls = shift["value"] < (1 if kind == "factor" else 0)
-        ends: Sequence[float] = (shift["value"], low, high)
-        if falls:
-            ends = (shift["value"], high, low)
-            ends = [1 / end for end in ends] if kind == "factor" else [-end for end in ends]
-        value, first, last = (f"{end:.3g}" for end in ends)
-        by = f"by {unit}{value}{places} ({first} to {last})"
-        return f"{key}: its best {'falls' if falls else 'rises'} {by} per doubling of cost"
-    if not shift["is_known"]:
-        return f"{key}: whether its best moves is not known: it matters too little for {trials} to tell"
-    between = f"{unit}{low:.3g} to {high:.3g}{places} per doubling of cost"
-    return f"{key}: its best stays where it is, as far as {trials} can tell ({between})"
+    if not shift["moves"]:
+        between = f"{unit}{low:.3g} to {high:.3g}{places} per doubling of cost"
+        return f"stays where it is, as far as {trials} can tell ({between})"
+    verb, ends = "rises", [shift["value"], low, high]
+    if high < (1 if kind == "factor" else 0):
+        verb, ends = "falls", [1 / end if kind == "factor" else -end for end in (shift["value"], high, low)]
+    value, first, last = (f"{end:.3g}" for end in ends)
+    return f"{verb} by {unit}{value}{places} ({first} to {last}) per doubling of cost"
 
 
 def _chosen_text(each: Chosen) -> str:
@@ -293,13 +293,8 @@ def _law_text(report: ReportJson, scales: ScalesPart) -> str:
         seen = f"{text(score)} was reached, {where} the interval"
     return (
         f"**Loss over cost**: by the scales below it the target's best is {text(law['predicted'])} "
-        f"({_wide(low, text)} to {_wide(high, text)}, 95 %); {seen}. "
+        f"({low:.4g} to {high:.4g}, 95 %); {seen}. "
         f"loss = {law['factor']:.4g} cost^-{law['exponent']:.3g} in the first scale's cost, through the best loss of "
         f"each scale; a loss that no cost removes cannot be told from {len(scales['each']) - 1} scales, so none is in "
         f"it, and the best of fewer trials at a larger scale is the less likely to be its best."
     )
-
-
-def _wide(end: float, text: Callable[[float], str]) -> str:
-    """Return an end of an interval, without its digits where it is far away."""
-    return text(end) if end < _FAR else "more"
