@@ -197,6 +197,20 @@ def test_the_page_has_it_too(tmp_path):
         assert f"id='{name}-data'" in page
 
 
+def test_the_winner_is_compared_with_the_default_configuration_at_the_target(tmp_path):
+    tree = scaled() | {
+        "strategy": shipped("grid"),
+        "space": {"toy": {"lr": [0.001, 0.01, 0.1], "layers": [1, 2, 3]}},
+    }
+    tree["study"] |= {"trials": 27}
+    rows = {int(row["number"]): row for row in run_toy(tmp_path / "toy", tree)}
+    report = json.loads((tmp_path / "toy" / "report.json").read_text())
+    TypeAdapter(ReportJson).validate_python(report)
+    default, winner = (rows[part["number"]] for part in (report["baselines"]["default"], report["winner"]))
+    assert default["study.scale"] == winner["study.scale"] == "3"
+    assert "expected" not in report["scales"]
+
+
 def test_without_scales_there_is_nothing_of_it(tmp_path):
     run_toy(tmp_path / "toy", toy_config(trials=3))
     report = json.loads((tmp_path / "toy" / "report.json").read_text())
