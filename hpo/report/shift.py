@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hpo.engine.space.dimensions import Choices, Dimension
-from hpo.engine.strategies.ladder import to_unit
+from hpo.engine.strategies.drawing.places import to_unit
 from hpo.engine.trials.trial import Trial
 
 # A parabola is believed near the best only: the better half of each scale's trials, at least so many, at most so many.

@@ -14,6 +14,7 @@ from hpo.engine.course.course import clock_times
 from hpo.engine.record.record import Record, Stretch, memory_record
 from hpo.engine.space.first_points import default_point
 from hpo.engine.space.space import Point, Space
+from hpo.engine.strategies.ladder import within_scale
 from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.ranking import front, leaders
 from hpo.engine.trials.trial import Direction, Outcome, TaskLayout, Trial
@@ -21,7 +22,7 @@ from hpo.errors import SpaceError
 from hpo.report.hypervolume import Expectation, Growth, expected_growth, growth
 from hpo.report.importance import Contribution, importances, shapley_values
 from hpo.report.part import Absent
-from hpo.report.transfer import Climb, at_largest_scale, without_scale
+from hpo.report.transfer import Climb, at_largest_scale
 from hpo.report.words import count_text
 from hpo.study.notes import Notes
 from hpo.study.study import PreparedStudy
@@ -178,7 +179,7 @@ class Subject:
     def _of_one_scale(self) -> tuple[Space, list[Trial]]:
         """The space without the scale, and the comparable trials in it."""
         inner = replace(self.space, dimensions=tuple(d for d in self.space.dimensions if d.key != SCALE), first=())
-        return inner, [without_scale(trial) for trial in self.scored]
+        return inner, [within_scale(trial) for trial in self.scored]
 
     @cached_property
     def importances_by_metric(self) -> dict[str, dict[str, float] | Absent]:
@@ -194,7 +195,7 @@ class Subject:
         """What each hyperparameter contributes to the winner's gain over the default; see `shapley_values`."""
         space, scored = self._of_one_scale
         default = None if self.default is None else {k: v for k, v in self.default.items() if k != SCALE}
-        return shapley_values(space, scored, default, self.winner and without_scale(self.winner))
+        return shapley_values(space, scored, default, self.winner and within_scale(self.winner))
 
     @property
     def keys(self) -> list[str]:

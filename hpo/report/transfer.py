@@ -5,7 +5,7 @@ Scores of different scales do not compare: everything here is of each scale's ow
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
@@ -16,15 +16,14 @@ from hpo.config.study_config import StudyConfig
 from hpo.engine.space.dimensions import Choices, Dimension, Range
 from hpo.engine.space.space import Point, Space
 from hpo.engine.strategies import make_strategy
-from hpo.engine.strategies.ladder import Ladder, Place, from_unit, to_unit
+from hpo.engine.strategies.drawing.places import Place, elite, from_unit, place_of
+from hpo.engine.strategies.ladder import Ladder, within_scale
 from hpo.engine.trials.ranking import leaders
 from hpo.engine.trials.trial import Trial
 from hpo.report.shift import Shift, fit_shift
 
 # The share of a scale's trials that are its best, where the strategy is not a ladder, which says it.
 _ELITE = 0.25
-# Spread of what is spread evenly from 0 to 1.
-_EVEN = 1 / math.sqrt(12)
 FEWEST_SCALES = 4
 
 
@@ -136,18 +135,7 @@ class Climb:
 
     def places(self, dimension: Dimension) -> list[Place | None]:
         """Return where the best values of an ordered dimension lie at each scale, as the ladder sees them."""
-        return [self._place(dimension, ranked) for ranked in self.ranked]
-
-    def _place(self, dimension: Dimension, ranked: Sequence[Trial]) -> Place | None:
-        best = ranked[: min(len(ranked), max(2, math.ceil(self.elite * len(ranked))))]
-        units = np.array([to_unit(dimension, t.point[dimension.key]) for t in best if dimension.key in t.point])
-        if not len(units):
-            return None
-        weights = math.log(len(units) + 0.5) - np.log(np.arange(1, len(units) + 1))
-        weights /= weights.sum()
-        mean, count = float(weights @ units), float(1 / (weights**2).sum())
-        spread = math.sqrt(float(weights @ (units - mean) ** 2) * count / (count - 1)) if count > 1 else _EVEN
-        return Place(mean, spread, count)
+        return [place_of(dimension, elite(ranked, self.elite)) for ranked in self.ranked]
 
     def shift(self, dimension: Dimension) -> Shift | None:
         """Return how the best moves with cost; None where too few trials tell it. See `fit_shift`."""
@@ -205,7 +193,7 @@ def expected_point(strategy: Mapping[str, Any], seed: int, climb: Climb) -> Poin
     made = make_strategy(strategy, climb.space, seed)
     if not isinstance(made, Ladder):
         return None
-    below = [[without_scale(trial) for trial in trials] for trials in climb.by_scale[:-1]]
+    below = [[within_scale(trial) for trial in trials] for trials in climb.by_scale[:-1]]
     expected = made.expected(climb.target, below)
     return None if expected is None else expected.point
 
@@ -232,11 +220,6 @@ def span_of(dimension: Dimension) -> float:
     half = 0.5 * dimension.integer
     low, high = dimension.low - half, dimension.high + half
     return math.log(high / low) if dimension.log else high - low
-
-
-def without_scale(trial: Trial) -> Trial:
-    """Return a trial as one of the space of its scale."""
-    return replace(trial, point={key: value for key, value in trial.point.items() if key != SCALE}, key="")
 
 
 def at_largest_scale(trials: Sequence[Trial]) -> list[Trial]:

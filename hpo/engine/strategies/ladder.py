@@ -13,18 +13,17 @@ from pydantic import Field
 from hpo.config.scales import SCALE
 from hpo.engine.space.dimensions import Choices, Dimension, Range, Value
 from hpo.engine.space.space import Point, Space, point_key
+from hpo.engine.strategies.drawing.places import EVEN, LEAST_SHARE, elite, from_unit, line, place_of, to_unit
 from hpo.engine.strategies.drawing.stratified import draw_stratified, window
 from hpo.engine.strategies.strategy import MOST, Learns, Settings, Strategy, generator
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Proposal, Trial
 from hpo.errors import ConfigError
 
-# Spread of what is spread evenly from 0 to 1.
-_EVEN = 1 / math.sqrt(12)
 # A window reaches this many standard deviations to either side.
 _DEVIATIONS = 2.0
-# The shortest window, as a share of a range, and in values: the centre and a neighbour on each side.
-_LEAST_SHARE, _LEAST_VALUES = 0.1, 3
+# The shortest window, in values: the centre and a neighbour on each side.
+_LEAST_VALUES = 3
 # A best value in this share of its window, at either end, doubles the next one.
 _EDGE = 0.1
 
@@ -36,21 +35,6 @@ class LadderSettings(Settings):
     trials: int = Field(ge=1, le=MOST)
     elite: float = Field(gt=0, le=1)
     costs: list[float] | None
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where the best values of an ordered dimension lie at one scale.
-
-    Attributes:
-        mean: from 0 to 1, in the dimension or its logarithm; of the best trials, weighted by rank.
-        spread: their standard deviation.
-        count: how many trials with equal weights would say as much.
-    """
-
-    mean: float
-    spread: float
-    count: float
 
 
 @dataclass(frozen=True)
@@ -141,8 +125,8 @@ class Ladder:
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
         """Return the next points of the scale that is searched; none while an earlier one has not ended."""
-        ended = [[_within(trial) for trial in known if trial.point[SCALE] == scale] for scale in self._scales]
-        running = [[_within(trial) for trial in pending if trial.point[SCALE] == scale] for scale in self._scales]
+        ended = [[within_scale(trial) for trial in known if trial.point[SCALE] == scale] for scale in self._scales]
+        running = [[within_scale(trial) for trial in pending if trial.point[SCALE] == scale] for scale in self._scales]
         rng = generator(self.seed, known, pending)
         for scale, planned in enumerate(self.counts, start=1):
             missing = planned - len(ended[scale - 1]) - len(running[scale - 1])
@@ -194,8 +178,9 @@ class Ladder:
             return None
         last = max(ranked)
         leader, before = ranked[last][0].point, self.expected(last + 1, known[:last]) if last else None
-        best = [trial.point for trial in ranked[last][: self._num_elite(ranked[last])]]
-        point, dimensions, shifts = dict(leader), list[Dimension](), dict[str, float]()
+        share = self.settings.elite
+        best = [trial.point for trial in elite(ranked[last], share)]
+        point, dimensions = dict(leader), list[Dimension]()
         for dimension in self._inner.dimensions:
             key = dimension.key
             if key not in leader:
@@ -204,46 +189,30 @@ class Ladder:
                 kept = tuple(value for value in dimension.values if any(value == other.get(key, ...) for other in best))
                 dimensions.append(replace(dimension, values=kept))
             else:
-                places = {place: self._place(dimension, trials) for place, trials in ranked.items()}
+                places = {
+                    place: place_of(dimension, elite(trials, self.settings.elite)) for place, trials in ranked.items()
+                }
                 slope, error = line({sizes[place]: found for place, found in places.items() if found})
                 away = sizes[scale - 1] - sizes[last]
                 if slope and away:
                     point[key] = from_unit(dimension, to_unit(dimension, leader[key]) + slope * away)
-                spread = _EVEN if (found := places[last]) is None else found.spread
-                share = 2 * _DEVIATIONS * math.hypot(spread, error * away)
+                spread = EVEN if (found := places[last]) is None else found.spread
+                length = 2 * _DEVIATIONS * math.hypot(spread, error * away)
                 if before is not None and before.is_at_edge(dimension, leader[key]):
-                    share *= 2
+                    length *= 2
                 dimensions.append(
-                    window(dimension, point[key], min(1.0, max(share, _LEAST_SHARE)), least=_LEAST_VALUES)
+                    window(dimension, point[key], min(1.0, max(length, LEAST_SHARE)), least=_LEAST_VALUES)
                 )
-                shifts[key] = slope
         moved = point if self._inner.contains(point) else leader
-        return Expected(moved, replace(self._inner, dimensions=tuple(dimensions)), shifts)
-
-    def _num_elite(self, trials: Sequence[Trial]) -> int:
-        return min(len(trials), max(2, math.ceil(self.settings.elite * len(trials))))
-
-    def _place(self, dimension: Dimension, ranked: Sequence[Trial]) -> Place | None:
-        """Return where the best values of a dimension lie, by the complete trials of a scale, the best first."""
-        best = [trial.point for trial in ranked[: self._num_elite(ranked)]]
-        units = np.array([to_unit(dimension, point[dimension.key]) for point in best if dimension.key in point])
-        if not len(units):
-            return None
-        weights = math.log(len(units) + 0.5) - np.log(np.arange(1, len(units) + 1))
-        weights /= weights.sum()
-        mean, count = float(weights @ units), float(1 / (weights**2).sum())
-        # A single value says nothing of the spread, and few say less than they seem to.
-        spread = math.sqrt(float(weights @ (units - mean) ** 2) * count / (count - 1)) if count > 1 else _EVEN
-        return Place(mean, spread, count)
+        return Expected(moved, replace(self._inner, dimensions=tuple(dimensions)))
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What is expected at a scale: its best point, the windows around it, and the slope of each ordered dimension."""
+    """What is expected at a scale: its best point, and the windows around it as a space."""
 
     point: Point
     space: Space
-    slopes: Mapping[str, float]
 
     def is_at_edge(self, dimension: Dimension, value: Value) -> bool:
         """Return whether a value is at an end of its window, which is none of the whole dimension."""
@@ -259,46 +228,12 @@ def planned(trials: int, costs: Sequence[float]) -> tuple[int, ...]:
     return tuple(max(1, round(trials * costs[0] / cost)) for cost in costs)
 
 
-def line(places: Mapping[float, Place]) -> tuple[float, float]:
-    """Return the slope of a straight line through places over the logarithm of cost, and its standard error.
-
-    The slope is shrunk by its error, positive-part James & Stein 1961: to 0 where it is not larger than that. With one
-    place it is 0, and so is its error: nothing is known of it.
-    """
-    if len(places) < 2:
-        return 0.0, 0.0
-    x = np.array(list(places))
-    y = np.array([place.mean for place in places.values()])
-    # Never certain: the places are those of finitely many trials.
-    weights = np.array([place.count / max(place.spread, _LEAST_SHARE) ** 2 for place in places.values()])
-    away = x - weights @ x / weights.sum()
-    information = float(weights @ away**2)
-    slope, error = float(weights @ (away * y)) / information, math.sqrt(1 / information)
-    return slope * max(0.0, 1 - (error / slope) ** 2) if slope else 0.0, error
-
-
-def to_unit(dimension: Dimension, value: Value) -> float:
-    """Return the place of a value of an ordered dimension, from 0 to 1."""
-    if isinstance(dimension, Range):
-        assert isinstance(value, int | float)
-        return dimension.to_unit(value)
-    return (dimension.values.index(value) + 0.5) / len(dimension.values)
-
-
-def from_unit(dimension: Dimension, unit: float) -> Value:
-    """Return the value at a place, which is moved to the next end where it lies outside."""
-    unit = min(max(unit, 0.0), 1.0)
-    if isinstance(dimension, Range):
-        return dimension.from_unit(unit)
-    return dimension.values[min(int(unit * len(dimension.values)), len(dimension.values) - 1)]
-
-
 def _ends(dimension: Dimension) -> tuple[Value, Value]:
     if isinstance(dimension, Range):
         return dimension.low, dimension.high
     return dimension.values[0], dimension.values[-1]
 
 
-def _within(trial: Trial) -> Trial:
+def within_scale(trial: Trial) -> Trial:
     """Return a trial as one of the space of its scale."""
     return replace(trial, point={key: value for key, value in trial.point.items() if key != SCALE}, key="")

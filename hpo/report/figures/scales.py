@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from hpo.engine.space.dimensions import Dimension, Range
-from hpo.engine.strategies.ladder import to_unit
+from hpo.engine.strategies.drawing.places import to_unit
 from hpo.engine.trials.trial import Trial, loss_of
 from hpo.report.figures.axes import axis_of, log_ticks
 from hpo.report.figures.look import GOOD, LEGEND, OTHER, STAR, Drawn, add_trials, new_figure, pale, styled

@@ -9,7 +9,7 @@ import pytest
 from hpo.config.scales import SCALE
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.strategies import make_strategy
-from hpo.engine.strategies.ladder import Place, line
+from hpo.engine.strategies.drawing.places import Place, line
 from hpo.errors import ConfigError
 from hpo.testing.strategies import play
 from tests.studies import STRATEGIES
