@@ -57,21 +57,23 @@ SAME_TRIALS: Mapping[str, Collection[str]] = {
     # The search: lists and mappings as choices, steps, references to what is searched, groups of metrics; tasks that
     # begin are shown; what it shares is filled by name, and the steps of an objective have a file of their own; fewer
     # files, in rooms of other names; several metrics and limits; acts of hands,
-    # and studies without a worker.
-    "38df221aefc6302c": (
+    # studies without a worker, and scales.
+    "55ca2823cb2809f1": (
         "95e6677628324af4",
         "06df9561454a7aaa",
         "bf34b7862dea4aa0",
         "3d2d34ffa881d8f3",
         "5bc4423b2b2c2f12",
         "43cc44b418ce37b1",
+        "38df221aefc6302c",
     ),
-    "7c2c23d0da88e530": (
+    "b82e1a2eba48f58b": (
         "3682d64edc8d9787",
         "0090cc4036e20dc7",
         "f8d6c19fbf96a509",
         "099deecf9dc274e4",
         "39d0b141c7213e1b",
         "77e1d7039ed53d63",
+        "7c2c23d0da88e530",
     ),
 }
