@@ -194,9 +194,10 @@ class Asking:
         """Return the task of an open trial; StudyError where it is not open."""
         if number not in self.open:
             trials = self._record.trials()
-            is_there = 0 <= number < len(trials)
+            # Whoever tells may give a text, from a shell or JSON.
+            is_there = isinstance(number, int) and 0 <= number < len(trials)
             why = f"was told before ({trials[number].state})" if is_there else "was not asked for"
-            raise StudyError(f"trial {number}: {why}; open are: {self._numbers or 'none'}")
+            raise StudyError(f"trial {number!r}: {why}; open are: {self._numbers or 'none'}")
         return self.open[number]
 
     def _note_end(self, by: EndedBy | None) -> None:

@@ -34,12 +34,14 @@ class UserNote(BaseModel):
 
 def add_note(folder: StudyFolder, text: str, tags: Mapping[str, str]) -> None:
     """Write a note beside a study; StudyError where it says nothing, or a tag's name cannot be one."""
-    for key in tags:
+    for key, value in tags.items():
         if not _KEY.fullmatch(key) or key.startswith(_TAKEN):
             raise StudyError(
                 f"tag: its name must be 1 to 100 letters, digits, '.', '_' or '-', and not begin with "
                 f"{' or '.join(_TAKEN)}, given {key!r}"
             )
+        if not isinstance(value, str):
+            raise StudyError(f"tag: the value of {key} must be a text, given {value!r}")
     if not text.strip() and not tags:
         raise StudyError("note: is empty; give a text, a tag, or both")
     folder.refuse_links()

@@ -29,6 +29,8 @@ def move(folder: StudyFolder, directory: Path) -> StudyFolder:
     """
     target = StudyFolder(directory / folder.path.name)
     refuse_link(target.path)
+    if target.path.resolve() == folder.path.resolve():
+        raise StudyError(f"move: {folder} is in {directory} already; give another directory")
     if target.path.resolve().is_relative_to(folder.path.resolve()):
         raise StudyError(f"move: {directory} is the study's own folder, or inside of it; give another directory")
     if (around := _study_around(directory)) is not None:

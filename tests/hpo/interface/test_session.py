@@ -65,8 +65,9 @@ def test_what_was_told_is_in_the_record_at_once_and_what_was_not_is_still_open()
         session.tell(failed.number, error="out of\nmemory")
         session.tell(left.number)
         assert session.open_trials == []
-        for number, why in ((left.number, r"was told before \(complete\)"), (7, "was not asked for")):
-            with pytest.raises(hpo.HpoError, match=f"trial {number}: {why}; open are: none"):
+        unknown = "was not asked for"
+        for number, why in ((left.number, r"was told before \(complete\)"), (7, unknown), ("1", unknown)):
+            with pytest.raises(hpo.HpoError, match=f"trial {number!r}: {why}; open are: none"):
                 session.tell(number, 1.0)
     trials = session.study.trials
     assert trials["state"].tolist() == ["complete", "complete", "failed"]

@@ -98,8 +98,8 @@ def test_what_is_there_already_is_not_written_over(toy):
     (ELSEWHERE / "toy/mine").write_text("mine")
     with pytest.raises(StudyError, match="is there already, and is not a copy"):
         move(toy, ELSEWHERE)
-    for inside in (Path("runs"), Path("runs/toy/states")):
-        with pytest.raises(StudyError, match="is the study's own folder"):
+    for inside, why in ((Path("runs"), "runs/toy is in runs already"), (Path("runs/toy/states"), "or inside of it")):
+        with pytest.raises(StudyError, match=why):
             move(toy, inside)
     other = Path("runs/other")
     run_toy(other, toy_config("random", trials=1))
