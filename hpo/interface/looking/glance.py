@@ -6,6 +6,7 @@ earlier version, or damaged.
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -209,12 +210,15 @@ class Glance:
         if not folder.database_path.exists() and self.seen is not None and self.seen.config.study.storage is None:
             yield f"hpo reproduce {name}", "trains its winner again, as it was published"
             return
+        if self.fault is not None:
+            # Without its configuration nothing goes on.
+            with suppress(HpoError):
+                folder.config()
+                yield f"hpo resume {name}", "replaces a damaged record by its backup, if that is sound"
+            return
         if status.state in ("interrupted", "failed"):
             fault = ", once the fault is mended" if status.state == "failed" else ""
             yield folder.go_on, f"goes on with it{fault}"
-        if self.fault is not None:
-            yield f"hpo resume {name}", "replaces a damaged record by its backup, if that is sound"
-            return
         if status.state == "ended":
             if self._untried and self.seen is not None:
                 budget = self.seen.config.study

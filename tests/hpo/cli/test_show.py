@@ -239,7 +239,9 @@ def test_one_that_is_damaged_says_so(capsys, tmp_path):
     assert "study.db cannot be read" in said(lines, "fault")
     assert "hpo resume clock" in said(lines, "next")
     (folder / "config.yaml").write_text("a: 1")
-    assert said(shown(capsys, "clock"), "study").startswith("clock: unreadable: ")
+    lines = shown(capsys, "clock")
+    assert said(lines, "study").startswith("clock: unreadable: ")
+    assert not any("hpo resume" in line for line in lines), "without its configuration nothing goes on"
     assert "there is no 'nothing'" in refused(capsys, "show", "nothing", is_silent=True)
 
 
