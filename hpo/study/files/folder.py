@@ -207,7 +207,8 @@ class StudyFolder:
     @property
     def is_starting(self) -> bool:
         """Whether a process is about to create the study: its workers start."""
-        return not self.exists and self.holder() is not None
+        is_comparison = os.path.exists(self.path / "comparison.yaml")  # noqa: PTH110 -- as above
+        return not self.exists and not is_comparison and self.holder() is not None
 
     def refuse_running(self) -> None:
         """Raise StudyError, as `lock` does, where a process runs the study; nothing is changed."""

@@ -89,6 +89,16 @@ def test_one_that_is_never_created_is_followed_no_longer_and_leaves_nothing(caps
     assert "there is no 'mine'" in refused(capsys, "watch", "mine", is_silent=True)
 
 
+def test_a_comparison_that_runs_is_no_study_that_starts(capsys):
+    folder = StudyFolder(Path("runs/compare-two"))
+    folder.make()
+    (folder.path / "comparison.yaml").write_text("")
+    with folder.lock():
+        assert printed(capsys, "list")[0]["studies"] == []
+        for command in ("show", "watch"):
+            assert "is being run by process" in refused(capsys, command, "compare-two", is_silent=True)
+
+
 @pytest.mark.slow
 def test_one_that_is_ended_at_once_leaves_nothing_and_a_watch_has_waited_for_it():
     Path("obj.py").write_text("def f(config):\n    return 1.0\n")
