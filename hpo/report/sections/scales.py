@@ -45,7 +45,7 @@ class ShiftPart(TypedDict):
     """How the best value moves with each doubling of a training's cost."""
 
     value: float
-    interval: Annotated[list[float], Field(description="95 % interval, lower end first")]
+    interval: Annotated[list[float], Field(description="95 %, by parabolas through the better half of each scale")]
     moves: Annotated[bool, Field(description="whether the interval is without a shift of nothing")]
     is_known: Annotated[
         bool, Field(description="whether it moves, or surely by less than a quarter of the dimension over all scales")
@@ -199,7 +199,9 @@ def read_scales(report: ReportJson) -> Iterator[Block]:
     yield _table(report, scales)
     sentences = [*_shift_texts(scales["transfer"]), *map(_chosen_text, scales["choices"])]
     if sentences:
-        yield Paragraph("**Does it transfer?** Where the best trials of each scale lie:")
+        yield Paragraph(
+            "**Does it transfer?** Where the best trials of each scale lie, and by parabolas through each better half:"
+        )
         yield Table(
             ("best of", *(f"scale {each['number']}" for each in scales["each"])),
             [(f"`{each['key']}`", *map(_cell, each["best"])) for each in (*scales["transfer"], *scales["choices"])],

@@ -78,6 +78,18 @@ def test_an_optimum_that_moves_is_reported_with_an_interval_that_holds_its_shift
         assert not found[key]["shift"]["moves"]
 
 
+def test_trials_that_diverged_say_nothing_of_where_the_best_lies():
+    subject = climbed(0.5, (24, 12, 3, 3))
+    diverged = {len(subject.trials) - 1, 38, 20}
+    trials = [
+        finished(t, {0: Outcome({"score": 1e4})}, subject.goal) if t.number in diverged else t for t in subject.trials
+    ]
+    climb = Climb(subject.space, subject.climb.changes, trials, COSTS)
+    shift = describe_scales(climb)["transfer"][0]["shift"]
+    assert shift["interval"][0] <= 0.5 <= shift["interval"][1]
+    assert shift["moves"]
+
+
 def test_an_optimum_that_stays_is_reported_to_stay():
     shift = describe_scales(climbed(1.0).climb)["transfer"][0]["shift"]
     assert shift["is_known"]
