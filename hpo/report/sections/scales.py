@@ -14,7 +14,7 @@ from hpo.report.part import EXACT, Count, Missing, Point, Positive, Share, is_mi
 from hpo.report.sections import ReportJson
 from hpo.report.sections.winner import score_text
 from hpo.report.subject import score_of
-from hpo.report.transfer import Climb, span_of, value_at
+from hpo.report.transfer import Climb, Law, span_of, value_at
 from hpo.report.words import join_names, point_text, value_text
 
 
@@ -117,18 +117,16 @@ def describe_scales(climb: Climb, expected: SpacePoint | None = None) -> ScalesP
             for d in climb.dimensions
             if isinstance(d, Choices)
         ],
-        "law": missing(climb.no_law or "")
-        if law is None
-        else {
-            "factor": law.factor,
-            "exponent": law.exponent,
-            "predicted": law.predicted,
-            "interval": [law.low, law.high],
-        },
+        "law": missing(climb.no_law or "") if law is None else _law(law),
     }
     if expected is not None:
         described["expected"] = dict(expected)
     return described
+
+
+def _law(law: Law) -> LawPart:
+    interval = [law.low, law.high]
+    return {"factor": law.factor, "exponent": law.exponent, "predicted": law.predicted, "interval": interval}
 
 
 def _scale(climb: Climb, place: int) -> ScalePart:
@@ -200,7 +198,7 @@ def read_scales(report: ReportJson) -> Iterator[Block]:
     sentences = [*_shift_texts(scales["transfer"]), *map(_chosen_text, scales["choices"])]
     if sentences:
         yield Paragraph(
-            "**Does it transfer?** Where the best trials of each scale lie, and by parabolas through each better half:"
+            "**Does it transfer?** Where the best trials of each scale lie, and what a fit of its better half says:"
         )
         yield Table(
             ("best of", *(f"scale {each['number']}" for each in scales["each"])),
