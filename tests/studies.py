@@ -101,14 +101,22 @@ def dispatch_section(name="ray", **changes):
 
 
 def toy_config(strategy="random", space=None, trials=12, objective="tests.toy:score", **changes):
-    """Return a whole study configuration of the toy objective as a plain tree."""
+    """Return a whole study configuration of the toy objective as a plain tree; of a ladder with three scales."""
+    scales = [{"toy.momentum": size} for size in (0.1, 0.2, 0.3)] if strategy == "ladder" else None
     return {
         **deepcopy(CONFIG),
         "objective": objective,
         "space": space or ORDERED,
         "strategy": STRATEGIES[strategy] if isinstance(strategy, str) else strategy,
         "study": shipped("default", "study")
-        | {"name": "toy", "trials": trials, "metric": "score", "direction": "maximize", "finalist_repeats": 2},
+        | {
+            "name": "toy",
+            "trials": trials,
+            "metric": "score",
+            "direction": "maximize",
+            "finalist_repeats": 2,
+            "scales": scales,
+        },
         "split": shipped("default", "split"),
         "dispatch": dispatch_section("local").model_dump(),
         "track": {"name": "none", "uri": "sqlite:///mlflow.db", "experiment": "tests"},

@@ -32,7 +32,7 @@ def with_scales(config: StudyConfig, objective: Objective) -> StudyConfig:
     ConfigError for scales that cannot be climbed.
     """
     scales, strategy = config.study.scales, dict(config.strategy)
-    is_ladder = strategy["name"] == "ladder"
+    is_ladder = strategy.get("name") == "ladder"
     if scales is None:
         if is_ladder:
             raise ConfigError(
@@ -50,7 +50,7 @@ def with_scales(config: StudyConfig, objective: Objective) -> StudyConfig:
 
 def notes_on_scales(config: StudyConfig) -> tuple[str, ...]:
     """Return a line where the budget ends before a ladder has reached its target."""
-    if config.strategy["name"] != "ladder":
+    if config.strategy.get("name") != "ladder":
         return ()
     counts = planned(config.strategy["trials"], config.strategy["costs"])
     needed = sum(counts[:-1]) + 1
@@ -76,7 +76,7 @@ def _first(given: Any) -> dict[str, Any]:
 
 
 def _refuse_bad_scales(config: StudyConfig, scales: list[dict[str, Any]]) -> None:
-    name, flat = config.strategy["name"], flatten(config.objective_config)
+    name, flat = config.strategy.get("name"), flatten(config.objective_config)
     if name not in _STRATEGIES:
         raise ConfigError(
             f"study.scales: {name} climbs no scales; choose strategy=ladder, or strategy=grid, which trains every "

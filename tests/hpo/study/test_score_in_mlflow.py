@@ -91,7 +91,8 @@ def test_its_run_has_the_score_and_a_server_that_is_gone_costs_a_warning(capfd, 
     folder = tracked(capfd)
     assert toolkit.load("toy").test(with_default=False) == {"score": 2.5}
     study_id = json.loads((folder / "report.json").read_text())["study"]["id"]
-    run = find_run(MlflowClient(STORE), study_id)
+    # By its whole path: MLflow keeps open what it has opened by the same words.
+    run = find_run(MlflowClient(f"sqlite:///{Path('mlflow.db').resolve()}"), study_id)
     assert run.data.metrics["test_score"] == 2.5
     assert NOTED.search(run.data.tags["mlflow.note.content"])
     monkeypatch.setattr("hpo.interface.existing._PATIENCE_SECONDS", 1.0)
