@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 TAKEN = (
     *("seed", "trials", "metric", "direction", "lanes", "order", "repeats", "finalists", "finalist_repeats", "winner"),
     *("trial_minutes", "stop_without_gain", "stop_rule", "stop_rule_after", "extends", "references", "score"),
-    *("metrics", "limits", "choose"),
+    *("metrics", "limits", "choose", "scales"),
 )
 # The other keys of `study`, and these sections, belong to the place where a study runs and is shown: they are those of
 # whoever replays it.

@@ -98,8 +98,8 @@ class Ladder:
     @property
     def announcement(self) -> str:
         """One line on the trials at each scale."""
-        planned = ", ".join(map(str, self.counts))
-        return f"ladder: {planned} trials from the smallest scale to the target; first {self._first.announcement}"
+        counts = ", ".join(map(str, self.counts))
+        return f"ladder: {counts} trials from the smallest scale to the target; first {self._first.announcement}"
 
     @property
     def learns(self) -> Learns:
@@ -128,8 +128,8 @@ class Ladder:
         ended = [[within_scale(trial) for trial in known if trial.point[SCALE] == scale] for scale in self._scales]
         running = [[within_scale(trial) for trial in pending if trial.point[SCALE] == scale] for scale in self._scales]
         rng = generator(self.seed, known, pending)
-        for scale, planned in enumerate(self.counts, start=1):
-            missing = planned - len(ended[scale - 1]) - len(running[scale - 1])
+        for scale, count in enumerate(self.counts, start=1):
+            missing = count - len(ended[scale - 1]) - len(running[scale - 1])
             if missing > 0 and scale == 1:
                 if points := self._first_points(ended[0], running[0]):
                     return [{SCALE: 1, **point} for point in points[:missing]]

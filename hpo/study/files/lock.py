@@ -71,7 +71,7 @@ class Lock:
         """Return who holds it, None where nobody does; it waits for nobody and changes nothing."""
         try:
             lock = os.fdopen(os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "r")
-        except OSError:
+        except (OSError, ValueError):  # ValueError: no file can have such a name
             return None
         with lock as file:
             # Given up again when the file is closed.
