@@ -7,6 +7,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from model import objective
 from model.checkpoint import load_checkpoint
 from model.config.whole import parse
 from model.coordinate_check import sizes_after
@@ -140,6 +141,13 @@ def test_a_rate_with_another_exponent_is_found(role, monkeypatch):
     monkeypatch.setattr(parametrization, "_factors", wrong)
     grown = wider("transformer", model__tied_embeddings=role == "tied")
     assert steepest("language_modelling", "transformer", grown, seeds=[0]) > 0.2
+
+
+def test_the_sizes_of_a_task_are_those_of_its_steps(fold):
+    sizes = objective.output_sizes(fold(small("digits", "encoder")) | {"steps": [1, 3]})
+    assert set(sizes) == {1, 3}
+    assert {"embedding", "encoder.layers.0", "head", "head, changed"} <= set(sizes[1])
+    assert sizes[3]["head, changed"] != sizes[1]["head, changed"] > 0
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])

@@ -152,9 +152,9 @@ class Trial:
     @property
     def scale(self) -> int:
         """At which scale it is trained, from 1; 0 where the study has none."""
-        scale = self.point.get(SCALE, 0)
-        assert isinstance(scale, int)
-        return scale
+        scale = self.point.get(SCALE)
+        # Before there were scales a user's own key could have this name.
+        return scale if isinstance(scale, int) else 0
 
     @property
     def rank(self) -> tuple[int, int, float, float, int]:

@@ -58,7 +58,7 @@ SAME_TRIALS: Mapping[str, Collection[str]] = {
     # begin are shown; what it shares is filled by name, and the steps of an objective have a file of their own; fewer
     # files, in rooms of other names; several metrics and limits; acts of hands,
     # studies without a worker, and scales.
-    "55ca2823cb2809f1": (
+    "b872c7d9924c115e": (
         "95e6677628324af4",
         "06df9561454a7aaa",
         "bf34b7862dea4aa0",
@@ -67,7 +67,7 @@ SAME_TRIALS: Mapping[str, Collection[str]] = {
         "43cc44b418ce37b1",
         "38df221aefc6302c",
     ),
-    "b82e1a2eba48f58b": (
+    "255803a4fe687e78": (
         "3682d64edc8d9787",
         "0090cc4036e20dc7",
         "f8d6c19fbf96a509",

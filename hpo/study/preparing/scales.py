@@ -32,19 +32,25 @@ def with_scales(config: StudyConfig, objective: Objective) -> StudyConfig:
     ConfigError for scales that cannot be climbed.
     """
     scales, strategy = config.study.scales, dict(config.strategy)
-    is_ladder = strategy.get("name") == "ladder"
+    is_ladder, branch = strategy.get("name") == "ladder", config.space.get("study")
+    dimension = None if scales is None else {"values": list(range(1, len(scales) + 1)), "default": 1}
+    searched = [".".join(path) for path, _ in leaves(parted(config.space)[0])]
+    if "study" in searched and scales is not None:
+        raise ConfigError("space.study: holds the number of the scale in a study with scales; call it otherwise")
+    # Its own, where the study exists.
+    if SCALE in searched and not (isinstance(branch, Mapping) and branch.get("scale") == dimension):
+        raise ConfigError(f"space.{SCALE}: is the number of the scale in a study with study.scales; call it otherwise")
     if scales is None:
         if is_ladder:
             raise ConfigError(
                 "study.scales: ladder climbs from scale to scale; give two or more, the smallest first, the target last"
             )
         return config
-    _refuse_bad_scales(config, scales)
+    _refuse_bad_scales(config, scales, searched)
     if is_ladder:
         strategy["first"] = _first(strategy.get("first"))
         strategy["costs"] = strategy.get("costs") or _costs(config, objective, len(scales))
-    dimension = {"values": list(range(1, len(scales) + 1)), "default": 1}
-    space = {**config.space, "study": {"scale": dimension}}
+    space = {**config.space, "study": {**(branch or {}), "scale": dimension}}
     return config.model_copy(update={"space": space, "strategy": strategy})
 
 
@@ -75,14 +81,13 @@ def _first(given: Any) -> dict[str, Any]:
     return settings
 
 
-def _refuse_bad_scales(config: StudyConfig, scales: list[dict[str, Any]]) -> None:
+def _refuse_bad_scales(config: StudyConfig, scales: list[dict[str, Any]], searched: list[str]) -> None:
     name, flat = config.strategy.get("name"), flatten(config.objective_config)
     if name not in _STRATEGIES:
         raise ConfigError(
             f"study.scales: {name} climbs no scales; choose strategy=ladder, or strategy=grid, which trains every "
             f"point at every scale"
         )
-    searched = [".".join(path) for path, _ in leaves(parted(config.space)[0])]
     for key in changed_keys(scales):
         if key in searched:
             raise ConfigError(f"study.scales: {key} is searched, too; leave it out of the space, or of the scales")

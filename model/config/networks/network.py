@@ -10,6 +10,7 @@ Width = Annotated[int, Field(ge=1, le=65_536)]
 Layers = Annotated[int, Field(ge=1, le=1000)]
 
 
+# What says how a network grows with its size.
 _GROWTH = ("parametrization", "base", "gain_rate")
 
 

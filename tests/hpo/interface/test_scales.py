@@ -92,6 +92,9 @@ def test_the_default_configuration_is_tested_at_the_target(capsys):
         ({"scales": None}, r"ladder climbs from scale to scale; give two or more"),
         ({"settings": {"study.stop_rule": "median"}}, r"study\.stop_rule: compares trials as if all"),
         ({"limits": {"size": 3}}, r"limits: compares trials"),
+        ({"space": SPACE | {"study": {"scale": [1, 2]}}, "scales": None, "strategy": "random"}, r"call it otherwise"),
+        ({"space": SPACE | {"study": {"scale": [1, 2]}}}, r"call it otherwise"),
+        ({"space": SPACE | {"study": [1, 2]}}, r"call it otherwise"),
     ],
 )
 def test_what_cannot_be_climbed_is_refused(changes, message, tmp_path):
