@@ -14,6 +14,18 @@ from tests.model.conftest import repeatable, run, small
 HARD = {"training__epochs": 6, "model__dropout": 0.3, "training__lr": 0.02}
 
 
+def killed_after_four_points(fold, tmp_path, monkeypatch):
+    """A training with states that was killed; its task, and what it yields and returns when it is not."""
+    monkeypatch.setattr(Resumable, "is_due", True)
+    task = fold(small(**HARD))
+    points, result = run(task)
+    task["resume_dir"] = str(tmp_path / "state")
+    killed = objective.run_fold(task)
+    assert [repeatable(next(killed)) for _ in range(4)] == points[:4]
+    killed.close()
+    return task, points, result
+
+
 @pytest.mark.quick("settings0", "settings1", "settings4")
 @pytest.mark.slow
 @pytest.mark.parametrize(
@@ -84,13 +96,7 @@ def change_a_bit(path):
 def test_a_damaged_state_gives_way_to_the_one_before_and_that_to_the_start(
     fold, tmp_path, monkeypatch, damage, name, damaged
 ):
-    monkeypatch.setattr(Resumable, "is_due", True)
-    task = fold(small(**HARD))
-    points, result = run(task)
-    task["resume_dir"] = str(tmp_path / "state")
-    killed = objective.run_fold(task)
-    assert [repeatable(next(killed)) for _ in range(4)] == points[:4]
-    killed.close()
+    task, points, result = killed_after_four_points(fold, tmp_path, monkeypatch)
     for state in damaged:
         damage(tmp_path / "state" / state / name)
     messages, resumed = run(task)
@@ -104,13 +110,7 @@ def test_a_damaged_state_gives_way_to_the_one_before_and_that_to_the_start(
 
 def test_a_state_from_before_a_key_existed_is_continued(fold, tmp_path, monkeypatch):
     """A frozen configuration may lack keys that have a default, and so may the settings of its states."""
-    monkeypatch.setattr(Resumable, "is_due", True)
-    task = fold(small(**HARD))
-    points, result = run(task)
-    task["resume_dir"] = str(tmp_path / "state")
-    killed = objective.run_fold(task)
-    assert [repeatable(next(killed)) for _ in range(4)] == points[:4]
-    killed.close()
+    task, points, result = killed_after_four_points(fold, tmp_path, monkeypatch)
     last = tmp_path / "state" / "last"
     content = json.loads((last / "training.json").read_text())
     for section, key in (("training", "ema"), ("training", "z_loss"), ("model", "qk_norm"), ("model", "base")):
