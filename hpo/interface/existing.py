@@ -18,6 +18,7 @@ from hpo.report.write import WrittenReport, write_checklist, write_latex, write_
 from hpo.report.write import publish as publish_study
 from hpo.session.mirroring import copy_opening
 from hpo.study.basis.configurations import moved_sources
+from hpo.study.climbing import climbing_from
 from hpo.study.extension import choose_trials, extension_of
 from hpo.study.files.folder import StudyFolder, short_path
 from hpo.study.files.made_here import ENVIRONMENT, is_reached_here, reaches_of, remember
@@ -59,12 +60,22 @@ def prepare_to_resume(folder: StudyFolder, config: StudyConfig, name: str | None
 
 
 def prepare_to_extend(
-    folder: StudyFolder, changes: Changes, best: int, trials: Sequence[int], data: Mapping[str, str] | None = None
+    folder: StudyFolder,
+    changes: Changes,
+    best: int,
+    trials: Sequence[int],
+    data: Mapping[str, str] | None = None,
+    climb: bool = False,
 ) -> PreparedStudy:
-    """Return the study of a study's best trials, or of these, that trains them with what is changed."""
+    """Return the study of a study's best trials, or of these, that trains them with what is changed.
+
+    To `climb` is to search there instead, with what is changed as one scale more.
+    """
     frozen = folder.config()
     if isinstance(changes, Mapping):
         tree = at_places(frozen, data or {}).to_dict()
+        if climb:
+            tree["strategy"].setdefault("costs", None)
         refuse_unknown(changes, tree, "changes")
         config = config_from_dict(with_changes(tree, changes))
     else:
@@ -72,6 +83,9 @@ def prepare_to_extend(
     moved = moved_sources(frozen.to_dict(), config.to_dict())
     study = load_study(str(folder), elsewhere={key: place for key, (_, place) in moved.items()})
     with read_results(study) as (_, verdict):
+        if climb:
+            complete = sum(trial.state == "complete" for trial in verdict.history)
+            return prepare_study(climbing_from(study, config, complete), study.objective.kept)
         picked = choose_trials(study, verdict.history, best, trials)
     return prepare_study(extension_of(study, picked, config), study.objective.kept)
 

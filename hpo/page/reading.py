@@ -18,6 +18,7 @@ from hpo.study.files.folder import StudyFolder, short_path
 from hpo.study.files.running import RunningTask, read_running
 from hpo.study.files.status import Status, read_status
 from hpo.study.looking.seen import SeenStudy
+from hpo.study.notes import Notes
 from hpo.study.winner.choosing import choose
 from hpo.study.winner.full_training import further_trainings, join_trainings
 
@@ -132,7 +133,7 @@ def _subject(seen: SeenStudy, status: Status, tasks: Sequence[RunningTask]) -> S
         workers=dispatch.workers,
         gpus=dispatch.gpus_per_worker or 0.0,
         stretches=record.stretches,
-        climb=Climb.of(config, space, trials),
+        climb=Climb.of(config, space, [*Notes(record).imports, *trials]),
     )
 
 

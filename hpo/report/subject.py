@@ -83,7 +83,7 @@ class Subject:
             order=order,
             clock=clock_times(study.rules(), searched) if waits else {},
             stretches=record.stretches,
-            climb=Climb.of(study.config, study.space, verdict.trials),
+            climb=Climb.of(study.config, study.space, [*Notes(record).imports, *verdict.trials]),
         )
 
     @property

@@ -36,13 +36,13 @@ def extension_of(study: PreparedStudy, trials: Sequence[Trial], given: StudyConf
     counted_by = [key for name in study.goal.names for key in units[name].depends_on]
     incomparable = [*(DATA_SOURCES if has_sources else ()), *counted_by]
     _refuse_bad_changes(changed, study.space.keys, incomparable)
-    if all(_is_trained(study, trial) for trial in trials) and not any(map(_is_own, changed)):
+    if all(_is_trained(study, trial) for trial in trials) and not any(map(is_own, changed)):
         again = training_command(study.config.objective, str(short_path(study.folder.best_path)))
         raise ConfigError(
             f"extend: these trials are trained to their end, and nothing is trained differently; give what changes, "
             f"such as training.epochs=60{'' if study.is_outside else f', or train the winner once more: {again}'}"
         )
-    other = {own_key(key): before for key, (before, _) in changed.items() if _is_own(key)}
+    other = {own_key(key): before for key, (before, _) in changed.items() if is_own(key)}
     can_continue = study.objective.continues and set(other) <= set(study.objective.continues_with)
     # What refers to a searched key follows in each trial by itself.
     references = study.config.study.references or {}
@@ -124,7 +124,8 @@ def _is_trained(study: PreparedStudy, trial: Trial) -> bool:
     return trial.state == "complete" and (trial.amount is None or (trial.amount == study.full_amount and not is_beyond))
 
 
-def _is_own(key: str) -> bool:
+def is_own(key: str) -> bool:
+    """Return whether a key of a study's configuration is the objective's own."""
     return key.partition(".")[0] not in SEARCH_SECTIONS
 
 
@@ -135,9 +136,9 @@ def _refuse_bad_changes(changed: Mapping[str, Any], searched: Sequence[str], inc
             raise ConfigError(f"{name}: refers to what is searched, and every trial has its own value; remove it")
         if key.partition(".")[2] in (*_NONE, "trials") and key.startswith("study."):
             raise ConfigError(f"{key}: has no effect on trials that are given; remove it")
-        if _is_own(key) and own_key(key) in searched:
+        if is_own(key) and own_key(key) in searched:
             raise ConfigError(f"{key}: is searched, and every trial keeps its own value; remove it")
-        if key in incomparable or not (_is_own(key) or is_free(key) or key in _ALLOWED):
+        if key in incomparable or not (is_own(key) or is_free(key) or key in _ALLOWED):
             raise ConfigError(
                 f"{key}: would make the scores incomparable with those before; remove it, or start a new study"
             )

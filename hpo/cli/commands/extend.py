@@ -1,4 +1,4 @@
-"""`hpo extend`: train the best trials of a study further, or longer from the start, as a study of its own."""
+"""`hpo extend`: train the best trials of a study further, longer or larger, as a study of its own."""
 
 from collections.abc import Sequence
 
@@ -12,10 +12,12 @@ _EXAMPLES = """\
   hpo extend digits --trial 6 --trial 9                   trials that were stopped, to their end
   hpo extend halved --best 4                              the best four of halving's rungs, to their end
   hpo extend reviews training.epochs=60 data.path=there.csv       the data lie elsewhere now
+  hpo extend small --climb model.d_model=512 model.feed_forward_width=1024 study.trials=4    search at a larger scale
 
 The new study has the points, folds and seeds of the old one's best trials; its report sets the scores side by side, and
 `hpo resume`, `hpo test` and `hpo reproduce` work as with every study. A training goes on from its state where that is
-kept (of halving's last rungs, and where an objective's CONTINUES_WITH allows the change); else it begins anew."""
+kept (of halving's last rungs, and where an objective's CONTINUES_WITH allows the change); else it begins anew.
+With --climb the new study is a ladder that knows the trials of the old one, and searches around its best."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -24,6 +26,8 @@ def run(arguments: Sequence[str]) -> int:
     add_study(parser)
     parser.add_argument("--best", type=int, default=5, metavar="N", help="how many trials, the best first (default: 5)")
     parser.add_argument("--trial", type=int, action="append", default=[], metavar="N", help="this one; may be repeated")
+    what = "search at what is changed, in windows around the best, instead of training the best there"
+    parser.add_argument("--climb", action="store_true", help=what)
     what = "what is trained differently, such as training.epochs=60; study.name=..., dispatch.workers=..."
     add_overrides(parser, what)
     add_progress(parser)
@@ -31,12 +35,17 @@ def run(arguments: Sequence[str]) -> int:
     given = parser.parse_intermixed_args(arguments)
 
     from hpo.interface.existing import prepare_to_extend
+    from hpo.report.words import point_text
     from hpo.study.files.folder import find_study
 
-    study = prepare_to_extend(find_study(given.study), given.overrides, given.best, given.trial)
-    extends = study.config.study.extends
-    assert extends is not None
-    continued = sum(trial.continues for trial in extends.trials)
-    how = f"{continued} from their states, {len(extends.trials) - continued} anew"
-    print(f"extends {extends.study}: trials {', '.join(str(trial.number) for trial in extends.trials)} ({how})")
+    study = prepare_to_extend(find_study(given.study), given.overrides, given.best, given.trial, climb=given.climb)
+    section = study.config.study
+    if section.extends is None:
+        changes = point_text((section.scales or [{}])[-1])
+        print(f"climbs from {section.imports}: {len(study.imports)} trials are known, {section.trials} at {changes}")
+    else:
+        trials = section.extends.trials
+        continued = sum(trial.continues for trial in trials)
+        how = f"{continued} from their states, {len(trials) - continued} anew"
+        print(f"extends {section.extends.study}: trials {', '.join(str(trial.number) for trial in trials)} ({how})")
     return run_and_show(study, given)

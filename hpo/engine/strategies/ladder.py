@@ -11,21 +11,13 @@ import numpy as np
 from pydantic import Field
 
 from hpo.config.scales import SCALE
-from hpo.engine.space.dimensions import Choices, Dimension, Range, Value
 from hpo.engine.space.space import Point, Space, point_key
-from hpo.engine.strategies.drawing.places import EVEN, LEAST_SHARE, elite, from_unit, line, place_of, to_unit
-from hpo.engine.strategies.drawing.stratified import draw_stratified, window
+from hpo.engine.strategies.drawing.expected import Expected, expect
+from hpo.engine.strategies.drawing.stratified import draw_stratified
 from hpo.engine.strategies.strategy import MOST, Learns, Settings, Strategy, generator
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Proposal, Trial
 from hpo.errors import ConfigError
-
-# A window reaches this many standard deviations to either side.
-_DEVIATIONS = 2.0
-# The shortest window, in values: the centre and a neighbour on each side.
-_LEAST_VALUES = 3
-# A best value in this share of its window, at either end, doubles the next one.
-_EDGE = 0.1
 
 
 class LadderSettings(Settings):
@@ -35,6 +27,8 @@ class LadderSettings(Settings):
     trials: int = Field(ge=1, le=MOST)
     elite: float = Field(gt=0, le=1)
     costs: list[float] | None
+    # The first ladders lack it.
+    cost_ratio: float = Field(default=1.0, gt=0, le=1)
 
 
 @dataclass(frozen=True)
@@ -42,22 +36,17 @@ class Ladder:
     """Climbs from scale to scale, as shifting windows move.
 
     At the smallest scale another strategy searches, for `trials` trials. Each larger scale then gets as many as cost
-    about the same together, at least one, all planned when the scale before it has ended. The first is the best point
-    of the scale before, moved to where the best is expected; the others are spread over windows around it. Where an
-    ordered dimension's best values move with scale, they are expected to go on: their places are fitted by a straight
-    line over the logarithm of cost, and its slope is shrunk by its own uncertainty, so that noise moves nothing (James
-    & Stein 1961, positive part). A window has two standard deviations to each side, of the best values and of what the
-    line expects, and never less than the neighbouring values; one whose end won at the scale before is twice as long.
-    Of choices those stay that the best trials have. After the last planned trial further ones are drawn from the
-    windows around the best at the target, one at a time.
+    together `cost_ratio` times what the scale before does, at least one, all planned when that has ended. The first is
+    the point that is expected to be the best, the others are spread over windows around it; both move on as the best
+    values have moved so far, and are the narrower the surer that is (see `expect`). After the last planned trial
+    further ones are drawn from the windows around the best at the target, one at a time.
 
     Failures are never the best; where a whole scale has failed, the points of the next are spread over the whole space.
 
-    Source: windows: see `ShiftingWindow`; weights by rank: Hansen 2016, "The CMA evolution strategy: a tutorial",
-    equation 49; small scales first: Yang et al. 2021, "Tensor programs V", algorithm 1, whose ladder has two scales and
-    one trial at the target.
+    Source: windows: see `ShiftingWindow`; small scales first: Yang et al. 2021, "Tensor programs V", algorithm 1, whose
+    ladder has two scales and one trial at the target.
 
-    Example: costs 1, 4, 16 and `trials: 24`: 24 trials at the first scale, then 6, then 2.
+    Example: costs 1, 4, 16, `trials: 24` and `cost_ratio: 0.5`: 24 trials at the first scale, then 3, then 1.
     """
 
     settings: LadderSettings
@@ -93,7 +82,7 @@ class Ladder:
     def counts(self) -> tuple[int, ...]:
         """How many trials are planned at each scale."""
         assert self.settings.costs is not None
-        return planned(self.settings.trials, self.settings.costs)
+        return planned(self.settings.trials, self.settings.costs, self.settings.cost_ratio)
 
     @property
     def announcement(self) -> str:
@@ -128,8 +117,10 @@ class Ladder:
         ended = [[within_scale(trial) for trial in known if trial.point[SCALE] == scale] for scale in self._scales]
         running = [[within_scale(trial) for trial in pending if trial.point[SCALE] == scale] for scale in self._scales]
         rng = generator(self.seed, known, pending)
+        # Of a search that goes on from another one's scales, those are over.
+        begun = max((trial.scale for trial in known if trial.number < 0), default=1)
         for scale, count in enumerate(self.counts, start=1):
-            missing = count - len(ended[scale - 1]) - len(running[scale - 1])
+            missing = 0 if scale < begun else count - len(ended[scale - 1]) - len(running[scale - 1])
             if missing > 0 and scale == 1:
                 if points := self._first_points(ended[0], running[0]):
                     return [{SCALE: 1, **point} for point in points[:missing]]
@@ -168,70 +159,16 @@ class Ladder:
                 points, taken = [*points, *drawn], taken | {*map(point_key, drawn)}
         return [{SCALE: scale, **point} for point in points]
 
-    def expected(self, scale: int, known: Sequence[Sequence[Trial]]) -> "Expected | None":
+    def expected(self, scale: int, known: Sequence[Sequence[Trial]]) -> Expected | None:
         """Return what is expected at a scale by the trials of each of the first ones; None where none is complete."""
         assert self.settings.costs is not None
-        sizes = [math.log2(cost / self.settings.costs[0]) for cost in self.settings.costs]
-        ranked = {place: History(trials).leaders(len(trials)) for place, trials in enumerate(known)}
-        ranked = {place: trials for place, trials in ranked.items() if trials}
-        if not ranked:
-            return None
-        last = max(ranked)
-        leader, before = ranked[last][0].point, self.expected(last + 1, known[:last]) if last else None
-        share = self.settings.elite
-        best = [trial.point for trial in elite(ranked[last], share)]
-        point, dimensions = dict(leader), list[Dimension]()
-        for dimension in self._inner.dimensions:
-            key = dimension.key
-            if key not in leader:
-                dimensions.append(dimension)
-            elif isinstance(dimension, Choices):
-                kept = tuple(value for value in dimension.values if any(value == other.get(key, ...) for other in best))
-                dimensions.append(replace(dimension, values=kept))
-            else:
-                places = {
-                    place: place_of(dimension, elite(trials, self.settings.elite)) for place, trials in ranked.items()
-                }
-                slope, error = line({sizes[place]: found for place, found in places.items() if found})
-                away = sizes[scale - 1] - sizes[last]
-                if slope and away:
-                    point[key] = from_unit(dimension, to_unit(dimension, leader[key]) + slope * away)
-                spread = EVEN if (found := places[last]) is None else found.spread
-                length = 2 * _DEVIATIONS * math.hypot(spread, error * away)
-                if before is not None and before.is_at_edge(dimension, leader[key]):
-                    length *= 2
-                dimensions.append(
-                    window(dimension, point[key], min(1.0, max(length, LEAST_SHARE)), least=_LEAST_VALUES)
-                )
-        moved = point if self._inner.contains(point) else leader
-        return Expected(moved, replace(self._inner, dimensions=tuple(dimensions)))
+        doublings = [math.log2(cost / self.settings.costs[0]) for cost in self.settings.costs]
+        return expect(self._inner, known, doublings, doublings[scale - 1], doublings[-1], self.settings.elite)
 
 
-@dataclass(frozen=True)
-class Expected:
-    """What is expected at a scale: its best point, and the windows around it as a space."""
-
-    point: Point
-    space: Space
-
-    def is_at_edge(self, dimension: Dimension, value: Value) -> bool:
-        """Return whether a value is at an end of its window, which is none of the whole dimension."""
-        inner = next(d for d in self.space.dimensions if d.key == dimension.key)
-        low, high = (to_unit(dimension, end) for end in _ends(inner))
-        unit, edge = to_unit(dimension, value), _EDGE * (high - low)
-        first, last = (to_unit(dimension, end) for end in _ends(dimension))
-        return (low > first and unit <= low + edge) or (high < last and unit >= high - edge)
-
-
-def planned(trials: int, costs: Sequence[float]) -> tuple[int, ...]:
-    """Return how many trials each scale gets: so many the first, and each other as many as cost about the same."""
-    return tuple(max(1, round(trials * costs[0] / cost)) for cost in costs)
-
-
-def _ends(dimension: Dimension) -> tuple[Value, Value]:
-    if isinstance(dimension, Range):
-        return dimension.low, dimension.high
-    return dimension.values[0], dimension.values[-1]
+def planned(trials: int, costs: Sequence[float], cost_ratio: float) -> tuple[int, ...]:
+    """Return how many trials each scale gets: so many the first, and each other as many as its share of cost allows."""
+    return tuple(max(1, round(trials * costs[0] / cost * cost_ratio**place)) for place, cost in enumerate(costs))
 
 
 def within_scale(trial: Trial) -> Trial:

@@ -91,6 +91,7 @@ class ContinuedStudy(SteeredStudy):
         *,
         best: int = 5,
         trials: Sequence[int] = (),
+        climb: bool = False,
         data: Mapping[str, str] | None = None,
         name: str | None = None,
         progress: bool = True,
@@ -102,12 +103,14 @@ class ContinuedStudy(SteeredStudy):
                 a strategy stopped or trained in part are trained to their end.
             best: how many trials, the best first.
             trials: these instead, by number.
+            climb: search at what is changed, such as a larger network, in windows around the best: `changes` are one
+                scale more of a ladder that knows this study's trials; `study.trials` among them says how many it adds.
             data: as of `test`, but kept with the new study.
             name: the new study's; None = the old one's with `-extended`.
             progress: whether it is shown.
         """
         changes = {**(changes or {}), **({"study.name": name} if name else {})}
-        return self._run(prepare_to_extend(self._folder, changes, best, trials, data), progress)
+        return self._run(prepare_to_extend(self._folder, changes, best, trials, data, climb), progress)
 
     def train(self, *, progress: bool = True) -> dict[str, float]:
         """Train the winner's configuration once more, to its end, on the first fold, and return its metrics.

@@ -22,7 +22,7 @@ from hpo.report.words import join_names, point_text, value_text
 class BestOfScale(TypedDict):
     """The best complete trial of a scale."""
 
-    number: Count
+    number: Annotated[int, Field(description="below 0: of another study, from which this one goes on")]
     score: float
 
 
@@ -32,7 +32,7 @@ class ScalePart(TypedDict):
 
     number: Annotated[Positive, Field(description="from 1, the smallest; the last is the target")]
     changes: Annotated[Point, Field(description="of the configuration")]
-    complete: Count
+    complete: Annotated[Count, Field(description="with those of a study that this one goes on from")]
     failed: Count
     best: Annotated[BestOfScale | None, Field(description="scores of different scales do not compare")]
     cost: Annotated[float | None, Field(description="of a training, relative to the first scale's")]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hpo.config.documents import read_json, read_yaml
+from hpo.config.scales import SCALE
 from hpo.engine.space.dimensions import as_values
 from hpo.engine.space.space import Point, Space, point_key
 from hpo.engine.trials.goal import Goal, finished
@@ -34,8 +35,8 @@ def read_imports(reference: str, space: Space, goal: Goal) -> list[Trial]:
     """
     path = table_path(reference)
     _refuse_other_metrics(path, goal)
-    # A table may lack a dimension with a condition.
-    always = [dimension.key for dimension in space.dimensions if not dimension.when]
+    # A table may lack a dimension with a condition, and of a study without scales it lacks the scale.
+    always = [dimension.key for dimension in space.dimensions if not dimension.when and dimension.key != SCALE]
     rows = read_rows(path, ("state", "score", *own_columns(always)))
     columns = _columns_of_metrics(path, goal, rows[0] if rows else {})
     # Of trials by amounts only those that were trained longest compare with whole trainings.
@@ -45,7 +46,7 @@ def read_imports(reference: str, space: Space, goal: Goal) -> list[Trial]:
     for line, row in enumerate(rows, start=2):
         if row["state"] not in ("complete", "failed"):
             continue
-        point = point_of(row, space)
+        point = point_of({SCALE: "1", **row}, space)
         if point is not None:
             trials.setdefault(point_key(point), _trial(point, row, f"{path}:{line}", goal, columns))
     if not trials:

@@ -30,7 +30,7 @@ from hpo.study.files.made_here import function_of
 from hpo.study.notes import Notes
 from hpo.study.preparing.as_begun import ranges_as_begun
 from hpo.study.preparing.checks import notes_on_measured, refuse_bad_data, refuse_bad_parts, refuse_incomparable_metric
-from hpo.study.preparing.scales import notes_on_scales, with_scales
+from hpo.study.preparing.scales import notes_on_scales, refuse_imports_of_other_scales, with_scales
 from hpo.study.preparing.strategies import make_strategy
 from hpo.study.study import PreparedStudy, is_outside
 
@@ -94,15 +94,14 @@ def _with_data(study: PreparedStudy) -> PreparedStudy:
             f"split.folds: has no effect: {config.objective.partition(':')[0]} has no describe_data for the data to "
             f"split, given {config.split.folds}; set split.folds=1"
         )
-    own = replace(
-        own,
-        notes=(*own.notes, *notes_on_measured(study), *notes_on_scales(config), *(examples.notes if examples else ())),
-    )
+    imports = _imports(study)
+    said = (*notes_on_measured(study), *notes_on_scales(config, imports), *(examples.notes if examples else ()))
+    own = replace(own, notes=(*own.notes, *said))
     plan = make_plan(examples, config.split) if examples else None
     described = Described.of(study.described.method or {}, examples, plan, own)
-    study = replace(study, examples=examples, plan=plan, described=described, own=own)
+    study = replace(study, examples=examples, plan=plan, described=described, own=own, imports=imports)
     refuse_bad_data(study)
-    return replace(study, imports=_imports(study))
+    return study
 
 
 def _with_defaults(config: StudyConfig, objective: Objective) -> StudyConfig:
@@ -168,18 +167,20 @@ def _imports(study: PreparedStudy) -> tuple[Trial, ...]:
     section = study.config.study
     if section.imports is None or study.folder.exists:
         return ()
-    _refuse_imports_in_other_units(section.imports, study)
+    path = table_path(section.imports)
+    try:
+        made_by = StudyFolder(path.parent).config()
+    except HpoError:  # a table that no study has made
+        made_by = None
+    if made_by is not None:
+        refuse_imports_of_other_scales(path, made_by, study.config)
+        _refuse_imports_in_other_units(path, made_by, study)
     return tuple(read_imports(section.imports, study.space, study.goal))
 
 
-def _refuse_imports_in_other_units(reference: str, study: PreparedStudy) -> None:
+def _refuse_imports_in_other_units(path: Path, config: StudyConfig, study: PreparedStudy) -> None:
     """Raise ConfigError where a metric of the imported trials' study is counted in something else than this one's."""
-    path = table_path(reference)
     folder, objective = StudyFolder(path.parent), study.config.objective
-    try:
-        config = folder.config()
-    except HpoError:  # a table that no study has made
-        return
     if config.objective != objective:
         return
     units, others = Units.of(study.described.method or {}, objective), Units.at(folder, config)

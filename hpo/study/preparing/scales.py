@@ -1,7 +1,8 @@
 """Scales of a study: a dimension of its space, the costs that a ladder goes by, and what cannot be climbed."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from hpo.config.keys import at, flatten
@@ -12,6 +13,7 @@ from hpo.engine.objective.objective import Objective
 from hpo.engine.space.branches import leaves, parted
 from hpo.engine.strategies import BY_AMOUNT
 from hpo.engine.strategies.ladder import planned
+from hpo.engine.trials.trial import Trial
 from hpo.errors import ConfigError, nearest
 
 _STRATEGIES = ("ladder", "grid")
@@ -21,7 +23,6 @@ _COMPARING = {
     ("study", "stop_without_gain"): None,
     ("study", "metrics"): None,
     ("study", "limits"): None,
-    ("study", "imports"): None,
     ("split", "race_after"): None,
 }
 
@@ -49,16 +50,17 @@ def with_scales(config: StudyConfig, objective: Objective) -> StudyConfig:
     _refuse_bad_scales(config, scales, searched)
     if is_ladder:
         strategy["first"] = _first(strategy.get("first"))
-        strategy["costs"] = strategy.get("costs") or _costs(config, objective, len(scales))
+        strategy["costs"] = strategy.get("costs") or costs_of_scales(config, objective)
     space = {**config.space, "study": {**(branch or {}), "scale": dimension}}
     return config.model_copy(update={"space": space, "strategy": strategy})
 
 
-def notes_on_scales(config: StudyConfig) -> tuple[str, ...]:
+def notes_on_scales(config: StudyConfig, imports: Sequence[Trial]) -> tuple[str, ...]:
     """Return a line where the budget ends before a ladder has reached its target."""
-    if config.strategy.get("name") != "ladder":
+    if imports or config.strategy.get("name") != "ladder":
         return ()
-    counts = planned(config.strategy["trials"], config.strategy["costs"])
+    strategy = config.strategy
+    counts = planned(strategy["trials"], strategy["costs"], strategy.get("cost_ratio", 1.0))
     needed = sum(counts[:-1]) + 1
     if config.study.trials >= needed:
         return ()
@@ -67,6 +69,27 @@ def notes_on_scales(config: StudyConfig) -> tuple[str, ...]:
         f"study.trials: {config.study.trials} end before the target, where the winner is sought: {plan} are planned "
         f"from scale to scale, so that {needed} reach it; the budget may be raised later",
     )
+
+
+def refuse_imports_of_other_scales(path: Path, made_by: StudyConfig, config: StudyConfig) -> None:
+    """Raise ConfigError where imported trials were trained at other scales than they would be taken for.
+
+    Those of a study without scales are taken for trials of the smallest one.
+    """
+    scales, theirs = config.study.scales or [], made_by.study.scales
+    if theirs is not None and theirs != scales[: len(theirs)]:
+        raise ConfigError(
+            f"study.imports: {path} was made with study.scales={theirs}, which must be the first of this study's, "
+            f"given {scales or None}; their trials do not compare"
+        )
+    if theirs is None and scales:
+        flat = flatten(made_by.objective_config)
+        for key, value in scales[0].items():
+            if (there := flat.get(key, at(flat, key))) != value:
+                raise ConfigError(
+                    f"study.imports: {path} was made with {key}={there!r}, and scale 1 has {value!r}; make that "
+                    f"the first scale, or import nothing"
+                )
 
 
 def _first(given: Any) -> dict[str, Any]:
@@ -101,8 +124,12 @@ def _refuse_bad_scales(config: StudyConfig, scales: list[dict[str, Any]], search
             )
 
 
-def _costs(config: StudyConfig, objective: Objective, count: int) -> list[float]:
-    """Return the cost of a training at each scale, with the configuration's own values of what is searched."""
+def costs_of_scales(config: StudyConfig, objective: Objective) -> list[float]:
+    """Return the cost of a training at each scale, with the configuration's own values of what is searched.
+
+    ConfigError where the objective does not say it, or it does not grow.
+    """
+    count = len(config.study.scales or ())
     if objective.describe_cost is None:
         raise ConfigError(
             "study.scales: the objective does not say what a training costs; give strategy.costs, such as "

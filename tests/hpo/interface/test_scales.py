@@ -12,7 +12,7 @@ from tests.studies import toy_config
 
 SPACE = {"lr": hpo.log(1e-4, 1.0), "act": ["relu", "tanh"]}
 WIDTHS = [{"width": 8}, {"width": 16}, {"width": 32}]
-LADDER = {"name": "ladder", "trials": 6, "costs": [1, 2, 6]}
+LADDER = {"name": "ladder", "trials": 6, "costs": [1, 2, 6], "cost_ratio": 1.0}
 
 
 def train(config):
@@ -101,3 +101,59 @@ def test_what_cannot_be_climbed_is_refused(changes, message, tmp_path):
     with pytest.raises(hpo.HpoError, match=message):
         climbed(**changes)
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_study_is_extended_onto_another_scale(capsys):
+    before = climbed()
+    tried = set(before.trials["lr"])
+    after = before.extend({"width": 64, "study.trials": 3, "strategy.costs": [1, 2, 6, 20]}, climb=True, progress=False)
+    assert after.trials["study.scale"].tolist() == [4, 4, 4]
+    assert [width for width, _ in noted()[-3:]] == [64, 64, 64]
+    assert after.best.config["width"] == 64
+    # Around the best of the scales before, whose trials are known and are not trained again.
+    assert not tried & set(after.trials["lr"])
+    assert all(1e-3 < lr < 0.1 for lr in after.trials["lr"])
+    report = json.loads((after.folder / "report.json").read_text())
+    assert [one["complete"] for one in report["scales"]["each"]] == [6, 3, 2, 3]
+    # Once more, from there.
+    assert after.extend(
+        {"width": 128, "study.trials": 1, "strategy.costs": [1, 2, 6, 20, 50]}, climb=True, progress=False, name="once"
+    ).trials["study.scale"].tolist() == [5]
+
+
+def test_a_study_without_scales_is_the_smallest_one():
+    before = found(train, space=SPACE, config={"width": 4}, trials=8)
+    after = before.extend({"width": 64, "strategy.costs": [1, 4]}, climb=True, progress=False)
+    # As many as cost half of what the 8 have cost.
+    assert after.trials["study.scale"].tolist() == [2]
+    assert json.loads((after.folder / "report.json").read_text())["scales"]["each"][0]["complete"] == 8
+    again = before.extend({"width": 64, "strategy.costs": [1, 4]}, climb=True, progress=False, name="again")
+    assert again.trials["lr"].tolist() == after.trials["lr"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({}, "give what it changes"),
+        ({"lr": 0.1}, "lr: is searched"),
+        ({"width": 64}, "strategy.costs"),
+        ({"width": 2, "strategy.costs": [4, 1]}, "grow"),
+        ({"width": 64, "study.seed": 3}, "study.seed: would make the scores incomparable"),
+    ],
+)
+def test_a_study_is_not_extended_onto_what_is_no_larger_scale(changes, says):
+    before = found(train, space=SPACE, config={"width": 4}, trials=4)
+    with pytest.raises(hpo.HpoError, match=says):
+        before.extend(changes, climb=True, progress=False)
+    assert [each.name for each in before.folder.parent.iterdir() if each.is_dir()] == [before.folder.name]
+
+
+def test_trials_of_other_scales_are_not_taken_for_those_of_this_study():
+    imports = {"study.imports": str(climbed().folder)}
+    with pytest.raises(hpo.HpoError, match=r"study\.imports: .* was made with scales"):
+        climbed(name="other", scales=WIDTHS[1:], strategy=LADDER | {"costs": [1, 2]}, settings=imports)
+    with pytest.raises(hpo.HpoError, match=r"study\.imports: .* was made with scales"):
+        found(train, space=SPACE, config={"width": 4}, trials=4, name="none", settings=imports)
+    plain = found(train, space=SPACE, config={"width": 4}, trials=4, name="plain")
+    with pytest.raises(hpo.HpoError, match=r"was made with width=4, and scale 1 has 8"):
+        climbed(name="third", settings={"study.imports": str(plain.folder)})

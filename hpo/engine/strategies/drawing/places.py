@@ -1,7 +1,7 @@
 """Where the best values of a dimension lie at several scales, and how they move from one to the next."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,24 +48,6 @@ def place_of(dimension: Dimension, best: Sequence[Trial]) -> Place | None:
     # A single value says nothing of the spread, and few say less than they seem to.
     spread = math.sqrt(float(weights @ (units - mean) ** 2) * count / (count - 1)) if count > 1 else EVEN
     return Place(mean, spread, count)
-
-
-def line(places: Mapping[float, Place]) -> tuple[float, float]:
-    """Return the slope of a straight line through places over the logarithm of cost, and its standard error.
-
-    The slope is shrunk by its error, positive-part James & Stein 1961: to 0 where it is not larger than that. With one
-    place it is 0, and so is its error: nothing is known of it.
-    """
-    if len(places) < 2:
-        return 0.0, 0.0
-    x = np.array(list(places))
-    y = np.array([place.mean for place in places.values()])
-    # Never certain: the places are those of finitely many trials.
-    weights = np.array([place.count / max(place.spread, LEAST_SHARE) ** 2 for place in places.values()])
-    away = x - weights @ x / weights.sum()
-    information = float(weights @ away**2)
-    slope, error = float(weights @ (away * y)) / information, math.sqrt(1 / information)
-    return slope * max(0.0, 1 - (error / slope) ** 2) if slope else 0.0, error
 
 
 def to_unit(dimension: Dimension, value: Value) -> float:

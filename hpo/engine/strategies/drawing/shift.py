@@ -19,6 +19,8 @@ _SHARE, _LEAST, _MOST, _FAR = 0.5, 4, 100, 30.0
 # dimensions, losses that no parabola fits, some that diverge) the intervals then held the truth in 83 to 100 of 100;
 # with 1, in 54 to 100.
 _WIDER = 3.0
+# Of a normal distribution 95 % are within so many standard deviations.
+_NORMAL = 1.96
 # Of a dimension over all scales, in steps, to either side.
 _STEPS = 100
 # Where the best may move by more than this share of a dimension, over all scales, nobody knows that it stays.
@@ -37,6 +39,11 @@ class Shift:
     low: float
     high: float
     is_known: bool
+
+    @property
+    def error(self) -> float:
+        """The standard error that the interval stands for."""
+        return (self.high - self.low) / (2 * _NORMAL)
 
     @property
     def moves(self) -> bool:
@@ -63,10 +70,9 @@ def fit_shift(
     near = [[trial for trial in those if trial.loss - those[0].loss <= most] for those in near]
     trials = [trial for those in near for trial in those]
     scales = [scale for scale, those in enumerate(near) for _ in those]
-    x = [doublings[scale] for scale in scales]
-    if len(set(x)) < 2:
+    away = np.array([doublings[scale] for scale in scales])
+    if len(set(away.tolist())) < 2:
         return None
-    away, losses = np.array(x), np.array([trial.loss for trial in trials])
     units = np.array([to_unit(dimension, trial.point[dimension.key]) for trial in trials])
     columns = [[float(scale == one) for one in scales] for scale in sorted(set(scales))]
     columns += [column for other in others if other is not dimension for column in _columns(other, trials)]
@@ -74,13 +80,14 @@ def fit_shift(
     free = len(trials) - int(np.linalg.matrix_rank(rest)) - 3
     if free < 1 or len(set(units.tolist())) < 3:
         return None
-    from scipy import stats  # here: it takes a while to load
+    from scipy import special  # here: it takes a while to load
 
     step = 1 / (_STEPS * float(np.ptp(away)))
     slopes = step * np.arange(-_STEPS, _STEPS + 1)
-    squares = np.array([_squares(rest, units - slope * away, losses) for slope in slopes])
+    squares = _squares(rest, units, away, np.array([trial.loss for trial in trials]), slopes)
     least = float(squares.min())
-    near_best = slopes[squares <= least * (1 + _WIDER * float(stats.f.ppf(0.95, 1, free)) / free)]
+    # The square of Student's t has the distribution F of one and so many degrees of freedom.
+    near_best = slopes[squares <= least * (1 + _WIDER * float(special.stdtrit(free, 0.975)) ** 2 / free)]
     slope, low, high = float(slopes[squares.argmin()]), float(near_best.min() - step), float(near_best.max() + step)
     allowed = max(-low, high) * float(np.ptp(away))
     is_bounded = near_best.min() > slopes[0] and near_best.max() < slopes[-1]
@@ -92,14 +99,24 @@ def _near_best(ranked: Sequence[Trial]) -> Sequence[Trial]:
     return ranked[: min(_MOST, max(_LEAST, math.ceil(_SHARE * len(ranked))))]
 
 
-def _squares(rest: Any, units: Any, losses: Any) -> float:
-    """Return the sum of squares that a parabola of these places leaves, or a line where it would have no best."""
-    columns = np.column_stack([rest, units, units**2])
-    found, *_ = np.linalg.lstsq(columns, losses, rcond=None)
-    if found[-1] <= 0:
-        columns = columns[:, :-1]
-        found, *_ = np.linalg.lstsq(columns, losses, rcond=None)
-    return float(((losses - columns @ found) ** 2).sum())
+def _squares(rest: Any, units: Any, away: Any, losses: Any, slopes: Any) -> Any:
+    """Return the sum of squares that a parabola leaves, by how far it moves; a line where it would have no best.
+
+    A parabola of `units - slope * away` beside a level of each scale is one of three columns: the slope of its linear
+    part varies with scale by -2 * slope times its curvature.
+    """
+    columns = np.column_stack([units, units**2, units * away, losses])
+    basis, sizes, _ = np.linalg.svd(rest, full_matrices=False)
+    basis = basis[:, sizes > sizes[0] * len(rest) * np.finfo(float).eps]
+    columns -= basis @ (basis.T @ columns)
+    gram = columns.T @ columns
+    turned = gram[1] - 2 * slopes[:, None] * gram[2]
+    linear, curved, both = gram[0, 0], turned[:, 1] - 2 * slopes * turned[:, 2], turned[:, 0]
+    left = gram[3, 3] - gram[0, 3] ** 2 / linear
+    # Of what the line leaves, the curvature takes its share where it is upwards.
+    bent, slope = curved - both**2 / linear, turned[:, 3] - both * gram[0, 3] / linear
+    taken = np.where(slope > 0, slope, 0.0) ** 2 / np.where(bent > 0, bent, np.inf)
+    return np.maximum(left - taken, 0.0)
 
 
 def _columns(dimension: Dimension, trials: Sequence[Trial]) -> list[list[float]]:

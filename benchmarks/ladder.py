@@ -1,0 +1,284 @@
+"""Small scales first, or searching at the target: the loss of a network of width 256 over what the search has cost.
+
+    python benchmarks/ladder.py --data-dir DIR --results FOLDER --seeds 3 --jobs 2      # hours
+    python benchmarks/ladder.py --results FOLDER --only-print                           # the tables of what is there
+
+A character model of DIR/tinyshakespeare/input.txt.gz (3 layers, 198 steps of 16 x 64 characters), five ordered
+hyperparameters; loss on the last 2 % of the text after the last step, in nats per character. `random`, `evolutionary`,
+`tpe` (Optuna's) and `asha` (a third at least of the trainings end after 22 steps) train at the target alone, with
+`standard`, and once more with `mup`; `ladder` climbs over widths 32, 64, 128 and 256; `zero-shot` has the ladder's
+trials at width 32 and trains the best of them at the target. Every search goes through the loop of `hpo search`, with
+its published settings, one training after the other. Cost is counted from the configuration (`describe_cost`), in
+trainings at the target; seconds are those of one core.
+
+Every finished training is a row of FOLDER/METHOD-SEED.csv, so that a stopped search continues where it stopped.
+"""
+
+import argparse
+import contextlib
+import csv
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import numpy as np
+import yaml
+from scale import CASES, configuration
+from search_report import conditions, difference, markdown
+from search_rows import read
+
+from hpo.config.scales import SCALE
+from hpo.engine.course.rules import Rules
+from hpo.engine.dispatch.dispatcher import Gpus, TaskReport
+from hpo.engine.loop import search
+from hpo.engine.record.record import memory_record
+from hpo.engine.space.reader import space_from_dict
+from hpo.engine.strategies import make_strategy
+from hpo.engine.training.payload import Payload, Task
+from hpo.engine.trials.goal import Goal
+from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
+from model import objective
+
+CONF = Path(__file__).parents[1] / "conf" / "strategy"
+TARGET, WIDTHS = 256, (32, 64, 128, 256)
+# A whole training, in steps, and in the amounts of asha: its rungs are 1, 3 and 9.
+STEPS, AMOUNTS = 198, 9
+SPACE = {
+    "training": {
+        "lr": {"low": 0.0005, "high": 0.064, "log": True},
+        "weight_decay": {"low": 0.001, "high": 1.0, "log": True},
+        "warmup_fraction": {"low": 0.02, "high": 0.4},
+    },
+    "model": {"dropout": [0.0, 0.05, 0.1, 0.2, 0.3], "head_scale": [1.0, 2.0, 4.0, 8.0]},
+}
+KEYS = tuple(f"{section}.{key}" for section, keys in SPACE.items() for key in keys)
+FIELDS = ("number", "parametrization", "width", "steps", *KEYS, "loss", "cost", "seconds")
+
+
+@dataclass(frozen=True)
+class Method:
+    """A strategy, at the target or over several widths."""
+
+    strategy: str
+    parametrization: str = "standard"
+    widths: tuple[int, ...] = (TARGET,)
+
+
+METHODS = {
+    **{name: Method(name) for name in ("random", "evolutionary", "tpe", "asha")},
+    **{f"{name}, mup": Method(name, "mup") for name in ("random", "evolutionary", "tpe", "asha")},
+    "ladder": Method("ladder", "mup", WIDTHS),
+    "ladder, standard": Method("ladder", "standard", WIDTHS),
+    "zero-shot": Method("ladder", "mup", (WIDTHS[0], TARGET)),
+}
+
+
+class Enough(Exception):  # noqa: N818
+    """The budget is spent."""
+
+
+class Trainings:
+    """A dispatcher that trains one task after the other in this process, until the budget is spent.
+
+    Attributes:
+        rows: those of the trainings so far.
+    """
+
+    runs_here = True
+    gpus = Gpus()
+    slots = 1
+
+    def __init__(self, of: "Searched", budget: float) -> None:
+        self._of, self._budget = of, budget
+        self._trials: dict[int, Trial] = {}
+        self._submitted: list[Task] = []
+        self.rows: list[dict[str, Any]] = []
+        self.now = 0.0
+
+    def tasks_of(self, trial: Trial) -> list[Task]:
+        """Return the trial's only task."""
+        self._trials[trial.number] = trial
+        return [Task(trial.number, 0, Payload("", {}, "loss", "minimize"))]
+
+    def submit(self, task: Task) -> None:
+        """Keep the task until it is waited for."""
+        self._submitted.append(task)
+
+    def wait(self, timeout: float | None = None) -> Sequence[TaskReport]:  # noqa: ARG002 -- the protocol's
+        """Train, and return the outcome; raise Enough where the budget was spent before."""
+        if sum(row["cost"] for row in self.rows) >= self._budget:
+            raise Enough
+        task = self._submitted.pop(0)
+        self.rows.append(self._of.train(self._trials[task.trial]))
+        return [TaskReport(task, outcome=Outcome({"loss": self.rows[-1]["loss"]}))]
+
+    def close(self) -> None:
+        """Nothing runs."""
+
+
+class Searched:
+    """One search: its trainings, which those in the folder are not repeated of."""
+
+    def __init__(self, data_dir: str, results: str, name: str, seed: int) -> None:
+        self.method, self._seed, self._data_dir = METHODS[name], seed, data_dir
+        self._path = Path(results) / f"{name.replace(', ', '_')}-{seed}.csv"
+        self._known = {_key(row): row for path in Path(results).glob(f"*-{seed}.csv") for row in read(path)}
+        self._own = {_key(row) for row in read(self._path)}
+        self._prepared: Path | None = None
+        self._kept = contextlib.ExitStack()
+
+    def run(self, budget: float) -> None:
+        """Search until the budget is spent, in trainings at the target."""
+        space = dict(SPACE)
+        settings = yaml.safe_load((CONF / f"{self.method.strategy}.yaml").read_text())
+        if self.method.strategy == "asha":
+            settings |= {"max_amount": AMOUNTS}
+        if len(self.method.widths) > 1:
+            space |= {"study": {"scale": {"values": list(range(1, len(self.method.widths) + 1)), "default": 1}}}
+            first = yaml.safe_load((CONF / f"{settings['first']}.yaml").read_text())
+            settings |= {"first": first, "costs": [self._cost(width) for width in self.method.widths]}
+        strategy: Any = make_strategy(settings, space_from_dict(space), self._seed)
+        trainings = Trainings(self, budget)
+        rules = Rules(strategy=strategy, tasks_of=trainings.tasks_of, cost_of=lambda _: 1.0, lanes=1)
+        with self._kept, contextlib.suppress(Enough):
+            search(rules, memory_record(Goal({"loss": "minimize"}), TaskLayout()), trainings, 10_000)
+
+    def train(self, trial: Trial) -> dict[str, Any]:
+        """Return the row of a trial, which is trained unless that was done before."""
+        width = self.method.widths[int(trial.point.get(SCALE, 1)) - 1]
+        steps = STEPS * (trial.amount or AMOUNTS) // AMOUNTS
+        row = {"number": trial.number, "parametrization": self.method.parametrization, "width": width, "steps": steps}
+        row |= {key: trial.point[key] for key in KEYS}
+        found = self._known.get(_key(row))
+        if found is None:
+            loss, seconds = self._trained(row)
+        else:
+            loss, seconds = float(found["loss"]), float(found["seconds"])
+        share = ((trial.amount or AMOUNTS) - trial.trained) / AMOUNTS
+        row |= {"loss": loss, "cost": share * self._cost(width) / self._cost(TARGET), "seconds": seconds}
+        if _key(row) not in self._own:
+            _append(self._path, row)
+        return row
+
+    def _cost(self, width: int) -> float:
+        return objective.describe_cost(_config(self._data_dir, self.method.parametrization, width))
+
+    def _trained(self, row: Mapping[str, Any]) -> tuple[float, float]:
+        config = _config(self._data_dir, row["parametrization"], row["width"])
+        for key in KEYS:
+            section, _, name = key.partition(".")
+            config[section][name] = row[key]
+        config["training"]["evaluate_every_steps"] = row["steps"]
+        parts = objective.describe_data(config)["parts"]
+        cut, indices = parts["train"], list(range(parts["train"] + parts["validation"]))
+        if self._prepared is None:
+            self._prepared = Path(self._kept.enter_context(tempfile.TemporaryDirectory()))
+            objective.prepare_data(config, indices, str(self._prepared))
+        began = process_time()
+        steps = objective.run_fold({
+            "config": config, "data_dir": str(self._prepared), "checkpoint_dir": None, "seed": self._seed,
+            "amount": None, "train": indices[:cut], "validation": indices[cut:], "metric": "loss",
+            "direction": "minimize", "threads": 1,
+        })  # fmt: skip
+        point = next(steps)
+        steps.close()
+        return point["loss"], process_time() - began
+
+
+@cache
+def _published(data_dir: str, parametrization: str, width: int) -> str:
+    config = configuration(data_dir, CASES["characters"], parametrization, width, 3, 0.004)
+    config["data"]["validation_fraction"] = 0.02
+    config["training"]["max_steps"] = STEPS
+    return yaml.safe_dump(config)
+
+
+def _config(data_dir: str, parametrization: str, width: int) -> dict[str, dict[str, Any]]:
+    return yaml.safe_load(_published(data_dir, parametrization, width))
+
+
+def _key(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(str(row[key]) for key in ("parametrization", "width", "steps", *KEYS))
+
+
+def _append(path: Path, row: Mapping[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    is_new = not path.exists()
+    with path.open("a", newline="") as file:
+        writer = csv.DictWriter(file, FIELDS)
+        if is_new:
+            writer.writeheader()
+        writer.writerow(row)
+
+
+def run(data_dir: str, results: str, name: str, seed: int, budget: float) -> None:
+    """Run one search, or what is missing of it."""
+    Searched(data_dir, results, name, seed).run(budget)
+
+
+def best_over_cost(rows: Sequence[Mapping[str, str]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return cost and seconds so far, and the lowest loss at the target, after each training of a search."""
+    whole = [row["width"] == str(TARGET) and row["steps"] == str(STEPS) for row in rows]
+    losses = [float(row["loss"]) if counts else np.inf for row, counts in zip(rows, whole, strict=True)]
+    cost, seconds = (np.cumsum([float(row[name]) for row in rows]) for name in ("cost", "seconds"))
+    return cost, seconds, np.minimum.accumulate(losses)
+
+
+def tables(results: Path, budgets: Sequence[float]) -> Iterator[str]:
+    """Yield the best losses at some budgets by method, and what the ladder needs to be as good as a search has ended."""
+    found: dict[str, dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]]] = defaultdict(dict)
+    for name in METHODS:
+        for path in sorted(results.glob(f"{name.replace(', ', '_')}-*.csv")):
+            found[name][int(path.stem.rpartition("-")[2])] = best_over_cost(read(path))
+    rows = []
+    for name, by_seed in found.items():
+        cells = [name, str(len(by_seed))]
+        for budget in budgets:
+            # The training that crosses the line counts, as the last of a search that has a budget does.
+            ended = {seed: at(*each, budget) for seed, each in by_seed.items() if each[0][-1] >= budget}
+            losses = [loss for loss, _ in ended.values()]
+            cells.append(f"{np.mean(losses):.3f} ± {np.std(losses):.3f} ({len(losses)})" if losses else "")
+        rows.append([*cells, f"{np.mean([each[1][-1] / each[0][-1] for each in by_seed.values()]):.0f}"])
+    yield markdown(["method", "searches", *(f"at {budget:g}" for budget in budgets), "seconds a unit"], rows)
+
+
+def at(cost: np.ndarray, seconds: np.ndarray, best: np.ndarray, budget: float) -> tuple[float, float]:
+    """Return the best loss and the seconds where a budget is spent."""
+    place = int(np.searchsorted(cost, budget - 1e-9))
+    return float(best[place]), float(seconds[place])
+
+
+def main() -> None:
+    """Search what is missing, and print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", type=Path, required=True)
+    parser.add_argument("--data-dir", type=Path)
+    parser.add_argument("--methods", choices=METHODS, nargs="+", default=list(METHODS))
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--budget", type=float, default=20, help="in trainings at the target; default 20")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--only-print", action="store_true")
+    given = parser.parse_args()
+    if not given.only_print:
+        if given.data_dir is None:
+            parser.error("--data-dir: give the folder of the data")
+        wanted = [(name, seed) for seed in given.seeds for name in given.methods]
+        with ProcessPoolExecutor(given.jobs) as pool:
+            tasks = [
+                pool.submit(run, str(given.data_dir), str(given.results), name, seed, given.budget)
+                for name, seed in wanted
+            ]
+            for task in tasks:
+                task.result()
+    print(conditions())
+    print("\n".join(tables(given.results, [given.budget * share for share in (1 / 6, 1 / 3, 1 / 2, 1)])))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""Goes on from a study at another scale: a ladder that knows the study's trials, as a study of its own."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from hpo.config.keys import at, differences, flatten, own_key
+from hpo.config.scales import SCALE
+from hpo.config.shipped import strategy_settings
+from hpo.config.study_config import DATA_SOURCES, StudyConfig, is_free, study_name
+from hpo.engine.space.branches import parted
+from hpo.engine.strategies.ladder import planned
+from hpo.errors import ConfigError
+from hpo.study.extension import is_own
+from hpo.study.preparing.scales import costs_of_scales
+from hpo.study.study import PreparedStudy
+
+# Besides `FREE_KEYS` and the objective's own.
+_ALLOWED = ("study.name", "study.lanes", "study.order", "study.trial_minutes", "study.trials", "strategy.costs")
+
+
+def climbing_from(study: PreparedStudy, given: StudyConfig, known: int) -> StudyConfig:
+    """Return the configuration of the study that searches at one scale more, in windows around a study's best.
+
+    It is a ladder whose smaller scales are those of the study, or the one that the study was made at; its trials there,
+    `known` of them, are imported. `given` is the study's configuration with the changes, which are the new scale.
+    ConfigError where nothing of the objective's own changes, or something that makes scores incomparable.
+    """
+    changed = differences(study.config.to_dict(), given.to_dict())
+    section, flat = study.config.study, flatten(study.config.objective_config)
+    _refuse_bad_changes(changed, study)
+    largest = {own_key(key): value for key, (_, value) in changed.items() if is_own(key)}
+    if not largest:
+        raise ConfigError("extend: --climb searches at another scale; give what it changes, such as model.d_model=512")
+    before = section.scales or [{key: flat.get(key, at(flat, key)) for key in largest}]
+    scales = [*before, {**(before[-1] if section.scales else {}), **largest}]
+    settings: dict[str, Any] = dict(study.config.strategy)
+    if settings["name"] != "ladder":
+        settings = {**strategy_settings({"name": "ladder"}), "trials": known}
+    settings["costs"] = given.strategy.get("costs") if "strategy.costs" in changed else None
+    climbed = study.config.model_copy(update={"study": section.model_copy(update={"scales": scales})})
+    settings["costs"] = settings["costs"] or costs_of_scales(climbed, study.objective)
+    count = planned(settings["trials"], settings["costs"], settings.get("cost_ratio", 1.0))[-1]
+    name = given.study.name if "study.name" in changed else f"{section.name}-extended"
+    study_name(name, "study.name")
+    update = {
+        "name": name,
+        "scales": scales,
+        "imports": study.reference,
+        "trials": given.study.trials if "study.trials" in changed else count,
+        "minutes": None,
+        "extends": None,
+    }
+    return given.model_copy(
+        update={
+            "study": given.study.model_copy(update=update),
+            "objective_config": study.config.objective_config,
+            "space": _without_scale(study.config.space),
+            "strategy": settings,
+        }
+    )
+
+
+def _without_scale(space: Mapping[str, Any]) -> dict[str, Any]:
+    branches = dict(space)
+    if isinstance(branch := branches.pop("study", None), Mapping) and (
+        rest := {name: value for name, value in branch.items() if name != SCALE.partition(".")[2]}
+    ):
+        branches["study"] = rest
+    # Points of before, which are known.
+    if "first" in parted(branches)[1]:
+        del branches["first"]
+    return branches
+
+
+def _refuse_bad_changes(changed: Mapping[str, Any], study: PreparedStudy) -> None:
+    for key in changed:
+        if is_own(key) and own_key(key) in study.space.keys:
+            raise ConfigError(f"{key}: is searched, and so it is at every scale; remove it")
+        if key in DATA_SOURCES or not (is_own(key) or is_free(key) or key in _ALLOWED):
+            raise ConfigError(
+                f"{key}: would make the scores incomparable with those before; remove it, or start a new study"
+            )
