@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 import yaml
 from scale import CASES, configuration
-from search_report import conditions, difference, markdown
+from search_report import conditions, markdown
 from search_rows import read
 
 from hpo.config.scales import SCALE

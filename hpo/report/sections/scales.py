@@ -222,7 +222,7 @@ def _table(report: ReportJson, scales: ScalesPart) -> Table:
             f"{each['number']}{' (target)' * (each['number'] == last)}",
             point_text(each["changes"]),
             f"{each['complete']} / {each['failed']}",
-            "–" if each["best"] is None else f"{text(each['best']['score'])} (trial {each['best']['number']})",
+            "–" if each["best"] is None else f"{text(each['best']['score'])} ({_trial_text(each['best']['number'])})",
             "–" if each["cost"] is None else f"{each['cost']:.3g}",
             percent(each["share_of_cost"]),
             percent(each["share_of_seconds"]),
@@ -258,6 +258,10 @@ def _shift_texts(transfer: Sequence[Transfer]) -> Iterator[str]:
     for trials, keys in unknown.items():
         best, matter = ("its best moves", "it matters") if len(keys) == 1 else ("the best of each moves", "they matter")
         yield f"{join_names(keys)}: whether {best} is not known: {matter} too little for {trials} to tell"
+
+
+def _trial_text(number: int) -> str:
+    return f"trial {number}" if number >= 0 else "known before"
 
 
 def _shift_text(kind: str, shift: ShiftPart, trials: str) -> str:

@@ -115,10 +115,13 @@ def test_a_study_is_extended_onto_another_scale(capsys):
     assert all(1e-3 < lr < 0.1 for lr in after.trials["lr"])
     report = json.loads((after.folder / "report.json").read_text())
     assert [one["complete"] for one in report["scales"]["each"]] == [6, 3, 2, 3]
-    # Once more, from there.
-    assert after.extend(
-        {"width": 128, "study.trials": 1, "strategy.costs": [1, 2, 6, 20, 50]}, climb=True, progress=False, name="once"
-    ).trials["study.scale"].tolist() == [5]
+    # Once more, from there: what that had known is known, too.
+    changes = {"width": 128, "study.trials": 1, "strategy.costs": [1, 2, 6, 20, 50]}
+    last = after.extend(changes, climb=True, progress=False, name="last")
+    assert last.trials["study.scale"].tolist() == [5]
+    report = json.loads((last.folder / "report.json").read_text())
+    assert [one["complete"] for one in report["scales"]["each"]] == [6, 3, 2, 3, 1]
+    assert "known before" in (last.folder / "report.md").read_text()
 
 
 def test_a_study_without_scales_is_the_smallest_one():
