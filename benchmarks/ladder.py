@@ -19,7 +19,7 @@ import contextlib
 import csv
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -39,9 +39,12 @@ from hpo.engine.dispatch.dispatcher import Gpus, TaskReport
 from hpo.engine.loop import search
 from hpo.engine.record.record import memory_record
 from hpo.engine.space.reader import space_from_dict
+from hpo.engine.space.space import Point, point_key
 from hpo.engine.strategies import make_strategy
+from hpo.engine.strategies.ladder import Ladder
 from hpo.engine.training.payload import Payload, Task
 from hpo.engine.trials.goal import Goal
+from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
 from model import objective
 
@@ -75,8 +78,23 @@ METHODS = {
     **{f"{name}, mup": Method(name, "mup") for name in ("random", "evolutionary", "tpe", "asha")},
     "ladder": Method("ladder", "mup", WIDTHS),
     "ladder, standard": Method("ladder", "standard", WIDTHS),
-    "zero-shot": Method("ladder", "mup", (WIDTHS[0], TARGET)),
+    "zero-shot": Method("zero-shot", "mup", (WIDTHS[0], TARGET)),
 }
+
+
+class ZeroShot(Ladder):
+    """A ladder that trains at the target what was the best at the smallest scale, the second best, and so on."""
+
+    def _draw(
+        self,
+        scale: int,
+        known: Sequence[Sequence[Trial]],
+        rng: np.random.Generator,  # noqa: ARG002 -- the same call
+        tried: Collection[str],
+        count: int,
+    ) -> Sequence[Point]:
+        points = [trial.point for trial in History(known[0]).leaders(len(known[0]))]
+        return [{SCALE: scale, **point} for point in points if point_key(point) not in tried][:count]
 
 
 class Enough(Exception):  # noqa: N818
@@ -136,7 +154,8 @@ class Searched:
     def run(self, budget: float) -> None:
         """Search until the budget is spent, in trainings at the target."""
         space = dict(SPACE)
-        settings = yaml.safe_load((CONF / f"{self.method.strategy}.yaml").read_text())
+        name = "ladder" if self.method.strategy == "zero-shot" else self.method.strategy
+        settings = yaml.safe_load((CONF / f"{name}.yaml").read_text())
         if self.method.strategy == "asha":
             settings |= {"max_amount": AMOUNTS}
         if len(self.method.widths) > 1:
@@ -144,6 +163,8 @@ class Searched:
             first = yaml.safe_load((CONF / f"{settings['first']}.yaml").read_text())
             settings |= {"first": first, "costs": [self._cost(width) for width in self.method.widths]}
         strategy: Any = make_strategy(settings, space_from_dict(space), self._seed)
+        if self.method.strategy == "zero-shot":
+            strategy = ZeroShot(strategy.settings, strategy.space, strategy.seed)
         trainings = Trainings(self, budget)
         rules = Rules(strategy=strategy, tasks_of=trainings.tasks_of, cost_of=lambda _: 1.0, lanes=1)
         with self._kept, contextlib.suppress(Enough):
@@ -231,7 +252,7 @@ def best_over_cost(rows: Sequence[Mapping[str, str]]) -> tuple[np.ndarray, np.nd
 
 
 def tables(results: Path, budgets: Sequence[float]) -> Iterator[str]:
-    """Yield the best losses at some budgets by method, and what the ladder needs to be as good as a search has ended."""
+    """Yield the table of the best losses at some budgets, by method."""
     found: dict[str, dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]]] = defaultdict(dict)
     for name in METHODS:
         for path in sorted(results.glob(f"{name.replace(', ', '_')}-*.csv")):

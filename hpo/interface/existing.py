@@ -1,5 +1,6 @@
 """What is done with a study that exists: it goes on, its best trials are trained further, its report, its test."""
 
+import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -72,6 +73,13 @@ def prepare_to_extend(
     To `climb` is to search there instead, with what is changed as one scale more.
     """
     frozen = folder.config()
+    if climb and frozen.study.scales is not None:
+        # What is given changes the largest scale.
+        largest = frozen.study.scales[-1]
+        if isinstance(changes, Mapping):
+            changes = {**largest, **changes}
+        else:
+            changes = [*(f"{key}={json.dumps(value)}" for key, value in largest.items()), *changes]
     if isinstance(changes, Mapping):
         tree = at_places(frozen, data or {}).to_dict()
         if climb:

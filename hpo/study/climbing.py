@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hpo.config.keys import at, differences, flatten, own_key
-from hpo.config.scales import SCALE
+from hpo.config.scales import SCALE, changed_keys
 from hpo.config.shipped import strategy_settings
 from hpo.config.study_config import DATA_SOURCES, StudyConfig, is_free, study_name
 from hpo.engine.space.branches import parted
@@ -22,17 +22,19 @@ def climbing_from(study: PreparedStudy, given: StudyConfig, known: int) -> Study
     """Return the configuration of the study that searches at one scale more, in windows around a study's best.
 
     It is a ladder whose smaller scales are those of the study, or the one that the study was made at; its trials there,
-    `known` of them, are imported. `given` is the study's configuration with the changes, which are the new scale.
+    `known` of them, are imported. `given` is the study's configuration at its largest scale, with the changes.
     ConfigError where nothing of the objective's own changes, or something that makes scores incomparable.
     """
     changed = differences(study.config.to_dict(), given.to_dict())
     section, flat = study.config.study, flatten(study.config.objective_config)
     _refuse_bad_changes(changed, study)
-    largest = {own_key(key): value for key, (_, value) in changed.items() if is_own(key)}
-    if not largest:
+    now = flatten(given.objective_config)
+    keys = sorted({*changed_keys(section.scales), *(own_key(key) for key in changed if is_own(key))})
+    before = section.scales or [{key: flat.get(key, at(flat, key)) for key in keys}]
+    largest = {key: now.get(key, at(now, key)) for key in keys}
+    if largest == before[-1]:
         raise ConfigError("extend: --climb searches at another scale; give what it changes, such as model.d_model=512")
-    before = section.scales or [{key: flat.get(key, at(flat, key)) for key in largest}]
-    scales = [*before, {**(before[-1] if section.scales else {}), **largest}]
+    scales = [*before, largest]
     settings: dict[str, Any] = dict(study.config.strategy)
     if settings["name"] != "ladder":
         settings = {**strategy_settings({"name": "ladder"}), "trials": known}
