@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from hpo.config.scales import at_scale
 from hpo.engine.space.space import short_text
 from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.trial import State, TaskLayout, Trial
@@ -23,16 +24,21 @@ _MAX_NAME = 200  # of 250, since a fold's name precedes a metric's
 _OURS = frozenset({"score", "score_standard_deviation", "trial", "round", "seconds", "amount"})
 
 
-def open_trial(trial: Trial) -> TrackerMessage:
-    """Return the message that opens the child run of a trial."""
+def open_trial(trial: Trial, scales: Sequence[Mapping[str, Any]] | None = None) -> TrackerMessage:
+    """Return the message that opens the child run of a trial; `scales` are those of its study."""
     return {
         "do": "open_trial",
         "number": trial.number,
         "name": run_name(trial),
-        "params": mlflow_names(trial.point),
+        "params": parameters(trial, scales),
         "tags": {"hpo.round": str(trial.round), "hpo.point": trial.key, **_amount(trial)},
         "time": trial.started or time.time(),
     }
+
+
+def parameters(trial: Trial, scales: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:
+    """Return the values by key that a trial's run shows: those of its point, and what its scale changes."""
+    return mlflow_names({**trial.point, **at_scale(trial.point, scales)})
 
 
 def curve_point(trial: Trial, task: str, point: Mapping[str, Any], when: float | None = None) -> TrackerMessage:
@@ -54,10 +60,15 @@ def curves(trial: Trial, layout: TaskLayout) -> list[TrackerMessage]:
     ]
 
 
-def close_trial(trial: Trial, goal: Goal, layout: TaskLayout) -> TrackerMessage:
-    """Return the message that closes the child run; it has the trial's number as a metric, for the axis of charts."""
+def close_trial(trial: Trial, goal: Goal, layout: TaskLayout, costs: Sequence[float] | None = None) -> TrackerMessage:
+    """Return the message that closes the child run; it has the trial's number as a metric, for the axis of charts.
+
+    `costs` are those of a training at each scale, where a ladder goes by them; else cost is that of the study's clock.
+    """
     metric = goal.metric
     metrics: dict[str, float] = {"trial": trial.number, "round": trial.round, "seconds": trial.seconds}
+    if trial.scale and (cost := costs[trial.scale - 1] if costs else trial.total_cost) is not None:
+        metrics["cost"] = cost
     if trial.amount is not None:
         metrics["amount"] = trial.amount
     if trial.score is not None:
@@ -77,6 +88,7 @@ def close_trial(trial: Trial, goal: Goal, layout: TaskLayout) -> TrackerMessage:
     return {
         "do": "close_trial",
         "number": trial.number,
+        "scale": trial.scale,
         "status": _STATUS[trial.state],
         "metrics": {name: value for name, value in metrics.items() if math.isfinite(value)},
         "tags": {"hpo.metric": metric, "hpo.state": trial.state, **limits, **error, **_amount(trial)},

@@ -85,8 +85,10 @@ def _what(study: PreparedStudy, history: History, is_running: bool) -> Iterator[
     else:
         each = (f"{_name(goal, name)} ({way}d)" for name, way in itertools.islice(goal.metrics.items(), _COLUMNS))
         what = f"Metrics: {', '.join(each)}; the means"
+    searched = count_text(len(study.space.dimensions) - bool(goal.target), "hyperparameter*")
+    scales = f" at {goal.target} scales" if goal.target else ""
     yield (
-        f"Search by `{study.config.strategy['name']}` in {count_text(len(study.space.dimensions), 'hyperparameter*')}, "
+        f"Search by `{study.config.strategy['name']}` in {searched}{scales}, "
         f"seed {config.seed}: [{done}]({TABLE}){when}. {what} "
         f"over {_trainings(study)}. {_data(study)} The score of every trial, and the best so far, are charts "
         "of this run (Model metrics)."

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hpo.config.keys import flatten
+from hpo.config.scales import SCALE, changed_keys
 from hpo.config.sealing import hide_secrets
 from hpo.engine.record.record import Record
 from hpo.engine.space.space import short_text
@@ -17,6 +18,7 @@ from hpo.engine.trials.trial import Trial
 from hpo.report.part import is_missing
 from hpo.report.sections.curves import improvements
 from hpo.report.subject import score_of
+from hpo.report.transfer import at_largest_scale
 from hpo.report.write import WrittenReport
 from hpo.study.files.user_notes import tags as noted_tags
 from hpo.study.notes import FinalModel, Notes
@@ -50,8 +52,8 @@ def open_in_tracker(study: PreparedStudy, record: Record, tracker: MlflowTracker
         "note": study_note(study, history, _winner_so_far(study, history), is_running=True),
         "metrics": [*messages.metric_names(study.goal).values()],
         "flags": _flags(study.goal),
-        "columns": [messages.mlflow_name(key) for key in study.space.keys],
-        "others": [] if study.full_amount is None else ["amount"],
+        "columns": [messages.mlflow_name(key) for key in sorted(study.space.keys, key=lambda key: key != SCALE)],
+        "others": ["cost"] if study.goal.target else [] if study.full_amount is None else ["amount"],
         "curves": [messages.mlflow_name(f"{study.layout.name(0)}/{config.study.metric}")],
         "direction": config.study.direction,
         "time": min((trial.started for trial in history if trial.started), default=time.time()),
@@ -94,7 +96,7 @@ def close_in_tracker(
         **_CLOSE,
         "status": ended if is_over else "KILLED",
         # A parameter cannot be changed, so it waits for the end; a tag says the same before, and after a larger budget.
-        "params": _of_winner(winner) if is_over and verdict.are_finalists_trained and winner is not None else {},
+        "params": _of_winner(study, winner) if is_over and verdict.are_finalists_trained and winner is not None else {},
         "tags": tags | ({} if winner is None else {"hpo.winner": _winner_text(winner)}),
         "time": max((trial.ended for trial in history if trial.ended), default=time.time()),
         "metrics": _numbers(study, verdict, report),
@@ -143,9 +145,10 @@ def _flags(goal: Goal) -> list[str]:
     return [FRONT_TAG, *limits] if len(goal.metrics) > 1 else limits
 
 
-def _of_winner(winner: Trial) -> dict[str, Any]:
+def _of_winner(study: PreparedStudy, winner: Trial) -> dict[str, Any]:
     """Return what the study's run has as parameters once the winner is known."""
-    return {"hpo.winner": f"trial {winner.number}", **messages.mlflow_names(winner.point)}
+    values = messages.parameters(winner, study.config.study.scales)
+    return {"hpo.winner": f"trial {winner.number}", **values}
 
 
 def _winner_text(winner: Trial) -> str:
@@ -190,9 +193,12 @@ def _tags(study: PreparedStudy) -> dict[str, str]:
 
 
 def _params(study: PreparedStudy) -> dict[str, Any]:
-    """Return what is fixed: what is searched has values once there is a winner; workers change no result."""
+    """Return what is fixed: what is searched, or a scale changes, has values once there is a winner.
+
+    Workers change no result.
+    """
     # Addresses may hold passwords.
-    left_out = {"study.storage", "track.uri", *study.space.keys}
+    left_out = {"study.storage", "track.uri", *study.space.keys, *changed_keys(study.config.study.scales)}
     flat = flatten(study.config.to_dict())
     params = {
         key: value
@@ -255,7 +261,7 @@ def _best_so_far(verdict: Verdict) -> Iterator[tuple[int, float, float]]:
     With several metrics they are better by the leading one, which the winner need not be.
     """
     history, winner = [trial for trial in verdict.searched if trial.state != "running"], verdict.winner
-    for trial in improvements(trial for trial in history if trial.keeps_limits):
+    for trial in improvements(at_largest_scale([trial for trial in history if trial.keeps_limits])):
         yield trial.number, score_of(trial), trial.ended or 0.0
     if winner is not None and winner.score is not None and not winner.other_losses:
         yield len(history), winner.score, max(trial.ended or 0.0 for trial in verdict.history)

@@ -7,9 +7,8 @@ import pytest
 from mlflow import MlflowClient
 
 from hpo.report.sections.curves import improvements
-from hpo.track.mlflow.views import (
-    opened,
-)
+from hpo.track.mlflow.views import opened, tag_of
+from tests.studies import toy_config
 from tests.tracked import assert_shows_the_record, front_study, new_store, run, runs_of, synchronise, tracked_study
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -136,6 +135,36 @@ def test_scores_stand_against_the_number_of_the_trial(finished_run):
     assert [step for step, _ in best[:-1]] == [trial.number for trial in improvements(result.verdict.history)]
     # The page shows them in this order.
     assert next(iter(parent.data.metrics)) == "best_score"
+
+
+@pytest.mark.slow
+def test_the_scale_of_a_trial_and_its_cost_are_on_the_axes_of_charts(tmp_path):
+    new_store(tmp_path)
+    scales = [{"toy.momentum": 0.1, "toy.layers": layers} for layers in (3, 2, 1)]
+    section = toy_config("ladder", trials=11)["study"] | {"scales": scales}
+    space = {"toy": {"lr": {"low": 1e-4, "high": 1.0, "log": True}}}
+    study = tracked_study(tmp_path, strategy="ladder", trials=11, study=section, space=space)
+    result = run(study)
+    parent, children = runs_of(study)
+    for trial in result.verdict.history:
+        run_ = children[trial.number].data
+        changed = {key: str(value) for key, value in scales[trial.scale - 1].items()}
+        assert run_.params == {key: str(value) for key, value in trial.point.items()} | changed
+        assert run_.metrics["cost"] == study.config.strategy["costs"][trial.scale - 1]
+    experiment = MlflowClient(study.config.track.uri).get_experiment(parent.info.experiment_id)
+    state = opened(experiment.tags[tag_of(parent.data.tags["hpo.study_id"])])
+    charts = {(card["type"], card.get("xaxis", {}).get("key")): card for card in state["compareRunCharts"]}
+    assert ("SCATTER", "cost") in charts
+    assert charts["PARALLEL", None]["selectedParams"][0] == "study.scale"
+    # The winner's are those of the target, and so is the best score, whatever smaller scales came to.
+    assert parent.data.params["toy.layers"] == "1"
+    points = MlflowClient(study.config.track.uri).get_metric_history(parent.info.run_id, "best_score")
+    scored = {trial.number: trial for trial in result.verdict.history}
+    by_scale = [scored[point.step].scale for point in points if point.step in scored]
+    assert by_scale == sorted(by_scale)
+    assert {*by_scale} == {1, 2, 3}
+    assert points[-1].value == result.verdict.winner.score
+    assert "in 1 hyperparameter at 3 scales" in parent.data.tags["mlflow.note.content"]
 
 
 def test_the_note_tells_the_winner_the_best_and_how_to_reproduce(finished_run):

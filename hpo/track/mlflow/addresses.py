@@ -109,7 +109,7 @@ def _fitting(
         "metrics": [_SCORE],
         "direction": studies[0].direction,
         "columns": [*dict.fromkeys(key for run in every for key in run.data.params)],
-        "others": [name for name in ("amount",) if name in metrics],
+        "others": [name for name in ("amount", "cost") if name in metrics],
         "curves": [curve for curve in curves if curve in metrics],
     }
     most = max(map(len, trials.values()))

@@ -44,8 +44,9 @@ class MlflowSink:
         self._pending: dict[int, dict[_Point, Metric]] = {}
         # The curve points that MLflow has of running trials; a dead worker may have sent some already.
         self._curves: dict[int, set[_Point]] = {}
-        # The least loss of the complete trials within the limits, of those closed, and the sign that makes a loss.
-        self._least, self._sign = math.inf, 1.0
+        # The best of the complete trials within the limits, of those closed: of the largest scale, and of these the
+        # least loss. And the sign that makes a loss.
+        self._best, self._sign = (math.inf, math.inf), 1.0
         # Metrics of trials that the study's run shows beside their scores.
         self._further: Sequence[str] = ()
         # The points of the trials, and what the study's budget of trials is.
@@ -75,7 +76,7 @@ class MlflowSink:
             self._client.log_inputs(self._runs.parent, [_dataset(d) for d in message["datasets"]])
         show_studies(self._client, self._experiment_id, study_views(message, self._runs.parent))
         self._further, self._budget, self._points = message["metrics"][1:], message["budget"], {}
-        self._least, self._sign = math.inf, loss_sign(message["direction"])
+        self._best, self._sign = (math.inf, math.inf), loss_sign(message["direction"])
         self._set_note(message["note"])
 
     def _log_params(self, values: Mapping[str, Any]) -> None:
@@ -121,8 +122,8 @@ class MlflowSink:
     def _close_trial(self, message: TrackerMessage) -> None:
         number, score, tags = message["number"], message["metrics"].get("score"), message["tags"]
         counts = tags["hpo.state"] == "complete" and tags.get("hpo.is_within_limits") != "false"
-        loss = self._sign * score if score is not None and counts else math.inf
-        is_best, self._least = loss < self._least, min(loss, self._least)
+        key = (-message["scale"], self._sign * score) if score is not None and counts else (math.inf, math.inf)
+        is_best, self._best = key < self._best, min(key, self._best)
         if number in self._runs.closed:
             return
         self._add(number, message["metrics"], message["time"])

@@ -28,6 +28,7 @@ class MlflowTracker(Observer):
 
     def __init__(self, uri: str, config: StudyConfig, layout: TaskLayout, lock_path: Path | None) -> None:
         self._goal = goal_of(config.study)
+        self._scales, self._costs = config.study.scales, config.strategy.get("costs")
         self._front: Sequence[Trial] = ()
         self._layout = layout
         self._process = subprocess.Popen(
@@ -56,7 +57,7 @@ class MlflowTracker(Observer):
 
     def trial_opened(self, trial: Trial) -> None:
         """Open the trial's child run."""
-        self.send(messages.open_trial(trial))
+        self.send(messages.open_trial(trial, self._scales))
 
     def reported(self, trial: Trial, report: TaskReport) -> None:
         """Send a point of a learning curve."""
@@ -72,7 +73,7 @@ class MlflowTracker(Observer):
 
     def trial_known(self, trial: Trial) -> None:
         """Close the trial's child run; whether it is on the front is told by `show_front`."""
-        self.send(messages.close_trial(trial, self._goal, self._layout))
+        self.send(messages.close_trial(trial, self._goal, self._layout, self._costs))
 
     def show_front(self, members: Sequence[Trial]) -> None:
         """Show which of all finished trials are on the front; with one metric nothing."""

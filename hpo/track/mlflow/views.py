@@ -162,8 +162,12 @@ def _state(
 def _cards(
     metrics: Sequence[str], keys: Sequence[str], curves: Sequence[str], others: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Return the charts: the first two metrics, each over the trial's number, all columns, the learning curves."""
+    """Return the charts: the first two metrics, each over the trial's number, all columns, the learning curves.
+
+    With scales the first metric is over the cost of a training, too.
+    """
     pairs = [(metrics[0], metrics[1])] if len(metrics) > 1 else []
+    pairs += [("cost", metrics[0])] if "cost" in others else []
     pairs += [("trial", name) for name in metrics]
     # The last of the metrics gives the lines their colours.
     lines = {"selectedParams": list(keys), "selectedMetrics": [*others, *metrics[::-1]]}
