@@ -13,6 +13,7 @@ from torch.nn import functional
 from model.config.whole import Config, parse
 from model.tasks.classification import Classification
 from model.tasks.language_modelling import LanguageModelling
+from model.tasks.network import build_network
 from model.tasks.sequence_to_sequence import SequenceToSequence
 from model.training.optimise import build_optimizers
 from model.training.update import Losses, Update
@@ -42,12 +43,16 @@ class Size:
 
 
 def configure(
-    shape: str, size: Size, data: dict[str, Any] | None = None, training: dict[str, Any] | None = None
+    shape: str,
+    size: Size,
+    data: dict[str, Any] | None = None,
+    training: dict[str, Any] | None = None,
+    model: dict[str, Any] | None = None,
 ) -> Config[Any, Any]:
     """Return the published configuration, with the benchmark's sizes and these settings in it."""
     values = published(shape, DATA[shape])
     widths = {"d_model": size.width, "num_layers": size.layers, "num_heads": size.heads, "dropout": 0.0}
-    values["model"] |= widths | {"feed_forward_width": 4 * size.width, "nonlinearity": "relu"}
+    values["model"] |= widths | {"feed_forward_width": 4 * size.width, "nonlinearity": "relu"} | (model or {})
     values["training"] |= {"clip_norm": None, "batch_size": size.batch, "device": "cpu"} | (training or {})
     values["data"] |= {"min_count": 1, "tokens": "words"} | (data or {})
     if shape == "decoder":
@@ -85,16 +90,19 @@ def make_items(shape: str, size: Size) -> list[dict[str, str]]:
 def new_update(task: Any, config: Config[Any, Any], data: Any, device: torch.device = CPU) -> Update:
     """Return our trainer's step, on a fresh network."""
     torch.manual_seed(0)
-    network = task.build(config).to(device)
-    network.train()
+    network, factors = build_network(task, config)
+    network.to(device).train()
     scaler = torch.amp.GradScaler(device.type, enabled=False)
-    optimizers = build_optimizers(network, config.training)
+    optimizers = build_optimizers(network, config.training, factors)
     return Update(task, network, config.training, data, device, optimizers, scaler)
 
 
-def our_step(shape: str, size: Size) -> Step:
-    """Return a step as in `model.training.train`, including gathering the batch and checking the loss."""
-    config = configure(shape, size)
+def our_step(shape: str, size: Size, **settings: dict[str, Any]) -> Step:
+    """Return a step as in `model.training.train`, including gathering the batch and checking the loss.
+
+    `settings` are those of `configure`.
+    """
+    config = configure(shape, size, **settings)
     task = learn(shape, config, size)
     update = new_update(task, config, task.encode(make_items(shape, size)))
     indices, losses = torch.arange(size.batch), Losses(0, CPU)

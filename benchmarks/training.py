@@ -1,6 +1,7 @@
 """Speed of the trainer, all in one run: against torch.nn, against x-transformers, and against itself.
 
     python benchmarks/training.py [--rounds 7] [--threads 1] [--multi30k ../shared/data/multi30k/train]
+    python benchmarks/training.py --only-parametrizations [--rounds 30]
 
 One step is forward, backward and update, without dropout and clipping, with the same sizes, batches and optimizer
 (fused AdamW) on every side. Processor time is measured, which other programs on the machine disturb less than wall
@@ -10,6 +11,7 @@ fastest setting here.
 """
 
 import argparse
+import itertools
 import platform
 import statistics
 import time
@@ -37,6 +39,8 @@ from model.data.readers.source import read_examples
 from model.data.tokens.vocabulary import START
 from model.tasks.sequence_to_sequence import SequenceToSequence
 
+# Steps of one turn: a turn at the smallest width is then long enough to be measured.
+_STEPS = 10
 SIZES = (Size(64, 2, 4, 64, 32), Size(256, 4, 8, 16, 64), Size(512, 4, 8, 8, 64))
 
 
@@ -46,14 +50,19 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--multi30k", default="../shared/data/multi30k/train")
+    parser.add_argument("--only-parametrizations", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     print(f"{date.today()} · torch {torch.__version__} · {platform.machine()} · {options.threads} thread(s)\n")
+    if options.only_parametrizations:
+        compare_parametrizations(options.rounds)
+        return
     compare_libraries(options.rounds)
     measure_overhead(options.rounds)
     if Path(f"{options.multi30k}.de.gz").exists():
         compare_batching(options.multi30k, options.rounds)
     compare_decoding(options.rounds)
+    compare_parametrizations(options.rounds)
 
 
 def compare_libraries(rounds: int) -> None:
@@ -136,6 +145,38 @@ def compare_decoding(rounds: int, length: int = 128) -> None:
     seconds = take_turns(sides, max(rounds // 2, 2), warm_up=1)
     times = statistics.median(ratio(seconds["without"], seconds["with"]))
     print(f"| decoding 128 tokens, width 256, batch 8 | |\n|---|---|\n| faster with the cache | {times:.1f} times |")
+
+
+def compare_parametrizations(rounds: int) -> None:
+    """Print how many times as long a step takes with `model.parametrization=mup`, of a decoder of three layers."""
+    rounds = max(rounds, 12)
+    print(
+        f"| optimizer | width | step of mup / of standard, median of {rounds} turns of {_STEPS} steps |\n|---|---|---|"
+    )
+    for optimizer, width in itertools.product(("adamw", "muon"), (32, 128, 256)):
+        size = Size(width, 3, 4, 16, 64, symbols=100)
+        sides = {
+            name: repeated(
+                our_step("decoder", size, training={"optimizer": optimizer}, model={"parametrization": name})
+            )
+            for name in ("standard", "mup")
+        }
+        seconds = take_turns(sides, rounds, warm_up=1)
+        print(
+            f"| {optimizer} | {width} | {statistics.median(ratio(seconds['mup'], seconds['standard'])):.3f} |",
+            flush=True,
+        )
+    print()
+
+
+def repeated(step: Step) -> Step:
+    """Return the steps of one turn."""
+
+    def steps() -> None:
+        for _ in range(_STEPS):
+            step()
+
+    return steps
 
 
 def take_turns(sides: dict[str, Step], rounds: int, warm_up: int = 3) -> dict[str, list[float]]:
