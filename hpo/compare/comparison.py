@@ -150,6 +150,11 @@ def prepare_comparison(
     if repeats < 1:
         raise ConfigError(f"repeats: must be 1 or more, given {repeats}")
     config = config_from_dict({**tree, "strategy": _ANY})
+    if config.study.scales is not None:
+        raise ConfigError(
+            "study.scales: whole searches are compared at one scale; leave it out, or compare studies that exist: "
+            "hpo compare STUDY STUDY"
+        )
     given = flatten(config.to_dict())
     for key, neutral in _NO_EFFECT.items():
         if given[key] != neutral:

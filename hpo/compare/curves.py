@@ -25,7 +25,8 @@ class FinishedSearch:
         losses: one per trial in the order of their numbers, lower is better; infinite where a trial did not complete.
             A trial that was trained for less than others counts with the score that it reached.
         seconds: of each trial, summed over folds and workers.
-        is_partial: whether trials were trained by different amounts, so that equal counts are not equal budgets.
+        is_partial: whether trials were trained by different amounts, or at several scales, so that equal counts are not
+            equal budgets.
         other_losses: with several metrics, of each trial those of the further metrics; `losses` has the leading one's.
         excess: with limits, how far each trial is beyond them; 0 within, and of a trial that did not complete.
         nothing: the loss before the first trial.

@@ -15,7 +15,7 @@ from hpo.engine.trials.trial import loss_of
 from hpo.errors import StudyError
 from hpo.study.basis.counted_in import Units, varied_keys
 from hpo.study.files.folder import StudyFolder, find_study, inner, short_path
-from hpo.study.reproduce.recorded import recorded_winner
+from hpo.study.reproduce.recorded import is_at_target, recorded_winner
 
 
 @dataclass(frozen=True)
@@ -119,9 +119,10 @@ def _read(folder: StudyFolder) -> FinishedStudy:
     rows = sorted(rows, key=lambda row: row["number"] in later)
     try:
         amounts = [int(row.get("amount") or 0) for row in rows]
-        # A trial that was trained for less does not compare with one trained to the end.
+        # A trial that was trained for less, or at a smaller scale, does not compare with one trained to the end.
         are_complete = [
-            row["state"] == "complete" and amount == max(amounts) for row, amount in zip(rows, amounts, strict=True)
+            row["state"] == "complete" and amount == max(amounts) and is_at_target(row, config.study)
+            for row, amount in zip(rows, amounts, strict=True)
         ]
         losses = [
             loss_of(float(row["score"]), config.study.direction) if is_complete else math.inf
@@ -141,7 +142,14 @@ def _read(folder: StudyFolder) -> FinishedStudy:
     folds = {name: float(value) for name, value in winner.items() if name.startswith("fold_") and value}
     number = int(winner["number"]) if winner else None
     search = FinishedSearch(
-        config.study.name, 0, config.study.seed, tuple(losses), tuple(seconds), other_losses=others, excess=excess
+        config.study.name,
+        repeat=0,
+        seed=config.study.seed,
+        losses=tuple(losses),
+        seconds=tuple(seconds),
+        is_partial=config.study.scales is not None,
+        other_losses=others,
+        excess=excess,
     )
     budget = inner(report, "counts").get("configurations", len(rows))
     units = Units.at(folder, config)

@@ -100,6 +100,9 @@ def run_studies(names: Sequence[str], at: Sequence[int], optimum: float | None, 
         raise StudyError(f"name: {folder} holds something else; choose another name")
     # A mean over unequal budgets would favour the larger: all are compared at the smallest.
     budgets = _budgets(at, min(len(study.search.losses) for study in studies))
+    if any(study.search.is_partial for study in studies):
+        shortest = min(study.search.total_seconds for study in studies)
+        budgets = [Budget(shortest, "seconds"), *(budget for budget in budgets if budget.amount in at)]
     result = compare_studies(name, studies, budgets, optimum)
     folder.path.mkdir(parents=True, exist_ok=True, mode=0o700)
     paths = write_comparison(folder.path, result)

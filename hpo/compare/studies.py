@@ -51,7 +51,7 @@ def compare_studies(
     if measure.yardstick is not None:
         method = {}
     notes = [_TOO_NARROW] if any(pair["interval"] for pair in pairs) else []
-    notes += [_ONE_EACH, *_differences(studies), *notes_on_limits(searches, measure)]
+    notes += [_ONE_EACH, *_on_scales(studies), *_differences(studies), *notes_on_limits(searches, measure)]
     notes += measure.yardstick.notes() if measure.yardstick else []
     if all(study.config.track.name == "mlflow" for study in studies):
         notes.append(f"In MLflow, side by side: hpo ui {' '.join(study.label for study in studies)}")
@@ -139,13 +139,27 @@ def _sentence(pair: FoldPair, written: Callable[[float], str]) -> str:
 
 def _not_compared(studies: Sequence[FinishedStudy], groups: Sequence[Sequence[FinishedStudy]]) -> Iterator[str]:
     within = " within the limits" if studies[0].goal.limits else ""
-    yield from (f"{study.label} has no complete trial{within}: not compared" for study in studies if not study.folds)
+    for study in studies:
+        if not study.folds:
+            at = " at its target" if study.config.study.scales is not None else within
+            yield f"{study.label} has no complete trial{at}: not compared"
     for place, group in enumerate(groups[1:], start=1):
         first, earlier = groups[0][0].data, [study.label for others in groups[:place] for study in others]
         on = "folds" if first["examples"] == group[0].data["examples"] else "data"
         who = join_names([study.label for study in group])
         was = "was" if len(group) == 1 else "were"
         yield f"{who} {was} scored on other {on} than {join_names(earlier)}: not compared"
+
+
+def _on_scales(studies: Sequence[FinishedStudy]) -> Iterator[str]:
+    """Yield what counts of studies with scales."""
+    for study in studies:
+        if (scales := study.config.study.scales) is not None:
+            done, total = study.search.keeps_limits.sum(), len(study.search.losses)
+            yield (
+                f"{study.label} has {len(scales)} scales: only the scores at the target count, of {done} of its "
+                f"{total} trials, but the seconds of all of them."
+            )
 
 
 def _differences(studies: Sequence[FinishedStudy]) -> Iterator[str]:
@@ -155,7 +169,10 @@ def _differences(studies: Sequence[FinishedStudy]) -> Iterator[str]:
         both = f"{first.label} and {study.label}"
         if first.config.objective != study.config.objective:
             yield f"{both} have different objectives."
-        if first.budget != study.budget:
+        if first.search.is_partial or study.search.is_partial:
+            seconds = f"{first.search.total_seconds:,.3g} and {study.search.total_seconds:,.3g} seconds of training"
+            yield f"{both} have different budgets: {seconds}."
+        elif first.budget != study.budget:
             yield f"{both} have different budgets: {first.budget} and {study.budget} configurations."
         if first.goal.limits != study.goal.limits:
             yield f"{both} have different limits: each trial has to keep those of its own study."

@@ -47,7 +47,7 @@ class OutsideStudy:
             )
         refuse_bad_surroundings(study.config)
         study = replace(study, code=code_of(study))
-        self._study, self._is_shown, self._tracker = study, is_shown, None
+        self.study, self._is_shown, self._tracker = study, is_shown, None
         self._verdict: Verdict | None = None
         with ExitStack() as stack, machine_faults("study: cannot go on", study.folder.path):
             _lock(study, stack, seconds)
@@ -80,23 +80,23 @@ class OutsideStudy:
     def asking(self) -> Asking:
         """What asks and tells; StudyError where this is closed."""
         if self._asking is None:
-            raise StudyError(f"study: '{self._study.reference}' is closed in this process; open it again")
+            raise StudyError(f"study: '{self.study.reference}' is closed in this process; open it again")
         return self._asking
 
     @property
     def is_over(self) -> bool:
         """Whether no trial is open, and none can be asked for."""
-        return not self.asking.open and (self.asking.ended_by is not None or self._study.is_over(self.record))
+        return not self.asking.open and (self.asking.ended_by is not None or self.study.is_over(self.record))
 
     def ask(self) -> int:
         """Return the number of a new trial, that of a hand's point first; NoTrialError where there is none."""
-        for point in queued_points(self._study, self.record):
+        for point in queued_points(self.study, self.record):
             self.asking.give(point)
         try:
             return self.asking.ask().trial
         except NoTrialError as error:
             if self.asking.ended_by == "trials":
-                name, larger = self._study.reference, 2 * self._study.config.study.trials
+                name, larger = self.study.reference, 2 * self.study.config.study.trials
                 goes_on = f"to go on with a larger one: `hpo resume {name} study.trials={larger}`"
                 raise NoTrialError(
                     f"{error}; {goes_on} (from Python hpo.open(name={name!r}, trials={larger}))"
@@ -105,7 +105,7 @@ class OutsideStudy:
 
     def add(self, values: Mapping[str, Any]) -> None:
         """Let a point of one's own be asked for next; what it leaves out has its default. HpoError where it is none."""
-        self.asking.give(new_point(self._study, self.record, values), user_name())
+        self.asking.give(new_point(self.study, self.record, values), user_name())
 
     def _conclude(self, keeper: StatusKeeper) -> None:
         if self._verdict is not None:
@@ -117,17 +117,17 @@ class OutsideStudy:
             return
         with self._stack:
             self._stack.callback(setattr, self, "_asking", None)
-            self._verdict = verdict = read_verdict(self._study, self.record)
+            self._verdict = verdict = read_verdict(self.study, self.record)
             has_told = len(verdict.history) > self._num_ended
             if self._is_shown or (has_told and self.is_over):
                 from hpo.report.write import write_report
                 from hpo.track.projection import close_in_tracker
 
-                report = write_report(self._study, self.record, verdict)
+                report = write_report(self.study, self.record, verdict)
                 if self._tracker is not None:
-                    close_in_tracker(self._study, self.record, self._tracker, verdict, report)
+                    close_in_tracker(self.study, self.record, self._tracker, verdict, report)
                     if not self._tracker.close(_PATIENCE_SECONDS):
-                        name = self._study.reference
+                        name = self.study.reference
                         _log.warning("MLflow does not have everything: send it later with `hpo sync %s`", name)
 
 

@@ -27,13 +27,13 @@ def run(arguments: Sequence[str]) -> None:
 
     with open_briefly(given.study) as session:
         found = session.open_trials if given.open else [session.ask()]
-        trials = [trial.to_dict() for trial in found]
+        trials, changes = [trial.to_dict() for trial in found], [trial.changes for trial in found]
     if given.json:
         study = {"study": session.name}
         show_json(study | ({"open": trials} if given.open else trials[0]))
         return
-    for trial in trials:
-        _show(trial)
+    for trial, changed in zip(trials, changes, strict=True):
+        _show(trial, changed)
     if trials:
         values = " ".join(f"{name}=VALUE" for name in trials[0]["metrics"])
         print(printable(f"then: hpo tell {given.study} {trials[0]['trial']} {values}"))
@@ -41,10 +41,10 @@ def run(arguments: Sequence[str]) -> None:
         print("no trial is open")
 
 
-def _show(trial: Mapping[str, Any]) -> None:
-    """Print a trial's number and values; how far it is trained, where that is said."""
+def _show(trial: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
+    """Print a trial's number and values, with what its scale changes; how far it is trained, where that is said."""
     amount, trained = trial["amount"], trial["trained"]
     further = f" from {trained}, where trial {trial['continues']} ended" if trained else ""
     print(f"trial {trial['trial']}{'' if amount is None else f', to be trained to {amount}{further}'}")
-    for key, value in trial["point"].items():
+    for key, value in {**trial["point"], **changed}.items():
         print(printable(f"  {key} = {value}"))

@@ -1,6 +1,6 @@
 """`hpo.open`: a study whose trials are asked for and told, since they are trained where there is no worker."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from hpo.config.composing.references import plain_config
@@ -29,6 +29,7 @@ def open(  # noqa: A001 -- it is called hpo.open
     direction: Literal["maximize", "minimize"] | None = None,
     limits: Mapping[str, Any] | None = None,
     choose: str | Mapping[str, Any] | None = None,
+    scales: Sequence[Mapping[str, Any]] | None = None,
     score: Literal["best", "last"] | None = None,
     seed: int | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -41,8 +42,8 @@ def open(  # noqa: A001 -- it is called hpo.open
     Args:
         space: as of `hpo.search`; None = that of the study of this name, which exists.
         name: the study's, a folder under runs/.
-        config, trials, strategy, metric, direction, limits, choose, score, seed, settings: as of `hpo.search`; of a
-            study that exists and whose space is not given only `trials` and `settings`.
+        config, trials, strategy, metric, direction, limits, choose, scales, score, seed, settings: as of `hpo.search`;
+            of a study that exists and whose space is not given only `trials` and `settings`.
 
     Returns:
         The session, which has the study's lock until it is closed.
@@ -51,7 +52,8 @@ def open(  # noqa: A001 -- it is called hpo.open
         hpo.HpoError: something given cannot be, or another process has the study; nothing was created.
     """
     asked: dict[str, Any] = {"trials": trials, "seed": seed, "direction": direction, "score": score}
-    asked |= {"limits": limits, "choose": choose}
+    asked |= {"limits": limits, "choose": choose, "scales": scales}
+    strategy = "ladder" if strategy is None and scales is not None else strategy
     settings = settings_of(settings or {}, metric, **asked)
     if space is None:
         given = {"config": config, "strategy": strategy}

@@ -29,6 +29,8 @@ class AskedTrial:
         point: the values of what is searched, by dotted key.
         config: the whole configuration with them, as `hpo.search` gives it to a function.
         seed: for all randomness of the training.
+        scale: at which of the study's scales, from 1; 0 where it has none.
+        changes: what that scale changes of the configuration, by dotted key.
         amount: how far to train, counted from the start, such as epochs, under a strategy that trains by amounts; None
             = to the end.
         continues: the number of the earlier trial of the same point that it goes on from; None = from the start.
@@ -45,6 +47,9 @@ class AskedTrial:
         self.point: dict[str, Any] = call_with(dict, objects.choices, {}, trial.point)
         self.config: dict[str, Any] = call_with(dict, objects.choices, objects.constants, config)
         self.seed: int = payload.seed
+        self.scale: int = trial.scale
+        scales = outside.study.config.study.scales
+        self.changes: dict[str, Any] = dict(scales[trial.scale - 1]) if scales else {}
         self.metrics = outside.record.goal.names
         self.amount, self.continues, self.trained = trial.amount, trial.continues, trial.trained
 

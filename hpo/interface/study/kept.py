@@ -121,6 +121,14 @@ class KeptStudy:
         """Its whole configuration."""
         return self._folder.config().to_dict()
 
+    @property
+    def scales(self) -> list[dict[str, Any]] | None:
+        """What each of its scales changes of the configuration, by dotted key; None where it has none.
+
+        The smallest is first, the target last: a trial whose column `study.scale` has n was trained at `scales[n - 1]`.
+        """
+        return self._folder.config().study.scales
+
 
 def clean_studies(names: Sequence[str], *, states: bool, logs: bool, dry_run: bool) -> Iterator[Cleaned]:
     """Clean these studies, or all under `runs/`, of which one that cannot be cleaned says why, and yield what it freed.

@@ -8,6 +8,7 @@ from typing import Any
 
 from hpo.config.documents import read_json, yaml_text
 from hpo.config.keys import flatten
+from hpo.config.scales import SCALE
 from hpo.config.sections import StudySection
 from hpo.config.study_config import StudyConfig
 from hpo.engine.trials.goal import Goal, finished, goal_of
@@ -144,10 +145,10 @@ def read_recorded(files: StudyFiles, elsewhere: Mapping[str, str] | None = None)
 def recorded_winner(rows: Iterable[Row], report: Mapping[str, Any], study: StudySection) -> Row | None:
     """Return the winner's row of a trials.csv: the one named in `report` (report.json, may be empty), or the best.
 
-    With several metrics the best is the one of the front that `study.choose` takes; None where no trial is complete, or
-    none keeps the limits.
+    With several metrics the best is the one of the front that `study.choose` takes; None where no trial is complete, at
+    the target of a study with scales, or none keeps the limits.
     """
-    complete = [row for row in rows if row["state"] == "complete"]
+    complete = [row for row in rows if row["state"] == "complete" and is_at_target(row, study)]
     named = str(inner(report, "winner").get("number"))
     if same := [row for row in complete if row["number"] == named]:
         return same[0]
@@ -157,6 +158,11 @@ def recorded_winner(rows: Iterable[Row], report: Mapping[str, Any], study: Study
         return None
     chosen = choose(best, goal, study.choose) if len(goal.metrics) > 1 else best[0]
     return next(row for row in complete if int(row["number"]) == chosen.number)
+
+
+def is_at_target(row: Row, study: StudySection) -> bool:
+    """Return whether a row of a trials.csv is of a trial at the largest scale; of a study without scales all are."""
+    return study.scales is None or row.get(SCALE) == str(len(study.scales))
 
 
 def _as_trials(complete: Iterable[Row], goal: Goal) -> list[Trial]:

@@ -50,6 +50,33 @@ def test_where_the_budget_ends_below_the_target_nothing_wins(capsys):
     assert "no trial is complete at the target" in study.report().with_suffix(".md").read_text()
 
 
+def test_studies_are_compared_at_the_target_by_what_was_spent_to_get_there(capsys):
+    ladder = climbed(name="ladder")
+    climbed(name="below", trials=8)
+    found(train, space=SPACE, config={"width": 32}, name="direct")
+    result = json.loads((hpo.compare_studies(["ladder", "direct", "below"]).folder / "comparison.json").read_text())
+    winners = {each["label"]: each["trial"] for each in result["winners"]}
+    assert (winners["ladder"], winners["below"]) == (ladder.best.number, None)
+    assert {standing["unit"] for standing in result["standings"]} == {"seconds"}
+    # Nothing counts before the first trial of the target.
+    assert result["curves"]["ladder"]["trials"]["trials"] == [10, 11]
+    said = capsys.readouterr().out
+    assert "below has no complete trial at its target: not compared" in said
+    assert "only the scores at the target count, of 2 of its 11 trials" in said
+
+
+def test_a_study_that_is_asked_says_at_which_scale_each_trial_is_trained():
+    settings = {"track": "none"}
+    arguments = {"config": {"width": 4}, "metric": "score", "direction": "maximize", "trials": 11, "scales": WIDTHS}
+    with hpo.open(SPACE, name="asked", strategy=LADDER, settings=settings, **arguments) as session:
+        for trial in session:
+            assert trial.config["width"] == WIDTHS[trial.scale - 1]["width"] == trial.changes["width"]
+            session.tell(trial, trial.config["width"] - trial.config["lr"])
+    study = hpo.load("asked")
+    assert study.scales == WIDTHS
+    assert study.trials["study.scale"].tolist() == [1] * 6 + [2] * 3 + [3] * 2
+
+
 def test_a_grid_trains_every_point_at_every_scale():
     study = climbed(space={"lr": [0.1, 0.01], "act": ["relu", "tanh"]}, strategy="grid", trials=12)
     assert study.trials.groupby("study.scale").size().to_dict() == {1: 4, 2: 4, 3: 4}
