@@ -14,7 +14,7 @@ from hpo.config.sealing import values_of
 from hpo.config.study_config import StudyConfig
 from hpo.engine.loop import seconds_spent
 from hpo.engine.record.acts import Given
-from hpo.engine.record.own_file import DamagedRecordError, backup_path
+from hpo.engine.record.own_file import DamagedRecordError
 from hpo.engine.record.record import Record
 from hpo.engine.space.space import Point, Space
 from hpo.engine.store.packing import digest_of
@@ -64,12 +64,6 @@ def read_study(study: PreparedStudy) -> Record:
     try:
         record = read_record(_stored(study))
     except DamagedRecordError as error:
-        path = study.folder.database_path
-        if study.config.study.storage is None and not path.exists() and not backup_path(path).exists():
-            raise StudyError(
-                f"record: {short_path(path)} is missing, and so is its backup; a published folder has neither, and "
-                f"`hpo reproduce` and `hpo search --replay` do not need one"
-            ) from error
         raise DamagedRecordError(
             f"{error}; `hpo resume {study.reference}` replaces it by its backup, if that is sound"
         ) from error

@@ -68,10 +68,7 @@ def compose_config(
         if (typed := typed_key(key)) != key:
             raise ConfigError(f"{key}: is a group of the configuration; your own key of this name is +{typed}=...")
     refuse_twice(of_user)
-    if config_file:
-        tree = _load(config_file, parsed, _CHOSEN_ANEW if name == "search" else {})
-    else:
-        tree = _composed(name, config_dir, of_user, others)
+    tree = _load(config_file, name, parsed) if config_file else _composed(name, config_dir, of_user, others)
     metrics = section.get("metrics") if isinstance(section := tree.get("study"), Mapping) else None
     if not isinstance(metrics, Mapping) or not metrics:
         return tree
@@ -112,7 +109,7 @@ def _compose(name: str, overrides: Sequence[Override], config_dir: str | None) -
     chosen = [o for o in overrides if o.key_or_group in groups and not o.is_add()]
     rest = [o for o in overrides if o not in chosen]
     for override in chosen:
-        _refuse_no_choice(override)
+        _refuse_no_choice(override, name)
     with initialize_config_dir(str(shipped_dir()), version_base="1.3", job_name="hpo"):
         fault = None
         try:
@@ -124,10 +121,10 @@ def _compose(name: str, overrides: Sequence[Override], config_dir: str | None) -
         try:
             before = compose(name, overrides=[*search_path, *map(text_of, chosen)])
         except _FAULTS as error:
-            raise _explained(error) from error
-        _refuse_unknown(rest, cast("dict[str, Any]", OmegaConf.to_container(before, resolve=False)))
+            raise _explained(error, name) from error
+        _refuse_unknown(rest, name, cast("dict[str, Any]", OmegaConf.to_container(before, resolve=False)))
         if fault is not None:
-            raise _explained(fault) from fault
+            raise _explained(fault, name) from fault
         return config
 
 
@@ -143,14 +140,16 @@ def _may_be_new(overrides: Sequence[Override], config: DictConfig) -> bool:
     return set_alone or not all(any(within(leaf, key) for leaf in leaves) for key in keys)
 
 
-def _refuse_no_choice(override: Override) -> None:
+def _refuse_no_choice(override: Override, command: str) -> None:
     value = plain_value(override.value())
     if not override.is_delete() and not isinstance(value, str | Mapping):
         group = override.key_or_group
-        raise ConfigError(f"{group}: must be the name of a configuration, given {value!r}; see `hpo search --cfg job`")
+        raise ConfigError(
+            f"{group}: must be the name of a configuration, given {value!r}; see `hpo {command} --cfg job`"
+        )
 
 
-def _explained(error: BaseException) -> ConfigError:
+def _explained(error: BaseException, command: str) -> ConfigError:
     """Return the user's error for one of Hydra; where OmegaConf was interrupted, raise that."""
     cause: BaseException | None = error
     while cause is not None:
@@ -167,30 +166,31 @@ def _explained(error: BaseException) -> ConfigError:
             "config: is nested too deeply, or a group of --config-dir names itself in its defaults; write it flatter, "
             "or remove that line"
         )
-    return ConfigError(f"config: {one_line(error)}; see `hpo search --cfg job` for what goes where")
+    return ConfigError(f"config: {one_line(error)}; see `hpo {command} --cfg job` for what goes where")
 
 
-def _refuse_unknown(overrides: Sequence[Override], tree: Mapping[str, Any]) -> None:
+def _refuse_unknown(overrides: Sequence[Override], command: str, tree: Mapping[str, Any]) -> None:
     leaves = flatten(tree)
     branches = {".".join(parts[:n]) for key in leaves if (parts := key.split(".")) for n in range(1, len(parts))}
     known = [*leaves, *branches]
     added = [o.key_or_group for o in overrides if o.is_add() or o.is_force_add()]
     for key in (o.key_or_group for o in overrides):
         if key not in known and not any(within(key, one) for one in added):
-            hint = nearest(key, known) or f"; see `hpo search --cfg job`, or add it with +{key}=..."
+            hint = nearest(key, known) or f"; see `hpo {command} --cfg job`, or add it with +{key}=..."
             raise ConfigError(f"{key}: there is no such key{hint}")
 
 
-def _load(path: str, overrides: Sequence[Override], anew: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+def _load(path: str, command: str, overrides: Sequence[Override]) -> dict[str, Any]:
     """Return the configuration in the file with the overrides applied; only its `references` are interpolated.
 
-    `anew` has the groups that may be chosen, each with its keys that keep the file's value.
+    `hpo search` may choose groups anew.
     """
+    anew = _CHOSEN_ANEW if command == "search" else {}
     tree = read_yaml(Path(path), "config")
     section = tree.get("study")
     # One of an earlier version may be given what it lacks.
     known = tree | {"study": later_keys() | section} if isinstance(section, dict) else tree
-    _refuse_unknown([o for o in overrides if not o.key_or_group.startswith(USERS_OWN)], known)
+    _refuse_unknown([o for o in overrides if not o.key_or_group.startswith(USERS_OWN)], command, known)
     choices = [o for o in overrides if _is_choice(o, tree)]
     # Groups first, as when Hydra composes.
     for override in choices:

@@ -206,6 +206,7 @@ def load_study(
     """
     folder = find_study(name)
     frozen = folder.config() if config is None else refuse_past_search(folder)
+    folder.refuse_published(frozen)
     if not allow_changes:
         refuse_other_config(frozen, config or frozen, name)
     config = at_places(config or frozen, elsewhere or {})
@@ -223,6 +224,7 @@ def known_study(name: str, config: StudyConfig | None = None) -> PreparedStudy:
     """Return an existing study as its folder knows it: it can be read and reported, but neither trained nor tested."""
     folder = find_study(name)
     frozen = folder.config() if config is None else refuse_past_search(folder)
+    folder.refuse_published(frozen)
     refuse_other_config(frozen, config or frozen, name)
     described = Described.at(short_path(folder.described_path))
     if described is None:

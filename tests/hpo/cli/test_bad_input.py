@@ -152,6 +152,11 @@ OF_A_STUDY = {
         None,
     ),
     "an output of no kind": (["attention", "made", "--text", "a", "--output", "x.gif"], ["output:", ".png"], None),
+    "an unknown key of a training": (
+        ["train", "foo=1"],
+        ["foo: there is no such key; see `hpo train --cfg job`"],
+        None,
+    ),
     "a training for no metric": (["train", "study.metric=bleu"], ["study.metric", "accuracy"], None),
     "a port that is a word": (["ui", "--port", "x"], ["--port"], None),
     "no runs to show": (["ui"], ["no runs yet"], None),

@@ -122,7 +122,13 @@ def test_the_report_is_written_as_it_is_asked_for(table):
     page = study.report(publish=True, checklist=True, latex=True, title="Which kernel?")
     assert json.loads(page.with_suffix(".json").read_text())["study"]["title"] == "Which kernel?"
     assert {"checklist.md", "tables.tex"} <= {path.name for path in study.folder.iterdir()}
-    assert Path("studies/looked_up/report.json").exists()
+    published = hpo.load("studies/looked_up")
+    there = {path.name for path in published.folder.iterdir()}
+    assert "report.json" in there
+    for go_on in (lambda: published.add(study.best.point), published.resume, published.report):
+        with pytest.raises(hpo.HpoError, match="studies/looked_up was published, without its record"):
+            go_on()
+    assert {path.name for path in published.folder.iterdir()} == there
     assert study.config["study"]["trials"] == 8
 
 
