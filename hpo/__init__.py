@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hpo.interface.looking.studies import studies as studies
     from hpo.interface.replay import replay as replay
     from hpo.interface.reproduce import reproduce as reproduce
+    from hpo.interface.scale import coordinate_check as coordinate_check
     from hpo.interface.search import compose as compose
     from hpo.interface.search import load as load
     from hpo.interface.search import search as search
@@ -50,6 +51,7 @@ _PLACES = {
     "compare_strategies": "hpo.interface.comparison",
     "compare_studies": "hpo.interface.comparison",
     "compose": "hpo.interface.search",
+    "coordinate_check": "hpo.interface.scale",
     "import_trials": "hpo.interface.exchange",
     "load": "hpo.interface.search",
     "log": "hpo.engine.space.written",

@@ -34,7 +34,20 @@ def output_sizes(task: Mapping[str, Any]) -> dict[int, dict[str, float]]:
     encoded = learned.encode([items[place] for place in chosen])
     torch.manual_seed(task["seed"])
     batch = torch.randperm(len(encoded))[: config.training.batch_size]
-    return sizes_after(task["steps"], learned, config, encoded, batch)
+    sizes = sizes_after(task["steps"], learned, config, encoded, batch)
+    if task.get("over", "width") == "width":
+        return sizes
+    return {step: {name: size for name, size in of.items() if is_of_any_depth(name)} for step, of in sizes.items()}
+
+
+def is_of_any_depth(name: str) -> bool:
+    """Return whether depth should not change a size of this name.
+
+    Of many layers each adds a small part of what all of them add: how large their sum is after one of them, and how
+    much that and what they read change, is no matter of one layer.
+    """
+    is_sum = name.rpartition(".")[2].isdigit()
+    return not is_sum and (not name.endswith("changed") or name.startswith("head"))
 
 
 def sizes_after(

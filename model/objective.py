@@ -6,6 +6,7 @@ Importing this module, and reading data with it, loads no torch: the driver of a
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
+from model.config.scales import Growing, scales_of
 from model.config.training import OF_LENGTH
 from model.config.whole import parse
 from model.cost import cost_of_unit
@@ -79,6 +80,15 @@ def describe_cost(config: dict[str, Any]) -> float:
     return cost_of_unit(parse(config))
 
 
+def describe_scales(config: dict[str, Any], over: Growing) -> dict[str, Any]:
+    """Return at which sizes `hpo scale` compares a configuration's network where the user gives none.
+
+    Returns:
+        `scales`: see `model.config.scales.scales_of`; `rate`: the key of the learning rate.
+    """
+    return {"scales": scales_of(parse(config).model, over), "rate": "training.lr"}
+
+
 def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str, float]]:
     """Train one configuration on one fold.
 
@@ -115,10 +125,12 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
 
 
 def output_sizes(task: dict[str, Any]) -> dict[int, dict[str, float]]:
-    """Return how large what each layer gives is after some steps on one batch: what no width should change.
+    """Return how large what each layer gives is after some steps on one batch: what no width, or depth, should change.
 
     Args:
-        task: `config`, `data_dir`, `train`, `seed`, `threads` as in `run_fold`; `steps`, after which it is measured.
+        task: `config`, `data_dir`, `train`, `seed`, `threads` as in `run_fold`; `steps`, after which it is measured;
+            optionally `over`, what of the network grows from one call to the next: `width` (the default) or `depth`,
+            with which what depth may change is left out.
 
     Returns:
         By step and layer the mean absolute number; also under "NAME, changed" that of the difference from what the

@@ -30,6 +30,7 @@ GROUPS = {
         "extend": "train the best trials of a study further, or longer from the start",
         "compare": "which strategy is better at equal budget, and how sure that is",
         "train": "train one configuration, no search",
+        "scale": "see whether hyperparameters hold when a model grows",
         "new": "write a module to train and its configuration, which run as they stand",
         "cluster": "write what to submit to Slurm or Kubernetes, or to run on machines by ssh",
     },

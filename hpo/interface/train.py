@@ -122,9 +122,7 @@ def draw_attention(model: str, text: str, target: str | None, output: Path | Non
     from hpo.report.pages.attention import attention_html, write_attention_png
 
     if output is not None:
-        if output.suffix.lower() not in (".png", ".html"):
-            raise DataError(f"output: must end in .png or .html, given '{output}'")
-        refuse_bad_output(output)
+        refuse_bad_picture(output)
     maps = find_model(model).attention(text, target)
     if output is not None:
         with _writing(output):
@@ -133,6 +131,13 @@ def draw_attention(model: str, text: str, target: str | None, output: Path | Non
             else:
                 write_attention_png(output, maps)
     return maps
+
+
+def refuse_bad_picture(path: Path) -> None:
+    """Raise DataError if the file cannot be written, or is of no kind that a picture can be."""
+    if path.suffix.lower() not in (".png", ".html"):
+        raise DataError(f"output: must end in .png or .html, given '{path}'")
+    refuse_bad_output(path)
 
 
 def refuse_bad_output(path: Path) -> None:
@@ -146,10 +151,10 @@ def refuse_bad_output(path: Path) -> None:
         raise DataError(f"output: there is no folder '{path.parent}'; make it, or give another file")
 
 
-def write_output(path: Path, text: str) -> None:
+def write_output(path: Path, content: str | bytes) -> None:
     """Write the file whole or not at all; DataError if it cannot be written."""
     with _writing(path):
-        write_atomically(path, text)
+        write_atomically(path, content)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from model import objective
 from model.checkpoint import load_checkpoint
 from model.config.whole import parse
-from model.coordinate_check import sizes_after
+from model.coordinate_check import is_of_any_depth, sizes_after
 from model.networks import parametrization
 from model.networks.roles import roles_of
 from model.tasks.network import build_network
@@ -121,13 +121,7 @@ def test_nor_with_other_parts(settings):
 
 def test_no_depth_changes_what_sublayers_and_the_network_give():
     grown = [(layers, mup("transformer", layers=layers)) for layers in (2, 4, 8, 16)]
-
-    def is_counted(name):
-        # Of many layers, each adds a small part of what all of them add.
-        is_sum = name.rpartition(".")[2].isdigit()
-        return not is_sum and (not name.endswith("changed") or name.startswith("head"))
-
-    assert abs(steepest("language_modelling", "transformer", grown, is_counted)) < 0.2
+    assert abs(steepest("language_modelling", "transformer", grown, is_of_any_depth)) < 0.2
 
 
 @pytest.mark.parametrize("role", ["embedding", "tied", "matrix", "head", "vector"])
@@ -141,6 +135,25 @@ def test_a_rate_with_another_exponent_is_found(role, monkeypatch):
     monkeypatch.setattr(parametrization, "_factors", wrong)
     grown = wider("transformer", model__tied_embeddings=role == "tied")
     assert steepest("language_modelling", "transformer", grown, seeds=[0]) > 0.2
+
+
+@pytest.mark.parametrize("over", ["width", "depth"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_scales_are_networks_each_twice_as_large_as_the_one_before(family, over):
+    model = "encoder_decoder" if family == "transformer" else f"{family}_encoder_decoder"
+    config = compose("translation", model, model__d_model=66)
+    config["model"] |= {"num_decoder_layers": config["model"]["num_layers"]}
+    config["model"] |= {"num_heads": 3} if family == "transformer" else {}
+    grown = objective.describe_scales(config, over)["scales"]
+    widths = {f"model.{key}" for key in BASES[family]} - {"model.num_layers"}
+    assert set(grown[0]) == (widths if over == "width" else {"model.num_layers", "model.num_decoder_layers"})
+    assert grown == [{key: 2**power * size for key, size in grown[0].items()} for power in range(4)]
+    for changes in grown:
+        changed = {key.removeprefix("model."): size for key, size in changes.items()}
+        objective.check(config | {"model": config["model"] | changed, "data": config["data"] | {"path": "pairs"}})
+    # Half of 33 would be no width.
+    narrow = config | {"model": config["model"] | {"d_model": 33}}
+    assert over == "depth" or objective.describe_scales(narrow, over)["scales"][0]["model.d_model"] == 33
 
 
 def test_the_sizes_of_a_task_are_those_of_its_steps(fold):

@@ -17,8 +17,9 @@ LONGEST_REASON = 200  # characters of an error in a user's own code
 COMPANIONS = (
     *("check", "describe_data", "describe_method", "describe_search", "prepare_data", "run_test"),
     *("predict", "describe_prediction", "attention", "describe_cost", "describe_defaults"),
+    *("describe_scales", "output_sizes"),
 )
-TAKE_CONFIG = tuple(name for name in COMPANIONS if name not in ("run_test", "predict", "attention"))
+TAKE_CONFIG = tuple(name for name in COMPANIONS if name not in ("run_test", "predict", "attention", "output_sizes"))
 # Parts of their answers that people see; the rest (labels, hashes, a space) is not searched for secrets.
 _SHOWN = ("name", "source", "licence", "files", "notes", "preprocessing", "vocabulary")
 _CONSTANTS = ("continues", "continues_with")
@@ -71,6 +72,16 @@ def guard(companion: Callable[..., Any], name: str, secrets: Secrets) -> Callabl
         if not isinstance(answer, Mapping) or not values:
             return answer
         return {key: hide_secrets_in(part, values) if key in _SHOWN else part for key, part in answer.items()}
+
+    return call
+
+
+def guard_task(companion: Callable[..., Any], name: str, secrets: Secrets) -> Callable[..., Any]:
+    """Return the function for tasks of sealed configurations, as `guard` does for configurations."""
+
+    @functools.wraps(companion)
+    def call(task: Mapping[str, Any]) -> Any:
+        return guard(lambda config: companion({**task, "config": config}), name, secrets)(task["config"])
 
     return call
 

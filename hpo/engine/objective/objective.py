@@ -47,6 +47,14 @@ class SearchDescription:
 
 
 @dataclass(frozen=True)
+class ScalesDescription:
+    """At which sizes `hpo scale` compares the model of a configuration: what `describe_scales` returns."""
+
+    scales: Sequence[Mapping[str, Any]]  # changes of the configuration, the smallest first
+    rate: str | None = None  # the key of the learning rate, whose best is asked at each of them; None = none is known
+
+
+@dataclass(frozen=True)
 class Objective:
     """A resolved objective. Only `run_fold` is required; the function, or its module, has the others by these names.
 
@@ -83,6 +91,12 @@ class Objective:
             curve; without a curve, the whole training. With `describe_cost`, a step may say in `units` how many are
             done so far, at least one more than the step before, and the returned dict how many there were. Without it
             every unit costs 1. It may refuse what `check` refuses: such a trial fails anyway.
+        describe_scales: `(config, over) -> dict` with the fields of `ScalesDescription`: the sizes at which `hpo scale`
+            compares the model where the user gives none; `over` is what grows, "width" or "depth".
+        output_sizes: `(task) -> dict`: how large what each layer gives is after some steps of training, for
+            `hpo scale --check`. The task is that of a training, with `steps`, such as [1, 2, 5, 10], and `over`;
+            returned is by step, and then by the layer's name, the mean absolute number that the layer gives. Layers
+            that are not there at every size, such as the ninth of ten, do not count.
         continues: whether trainings can be continued (`CONTINUES = True` in the module): run_fold stops after
             `task["amount"]` and continues from the state that it left in `task["resume_dir"]`. After an interruption it
             yields every point after `task["trained"]` again: their number is what the training has cost.
@@ -99,7 +113,7 @@ class Objective:
     is its `run_test`, which is `f(config, trial)` too.
 
     The functions get the study's sealed configuration: `resolve` wraps the module's own so that they get it opened
-    (`sealing.py`). `run_fold` and `run_test` are not wrapped: the worker opens their configuration.
+    (`sealing.py`), `output_sizes` in its task. `run_fold` and `run_test` are not wrapped: the worker opens theirs.
     """
 
     path: str
@@ -115,6 +129,8 @@ class Objective:
     describe_search: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     describe_defaults: Callable[[Mapping[str, Any], Sequence[str]], Mapping[str, Any]] | None = None
     describe_cost: Callable[[Mapping[str, Any]], float] | None = None
+    describe_scales: Callable[[Mapping[str, Any], str], Mapping[str, Any]] | None = None
+    output_sizes: Callable[[TaskDict], Mapping[int, Mapping[str, float]]] | None = None
     continues: bool = False
     continues_with: Sequence[str] = ()
     code_keys: Sequence[str] = ()
@@ -146,6 +162,14 @@ class Objective:
         with self._fields_of("describe_search", SearchDescription):
             return SearchDescription.from_dict(described)
 
+    def scales_description(self, config: Mapping[str, Any], over: str) -> ScalesDescription | None:
+        """Return at which sizes its model is compared; None without `describe_scales`."""
+        if self.describe_scales is None:
+            return None
+        described = self.describe_scales(config, over)
+        with self._fields_of("describe_scales", ScalesDescription):
+            return ScalesDescription(**described)
+
     @contextmanager
     def _fields_of(self, companion: str, kind: type) -> Iterator[None]:
         """Raise DataError where the block cannot make the kind of thing that a companion has described."""
@@ -153,11 +177,12 @@ class Objective:
             yield
         except (TypeError, ValueError, AttributeError) as error:
             raise DataError(
-                f"objective: {self._module}.{companion} does not return the fields of {kind.__name__}: {text_of(error)}"
+                f"objective: {self.module}.{companion} does not return the fields of {kind.__name__}: {text_of(error)}"
             ) from error
 
     @property
-    def _module(self) -> str:
+    def module(self) -> str:
+        """The name of its module."""
         return self.path.partition(":")[0]
 
     def cost(self, config: Mapping[str, Any], number: int) -> float:
@@ -176,7 +201,7 @@ class Objective:
         cost = reported.number(described)
         if cost is None or cost <= 0:
             raise StudyError(
-                f"trial {number}: {self._module}.describe_cost must return a finite number above 0, it returned "
+                f"trial {number}: {self.module}.describe_cost must return a finite number above 0, it returned "
                 f"{described!r}"
             )
         return float(cost)

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from hpo.config.sealing import Secrets, excerpt
-from hpo.engine.objective.companions import COMPANIONS, LONGEST_REASON, TAKE_CONFIG, guard
+from hpo.engine.objective.companions import COMPANIONS, LONGEST_REASON, TAKE_CONFIG, guard, guard_task
 from hpo.engine.objective.contained import Containment
 from hpo.engine.objective.kept_function import KeptFunction
 from hpo.engine.objective.objective import Objective
@@ -55,6 +55,8 @@ def resolve(
     for name in TAKE_CONFIG:
         if companions[name] is not None:
             companions[name] = guard(companions[name], f"{given.module}.{name}", values)
+    if companions["output_sizes"] is not None:
+        companions["output_sizes"] = guard_task(companions["output_sizes"], f"{given.module}.output_sizes", values)
     run_fold, run_test = function, companions.pop("run_test")
     if given.form != "task":
         run_fold = as_run_fold(function, given.form)

@@ -18,6 +18,7 @@ from hpo.report.pages.html import render
 
 _WIDTH, _DOTS = 900, 100  # pixels, and pixels per inch
 _POINTS = 72 / _DOTS  # of a pixel
+_LEGEND = 120  # characters that fit beside each other
 _DASHES = {"dash": "--", "dot": ":", "dashdot": "-."}
 _SYMBOLS = {"star": "*", "line-ew-open": "_", "circle-open": "o"}
 _PLAIN = {"parse_math": False}  # a name with $ is not a formula
@@ -178,7 +179,10 @@ def _add_legend(picture: Any, panels: Mapping[str, Any], layout: Part) -> None:
     drawn = [panel.get_legend_handles_labels() for panel in panels.values()]
     handles = {name: handle for some, names in drawn for handle, name in zip(some, names, strict=True)}
     if handles and layout.get("showlegend", True):
-        legend = picture.legend(handles.values(), handles, loc="lower left", bbox_to_anchor=(0, 1), ncols=8)
+        columns = max(1, min(8, _LEGEND // (max(map(len, handles)) + 6)))
+        has_titles = any(note.get("xref") == "paper" for note in layout.get("annotations", ()))
+        place = (0, 1.05 if has_titles else 1)
+        legend = picture.legend(handles.values(), handles, loc="lower left", bbox_to_anchor=place, ncols=columns)
         for text in legend.get_texts():
             text.set_parse_math(False)
 

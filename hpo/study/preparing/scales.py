@@ -5,11 +5,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from hpo.config.keys import at, flatten
+from hpo.config.keys import at, flatten, replaced
 from hpo.config.scales import SCALE, changed_keys
 from hpo.config.shipped import strategy_settings
-from hpo.config.study_config import StudyConfig
+from hpo.config.study_config import StudyConfig, config_from_dict
 from hpo.engine.objective.objective import Objective
+from hpo.engine.objective.resolution import resolve
 from hpo.engine.space.branches import leaves, parted
 from hpo.engine.strategies import BY_AMOUNT
 from hpo.engine.strategies.ladder import planned
@@ -105,7 +106,7 @@ def _first(given: Any) -> dict[str, Any]:
 
 
 def _refuse_bad_scales(config: StudyConfig, scales: list[dict[str, Any]], searched: list[str]) -> None:
-    name, flat = config.strategy.get("name"), flatten(config.objective_config)
+    name = config.strategy.get("name")
     if name not in _STRATEGIES:
         raise ConfigError(
             f"study.scales: {name} climbs no scales; choose strategy=ladder, or strategy=grid, which trains every "
@@ -114,14 +115,40 @@ def _refuse_bad_scales(config: StudyConfig, scales: list[dict[str, Any]], search
     for key in changed_keys(scales):
         if key in searched:
             raise ConfigError(f"study.scales: {key} is searched, too; leave it out of the space, or of the scales")
-        if key not in flat and at(flat, key) is None:
-            raise ConfigError(f"study.scales: the configuration has no key '{key}'{nearest(key, flat)}")
+    refuse_unknown_keys(config, scales)
     for (section, key), none in _COMPARING.items():
         if (given := getattr(getattr(config, section), key)) != none:
             raise ConfigError(
                 f"{section}.{key}: compares trials as if all were of one scale, given {given} beside scales; leave it "
                 f"out"
             )
+
+
+def refuse_unknown_keys(config: StudyConfig, scales: list[dict[str, Any]]) -> None:
+    """Raise ConfigError where a scale changes a key that the objective's configuration does not have."""
+    flat = flatten(config.objective_config)
+    for key in changed_keys(scales):
+        if key not in flat and at(flat, key) is None:
+            raise ConfigError(f"study.scales: the configuration has no key '{key}'{nearest(key, flat)}")
+
+
+def with_scales_given(tree: Mapping[str, Any], over: str) -> tuple[dict[str, Any], Objective, str | None]:
+    """Return a whole configuration with scales, its objective, and the key of the learning rate, None where unknown.
+
+    Where it has none they are those of the objective, over "width" or "depth"; ConfigError where it knows none.
+    """
+    config = config_from_dict(tree)
+    objective = resolve(config.objective, str(Path.cwd()), config.secrets)
+    objective.refuse_bad_config(config.objective_config)
+    known = objective.scales_description(config.objective_config, over)
+    if config.study.scales is not None:
+        return dict(tree), objective, known.rate if known else None
+    if known is None:
+        raise ConfigError(
+            f"study.scales: {objective.module} has no function 'describe_scales' that says at which sizes to compare "
+            f"its model; give two or more, such as '[{{width: 32}}, {{width: 64}}, {{width: 128}}, {{width: 256}}]'"
+        )
+    return replaced(tree, {"study.scales": [dict(changes) for changes in known.scales]}), objective, known.rate
 
 
 def costs_of_scales(config: StudyConfig, objective: Objective) -> list[float]:

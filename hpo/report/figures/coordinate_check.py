@@ -1,0 +1,55 @@
+"""The classical picture of a coordinate check: what each layer gives over the model's size, a panel a step."""
+
+from hpo.report.figures.axes import log_ticks, short
+from hpo.report.figures.look import GREY, LEGEND, PALETTE, Drawn, new_figure, styled
+from hpo.report.words import escape_markup
+from hpo.study.coordinate_check import BOUND, STEPS, CoordinateCheck
+
+# Of the worst layers, a colour each; all others that are outside of the bound share the last.
+_COLOURS = [PALETTE[name] for name in ("orange", "blue", "green", "purple", "yellow", "black")]
+_CHANGED = ", changed"  # the end of the name of a size that is of a difference
+_LONGEST_NAME = 50
+
+
+def draw_coordinate_check(check: CoordinateCheck) -> Drawn:
+    """Draw a line a layer; those that grow or shrink have colours, the worst a name."""
+    figure = new_figure(len(STEPS), [f"after {step} step{'s' * (step > 1)}" for step in STEPS])
+    told: set[str] = set()
+    named = check.outside[: len(_COLOURS) - 1]
+    # Those with a name last, so that they lie above.
+    for layer in sorted(check.steepest, key=lambda layer: (layer in named, layer in check.outside)):
+        name, colour = f"within {BOUND}", GREY
+        if layer in check.outside:
+            name = escape_markup(short(layer, _LONGEST_NAME)) if layer in named else "others"
+            colour = _COLOURS[named.index(layer) if layer in named else -1]
+        hover = f"%{{y:.3g}} at %{{x}}<extra>{escape_markup(layer)}</extra>"
+        line = {"color": colour, "width": 2, "dash": "dash" if layer.endswith(_CHANGED) else "solid"}
+        for column, step in enumerate(STEPS, start=1):
+            figure.add_scatter(
+                x=check.values,
+                y=[size if size > 0 else None for size in check.sizes[step][layer]],
+                mode="lines+markers",
+                line=line,
+                marker={"color": colour, "size": 5},
+                name=name,
+                legendgroup=name,
+                showlegend=name not in told,
+                hovertemplate=hover,
+                row=1,
+                col=column,
+            )
+            told.add(name)
+    ticks = [float(value) for value in check.values]
+    figure.update_xaxes(
+        type="log", tickvals=ticks, ticktext=[f"{value:g}" for value in ticks], title_text=escape_markup(check.key)
+    )
+    sizes = [size for of in check.sizes.values() for each in of.values() for size in each if 0 < size < float("inf")]
+    figure.update_yaxes(**log_ticks(sizes or [1.0]))
+    figure.update_yaxes(title_text="mean absolute output", col=1)
+    styled(figure, 480, legend=LEGEND | {"y": 1.1})
+    return Drawn(
+        figure,
+        f"What each layer gives over {check.key}, a line a layer, after each of these steps of training; dashed: how "
+        f"much that has changed since before the first step. Lines should be level. In colours are layers whose slope "
+        f"is further than {BOUND} from 0 after some step.",
+    )

@@ -1,0 +1,36 @@
+"""A coordinate check for people: its table, a picture, and a self-contained page."""
+
+from hpo.report.blocks import Table
+from hpo.report.figures.coordinate_check import draw_coordinate_check
+from hpo.report.pages.html import render
+from hpo.report.pages.picture import draw_png
+from hpo.report.words import sentence
+from hpo.study.coordinate_check import STEPS, CoordinateCheck
+
+
+def slopes_table(check: CoordinateCheck) -> Table:
+    """Return the slope of each layer after each step, and which are outside of the bound."""
+    steepest = next(iter(check.steepest))
+    rows = [
+        (
+            layer,
+            *(f"{check.slopes[step][layer]:+.2f}" for step in STEPS),
+            "steepest" if layer == steepest else "outside" if layer in check.outside else "",
+        )
+        for layer in check.sizes[STEPS[0]]
+    ]
+    return Table(("layer", *(f"step {step}" for step in STEPS), ""), rows)
+
+
+def coordinate_check_html(check: CoordinateCheck) -> str:
+    """Return a page with the picture, which can be zoomed, and the table."""
+    table = slopes_table(check)
+    values = {"drawn": draw_coordinate_check(check), "verdict": sentence(check.verdict), "has_figures": True}
+    return render("coordinate_check.html", head=table.head, rows=table.rows, **values)
+
+
+def coordinate_check_png(check: CoordinateCheck) -> bytes:
+    """Return the picture as a PNG."""
+    png = draw_png(draw_coordinate_check(check).figure)
+    assert png is not None
+    return png

@@ -1,0 +1,39 @@
+"""The sizes at which a network is compared with itself: each twice as wide, or as deep, as the one before."""
+
+from typing import Literal
+
+from pydantic import ValidationError
+
+from model.config.networks.network import EncoderDecoder, ModelConfig
+
+Growing = Literal["width", "depth"]
+
+_COUNT, _LEAST_LAYERS = 4, 2
+# Below this what holds of wide networks does so badly; from here the rules of `parametrize` were measured.
+_LEAST_WIDTH = 32
+
+
+def scales_of(model: ModelConfig, over: Growing) -> list[dict[str, int]]:
+    """Return four scales, as changes of the configuration by dotted key.
+
+    Over width all widths that the base of its family has grow together, from half the network's own (from its own where
+    half of it is below 32, or is no network) to eight times that; over depth there are 2, 4, 8 and 16 layers.
+    """
+    if over == "depth":
+        has_decoder = isinstance(model, EncoderDecoder) and model.num_decoder_layers is not None
+        keys = ("num_layers", "num_decoder_layers") if has_decoder else ("num_layers",)
+        smallest = dict.fromkeys(keys, _LEAST_LAYERS)
+    else:
+        own: dict[str, int] = {key: getattr(model, key) for key in type(model.base).model_fields if key != "num_layers"}
+        half = {key: width // 2 for key, width in own.items()}
+        is_whole = all(width % 2 == 0 for width in own.values())
+        smallest = half if is_whole and half["d_model"] >= _LEAST_WIDTH and _fits(model, half) else own
+    return [{f"model.{key}": 2**power * size for key, size in smallest.items()} for power in range(_COUNT)]
+
+
+def _fits(model: ModelConfig, changes: dict[str, int]) -> bool:
+    try:
+        type(model).model_validate(model.model_dump() | changes)
+    except ValidationError:
+        return False
+    return True

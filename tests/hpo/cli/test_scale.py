@@ -1,0 +1,90 @@
+"""`hpo scale`: whether hyperparameters hold when a model grows."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hpo as toolkit
+from tests.hpo.cli.commands import documented, hpo, printed, refused
+
+WIDTHS = "study.scales=[{width: 16}, {width: 64}, {width: 256}]"
+OWN = ("data=none", "model=none", "training=none", "study.metric=score", "+width=16", "+power=0.5")
+TEXT = "".join(f"the {name} {verb}s the {other}\n" for name in "abcdef" for verb in "ghij" for other in "klmn")
+LANGUAGE = (
+    *("data=language_modelling", "data.path=text.txt", "data.context=16", "training.batch_size=8"),
+    *("model.num_layers=1", "model.base.d_model=64", "model.base.feed_forward_width=128"),
+    "study.scales=[{model.d_model: 32, model.feed_forward_width: 64},"
+    "{model.d_model: 128, model.feed_forward_width: 256}]",
+)
+
+
+def run_fold(task):
+    return {"score": 1.0}
+
+
+def output_sizes(task):
+    """Two layers that are not trained, and whose first weights are divided by a power of their number of inputs."""
+    width, draw = task["config"]["width"], np.random.default_rng(task["seed"])
+    inputs = draw.normal(size=(50, width))
+    outputs = {}
+    for name in ("first", "second"):
+        inputs = outputs[name] = inputs @ draw.normal(size=(width, width)) / width ** task["config"]["power"]
+    only_here = {f"of width {width}": np.ones(1)}
+    sizes = {name: float(np.abs(given).mean()) for name, given in (outputs | only_here).items()}
+    return dict.fromkeys(task["steps"], sizes)
+
+
+def own(function="run_fold"):
+    return (f"objective=tests.hpo.cli.test_scale:{function}", *OWN)
+
+
+def test_sizes_that_grow_with_the_width_fail_and_those_that_stay_pass(capsys):
+    assert hpo(capsys, "scale", "--check", *own(), WIDTHS)[0] == 0
+    grown, _ = printed(capsys, "scale", "--check", *own(), WIDTHS, "power=0", code=1)
+    assert set(grown) == documented("hpo scale --check")
+    assert (grown["key"], grown["outside"], grown["is_within"]) == ("width", ["second", "first"], False)
+    # Each layer multiplies by the root of its inputs' number.
+    assert grown["slopes"]["10"] == pytest.approx({"first": 0.5, "second": 1.0}, abs=0.1)
+    assert {path.name for path in Path().iterdir()} == {"coordinate_check.png"}
+
+
+@pytest.mark.parametrize("kind", ["png", "html"])
+def test_the_picture_is_written(capsys, kind):
+    code, out, _ = hpo(capsys, "scale", "--check", *own(), WIDTHS, "power=0", "--output", f"x.{kind}")
+    assert (code, Path(f"x.{kind}").read_bytes()[:8]) == (1, {"png": b"\x89PNG\r\n\x1a\n", "html": b"<!DOCTYP"}[kind])
+    assert "not within 0.2: 2 of 2 sizes change with width, the worst second (+1.0" in out
+
+
+def test_the_toolkits_transformer_passes_with_its_parametrization():
+    Path("text.txt").write_text(TEXT)
+    check = toolkit.coordinate_check(*LANGUAGE, "model.parametrization=mup", progress=False)
+    assert check.is_within, check.verdict
+    assert {"embedding", "decoder.layers.0.attention", "head, changed"} <= set(check.steepest)
+    assert {path.name for path in Path().iterdir()} == {"text.txt"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "one of the arguments --check"),
+        (("--check", "--over", "length"), "--over"),
+        (("--check", *own(), "study.scales=[{width: 4}]"), "two or more"),
+        (("--check", *own(), "study.scales=[{widht: 4}, {widht: 8}]"), "no key 'widht'"),
+        (("--check", *own(), "study.scales=[{width: 8}, {width: 4}]"), "no number grows from scale to scale"),
+        (("--check", *own()), "no function 'describe_scales' that says at which sizes"),
+        (("--check", "objective=tests.toy:score", *OWN, WIDTHS), "no function 'output_sizes'"),
+        (("--check", "--output", "x.gif", *own(), WIDTHS), ".png or .html"),
+        (("--check", "model.num_heads=7"), "model.num_heads"),
+        (("--check", "data=text_classification", "data.path=missing.csv"), "missing.csv"),
+    ],
+)
+def test_what_cannot_be_checked_is_refused_and_leaves_nothing(capsys, arguments, words):
+    assert words in refused(capsys, "scale", *arguments)
+    assert not list(Path().iterdir())
+
+
+@pytest.mark.parametrize("returned", [None, {1: 3.0}, {1: {"first": "large"}}])
+def test_what_is_no_sizes_is_refused(capsys, monkeypatch, returned):
+    monkeypatch.setattr("tests.hpo.cli.test_scale.output_sizes", lambda task: returned)
+    assert "output_sizes must return a dict by step" in refused(capsys, "scale", "--check", *own(), WIDTHS)
