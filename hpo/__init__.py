@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hpo.interface.replay import replay as replay
     from hpo.interface.reproduce import reproduce as reproduce
     from hpo.interface.scale import coordinate_check as coordinate_check
+    from hpo.interface.scale import scale_table as scale_table
     from hpo.interface.search import compose as compose
     from hpo.interface.search import load as load
     from hpo.interface.search import search as search
@@ -61,6 +62,7 @@ _PLACES = {
     "open_ui": "hpo.interface.server",
     "replay": "hpo.interface.replay",
     "reproduce": "hpo.interface.reproduce",
+    "scale_table": "hpo.interface.scale",
     "search": "hpo.interface.search",
     "studies": "hpo.interface.looking.studies",
     "train": "hpo.interface.train",

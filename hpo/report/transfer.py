@@ -53,6 +53,7 @@ class Climb:
         changes: of the configuration, of each scale, the smallest first.
         known_costs: of a training at each scale, in any unit; None where trials tell them.
         elite: the share of a scale's trials that are its best.
+        is_grid: whether every point was to be trained at every scale.
     """
 
     space: Space
@@ -60,6 +61,7 @@ class Climb:
     trials: Sequence[Trial]
     known_costs: Sequence[float] | None = None
     elite: float = _ELITE
+    is_grid: bool = False
 
     @classmethod
     def of(cls, config: StudyConfig, space: Space, trials: Sequence[Trial]) -> Self | None:
@@ -67,7 +69,8 @@ class Climb:
         changes, strategy = config.study.scales, config.strategy
         if changes is None or SCALE not in space.keys:
             return None
-        return cls(space, changes, trials, strategy.get("costs"), strategy.get("elite", _ELITE))
+        is_grid = strategy.get("name") == "grid"
+        return cls(space, changes, trials, strategy.get("costs"), strategy.get("elite", _ELITE), is_grid)
 
     @property
     def target(self) -> int:

@@ -68,7 +68,7 @@ def _draw_panel(
         dots = {"color": colour, "size": 5, "opacity": 0.55}
         _add(figure, dimension, there[:_MOST_DOTS], hover, marker=dots, showlegend=False, **group)
         line = {"mode": "lines", "line": {"color": colour, "width": 2}}
-        _add(figure, dimension, _envelope(dimension, there), hover, **line, showlegend=False, **group)
+        _add(figure, dimension, _envelope(dimension, there, climb.is_grid), hover, **line, showlegend=False, **group)
         mark = {"color": colour, "size": 11, "symbol": "diamond", "line": {"color": "white", "width": 1}}
         _add(figure, dimension, there[:1], hover, marker=mark, showlegend=has_legend, **group)
     if (winner := subject.winner) is not None and key in winner.point:
@@ -92,15 +92,18 @@ def _x(dimension: Dimension, trial: Trial) -> Any:
     return value if isinstance(dimension, Range) else rank_of(dimension, value)
 
 
-def _envelope(dimension: Dimension, ranked: Sequence[Trial]) -> list[Trial]:
-    """Return the best trial of each of a few equal parts of the values that were tried, in the values' order."""
+def _envelope(dimension: Dimension, ranked: Sequence[Trial], is_grid: bool) -> list[Trial]:
+    """Return the best trial of each of a few equal parts of the values that were tried, in the values' order.
+
+    Of a grid, which has few values, each is a part.
+    """
     units = {trial.number: to_unit(dimension, trial.point[dimension.key]) for trial in ranked}
     low, high = min(units.values()), max(units.values())
     count = max(2, min(_MOST_BINS, round(math.sqrt(2 * len(ranked)))))
-    best: dict[int, Trial] = {}
+    best: dict[float, Trial] = {}
     for trial in ranked:
-        part = min(int((units[trial.number] - low) / (high - low or 1.0) * count), count - 1)
-        best.setdefault(part, trial)
+        unit = units[trial.number]
+        best.setdefault(unit if is_grid else min(int((unit - low) / (high - low or 1.0) * count), count - 1), trial)
     return [trial for _, trial in sorted(best.items())]
 
 

@@ -12,6 +12,7 @@ from hpo.engine.space.space import Point as SpacePoint
 from hpo.report.blocks import Block, Items, Paragraph, Table
 from hpo.report.part import EXACT, Count, Missing, Point, Positive, Share, is_missing, missing, require
 from hpo.report.sections import ReportJson
+from hpo.report.sections.scale_table import ScaleTable, read_table, scale_table
 from hpo.report.sections.winner import score_text
 from hpo.report.subject import score_of
 from hpo.report.transfer import Climb, Law, span_of, value_at
@@ -94,6 +95,7 @@ class ScalesPart(TypedDict):
     transfer: list[Transfer]
     choices: list[Chosen]
     law: LawPart | Missing
+    table: NotRequired[Annotated[ScaleTable, Field(description="of a grid of one hyperparameter with an order")]]
     expected: NotRequired[Annotated[Point, Field(description="the best at the target, as a ladder expects from below")]]
 
 
@@ -109,6 +111,7 @@ def describe_scales(climb: Climb, expected: SpacePoint | None = None) -> ScalesP
     `expected` is the best point at the target, as it was expected by the scales below.
     """
     law = climb.law
+    table = scale_table(climb)
     described: ScalesPart = {
         "each": [_scale(climb, place) for place in range(climb.target)],
         "transfer": [_transfer(climb, dimension) for dimension in climb.ordered],
@@ -119,6 +122,8 @@ def describe_scales(climb: Climb, expected: SpacePoint | None = None) -> ScalesP
         ],
         "law": missing(climb.no_law or "") if law is None else _law(law),
     }
+    if table is not None:
+        described["table"] = table
     if expected is not None:
         described["expected"] = dict(expected)
     return described
@@ -195,6 +200,9 @@ def read_scales(report: ReportJson) -> Iterator[Block]:
     if not scales["each"][-1]["complete"]:
         yield Paragraph("**No trial is complete at the target**: what is said of it here is expected, not seen.")
     yield _table(report, scales)
+    if "table" in scales:
+        changes = [each["changes"] for each in scales["each"]]
+        yield from read_table(scales["table"], changes, report["metric"]["name"])
     sentences = [*_shift_texts(scales["transfer"]), *map(_chosen_text, scales["choices"])]
     if sentences:
         yield Paragraph(

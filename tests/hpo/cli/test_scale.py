@@ -1,9 +1,12 @@
 """`hpo scale`: whether hyperparameters hold when a model grows."""
 
+import json
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 import hpo as toolkit
 from tests.hpo.cli.commands import documented, hpo, printed, refused
@@ -17,6 +20,16 @@ LANGUAGE = (
     "study.scales=[{model.d_model: 32, model.feed_forward_width: 64},"
     "{model.d_model: 128, model.feed_forward_width: 256}]",
 )
+LAW = (
+    *("objective=tests.hpo.cli.test_scale:law(config)", "study.metric=loss", "+width=8", "+lr=0.1"),
+    *("study.scales=[{width: 8}, {width: 16}, {width: 32}]", "dispatch=local", "track=none"),
+)
+RATES = (0.0125, 0.025, 0.05, 0.1, 0.2)
+
+
+def law(config):
+    """The best rate halves with each doubling of the width; each factor of 2 away from it costs one."""
+    return abs(math.log2(config["lr"] / (0.8 / config["width"])))
 
 
 def run_fold(task):
@@ -69,6 +82,7 @@ def test_the_toolkits_transformer_passes_with_its_parametrization():
     [
         ((), "one of the arguments --check"),
         (("--check", "--over", "length"), "--over"),
+        (("--check", "--table", *own()), "not allowed with"),
         (("--check", *own(), "study.scales=[{width: 4}]"), "two or more"),
         (("--check", *own(), "study.scales=[{widht: 4}, {widht: 8}]"), "no key 'widht'"),
         (("--check", *own(), "study.scales=[{width: 8}, {width: 4}]"), "no number grows from scale to scale"),
@@ -88,3 +102,59 @@ def test_what_cannot_be_checked_is_refused_and_leaves_nothing(capsys, arguments,
 def test_what_is_no_sizes_is_refused(capsys, monkeypatch, returned):
     monkeypatch.setattr("tests.hpo.cli.test_scale.output_sizes", lambda task: returned)
     assert "output_sizes must return a dict by step" in refused(capsys, "scale", "--check", *own(), WIDTHS)
+
+
+def test_the_table_is_a_grid_and_says_how_far_the_best_moves(capsys):
+    shown, err = printed(capsys, "scale", "--table", *LAW, f"space.lr={list(RATES)}")
+    assert set(shown) == documented("A study") | documented("hpo scale --table")
+    assert (shown["study"], shown["done"], shown["budget"]) == ("scale-table-law", 15, 15)
+    table = shown["table"]
+    assert (table["key"], tuple(table["values"])) == ("lr", RATES)
+    for width, scores in zip((8, 16, 32), table["scores"], strict=True):
+        assert scores == pytest.approx([law({"width": width, "lr": rate}) for rate in RATES])
+    # From .1 to .025; what is best at 8 is two doublings away from what is best at 32.
+    assert (table["best"], table["moves"], table["cost"]) == ([0.1, 0.05, 0.025], 4, pytest.approx(2))
+    assert "the best lr moves by a factor of 4; that of the smallest scale costs 2 of loss" in shown["verdict"]
+    # The report has it, and the command only prints it.
+    assert json.loads(Path(shown["files"]["report.json"]).read_text())["scales"]["table"] == table
+    assert shown["verdict"] in Path(shown["files"]["report.md"]).read_text()
+    rows = [line for line in err.splitlines() if line.startswith("width=")]
+    assert ([line.count("*") for line in rows], shown["verdict"] in err) == ([1, 1, 1], True)
+    study = toolkit.scale_table(*LAW, f"space.lr={list(RATES)}", progress=False)
+    assert study.trials.pivot_table("score", "study.scale", "lr").to_numpy().tolist() == table["scores"]
+    assert [path.name for path in Path("runs").iterdir()] == ["scale-table-law"]
+
+
+def composed(capsys, *arguments):
+    return yaml.safe_load(hpo(capsys, "scale", "--table", *arguments, "--cfg", "job")[1])
+
+
+def test_of_the_toolkits_networks_scales_and_rates_are_known(capsys):
+    tree = composed(capsys, "training.lr=0.004")
+    assert [changes["model.d_model"] for changes in tree["study"]["scales"]] == [32, 64, 128, 256]
+    assert tree["space"] == {"training": {"lr": {"values": [0.001, 0.002, 0.004, 0.008, 0.016, 0.032]}}}
+    assert (tree["study"]["name"], tree["study"]["trials"]) == ("scale-table-digits", 24)
+    given = ("--over", "depth", "study.name=mine", "study.trials=3", "space.model.dropout=[0.1,0.2]")
+    tree = composed(capsys, *given)
+    assert [changes["model.num_layers"] for changes in tree["study"]["scales"]] == [2, 4, 8, 16]
+    assert (tree["study"]["name"], tree["study"]["trials"]) == ("mine", 3)
+    assert tree["space"] == {"model": {"dropout": [0.1, 0.2]}}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((*LAW,), "none is searched; give one"),
+        ((*LAW, "space.lr=[0.1,0.2]", "space.width=[1,2]"), "2 are searched: lr, width"),
+        ((*LAW, "space.lr=[0.1,0.2]", "strategy=random"), "which is grid, given random"),
+        ((*LAW, "space.lr={low: 0.1, high: 0.2}"), "needs finitely many values"),
+        ((*LAW, "space.lr={choices: [0.1, 0.2]}"), "must have an order"),
+        ((*LAW, "space.width=[8,16]"), "width is searched, too"),
+        ((*LAW, "space.lr=[0.1,0.2]", "--output", "x.png"), "--output: has no effect"),
+        (("study.scales=[{model.d_model: 32}, {model.d_modle: 64}]",), "no key 'model.d_modle'"),
+        (("model.num_heads=7",), "model.num_heads"),
+    ],
+)
+def test_what_makes_no_table_is_refused_and_leaves_nothing(capsys, arguments, words):
+    assert words in refused(capsys, "scale", "--table", *arguments)
+    assert not list(Path().iterdir())

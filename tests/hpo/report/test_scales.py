@@ -16,6 +16,7 @@ from hpo.report.figures.look import Drawn
 from hpo.report.pages.picture import draw_png
 from hpo.report.part import Absent, is_missing
 from hpo.report.sections.report import ReportJson
+from hpo.report.sections.scale_table import scale_table, table_rows, table_text
 from hpo.report.sections.scales import describe_scales
 from hpo.report.subject import Subject
 from hpo.report.transfer import Climb
@@ -198,6 +199,31 @@ def test_a_report_has_it_in_numbers_and_in_words(tmp_path):
     assert f"{each[-1]['complete']} at toy.width=32" in checklist
 
 
+@pytest.mark.parametrize(
+    ("losses", "moves", "words"),
+    [
+        ({"a": [1.0, 2.0, 3.0], "b": [2.0, 3.0, 4.0]}, 0, "is the same at every scale"),
+        ({"a": [1.0, 2.0, 3.0], "b": [1.5, 1.2, 1.0]}, 2, "moves by 2 places of its list; that of the smallest scale"),
+        ({"a": [1.0, 2.0, 3.0], "b": []}, 0, "is the same at every scale, as far as there are scores"),
+        ({"a": [], "b": [1.0]}, 0, "as far as there are scores"),
+        ({"a": [], "b": []}, None, "no value of rate has a score"),
+    ],
+)
+def test_a_table_of_values_and_scales_says_what_moves(losses, moves, words):
+    space = space_from_dict({"rate": ["low", "mid", "high"], "study": {"scale": {"values": [1, 2], "default": 1}}})
+    trials = []
+    for scale, of in enumerate(losses.values(), start=1):
+        for value, loss in zip(["low", "mid", "high"], of, strict=False):
+            point, ran = {"rate": value, SCALE: scale}, {0: Outcome({"score": loss}, seconds=1.0)}
+            trials.append(finished(Trial(len(trials), 0, point), ran, Goal({"score": "minimize"}, target=2)))
+    climb = Climb(space, [{"width": 8}, {"width": 16}], trials, is_grid=True)
+    table = scale_table(climb)
+    assert table["moves"] == moves
+    assert words in table_text(table, "score")
+    assert [sum(score is not None for score in row) for row in table["scores"]] == [len(of) for of in losses.values()]
+    assert len(table_rows(table, climb.changes, "{} *").rows) == 2
+
+
 @pytest.mark.slow
 def test_the_page_has_it_too(tmp_path):
     run_toy(tmp_path / "toy", scaled())
@@ -221,6 +247,8 @@ def test_the_winner_is_compared_with_the_default_configuration_at_the_target(tmp
     default, winner = (rows[part["number"]] for part in (report["baselines"]["default"], report["winner"]))
     assert default["study.scale"] == winner["study.scale"] == "3"
     assert "expected" not in report["scales"]
+    # That is of one hyperparameter.
+    assert "table" not in report["scales"]
 
 
 def test_without_scales_there_is_nothing_of_it(tmp_path):

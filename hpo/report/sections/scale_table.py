@@ -1,0 +1,116 @@
+"""The table of a grid at several scales: the score of each value of one hyperparameter at each, and what moves."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, with_config
+from typing_extensions import TypedDict
+
+from hpo.engine.strategies.drawing.places import to_unit
+from hpo.engine.trials import reported
+from hpo.engine.trials.digits import score_format
+from hpo.engine.trials.trial import Trial
+from hpo.report.blocks import Block, Paragraph, Table
+from hpo.report.part import EXACT
+from hpo.report.transfer import Climb
+from hpo.report.words import point_text, value_text
+
+
+@with_config(EXACT)
+class ScaleTable(TypedDict):
+    """The score of every value at every scale, of a grid of one hyperparameter whose values have an order."""
+
+    key: str
+    values: list[Any]
+    scores: Annotated[
+        list[list[float | None]],
+        Field(description="by scale, the smallest first, and value: mean over folds and repeats; null = none"),
+    ]
+    best: Annotated[list[Any], Field(description="the best value of each scale; null = none")]
+    moves: Annotated[
+        float | None, Field(description="how far apart the best values of the scales lie; null = no scale has one")
+    ]
+    moves_is: Annotated[
+        Literal["factor", "places"], Field(description="the largest over the smallest, or places in the list of values")
+    ]
+    cost: Annotated[
+        float | None,
+        Field(
+            ge=0,
+            description="the most that the smallest scale's best value is behind the best of another; null = unknown",
+        ),
+    ]
+
+
+def scale_table(climb: Climb) -> ScaleTable | None:
+    """Return the table; None where the study is no grid of one such hyperparameter."""
+    if not climb.is_grid or len(climb.dimensions) != 1 or not climb.ordered:
+        return None
+    (dimension,) = climb.ordered
+    key = dimension.key
+    # A value that was tried twice has the better score.
+    trials: list[dict[Any, Trial]] = [
+        {trial.point[key]: trial for trial in reversed(ranked)} for ranked in climb.ranked
+    ]
+    values = sorted({value for of in trials for value in of}, key=lambda value: to_unit(dimension, value))
+    best: list[Any] = [ranked[0].point[key] if ranked else None for ranked in climb.ranked]
+    there = [value for value in best if value is not None]
+    is_factor = all((number := reported.number(value)) is not None and number > 0 for value in values)
+    moves: float | None = None
+    if there and is_factor:
+        moves = max(there) / min(there)
+    elif there:
+        places = [values.index(value) for value in there]
+        moves = float(max(places) - min(places))
+    behind = [
+        of[best[0]].loss - ranked[0].loss for of, ranked in zip(trials, climb.ranked, strict=True) if best[0] in of
+    ]
+    return {
+        "key": key,
+        "values": values,
+        "scores": [[of[value].score if value in of else None for value in values] for of in trials],
+        "best": best,
+        "moves": moves,
+        "moves_is": "factor" if is_factor else "places",
+        "cost": max(behind) if len(behind) > 1 else None,
+    }
+
+
+def read_table(table: ScaleTable, changes: Sequence[Mapping[str, Any]], metric: str) -> Iterator[Block]:
+    """Say how far the best value moves, and show the table; arguments as of the two that follow."""
+    yield Paragraph(f"**By scale and value of `{table['key']}`**: {table_text(table, metric)}.")
+    yield table_rows(table, changes, "**{}**")
+
+
+def table_rows(table: ScaleTable, changes: Sequence[Mapping[str, Any]], mark: str) -> Table:
+    """Return the table in texts: a row a scale, with its changes, and the best of each in `mark`, such as `**{}**`."""
+    text = score_format(score for scores in table["scores"] for score in scores)
+    rows = [
+        (
+            point_text(of),
+            *(
+                "–" if score is None else mark.format(text(score)) if value == best else text(score)
+                for value, score in zip(table["values"], scores, strict=True)
+            ),
+        )
+        for of, scores, best in zip(changes, table["scores"], table["best"], strict=True)
+    ]
+    return Table(("scale", *map(value_text, table["values"])), rows)
+
+
+def table_text(table: ScaleTable, metric: str) -> str:
+    """Return as a sentence how far the best value moves, and what the smallest scale's costs at the others."""
+    moves, cost, key = table["moves"], table["cost"], table["key"]
+    if moves is None:
+        return f"no value of {key} has a score"
+    if moves == (1 if table["moves_is"] == "factor" else 0):
+        says = f"the best {key} is the same at every scale"
+    elif table["moves_is"] == "factor":
+        says = f"the best {key} moves by a factor of {moves:.3g}"
+    else:
+        says = f"the best {key} moves by {moves:g} places of its list"
+    if None in table["best"]:
+        says = f"{says}, as far as there are scores"
+    elif cost:
+        says = f"{says}; that of the smallest scale costs {cost:.3g} of {metric} at most at the others"
+    return says
