@@ -71,7 +71,7 @@ COMMANDS = {name: what for group in GROUPS.values() for name, what in group.item
 
 # These commands write state that only this user may read. Files of the others get the user's default permissions.
 _PRIVATE = (
-    *("search", "resume", "extend", "report", "reproduce", "test", "compare", "train", "sync", "import"),
+    *("search", "resume", "extend", "report", "reproduce", "test", "compare", "train", "scale", "sync", "import"),
     *("stop", "add", "ask", "tell", "note", "clean", "move", "archive", "remove"),
 )
 

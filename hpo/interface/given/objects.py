@@ -19,7 +19,7 @@ from hpo.engine.space.written import NamedChoices
 from hpo.errors import ConfigError, text_of
 from hpo.interface.given.json_values import json_text, to_json
 
-_WITHOUT_CONFIG = ("predict", "attention")
+_WITHOUT_CONFIG = ("predict", "attention", "output_sizes")
 _CONSTANTS = ("CONTINUES", "CONTINUES_WITH")
 
 Known = Mapping[str, Mapping[str, Any]]

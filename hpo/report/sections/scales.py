@@ -12,19 +12,12 @@ from hpo.engine.space.space import Point as SpacePoint
 from hpo.report.blocks import Block, Items, Paragraph, Table
 from hpo.report.part import EXACT, Count, Missing, Point, Positive, Share, is_missing, missing, require
 from hpo.report.sections import ReportJson
+from hpo.report.sections.scale_law import BestOfScale, LawPart, describe_law, law_text
 from hpo.report.sections.scale_table import ScaleTable, read_table, scale_table
 from hpo.report.sections.winner import score_text
 from hpo.report.subject import score_of
-from hpo.report.transfer import Climb, Law, span_of, value_at
+from hpo.report.transfer import Climb, span_of, value_at
 from hpo.report.words import join_names, point_text, value_text
-
-
-@with_config(EXACT)
-class BestOfScale(TypedDict):
-    """The best complete trial of a scale."""
-
-    number: Annotated[int, Field(description="below 0: of another study, from which this one goes on")]
-    score: float
 
 
 @with_config(EXACT)
@@ -78,16 +71,6 @@ class Chosen(TypedDict):
 
 
 @with_config(EXACT)
-class LawPart(TypedDict):
-    """loss = factor * cost^-exponent by the best of the scales below the target, cost relative to the first scale."""
-
-    factor: float
-    exponent: float
-    predicted: Annotated[float, Field(description="the best loss at the target")]
-    interval: Annotated[list[float], Field(description="95 % interval of that loss")]
-
-
-@with_config(EXACT)
 class ScalesPart(TypedDict):
     """Fields 9, 11, 17 and 20 of a study with scales."""
 
@@ -110,7 +93,6 @@ def describe_scales(climb: Climb, expected: SpacePoint | None = None) -> ScalesP
 
     `expected` is the best point at the target, as it was expected by the scales below.
     """
-    law = climb.law
     table = scale_table(climb)
     described: ScalesPart = {
         "each": [_scale(climb, place) for place in range(climb.target)],
@@ -120,18 +102,13 @@ def describe_scales(climb: Climb, expected: SpacePoint | None = None) -> ScalesP
             for d in climb.dimensions
             if isinstance(d, Choices)
         ],
-        "law": missing(climb.no_law or "") if law is None else _law(law),
+        "law": describe_law(climb),
     }
     if table is not None:
         described["table"] = table
     if expected is not None:
         described["expected"] = dict(expected)
     return described
-
-
-def _law(law: Law) -> LawPart:
-    interval = [law.low, law.high]
-    return {"factor": law.factor, "exponent": law.exponent, "predicted": law.predicted, "interval": interval}
 
 
 def _scale(climb: Climb, place: int) -> ScalePart:
@@ -203,19 +180,21 @@ def read_scales(report: ReportJson) -> Iterator[Block]:
     if "table" in scales:
         changes = [each["changes"] for each in scales["each"]]
         yield from read_table(scales["table"], changes, report["metric"]["name"])
-    sentences = [*_shift_texts(scales["transfer"]), *map(_chosen_text, scales["choices"])]
+    # Where each value was trained at each scale, what a fit cannot tell is there to be seen.
+    shown = [each for each in scales["transfer"] if "table" not in scales or _is_known(each)]
+    sentences = [*_shift_texts(shown), *map(_chosen_text, scales["choices"])]
     if sentences:
         yield Paragraph(
             "**Does it transfer?** Where the best trials of each scale lie, and what a fit of its better half says:"
         )
         yield Table(
             ("best of", *(f"scale {each['number']}" for each in scales["each"])),
-            [(f"`{each['key']}`", *map(_cell, each["best"])) for each in (*scales["transfer"], *scales["choices"])],
+            [(f"`{each['key']}`", *map(_cell, each["best"])) for each in (*shown, *scales["choices"])],
         )
         yield Items(sentences)
     if "expected" in scales:
         yield Paragraph(f"**Expected at the target** by the scales below it: {point_text(scales['expected'])}.")
-    yield Paragraph(_law_text(report, scales))
+    yield Paragraph(law_text(scales["law"], scales["each"][-1]["best"], len(scales["each"]) - 1, score_text(report)))
 
 
 def _table(report: ReportJson, scales: ScalesPart) -> Table:
@@ -259,7 +238,7 @@ def _shift_texts(transfer: Sequence[Transfer]) -> Iterator[str]:
     for each in transfer:
         counts = [str(count) for count in each["trials"] if count]
         trials = f"{join_names(counts) if counts else 'no'} trials"
-        if is_missing(each["shift"]) or not each["shift"]["is_known"]:
+        if is_missing(each["shift"]) or not _is_known(each):
             unknown.setdefault(trials, []).append(f"`{each['key']}`")
         else:
             yield f"`{each['key']}`: its best {_shift_text(each['shift_is'], each['shift'], trials)}"
@@ -270,6 +249,10 @@ def _shift_texts(transfer: Sequence[Transfer]) -> Iterator[str]:
 
 def _trial_text(number: int) -> str:
     return f"trial {number}" if number >= 0 else "known before"
+
+
+def _is_known(each: Transfer) -> bool:
+    return not is_missing(each["shift"]) and each["shift"]["is_known"]
 
 
 def _shift_text(kind: str, shift: ShiftPart, trials: str) -> str:
@@ -291,22 +274,3 @@ def _chosen_text(each: Chosen) -> str:
     if len(values) == 1 and len(there) > 1:
         return f"{key}: {values[0]} is the best at every scale"
     return f"{key}: the best of the scales have {', '.join(map(value_text, there)) or 'none'}"
-
-
-def _law_text(report: ReportJson, scales: ScalesPart) -> str:
-    law, text, target = scales["law"], score_text(report), scales["each"][-1]
-    if is_missing(law):
-        return f"**Loss over cost**: nothing is predicted for the target: {law['missing']}."
-    low, high = law["interval"]
-    seen = "nothing was trained there"
-    if target["best"] is not None:
-        score = target["best"]["score"]
-        where = "inside" if low <= score <= high else "outside of"
-        seen = f"{text(score)} was reached, {where} the interval"
-    return (
-        f"**Loss over cost**: by the scales below it the target's best is {text(law['predicted'])} "
-        f"({low:.4g} to {high:.4g}, 95 %); {seen}. "
-        f"loss = {law['factor']:.4g} cost^-{law['exponent']:.3g} in the first scale's cost, through the best loss of "
-        f"each scale; a loss that no cost removes cannot be told from {len(scales['each']) - 1} scales, so none is in "
-        f"it, and the best of fewer trials at a larger scale is the less likely to be its best."
-    )
