@@ -32,8 +32,8 @@ class CoordinateCheck:
 
     Attributes:
         key: the key of the configuration that grows; `values`: what it is at each scale.
-        sizes: by step of training and then by layer: the mean absolute number that the layer gives at each scale,
-            summed over the seeds.
+        sizes: by step of training and then by layer: the mean absolute number that the layer gives at each scale, over
+            all seeds.
     """
 
     key: str
@@ -160,7 +160,7 @@ def check_coordinates(tree: Mapping[str, Any], over: str, show: Callable[[str], 
                     drawn.append(_checked(objective, objective.output_sizes(task)))
             for step in STEPS:
                 for layer in drawn[0][step]:
-                    sizes[step][layer].append(math.fsum(one[step].get(layer, math.nan) for one in drawn))
+                    sizes[step][layer].append(math.fsum(one[step].get(layer, math.nan) for one in drawn) / SEEDS)
     of_all = {layer for layer in sizes[STEPS[0]] if all(len(of.get(layer, ())) == len(scales) for of in sizes.values())}
     if not of_all:
         raise ConfigError(
