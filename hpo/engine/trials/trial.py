@@ -110,6 +110,8 @@ class Trial:
         loss: the score with its sign turned so that lower is better; infinite when failed or stopped.
         other_losses: of a complete trial, the losses of the study's further metrics, in their order.
         excess: how far a complete trial is beyond the limits; 0 where it keeps them; see `Goal`.
+        is_scaled: whether `study.scale` in its point is the number of a scale; False where it is a key of the user's
+            own, as it could be before there were scales.
         ended_later: when it ended, of one that was trained further after the search; None where its outcomes say it.
     """
 
@@ -129,6 +131,7 @@ class Trial:
     ended_later: float | None = None
     other_losses: tuple[float, ...] = ()
     excess: float = 0.0
+    is_scaled: bool = True
 
     def __post_init__(self) -> None:
         if not self.key:
@@ -152,8 +155,7 @@ class Trial:
     @property
     def scale(self) -> int:
         """At which scale it is trained, from 1; 0 where the study has none."""
-        scale = self.point.get(SCALE)
-        # Before there were scales a user's own key could have this name.
+        scale = self.point.get(SCALE) if self.is_scaled else 0
         return scale if isinstance(scale, int) else 0
 
     @property

@@ -190,3 +190,17 @@ def test_a_copy_has_the_same_trials_under_another_name_in_tables_of_any_form(tmp
         copy_renamed(tmp_path / "study.db", copies / form / "study.db", "s", "named")
         monkeypatch.setattr("hpo.engine.record.storage.rename_study", lambda *_: False)
     assert reopened(copies / "other", 2, "named").trials() == reopened(copies / "known", 2, "named").trials()
+
+
+@pytest.mark.parametrize(("scales", "best"), [(0, 0), (3, 1)])
+def test_a_key_of_ones_own_that_is_called_as_the_scale_ranks_no_trial(tmp_path, scales, best):
+    space = space_from_dict({"study": {"scale": [1, 2, 3]}})
+    study = Stored(
+        sqlite_url(tmp_path / "study.db"), "s", space, Goal({"score": "maximize"}, target=scales), TaskLayout(1)
+    )
+    record = create_record(study)
+    for scale, score in ((1, 0.9), (3, 0.1)):
+        record.add_outcome(record.open_trial(0, Proposal({"study.scale": scale})).number, 0, Outcome({"score": score}))
+    for read in (record, read_record(study)):
+        assert read.history().best().number == best
+        assert [trial.scale for trial in read.trials()] == ([1, 3] if scales else [0, 0])
