@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, TypeVar
 
-from hpo.config.scales import SCALE
 from hpo.engine.record.acts import Act, Given
 from hpo.engine.record.site import Site
 from hpo.engine.space.dimensions import as_values
@@ -198,8 +197,7 @@ class Record:
         """
         number = len(self._trials)
         amounts = {name: getattr(proposal, name) for name in _AMOUNTS if proposal.amount is not None}
-        is_scaled = self._is_scaled(proposal.point)
-        trial = Trial(number, round_number, proposal.point, **amounts, learned=tuple(learned), is_scaled=is_scaled)
+        trial = self.goal.trial(number, round_number, proposal.point, **amounts, learned=tuple(learned))
         attributes: dict[str, Any] = {ROUND: round_number, **amounts}
         if cost_of is not None:
             trial = replace(trial, cost=cost_of(trial))
@@ -275,9 +273,6 @@ class Record:
             return [*self.goal.scores(trial.losses).values()]
         return () if trial.score is None or len(self.goal.metrics) > 1 else [trial.score]
 
-    def _is_scaled(self, point: Point) -> bool:
-        return self.goal.target > 0 or SCALE not in point
-
     def _trial(self, number: int, point: Point, state: State, attributes: Mapping[str, Any]) -> Trial:
         names = {self.layout.name(index): index for index in range(self.layout.size)}
         outcomes = {names[name]: Outcome.from_dict(cleaned(attributes[name])) for name in names if name in attributes}
@@ -285,17 +280,8 @@ class Record:
             if (site := attributes.get(f"{name}{_SITE}")) is not None:
                 self.sites[number, index] = Site(**site)
         amounts = {name: attributes[name] for name in _AMOUNTS if name in attributes}
-        learned = tuple(attributes.get(_LEARNED, ()))
-        trial = Trial(
-            number,
-            attributes[ROUND],
-            point,
-            outcomes,
-            **amounts,
-            cost=attributes.get(_COST),
-            learned=learned,
-            is_scaled=self._is_scaled(point),
-        )
+        told = {**amounts, "cost": attributes.get(_COST), "learned": tuple(attributes.get(_LEARNED, ()))}
+        trial = self.goal.trial(number, attributes[ROUND], point, outcomes=outcomes, **told)
         has_failed = any(outcome.error for outcome in outcomes.values())
         is_cut = (state == "failed" and has_failed) or (state == "stopped" and outcomes)
         if len(outcomes) < self.layout.size and not is_cut:

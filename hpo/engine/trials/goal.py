@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from hpo.config.goals import bounds_of
+from hpo.config.scales import SCALE
+from hpo.engine.space.space import Point
 from hpo.engine.trials.reported import LARGEST
 from hpo.engine.trials.trial import Direction, Outcome, Trial, loss_of, loss_sign
 
@@ -78,6 +80,10 @@ class Goal:
     def excess(self, values: Mapping[str, float]) -> float:
         """Return the sum of how far the values are beyond the limits; 0 where all are kept."""
         return math.fsum(limit.excess(values[limit.metric]) for limit in self.limits)
+
+    def trial(self, number: int, round_number: int, point: Point, **others: Any) -> Trial:
+        """Return a trial of a study with this goal, with these `others` of its attributes."""
+        return Trial(number, round_number, point, is_scaled=self.target > 0 or SCALE not in point, **others)
 
     def beyond(self, trial: Trial) -> dict[str, float]:
         """Return how far a complete trial is beyond each limit, by its words; below 0 is within. Of others nothing."""

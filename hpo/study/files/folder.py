@@ -204,17 +204,6 @@ class StudyFolder:
             if self._is_first and not any(self.path.parent.iterdir()):
                 self.path.parent.rmdir()
 
-    def refuse_published(self, config: StudyConfig) -> None:
-        """Raise StudyError for a folder that `hpo report --publish` wrote: results without a record, which stays."""
-        has_record = config.study.storage is not None or any(self.path.glob(f"{self.database_path.name}*"))
-        if has_record or not (self.path / "report.json").exists() or (self.path / "report.html").exists():
-            return
-        raise StudyError(
-            f"study: {self} was published, without its record, so it is only read; `hpo reproduce {self}` and `hpo "
-            f"search --replay {self}` train it again, `hpo resume {config.study.name}` goes on with the study itself, "
-            f"where that is"
-        )
-
     @property
     def is_starting(self) -> bool:
         """Whether a process is about to create the study: its workers start."""

@@ -206,7 +206,7 @@ def load_study(
     """
     folder = find_study(name)
     frozen = folder.config() if config is None else refuse_past_search(folder)
-    folder.refuse_published(frozen)
+    _refuse_published(folder, frozen)
     if not allow_changes:
         refuse_other_config(frozen, config or frozen, name)
     config = at_places(config or frozen, elsewhere or {})
@@ -220,11 +220,23 @@ def load_study(
     return replace(study, allow_changes=allow_changes)
 
 
+def _refuse_published(folder: StudyFolder, config: StudyConfig) -> None:
+    """Raise StudyError for a folder that `hpo report --publish` wrote: results without a record; it stays as it is."""
+    has_record = config.study.storage is not None or any(folder.path.glob(f"{folder.database_path.name}*"))
+    if has_record or not (folder.path / "report.json").exists() or (folder.path / "report.html").exists():
+        return
+    raise StudyError(
+        f"study: {folder} was published, without its record, so it is only read; `hpo reproduce {folder}` and `hpo "
+        f"search --replay {folder}` train it again, `hpo resume {config.study.name}` goes on with the study itself, "
+        f"where that is"
+    )
+
+
 def known_study(name: str, config: StudyConfig | None = None) -> PreparedStudy:
     """Return an existing study as its folder knows it: it can be read and reported, but neither trained nor tested."""
     folder = find_study(name)
     frozen = folder.config() if config is None else refuse_past_search(folder)
-    folder.refuse_published(frozen)
+    _refuse_published(folder, frozen)
     refuse_other_config(frozen, config or frozen, name)
     described = Described.at(short_path(folder.described_path))
     if described is None:
