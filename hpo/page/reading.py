@@ -42,8 +42,8 @@ class Seen:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more comes, unless somebody goes on with it."""
-        return not self.status.goes_on
+        """Whether nothing more comes, unless somebody goes on with it; one that was moved away may come back."""
+        return not self.status.goes_on and self.status.state != "unreadable"
 
     @property
     def workers(self) -> int:

@@ -98,7 +98,7 @@ def cautions(seen: Seen) -> Mapping[str, Any]:
 
 def workers(seen: Seen) -> Mapping[str, Any]:
     """Return what each worker does."""
-    if seen.is_over:
+    if not seen.status.goes_on:
         return {"rows": [], "is_running": False}
     tasks = {task.worker: task for task in seen.tasks}
     layout = seen.subject.layout if seen.subject else None

@@ -75,14 +75,18 @@ def test_a_damaged_record_says_so_and_what_was_read_stays(copied):
     assert names(copied) == before
 
 
-def test_a_study_that_is_removed_says_so(copied):
+def test_a_study_that_is_moved_away_says_so_and_is_waited_for(copied):
     reader = StudyReader(copied)
-    reader.read()
-    shutil.rmtree(copied.path)
+    first = reader.read()
+    elsewhere = copied.path.rename(copied.path.with_name("elsewhere"))
     seen = reader.read()
-    assert (seen.status.state, seen.is_over) == ("unreadable", True)
+    assert (seen.status.state, seen.is_over) == ("unreadable", False)
     assert "there is no study at" in seen.status.error
     assert not copied.path.exists()
+    elsewhere.rename(copied.path)
+    back = reader.read()
+    assert (back.status.state, back.is_over) == ("ended", True)
+    assert back.subject.winner == first.subject.winner
 
 
 @pytest.mark.parametrize("name", ["folds", "halving", "clock"])
