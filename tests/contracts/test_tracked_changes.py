@@ -33,6 +33,8 @@ def folder(tmp_path):
 class InThisProcess(MlflowTracker):
     """Has a store written by this process, message by message."""
 
+    _scales, _costs = None, None
+
     def __init__(self, study, sink):
         self._goal, self._layout, self._front, self._sink = study.goal, study.layout, (), sink
 

@@ -36,6 +36,7 @@ def sent(monkeypatch):
 
     class Sent(MlflowTracker):
         messages, arrives = [], True
+        _scales, _costs = None, None
 
         def __init__(self, _uri, config, layout, _lock):
             self._goal, self._front, self._layout = goal_of(config.study), (), layout
