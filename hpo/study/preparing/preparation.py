@@ -226,9 +226,8 @@ def _refuse_published(folder: StudyFolder, config: StudyConfig) -> None:
     if has_record or not (folder.path / "report.json").exists() or (folder.path / "report.html").exists():
         return
     raise StudyError(
-        f"study: {folder} was published, without its record, so it is only read; `hpo reproduce {folder}` and `hpo "
-        f"search --replay {folder}` train it again, `hpo resume {config.study.name}` goes on with the study itself, "
-        f"where that is"
+        f"study: {folder} was published without its record, which this needs; `hpo show`, `hpo reproduce` and `hpo "
+        f"search --replay` do not, and `hpo resume {config.study.name}` goes on with the study itself, where that is"
     )
 
 

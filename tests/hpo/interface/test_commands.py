@@ -126,7 +126,7 @@ def test_the_report_is_written_as_it_is_asked_for(table):
     there = {path.name for path in published.folder.iterdir()}
     assert "report.json" in there
     for go_on in (lambda: published.add(study.best.point), published.resume, published.report):
-        with pytest.raises(hpo.HpoError, match="studies/looked_up was published, without its record"):
+        with pytest.raises(hpo.HpoError, match="studies/looked_up was published without its record"):
             go_on()
     assert {path.name for path in published.folder.iterdir()} == there
     assert study.config["study"]["trials"] == 8
