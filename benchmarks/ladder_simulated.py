@@ -1,6 +1,6 @@
 """The ladder's own numbers on made-up losses: what its plan and its windows are worth where the best stays, and moves.
 
-    python benchmarks/ladder_simulated.py               # some 20 minutes on one core
+    python benchmarks/ladder_simulated.py               # half an hour on one core
     python benchmarks/ladder_simulated.py --searches 5  # whether it runs
 
 Five ordered hyperparameters over four scales. The loss of each is flat near its best and steep to one side for the
@@ -75,8 +75,8 @@ class Losses:
 def regrets(seed: int, moves: str, costs: Sequence[float], **settings: Any) -> list[float]:
     """Return the regret of the first trial at the target, and of the best found there at each budget; nan = none."""
     losses = Losses(seed, moves, costs)
-    first = yaml.safe_load((CONF / "evolutionary.yaml").read_text())
-    ladder = yaml.safe_load((CONF / "ladder.yaml").read_text()) | {"first": first, "costs": list(costs)} | settings
+    ladder = yaml.safe_load((CONF / "ladder.yaml").read_text()) | {"costs": list(costs)} | settings
+    ladder["first"] = yaml.safe_load((CONF / f"{ladder['first']}.yaml").read_text())
     found: list[tuple[int, float, float]] = []
 
     def loss_of(point: Point) -> float:
@@ -115,6 +115,10 @@ def main() -> None:
     published, rows = expected._MOVES, []
     for costs in COSTS:
         rows += [row(f"cost_ratio {ratio:g}", searches, costs, cost_ratio=ratio) for ratio in (1.0, 0.5, 0.25)]
+        rows += [
+            row(f"first {first}", searches, costs, first=first)
+            for first in ("random", "evolutionary", "shifting_window")
+        ]
         for moves in (0.05, 0.1, 0.3):
             expected._MOVES = moves
             rows.append(row(f"moves {moves:g}", searches, costs))

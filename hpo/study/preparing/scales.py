@@ -100,7 +100,7 @@ def _first(given: Any) -> dict[str, Any]:
     if name == "ladder" or name in BY_AMOUNT:
         raise ConfigError(
             f"strategy.first: must be another strategy, which trains every point to its end, given {name}; "
-            f"evolutionary is the default"
+            f"tpe is the default"
         )
     return settings
 

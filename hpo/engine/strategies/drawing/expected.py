@@ -15,6 +15,8 @@ from hpo.engine.trials.trial import Trial
 # How far the best is expected to move over all scales before a trial says anything: the standard deviation, as a share
 # of the dimension.
 _MOVES = 0.2
+# So many of the best trials say how far the best values are spread; with fewer a smaller scale does.
+_LEAST_BEST = 3
 # A window reaches this many standard deviations to either side.
 _DEVIATIONS = 2.0
 # The shortest window, in values: the centre and a neighbour on each side.
@@ -48,9 +50,9 @@ def expect(
     as far as the best values move; at the same scale it is the best trial. How far they move is a mean of what the fit
     says (`fit_shift`) and of what is taken for true before any trial, that they stay, weighted by their precisions: a
     normal prior, whose standard deviation is a fifth of the dimension from the smallest scale to the target. A window
-    has two standard deviations to each side, of the best values and of where they move, and never less than the
-    neighbouring values; one whose end won at the scale before is twice as long. Of choices those stay that the best
-    trials have.
+    has two standard deviations to each side, of the best values (of the last scale where three or more are among the
+    best) and of where they move, and never less than the neighbouring values; one whose end won at the scale before is
+    twice as long. Of choices those stay that the best trials have.
 
     Sources: windows: see `ShiftingWindow`; weights by rank: Hansen 2016, "The CMA evolution strategy: a tutorial",
     equation 49; the numbers: benchmarks/ladder_simulated.py.
@@ -69,6 +71,8 @@ def expect(
     away = at - doublings[last]
     leader = ranked[last][0].point
     best = elite(ranked[last], share)
+    bests = [elite(trials, share) for trials in ranked.values()]
+    enough = [trials for trials in bests if len(trials) >= _LEAST_BEST] or [max(bests, key=len)]
     before = expect(space, known[:last], doublings, doublings[last], span, share)
     point, dimensions = dict(leader), list[Dimension]()
     for dimension in space.dimensions:
@@ -77,7 +81,7 @@ def expect(
         if key not in leader or found is None:
             dimensions.append(dimension)
         elif isinstance(dimension, Choices):
-            values = [trial.point.get(key, ...) for trial in best]
+            values = [trial.point.get(key, ...) for trial in (*best, *enough[-1])]
             dimensions.append(replace(dimension, values=tuple(value for value in dimension.values if value in values)))
         else:
             slope, error = _slope(
@@ -85,7 +89,8 @@ def expect(
             )
             if away:
                 point[key] = from_unit(dimension, found.mean + slope * away)
-            length = 2 * _DEVIATIONS * math.hypot(found.spread, error * away)
+            spread = (place_of(dimension, enough[-1]) or found).spread
+            length = 2 * _DEVIATIONS * math.hypot(spread, error * away)
             if before is not None and before.is_at_edge(dimension, leader[key]):
                 length *= 2
             dimensions.append(window(dimension, point[key], min(1.0, max(length, LEAST_SHARE)), least=_LEAST_VALUES))

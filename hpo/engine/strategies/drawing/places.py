@@ -32,8 +32,8 @@ class Place:
 
 
 def elite(ranked: Sequence[Trial], share: float) -> Sequence[Trial]:
-    """Return the best of a scale's complete trials, which come the best first: this share of them, at least two."""
-    return ranked[: max(2, math.ceil(share * len(ranked)))]
+    """Return the best of a scale's complete trials, which come the best first: this share of them, at least one."""
+    return ranked[: math.ceil(share * len(ranked))]
 
 
 def place_of(dimension: Dimension, best: Sequence[Trial]) -> Place | None:
