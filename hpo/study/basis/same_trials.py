@@ -31,19 +31,22 @@ SAME_TRIALS: Mapping[str, Collection[str]] = {
     # is scored, what a training costs, how its mean warms up and what muon splits are settings that studies of before
     # lack. An amount that ends between two evaluations is evaluated there. Its size, cost and speed are reported.
     # Its rates and first weights may go by its size.
-    "b0b04c6bc10f70cc": (
+    # Its rates and first weights may go by its size.
+    "7c1a274b1cad0746": (
         "be41f3eec7f1dd3c",
         "fdbb02159fad05f9",
         "fc47d36deded77cf",
         "82d6e5688df761dd",
         "31a6c6887df5d4f2",
+        "b0b04c6bc10f70cc",
     ),
-    "c96fde05a238a942": (
+    "5b245e03950a03db": (
         "f0ac7737c25c64df",
         "be3c33078ce581df",
         "0db34c279f21196c",
         "6aec0420efb876ef",
         "b205bbea9efc59f3",
+        "c96fde05a238a942",
     ),
     # Strategies: several metrics and limits. Of asha and the kinds of halving also a setting of what the budget counts,
     # which studies of before lack; of tpe, gp and cma_es imports inside of an `if`, and what a sampler sees of a trial.
@@ -58,7 +61,7 @@ SAME_TRIALS: Mapping[str, Collection[str]] = {
     # begin are shown; what it shares is filled by name, and the steps of an objective have a file of their own; fewer
     # files, in rooms of other names; several metrics and limits; acts of hands,
     # studies without a worker, and scales.
-    "b872c7d9924c115e": (
+    "4f2e06a319bbf1ee": (
         "95e6677628324af4",
         "06df9561454a7aaa",
         "bf34b7862dea4aa0",
@@ -66,8 +69,9 @@ SAME_TRIALS: Mapping[str, Collection[str]] = {
         "5bc4423b2b2c2f12",
         "43cc44b418ce37b1",
         "38df221aefc6302c",
+        "b872c7d9924c115e",
     ),
-    "255803a4fe687e78": (
+    "ff0e684cbd3b24e7": (
         "3682d64edc8d9787",
         "0090cc4036e20dc7",
         "f8d6c19fbf96a509",
@@ -75,5 +79,6 @@ SAME_TRIALS: Mapping[str, Collection[str]] = {
         "39d0b141c7213e1b",
         "77e1d7039ed53d63",
         "7c2c23d0da88e530",
+        "255803a4fe687e78",
     ),
 }
