@@ -75,6 +75,7 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--case", choices=CASES, nargs="+", default=list(CASES))
     parser.add_argument("--parametrization", choices=PARAMETRIZATIONS, nargs="+", default=PARAMETRIZATIONS)
+    parser.add_argument("--widths", type=int, nargs="+", default=WIDTHS)
     parser.add_argument("--rates", type=float, nargs="+", default=RATES)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=1)
@@ -89,6 +90,7 @@ def main() -> None:
             for seed in range(given.seeds)
             for case in given.case
             for width, layers in CASES[case].sizes()
+            if width in given.widths
             for parametrization, rate in itertools.product(given.parametrization, given.rates)
         ]
         run(
