@@ -40,7 +40,8 @@ def read_imports(reference: str, space: Space, goal: Goal) -> list[Trial]:
     rows = read_rows(path, ("state", "score", *own_columns(always)))
     if SCALE in space.keys and (before := path.with_name("imports.csv")).exists():
         # Of a study that goes on from another one's scales, those have the smaller ones.
-        rows = [*rows, *read_rows(before, ("state", "score"))]
+        # One without scales may have imported what was trained otherwise than its own.
+        rows = [*rows, *(row for row in read_rows(before, ("state", "score")) if row.get(SCALE))]
     columns = _columns_of_metrics(path, goal, rows[0] if rows else {})
     # Of trials by amounts only those that were trained longest compare with whole trainings.
     longest = max((int(row["amount"]) for row in rows if row.get("amount")), default=None)
