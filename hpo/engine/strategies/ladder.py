@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, PositiveFloat
 
 from hpo.config.scales import SCALE
 from hpo.engine.space.space import Point, Space, point_key
@@ -26,7 +26,7 @@ class LadderSettings(Settings):
     first: Mapping[str, Any]
     trials: int = Field(ge=1, le=MOST)
     elite: float = Field(gt=0, le=1)
-    costs: list[float] | None
+    costs: list[PositiveFloat] | None
     # The first ladders lack it.
     cost_ratio: float = Field(default=1.0, gt=0, le=1)
 

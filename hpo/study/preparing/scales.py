@@ -157,6 +157,11 @@ def costs_of_scales(config: StudyConfig, objective: Objective) -> list[float]:
     ConfigError where the objective does not say it, or it does not grow.
     """
     count = len(config.study.scales or ())
+    for number in range(1, count + 1):
+        try:
+            objective.refuse_bad_config(config.trial_config({SCALE: number}))
+        except ConfigError as error:
+            raise ConfigError(f"study.scales: scale {number}: {error}") from error
     if objective.describe_cost is None:
         raise ConfigError(
             "study.scales: the objective does not say what a training costs; give strategy.costs, such as "

@@ -185,6 +185,10 @@ VALUES = {
 }
 CROSS_FIELD = {
     "heads that do not fit": (["model.num_heads=7"], ("model.num_heads", "d_model 64")),
+    "a scale that the network cannot have": (
+        ["strategy=ladder", "study.scales=[{model.d_model: 64}, {model.d_model: 130}]"],
+        ("study.scales: scale 2: model.d_model", "given d_model 130"),
+    ),
     "a network for other data": (["model=decoder"], ("model.shape, data.name", "model=encoder")),
     "fractions above one": (
         ["split.test_fraction=0.6", "split.validation_fraction=0.5"],
