@@ -34,6 +34,8 @@ from hpo.study.winner.verdict import Verdict, read_verdict
 Changes = Sequence[str] | Mapping[str, Any]
 """Of a study's configuration: overrides as on the command line, or values by dotted key."""
 
+# How many trials are trained further where nothing else is said.
+_BEST = 5
 # Without progress, before MLflow is left to `hpo sync`.
 _PATIENCE_SECONDS = 60.0
 
@@ -63,16 +65,21 @@ def prepare_to_resume(folder: StudyFolder, config: StudyConfig, name: str | None
 def prepare_to_extend(
     folder: StudyFolder,
     changes: Changes,
-    best: int,
+    best: int | None,
     trials: Sequence[int],
     data: Mapping[str, str] | None = None,
     climb: bool = False,
 ) -> PreparedStudy:
-    """Return the study of a study's best trials, or of these, that trains them with what is changed.
+    """Return the study of a study's best trials (None = 5), or of these, that trains them with what is changed.
 
     To `climb` is to search there instead, with what is changed as one scale more.
     """
+    if climb and (trials or best is not None):
+        raise ConfigError(
+            f"{'trial' if trials else 'best'}: has no effect where --climb searches around the best; remove one of them"
+        )
     frozen = folder.config()
+    keys = list(changes) if isinstance(changes, Mapping) else [one.partition("=")[0].lstrip("+") for one in changes]
     if climb and frozen.study.scales is not None:
         # What is given changes the largest scale.
         largest = frozen.study.scales[-1]
@@ -90,11 +97,10 @@ def prepare_to_extend(
         config = changed_config(folder, changes)
     moved = moved_sources(frozen.to_dict(), config.to_dict())
     study = load_study(str(folder), elsewhere={key: place for key, (_, place) in moved.items()})
+    if climb:
+        return prepare_study(climbing_from(study, config, keys), study.objective.kept)
     with read_results(study) as (_, verdict):
-        if climb:
-            complete = sum(trial.state == "complete" for trial in verdict.history)
-            return prepare_study(climbing_from(study, config, complete), study.objective.kept)
-        picked = choose_trials(study, verdict.history, best, trials)
+        picked = choose_trials(study, verdict.history, _BEST if best is None else best, trials)
     return prepare_study(extension_of(study, picked, config), study.objective.kept)
 
 

@@ -1,29 +1,35 @@
 """Goes on from a study at another scale: a ladder that knows the study's trials, as a study of its own."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
+
+from pydantic import ValidationError
 
 from hpo.config.keys import at, differences, flatten, own_key
 from hpo.config.scales import SCALE, changed_keys
 from hpo.config.shipped import strategy_settings
-from hpo.config.study_config import DATA_SOURCES, StudyConfig, is_free, study_name
+from hpo.config.study_config import DATA_SOURCES, StudyConfig, explain, is_free, study_name
 from hpo.engine.space.branches import parted
-from hpo.engine.strategies.ladder import planned
-from hpo.errors import ConfigError
+from hpo.engine.strategies.ladder import LadderSettings, planned
+from hpo.errors import ConfigError, StudyError
 from hpo.study.extension import is_own
+from hpo.study.files.imports import read_imports
 from hpo.study.preparing.scales import costs_of_scales
 from hpo.study.study import PreparedStudy
 
+# Of the study's search: what ends it or its trainings before, which compares scores of one scale alone.
+_NONE = {"minutes": None, "extends": None, "stop_rule": "none", "stop_without_gain": None}
 # Besides `FREE_KEYS` and the objective's own.
 _ALLOWED = ("study.name", "study.lanes", "study.order", "study.trial_minutes", "study.trials", "strategy.costs")
 
 
-def climbing_from(study: PreparedStudy, given: StudyConfig, known: int) -> StudyConfig:
+def climbing_from(study: PreparedStudy, given: StudyConfig, keys_given: Collection[str]) -> StudyConfig:
     """Return the configuration of the study that searches at one scale more, in windows around a study's best.
 
-    It is a ladder whose smaller scales are those of the study, or the one that the study was made at; its trials there,
-    `known` of them, are imported. `given` is the study's configuration at its largest scale, with the changes.
-    ConfigError where nothing of the objective's own changes, or something that makes scores incomparable.
+    It is a ladder whose smaller scales are those of the study, or the one that the study was made at; its trials there
+    are imported. `given` is the study's configuration with the changes, of these keys. ConfigError where nothing of the
+    objective's own changes, or something that makes scores incomparable; StudyError where no trial is complete at the
+    study's largest scale.
     """
     changed = differences(study.config.to_dict(), given.to_dict())
     section, flat = study.config.study, flatten(study.config.objective_config)
@@ -32,25 +38,24 @@ def climbing_from(study: PreparedStudy, given: StudyConfig, known: int) -> Study
     keys = sorted({*changed_keys(section.scales), *(own_key(key) for key in changed if is_own(key))})
     before = section.scales or [{key: flat.get(key, at(flat, key)) for key in keys}]
     largest = {key: now.get(key, at(now, key)) for key in keys}
-    if largest == before[-1]:
+    if largest in before:
         raise ConfigError("extend: --climb searches at another scale; give what it changes, such as model.d_model=512")
     scales = [*before, largest]
+    known = _known(study)
     settings: dict[str, Any] = dict(study.config.strategy)
     if settings["name"] != "ladder":
         settings = {**strategy_settings({"name": "ladder"}), "trials": known}
-    settings["costs"] = given.strategy.get("costs") if "strategy.costs" in changed else None
+    settings["costs"] = given.strategy.get("costs") if "strategy.costs" in keys_given else None
     climbed = study.config.model_copy(update={"study": section.model_copy(update={"scales": scales})})
     settings["costs"] = settings["costs"] or costs_of_scales(climbed, study.objective)
-    count = planned(settings["trials"], settings["costs"], settings.get("cost_ratio", 1.0))[-1]
-    name = given.study.name if "study.name" in changed else f"{section.name}-extended"
+    name = given.study.name if "study.name" in keys_given else f"{section.name}-extended"
     study_name(name, "study.name")
     update = {
         "name": name,
         "scales": scales,
         "imports": study.reference,
-        "trials": given.study.trials if "study.trials" in changed else count,
-        "minutes": None,
-        "extends": None,
+        "trials": given.study.trials if "study.trials" in keys_given else _planned(settings),
+        **_NONE,
     }
     return given.model_copy(
         update={
@@ -58,8 +63,32 @@ def climbing_from(study: PreparedStudy, given: StudyConfig, known: int) -> Study
             "objective_config": study.config.objective_config,
             "space": _without_scale(study.config.space),
             "strategy": settings,
+            "split": given.split.model_copy(update={"race_after": None}),
         }
     )
+
+
+def _known(study: PreparedStudy) -> int:
+    """Return how many trials of a study are complete; StudyError where none is at its largest scale."""
+    finished = read_imports(study.reference, study.space, study.goal)
+    complete = [trial.point.get(SCALE) for trial in finished if trial.state == "complete"]
+    largest = len(study.config.study.scales or ()) or None
+    if largest not in complete:
+        where = f" at scale {largest}" if largest else ""
+        raise StudyError(
+            f"study '{study.reference}': no trial is complete{where}, so there is nothing to climb from; go on with "
+            f"`hpo resume {study.reference} study.trials=N`"
+        )
+    return len(complete)
+
+
+def _planned(settings: Mapping[str, Any]) -> int:
+    """Return how many trials a ladder with these settings trains at its target; ConfigError for bad ones."""
+    try:
+        plan = LadderSettings.model_validate({**settings, "first": {}})
+    except ValidationError as error:
+        raise ConfigError(explain(error, "strategy.")) from error
+    return planned(plan.trials, plan.costs or (), plan.cost_ratio)[-1]
 
 
 def _without_scale(space: Mapping[str, Any]) -> dict[str, Any]:

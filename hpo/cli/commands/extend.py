@@ -24,7 +24,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
     parser = make_parser("extend", __doc__, _EXAMPLES)
     add_study(parser)
-    parser.add_argument("--best", type=int, default=5, metavar="N", help="how many trials, the best first (default: 5)")
+    parser.add_argument("--best", type=int, metavar="N", help="how many trials, the best first (default: 5)")
     parser.add_argument("--trial", type=int, action="append", default=[], metavar="N", help="this one; may be repeated")
     what = "search at what is changed, in windows around the best, instead of training the best there"
     parser.add_argument("--climb", action="store_true", help=what)
@@ -42,7 +42,9 @@ def run(arguments: Sequence[str]) -> int:
     section = study.config.study
     if section.extends is None:
         changes = point_text((section.scales or [{}])[-1])
-        print(f"climbs from {section.imports}: {len(study.imports)} trials are known, {section.trials} at {changes}")
+        # One that exists goes on, and its record knows how many.
+        known = f"{len(study.imports)} trials are known, " if study.imports else ""
+        print(f"climbs from {section.imports}: {known}{section.trials} at {changes}")
     else:
         trials = section.extends.trials
         continued = sum(trial.continues for trial in trials)

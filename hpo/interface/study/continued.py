@@ -89,7 +89,7 @@ class ContinuedStudy(SteeredStudy):
         self,
         changes: Mapping[str, Any] | None = None,
         *,
-        best: int = 5,
+        best: int | None = None,
         trials: Sequence[int] = (),
         climb: bool = False,
         data: Mapping[str, str] | None = None,
@@ -101,7 +101,7 @@ class ContinuedStudy(SteeredStudy):
         Args:
             changes: what is trained differently, by dotted key: `{"training.epochs": 60}`; None = nothing: trials that
                 a strategy stopped or trained in part are trained to their end.
-            best: how many trials, the best first.
+            best: how many trials, the best first; None = 5.
             trials: these instead, by number.
             climb: search at what is changed, such as a larger network, in windows around the best: `changes` are one
                 scale more of a ladder that knows this study's trials; `study.trials` among them says how many it adds.

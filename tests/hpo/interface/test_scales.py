@@ -115,6 +115,7 @@ def test_the_default_configuration_is_tested_at_the_target(capsys):
             {"strategy": LADDER | {"costs": [4, 2, 1]}},
             r"strategy\.costs: must be one for each of the 3 scales and grow",
         ),
+        ({"strategy": LADDER | {"costs": [-1, 2, 4]}}, r"strategy\.costs.0: must be greater than 0"),
         ({"strategy": LADDER | {"first": "ladder"}}, r"strategy\.first: must be another strategy"),
         ({"scales": None}, r"ladder climbs from scale to scale; give two or more"),
         ({"settings": {"study.stop_rule": "median"}}, r"study\.stop_rule: compares trials as if all"),
@@ -169,13 +170,45 @@ def test_a_study_without_scales_is_the_smallest_one():
         ({"width": 64}, "strategy.costs"),
         ({"width": 2, "strategy.costs": [4, 1]}, "grow"),
         ({"width": 64, "study.seed": 3}, "study.seed: would make the scores incomparable"),
+        ({"width": 64, "strategy.costs": [0, 4]}, r"strategy\.costs.*must be greater than 0"),
+        ({"width": 64, "strategy.costs": "few"}, r"strategy\.costs: must be a valid list"),
     ],
 )
 def test_a_study_is_not_extended_onto_what_is_no_larger_scale(changes, says):
     before = found(train, space=SPACE, config={"width": 4}, trials=4)
     with pytest.raises(hpo.HpoError, match=says):
         before.extend(changes, climb=True, progress=False)
+    for what, arguments in {"best": {"best": 2}, "trial": {"trials": [1]}}.items():
+        with pytest.raises(hpo.HpoError, match=f"{what}: has no effect"):
+            before.extend({"width": 64}, climb=True, progress=False, **arguments)
     assert [each.name for each in before.folder.parent.iterdir() if each.is_dir()] == [before.folder.name]
+
+
+def test_a_climb_trains_as_many_trials_as_are_asked_for_whatever_ended_the_study_before():
+    before = found(train, space=SPACE, config={"width": 4}, trials=3, settings={"study.stop_without_gain": 9})
+    changes = {"width": 64, "strategy.costs": [1, 4]}
+    after = before.extend({**changes, "study.trials": 3}, climb=True, progress=False)
+    assert after.trials["study.scale"].tolist() == [2] * 3
+    with pytest.raises(hpo.HpoError, match="exists with another configuration"):
+        before.extend(changes, climb=True, progress=False, name=before.name)
+    again = {"width": 4, "strategy.costs": [1, 4, 16]}
+    with pytest.raises(hpo.HpoError, match="give what it changes"):
+        after.extend(again, climb=True, progress=False)
+
+
+def test_without_a_complete_trial_at_the_largest_scale_there_is_nothing_to_climb_from():
+    below = climbed(trials=8)
+    with pytest.raises(hpo.HpoError, match="no trial is complete at scale 3, so there is nothing to climb from"):
+        below.extend({"width": 64, "strategy.costs": [1, 2, 6, 20]}, climb=True, progress=False)
+
+
+def test_what_a_study_without_scales_has_imported_is_of_no_scale():
+    found(train, space=SPACE, config={"width": 4}, trials=3, name="first")
+    second = found(
+        train, space=SPACE, config={"width": 8}, trials=4, name="second", settings={"study.imports": "first"}
+    )
+    third = second.extend({"width": 64, "strategy.costs": [1, 4]}, climb=True, progress=False)
+    assert json.loads((third.folder / "report.json").read_text())["scales"]["each"][0]["complete"] == 4
 
 
 def test_trials_of_other_scales_are_not_taken_for_those_of_this_study():
