@@ -41,20 +41,23 @@ def climbing_from(study: PreparedStudy, given: StudyConfig, keys_given: Collecti
     if largest in before:
         raise ConfigError("extend: --climb searches at another scale; give what it changes, such as model.d_model=512")
     scales = [*before, largest]
-    known = _known(study)
+    ended = _ended(study)
     settings: dict[str, Any] = dict(study.config.strategy)
     if settings["name"] != "ladder":
-        settings = {**strategy_settings({"name": "ladder"}), "trials": known}
+        settings = {**strategy_settings({"name": "ladder"}), "trials": ended}
     settings["costs"] = given.strategy.get("costs") if "strategy.costs" in keys_given else None
     climbed = study.config.model_copy(update={"study": section.model_copy(update={"scales": scales})})
     settings["costs"] = settings["costs"] or costs_of_scales(climbed, study.objective)
+    # What the budget has left out of the last scale's plan is not made up for.
+    while settings["trials"] > 1 and _planned(settings)[-2] > ended:
+        settings["trials"] -= 1
     name = given.study.name if "study.name" in keys_given else f"{section.name}-extended"
     study_name(name, "study.name")
     update = {
         "name": name,
         "scales": scales,
         "imports": study.reference,
-        "trials": given.study.trials if "study.trials" in keys_given else _planned(settings),
+        "trials": given.study.trials if "study.trials" in keys_given else _planned(settings)[-1],
         **_NONE,
     }
     return given.model_copy(
@@ -68,27 +71,27 @@ def climbing_from(study: PreparedStudy, given: StudyConfig, keys_given: Collecti
     )
 
 
-def _known(study: PreparedStudy) -> int:
-    """Return how many trials of a study are complete; StudyError where none is at its largest scale."""
-    finished = read_imports(study.reference, study.space, study.goal)
-    complete = [trial.point.get(SCALE) for trial in finished if trial.state == "complete"]
+def _ended(study: PreparedStudy) -> int:
+    """Return how many trials have ended at a study's largest scale; StudyError where none of them is complete."""
     largest = len(study.config.study.scales or ()) or None
-    if largest not in complete:
+    ended = read_imports(study.reference, study.space, study.goal)
+    states = [trial.state for trial in ended if trial.point.get(SCALE) == largest]
+    if "complete" not in states:
         where = f" at scale {largest}" if largest else ""
         raise StudyError(
             f"study '{study.reference}': no trial is complete{where}, so there is nothing to climb from; go on with "
             f"`hpo resume {study.reference} study.trials=N`"
         )
-    return len(complete)
+    return len(states)
 
 
-def _planned(settings: Mapping[str, Any]) -> int:
-    """Return how many trials a ladder with these settings trains at its target; ConfigError for bad ones."""
+def _planned(settings: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return how many trials a ladder with these settings trains at each scale; ConfigError for bad ones."""
     try:
         plan = LadderSettings.model_validate({**settings, "first": {}})
     except ValidationError as error:
         raise ConfigError(explain(error, "strategy.")) from error
-    return planned(plan.trials, plan.costs or (), plan.cost_ratio)[-1]
+    return planned(plan.trials, plan.costs or (), plan.cost_ratio)
 
 
 def _without_scale(space: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,6 +108,9 @@ def _without_scale(space: Mapping[str, Any]) -> dict[str, Any]:
 
 def _refuse_bad_changes(changed: Mapping[str, Any], study: PreparedStudy) -> None:
     for key in changed:
+        if key.startswith("study.references."):
+            name = key.removeprefix("study.references.")
+            raise ConfigError(f"{name}: refers to what is searched, and every trial has its own value; remove it")
         if is_own(key) and own_key(key) in study.space.keys:
             raise ConfigError(f"{key}: is searched, and so it is at every scale; remove it")
         if key in DATA_SOURCES or not (is_own(key) or is_free(key) or key in _ALLOWED):

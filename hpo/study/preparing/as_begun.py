@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from hpo.config.composing.references import references_to
 from hpo.config.keys import flatten, without
+from hpo.config.scales import changed_keys
 from hpo.config.shipped import MLFLOWS_OWN, shipped, with_mlflows_own
 from hpo.config.study_config import StudyConfig
 from hpo.engine.space.reader import space_from_dict
@@ -42,7 +43,8 @@ def as_begun(config: StudyConfig, is_said: bool = True) -> StudyConfig:
     if section.references is None or frozen.study.references is not None:
         return config
     searched = space_from_dict(frozen.space, flatten(frozen.objective_config)).keys
-    if is_said and (keys := references_to(section.references, searched)):
+    followed = [*searched, *changed_keys(frozen.study.scales)]
+    if is_said and (keys := references_to(section.references, followed)):
         text = "study '%s' was begun when references to what is searched were not followed: %s stays as it was there"
         _log.warning(text, section.name, ", ".join(keys))
     return config.model_copy(update={"study": section.model_copy(update={"references": None})})

@@ -8,6 +8,7 @@ from typing import cast
 
 from hpo.config.composing.references import references_to, refuse_secrets
 from hpo.config.keys import differences, flatten, replaced
+from hpo.config.scales import changed_keys
 from hpo.config.study_config import StudyConfig
 from hpo.engine.objective.kept_function import KeptFunction
 from hpo.engine.objective.objective import Objective
@@ -118,11 +119,11 @@ def _with_defaults(config: StudyConfig, objective: Objective) -> StudyConfig:
 
 
 def _with_references(config: StudyConfig, space: Space) -> StudyConfig:
-    """Return the configuration with those of its references that lead to what is searched, and are no secrets."""
+    """Return the configuration with its references to what is searched or changed by scales, which are no secrets."""
     section = config.study
     if section.references is None:
         return config
-    references = references_to(section.references, space.keys)
+    references = references_to(section.references, [*space.keys, *changed_keys(section.scales)])
     refuse_secrets(references)
     config = config.model_copy(update={"study": section.model_copy(update={"references": references or None})})
     for key, (given, resolved) in differences(config.objective_config, config.trial_config({})).items():

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from omegaconf import OmegaConf
 
 import hpo
 from tests.hpo.cli.commands import hpo as hpo_command
@@ -194,6 +195,20 @@ def test_a_climb_trains_as_many_trials_as_are_asked_for_whatever_ended_the_study
     again = {"width": 4, "strategy.costs": [1, 4, 16]}
     with pytest.raises(hpo.HpoError, match="give what it changes"):
         after.extend(again, climb=True, progress=False)
+
+
+def test_a_climb_from_a_ladder_that_was_ended_early_trains_at_the_new_scale_alone():
+    """Two of the four trials that are planned at the target have no budget."""
+    before = climbed(trials=13, strategy=LADDER | {"costs": [1, 1.2, 1.5]})
+    after = before.extend({"width": 64, "strategy.costs": [1, 1.2, 1.5, 2]}, climb=True, progress=False)
+    assert set(after.trials["study.scale"]) == {4}
+
+
+def test_what_refers_to_a_key_that_scales_change_follows_it():
+    study = climbed(config=OmegaConf.create({"width": 4, "inner": "${width}"}))
+    assert study.best.config["inner"] == study.best.config["width"] == 32
+    after = study.extend({"width": 64, "strategy.costs": [1, 2, 6, 20]}, climb=True, progress=False)
+    assert after.best.config["inner"] == 64
 
 
 def test_without_a_complete_trial_at_the_largest_scale_there_is_nothing_to_climb_from():
