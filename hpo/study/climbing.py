@@ -42,9 +42,8 @@ def climbing_from(study: PreparedStudy, given: StudyConfig, keys_given: Collecti
         raise ConfigError("extend: --climb searches at another scale; give what it changes, such as model.d_model=512")
     scales = [*before, largest]
     ended = _ended(study)
-    settings: dict[str, Any] = dict(study.config.strategy)
-    if settings["name"] != "ladder":
-        settings = {**strategy_settings({"name": "ladder"}), "trials": ended}
+    own = dict(study.config.strategy)
+    settings = {**strategy_settings({"name": "ladder"}), **(own if own["name"] == "ladder" else {"trials": ended})}
     settings["costs"] = given.strategy.get("costs") if "strategy.costs" in keys_given else None
     climbed = study.config.model_copy(update={"study": section.model_copy(update={"scales": scales})})
     settings["costs"] = settings["costs"] or costs_of_scales(climbed, study.objective)

@@ -18,9 +18,9 @@ _MOVES = 0.2
 # So many of the best trials say how far the best values are spread; with fewer a smaller scale does.
 _LEAST_BEST = 3
 # A window reaches this many standard deviations to either side.
-_DEVIATIONS = 2.0
+DEVIATIONS = 2.0
 # The shortest window, in values: the centre and a neighbour on each side.
-_LEAST_VALUES = 3
+LEAST_VALUES = 3
 # A best value in this share of its window, at either end, doubles the next one.
 _EDGE = 0.1
 
@@ -90,10 +90,10 @@ def expect(
             if away:
                 point[key] = from_unit(dimension, found.mean + slope * away)
             spread = (place_of(dimension, enough[-1]) or found).spread
-            length = 2 * _DEVIATIONS * math.hypot(spread, error * away)
+            length = 2 * DEVIATIONS * math.hypot(spread, error * away)
             if before is not None and before.is_at_edge(dimension, leader[key]):
                 length *= 2
-            dimensions.append(window(dimension, point[key], min(1.0, max(length, LEAST_SHARE)), least=_LEAST_VALUES))
+            dimensions.append(window(dimension, point[key], min(1.0, max(length, LEAST_SHARE)), least=LEAST_VALUES))
     return Expected(point if space.contains(point) else leader, replace(space, dimensions=tuple(dimensions)))
 
 

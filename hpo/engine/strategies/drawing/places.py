@@ -31,9 +31,9 @@ class Place:
     count: float
 
 
-def elite(ranked: Sequence[Trial], share: float) -> Sequence[Trial]:
-    """Return the best of a scale's complete trials, which come the best first: this share of them, at least one."""
-    return ranked[: math.ceil(share * len(ranked))]
+def elite(ranked: Sequence[Trial], share: float, least: int = 1) -> Sequence[Trial]:
+    """Return the best of a scale's complete trials, which come the best first: this share of them, at least so many."""
+    return ranked[: max(least, math.ceil(share * len(ranked)))]
 
 
 def place_of(dimension: Dimension, best: Sequence[Trial]) -> Place | None:
