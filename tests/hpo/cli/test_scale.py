@@ -69,6 +69,7 @@ def test_the_picture_is_written(capsys, kind):
     assert "not within 0.2: 2 of 2 sizes change with width, the worst second (+1.0" in out
 
 
+@pytest.mark.slow
 def test_the_toolkits_transformer_passes_with_its_parametrization():
     Path("text.txt").write_text(TEXT)
     check = toolkit.coordinate_check(*LANGUAGE, "model.parametrization=mup", progress=False)

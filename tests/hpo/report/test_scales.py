@@ -156,7 +156,7 @@ def test_what_compares_trials_has_those_of_the_largest_scale_only():
     assert "at scale 3 of 4, below the target" in few.which
 
 
-@pytest.mark.parametrize("counts", [(24, 12, 8, 6), (1, 0, 0, 0), (3, 1), (0, 0)])
+@pytest.mark.parametrize("counts", [(1, 0, 0, 0), (0, 0), pytest.param((24, 12, 8, 6), marks=pytest.mark.slow)])
 def test_figures_are_drawn_with_however_few_trials(counts):
     drawn = {each.name: each.content for each in draw_figures(climbed(0.7, counts))}
     for name in ("transfer", "loss-over-cost", "best-so-far", "parallel-coordinates"):
