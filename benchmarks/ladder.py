@@ -18,7 +18,7 @@ import argparse
 import contextlib
 import csv
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -28,8 +28,9 @@ from typing import Any
 
 import numpy as np
 import yaml
+from ladder_curves import tables
 from scale import CASES, configuration
-from search_report import conditions, markdown
+from search_report import conditions
 from search_rows import read
 
 from hpo.config.scales import SCALE
@@ -51,8 +52,6 @@ CONF = Path(__file__).parents[1] / "conf" / "strategy"
 TARGET, WIDTHS = 256, (32, 64, 128, 256)
 # A whole training, in steps, and in the amounts of asha: its rungs are 1, 3 and 9.
 STEPS, AMOUNTS = 198, 9
-# Sums of shares are not exact.
-_NEAR = 1e-6
 SPACE = {
     "training": {
         "lr": {"low": 0.0005, "high": 0.064, "log": True},
@@ -244,84 +243,6 @@ def run(data_dir: str, results: str, name: str, seed: int, budget: float) -> Non
     Searched(data_dir, results, name, seed).run(budget)
 
 
-@dataclass(frozen=True)
-class Curve:
-    """The lowest loss at the target so far, after each training of a search, and what the search has cost by then."""
-
-    count: np.ndarray
-    seconds: np.ndarray
-    best: np.ndarray
-
-    def at(self, budget: float, by: str) -> float | None:
-        """Return the loss when a budget is spent; the training that crosses the line counts.
-
-        None = the search ended before, or nothing was trained at the target by then.
-        """
-        cost = getattr(self, by)
-        if cost[-1] < budget - _NEAR:
-            return None
-        loss = float(self.best[np.searchsorted(cost, budget - _NEAR)])
-        return loss if np.isfinite(loss) else None
-
-    def until(self, loss: float, by: str) -> float | None:
-        """Return the cost at which a loss is reached; None = never."""
-        reached = np.flatnonzero(self.best <= loss)
-        return float(getattr(self, by)[reached[0]]) if len(reached) else None
-
-
-def curves(results: Path) -> tuple[dict[str, list[Curve]], dict[int, float]]:
-    """Return the searches of each method, and the median seconds of a whole training at each width."""
-    found = {
-        name: [read(path) for path in sorted(results.glob(f"{name.replace(', ', '_')}-[0-9]*.csv"))] for name in METHODS
-    }
-    every = [row for searches in found.values() for rows in searches for row in rows]
-    whole = [row for row in every if row["steps"] == str(STEPS)]
-    seconds = {
-        width: float(np.median([float(row["seconds"]) for row in whole if row["width"] == str(width)]))
-        for width in sorted({int(row["width"]) for row in whole})
-    }
-    counted = {width: max(float(row["cost"]) for row in whole if row["width"] == str(width)) for width in seconds}
-
-    def curve(rows: Sequence[Mapping[str, str]]) -> Curve:
-        count = np.array([float(row["cost"]) for row in rows])
-        # A training that goes on costs its share; each width as much as its median, since the machine is noisy.
-        relative = [seconds[int(row["width"])] / counted[int(row["width"])] / seconds[TARGET] for row in rows]
-        losses = [
-            float(row["loss"]) if row["width"] == str(TARGET) and row["steps"] == str(STEPS) else np.inf for row in rows
-        ]
-        return Curve(np.cumsum(count), np.cumsum(count * relative), np.minimum.accumulate(losses))
-
-    return {name: [curve(rows) for rows in searches] for name, searches in found.items() if searches}, seconds
-
-
-def tables(results: Path, budget: float) -> Iterator[str]:
-    """Yield the best losses at parts of a budget, by method, and at which cost the others reach the best direct one."""
-    found, seconds = curves(results)
-    text = ", ".join(f"{width}: {each:.1f}" for width, each in seconds.items())
-    yield f"Median seconds of a training by width: {text}."
-    direct = [name for name in found if METHODS[name].widths == (TARGET,)]
-    for by in ("count", "seconds"):
-        budgets = [budget / 6, budget / 3, budget / 2, budget]
-        rows = []
-        for name, searches in found.items():
-            ended = [[loss for each in searches if (loss := each.at(part, by)) is not None] for part in budgets]
-            cells = [
-                f"{np.mean(losses):.3f} ± {np.std(losses):.3f} ({len(losses)})" if losses else "" for losses in ended
-            ]
-            rows.append([name, *cells])
-        yield f"\nCost by {by}, in trainings at width {TARGET}; mean loss ± standard deviation (searches)\n"
-        yield markdown(["method", *(f"at {part:.3g}" for part in budgets)], rows)
-        ends = {name: [loss for each in found[name] if (loss := each.at(budget, by)) is not None] for name in direct}
-        if not any(ends.values()):
-            continue
-        best = min((name for name in ends if ends[name]), key=lambda name: float(np.mean(ends[name])))
-        loss = float(np.mean(ends[best]))
-        yield f"\nThe best direct search, {best}, ends at {loss:.3f}. As good, and at which cost:\n"
-        for name, searches in found.items():
-            costs = [cost for each in searches if (cost := each.until(loss, by)) is not None]
-            yield f"- {name}: {len(costs)} of {len(searches)}{f', mean {np.mean(costs):.1f}' if costs else ''}"
-
-
 def main() -> None:
     """Search what is missing, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -345,7 +266,8 @@ def main() -> None:
             for task in tasks:
                 task.result()
     print(conditions())
-    print("\n".join(tables(given.results, given.budget)))
+    direct = [name for name, method in METHODS.items() if method.widths == (TARGET,)]
+    print("\n".join(tables(given.results, METHODS, direct, TARGET, STEPS, given.budget)))
 
 
 if __name__ == "__main__":
