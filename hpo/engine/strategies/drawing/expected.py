@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 
 from hpo.engine.space.dimensions import Choices, Dimension, Range, Value
 from hpo.engine.space.space import Point, Space
-from hpo.engine.strategies.drawing.places import LEAST_SHARE, elite, from_unit, place_of, to_unit
+from hpo.engine.strategies.drawing.places import LEAST_SHARE, elite, from_unit, place_of, ranked_scales, to_unit
 from hpo.engine.strategies.drawing.shift import fit_shift
 from hpo.engine.strategies.drawing.stratified import window
-from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 
 # How far the best is expected to move over all scales before a trial says anything: the standard deviation, as a share
@@ -63,8 +62,7 @@ def expect(
         span: that of the target's cost, less that of the smallest scale's.
         share: how many of a scale's trials are its best.
     """
-    ranked = {place: History(trials).leaders(len(trials)) for place, trials in enumerate(known)}
-    ranked = {place: trials for place, trials in ranked.items() if trials}
+    ranked = ranked_scales(known)
     if not ranked:
         return None
     last = max(ranked)

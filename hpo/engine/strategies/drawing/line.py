@@ -12,9 +12,17 @@ import numpy as np
 from hpo.engine.space.dimensions import Choices, Dimension
 from hpo.engine.space.space import Space
 from hpo.engine.strategies.drawing.expected import DEVIATIONS, LEAST_VALUES, Expected
-from hpo.engine.strategies.drawing.places import EVEN, LEAST_SHARE, Place, elite, from_unit, place_of, to_unit
+from hpo.engine.strategies.drawing.places import (
+    EVEN,
+    LEAST_SHARE,
+    Place,
+    elite,
+    from_unit,
+    place_of,
+    ranked_scales,
+    to_unit,
+)
 from hpo.engine.strategies.drawing.stratified import window
-from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 
 _LEAST_BEST = 2
@@ -28,8 +36,7 @@ def expect_by_line(
     The best trial of the last scale is moved on by the slope of a line through the places of the best values, which is
     shrunk by its own uncertainty (James & Stein 1961, positive part); windows reach as far as those of `expect`.
     """
-    ranked = {place: History(trials).leaders(len(trials)) for place, trials in enumerate(known)}
-    ranked = {place: trials for place, trials in ranked.items() if trials}
+    ranked = ranked_scales(known)
     if not ranked:
         return None
     last = max(ranked)

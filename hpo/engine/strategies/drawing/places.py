@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hpo.engine.space.dimensions import Dimension, Range, Value
+from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 
 EVEN = 1 / math.sqrt(12)
@@ -29,6 +30,12 @@ class Place:
     mean: float
     spread: float
     count: float
+
+
+def ranked_scales(known: Sequence[Sequence[Trial]]) -> dict[int, Sequence[Trial]]:
+    """Return the complete trials of each scale that has some, the best first, by its place from 0."""
+    ranked = {place: History(trials).leaders(len(trials)) for place, trials in enumerate(known)}
+    return {place: trials for place, trials in ranked.items() if trials}
 
 
 def elite(ranked: Sequence[Trial], share: float, least: int = 1) -> Sequence[Trial]:
