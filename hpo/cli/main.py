@@ -27,7 +27,7 @@ GROUPS = {
     "search and train": {
         "search": "create a study, or continue it if it exists unchanged, and run it to its budget",
         "resume": "continue a study from its frozen configuration; a running one to a larger budget",
-        "extend": "train the best trials of a study further, or longer from the start",
+        "extend": "train the best trials of a study further, or search on at a larger scale",
         "compare": "which strategy is better at equal budget, and how sure that is",
         "train": "train one configuration, no search",
         "scale": "see whether hyperparameters hold when a model grows",
