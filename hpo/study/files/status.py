@@ -16,7 +16,8 @@ from hpo.study.files.lock import Holder
 
 State = Literal["running", "interrupted", "open", "ended", "failed", "unreadable"]
 Phase = Literal["starting", "search", "after the search", "asked and told"]
-_STATES = ("complete", "failed", "stopped", "running")
+STATES = ("complete", "failed", "stopped", "running")
+"""Of a trial."""
 _ENDS = {
     "minutes": " by study.minutes",
     "stop_without_gain": " by study.stop_without_gain",
@@ -152,7 +153,7 @@ def _derived(folder: StudyFolder) -> Status:
     """Return the status of a study of an earlier version, or of a published one, from its other files."""
     config, report = folder.config(), folder.report()
     section, winner, counts = config.study, inner(report, "winner"), inner(report, "counts")
-    trials = {state: counts.get(state, 0) for state in _STATES} if counts else _recorded(folder, config)
+    trials = {state: counts.get(state, 0) for state in STATES} if counts else _recorded(folder, config)
     trials["running"] += counts.get("interrupted", 0)
     ended_by, ended = counts.get("ended_by"), inner(report, "study").get("ended")
     scores, is_by_points = inner(winner, "scores"), counts.get("budget_counts") == "configurations"
@@ -181,7 +182,7 @@ def _derived(folder: StudyFolder) -> Status:
 def _recorded(folder: StudyFolder, config: StudyConfig) -> dict[str, int]:
     """Return how many trials a record in a file of its own holds by state, without reading them."""
     if config.study.storage is not None or not folder.database_path.exists():
-        return dict.fromkeys(_STATES, 0)
+        return dict.fromkeys(STATES, 0)
     # Here, since a study of this version has a status.
     from hpo.engine.record.looked_at import count_states
 
