@@ -16,11 +16,13 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import yaml
 from search_rows import read, run
 from steps import published
 
@@ -78,12 +80,16 @@ def main() -> None:
     parser.add_argument("--widths", type=int, nargs="+", default=WIDTHS)
     parser.add_argument("--rates", type=float, nargs="+", default=RATES)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument(
+        "--set", nargs="+", default=[], metavar="KEY=VALUE", help="of every training; into other results"
+    )
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--only-print", action="store_true")
     given = parser.parse_args()
     if not given.only_print:
         if given.data_dir is None:
             parser.error("--data-dir: give the folder of the data")
+        settings = {key: yaml.safe_load(value) for key, _, value in (each.partition("=") for each in given.set)}
         done = {tuple(row[name] for name in FIELDS[:6]) for row in read(given.results)}
         wanted = [
             (str(given.data_dir), case, parametrization, width, layers, rate, seed)
@@ -93,17 +99,24 @@ def main() -> None:
             if width in given.widths
             for parametrization, rate in itertools.product(given.parametrization, given.rates)
         ]
-        run(
-            given.results, FIELDS, train, [each for each in wanted if tuple(map(str, each[1:])) not in done], given.jobs
-        )
+        missing = [each for each in wanted if tuple(map(str, each[1:])) not in done]
+        run(given.results, FIELDS, partial(train, settings), missing, given.jobs)
     print("\n".join(tables(read(given.results))))
 
 
 def train(
-    data_dir: str, case: str, parametrization: str, width: int, layers: int, rate: float, seed: int
+    settings: Mapping[str, Any],
+    data_dir: str,
+    case: str,
+    parametrization: str,
+    width: int,
+    layers: int,
+    rate: float,
+    seed: int,
 ) -> dict[str, Any]:
-    """Train one configuration on one core and return its row of the results."""
-    config, began = configuration(data_dir, CASES[case], parametrization, width, layers, rate), time.perf_counter()
+    """Train one configuration, with further settings, on one core and return its row of the results."""
+    began, own = time.perf_counter(), replace(CASES[case], settings={**CASES[case].settings, **settings})
+    config = configuration(data_dir, own, parametrization, width, layers, rate)
     parts = objective.describe_data(config)["parts"]
     cut = parts["train"]
     indices = list(range(cut + parts["validation"]))

@@ -13,6 +13,10 @@ from model.networks.convolutional.block import Map
 from model.networks.roles import Head, Role, roles_of
 from model.networks.transformer.stack import Stack
 
+# What the rate of embeddings is multiplied by where the configuration leaves it open: of so many tokens and more, of
+# which most are seldom read (Hayou, Liu 2025, arXiv 2506.15025), and of fewer; measured in benchmarks/scale.md.
+_MANY_TOKENS, _RATE_OF_MANY, _RATE_OF_FEW = 1000, 4.0, 1.0
+
 
 @dataclass(frozen=True)
 class Factors:
@@ -34,12 +38,13 @@ def parametrize(network: nn.Module, base: nn.Module, config: ModelConfig) -> Map
     """Give a network that has just been drawn the maximal update parametrization, and return its factors by name.
 
     Of a parameter, i is its fan-in over that in the base, and m its width over that in the base; L is the number of
-    layers over that in the base, h `head_scale`, g `gain_rate`, X the spread of Glorot, Bengio 2010; r is what vectors
-    of tokens are multiplied by when they are read over that in the base: m^1/2 of a Transformer, else 1.
+    layers over that in the base, h `head_scale`, g `gain_rate`, e `embedding_rate`, X the spread of Glorot, Bengio
+    2010; r is what vectors of tokens are multiplied by when they are read over that in the base: m^1/2 of a
+    Transformer, else 1.
 
     | role            | first spread                            | multiplier         | rate   | epsilon   |
     |-----------------|-----------------------------------------|--------------------|--------|-----------|
-    | embedding       | as standard                             | as standard: r     | 1 / r  | m^-1/2    |
+    | embedding       | as standard                             | as standard: r     | e / r  | m^-1/2    |
     | input           | as standard; of given numbers X(base)   | 1                  | 1      | m^-1/2    |
     | tied            | as standard, times m^-1/2               | logits: h m^-1/2   | m^-1/2 | m^-1/2    |
     | matrix          | X(base) i^-1/2; or by fan-in, as drawn  | 1                  | 1 / i  | 1 / (m L) |
@@ -69,7 +74,7 @@ def parametrize(network: nn.Module, base: nn.Module, config: ModelConfig) -> Map
             full, at_base = f"{place}.{name}".removeprefix("."), of_base.get_parameter(name)
             if full in roles:
                 size = width * depths.get(full, 1.0)
-                factors[full] = _factors(roles[full], parameter, at_base, size, read, config.gain_rate)
+                factors[full] = _factors(roles[full], parameter, at_base, size, read, config)
                 parameter.mul_(_spread(roles[full], _glorot(module, name, of_base), parameter, at_base))
         if isinstance(module, Head):
             assert isinstance(of_base, Head)
@@ -89,14 +94,15 @@ def _depths(network: nn.Module, base_layers: int) -> dict[str, float]:
     }
 
 
-def _factors(role: Role, parameter: Tensor, base: Tensor, size: float, read: float, gain_rate: float) -> Factors:
+def _factors(role: Role, parameter: Tensor, base: Tensor, size: float, read: float, config: ModelConfig) -> Factors:
     if role == "vector":
-        return Factors(rate=gain_rate, epsilon=1 / size)
+        return Factors(rate=config.gain_rate, epsilon=1 / size)
     if role == "matrix":
         i = parameter.shape[1] / base.shape[1]
         return Factors(rate=1 / i, muon=i**-0.5, epsilon=1 / size)
     m = parameter.numel() / base.numel()
-    rates = {"embedding": 1 / read, "input": 1.0}
+    tokens = config.embedding_rate or (_RATE_OF_MANY if len(parameter) >= _MANY_TOKENS else _RATE_OF_FEW)
+    rates = {"embedding": tokens / read, "input": 1.0}
     return Factors(rate=rates.get(role, m**-0.5), epsilon=m**-0.5)
 
 

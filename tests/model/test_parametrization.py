@@ -79,6 +79,19 @@ def test_at_the_base_it_is_standard_but_for_the_rate_of_gains(data, family, sett
     assert {(factor.muon, factor.epsilon) for factor in factors.values()} == {(1.0, 1.0)}
 
 
+@pytest.mark.parametrize(("given", "tokens", "factor"), [(None, 1000, 1.0), (None, 2, 4.0), (3.0, 1000, 3.0)])
+def test_vectors_of_many_tokens_learn_faster_and_nothing_else_does(given, tokens, factor, monkeypatch):
+    monkeypatch.setattr(parametrization, "_MANY_TOKENS", tokens)
+    rates = []
+    for rate in (1.0, given):
+        config, task, _ = learn("translation", "transformer", **mup("transformer", 4, model__embedding_rate=rate))
+        network, factors = build_network(task, config)
+        rates.append({name: each.rate for name, each in factors.items()})
+    assert {name: rates[1][name] / rate for name, rate in rates[0].items()} == {
+        name: factor if role == "embedding" else 1.0 for name, role in roles_of(network).items()
+    }
+
+
 @pytest.mark.parametrize(
     ("family", "data"),
     [
@@ -186,6 +199,7 @@ def test_a_training_goes_on_from_its_state_and_its_model_is_read_again(fold, tmp
         ({"model__tied_embeddings": True, "model__head_scale": None}, "model.head_scale"),
         ({"model__num_heads": 5, "model__d_model": 40}, "model.base.d_model"),
         ({"model__parametrization": "standard", "model__gain_rate": 2.0}, "model.gain_rate"),
+        ({"model__parametrization": "standard", "model__embedding_rate": 2.0}, "model.embedding_rate"),
     ],
 )
 def test_what_has_no_rule_is_refused(settings, key):

@@ -11,7 +11,7 @@ Layers = Annotated[int, Field(ge=1, le=1000)]
 
 
 # What says how a network grows with its size.
-_GROWTH = ("parametrization", "base", "gain_rate")
+_GROWTH = ("parametrization", "base", "gain_rate", "embedding_rate")
 
 
 class BaseShape(Section):
@@ -34,6 +34,7 @@ class ModelConfig(Section):
     parametrization: Literal["standard", "mup"] = "standard"
     base: BaseShape = BaseShape()
     gain_rate: Annotated[float, Field(gt=0, le=1000)] = 4.0
+    embedding_rate: Annotated[float, Field(gt=0, le=1000)] | None = 1.0
 
     def at_base(self) -> Self:
         """Return the configuration at the widths of the base, with as many layers as it has."""
@@ -44,7 +45,7 @@ class ModelConfig(Section):
     def _has_a_base(self) -> Self:
         if self.parametrization == "standard":
             fields = type(self).model_fields
-            given = [f"model.{key}" for key in _GROWTH if getattr(self, key) != fields[key].default]
+            given = [f"model.{key}" for key in _GROWTH if getattr(self, key) not in (None, fields[key].default)]
             if given:
                 raise refuse(
                     "has no effect with model.parametrization=standard: must be left out, or choose mup",
