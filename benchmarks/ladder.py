@@ -1,15 +1,16 @@
-"""Small scales first, or searching at the target: the loss of a network of width 256 over what the search has cost.
+"""Small scales first, or searching at the target: the loss of a wide network over what the search has cost.
 
     python benchmarks/ladder.py --data-dir DIR --results FOLDER --seeds 3 --jobs 2      # hours
     python benchmarks/ladder.py --results FOLDER --only-print                           # the tables of what is there
+    python benchmarks/ladder.py --data-dir DIR --results ANOTHER --target 512
 
 A character model of DIR/tinyshakespeare/input.txt.gz (3 layers, 198 steps of 16 x 64 characters), five ordered
 hyperparameters; loss on the last 2 % of the text after the last step, in nats per character. `random`, `evolutionary`,
 `tpe` (Optuna's) and `asha` (a third at least of the trainings end after 22 steps) train at the target alone, with
-`standard`, and once more with `mup`; `ladder` climbs over widths 32, 64, 128 and 256; `zero-shot` has the ladder's
-trials at width 32 and trains the best of them at the target. Every search goes through the loop of `hpo search`, with
-its published settings, one training after the other. Cost is counted from the configuration (`describe_cost`), in
-trainings at the target; seconds are those of one core.
+`standard`, and once more with `mup`; `ladder` climbs over widths 32, 64, 128 and so on; `ladder, two scales` goes from
+32 to the target at once; `zero-shot` has the ladder's trials at width 32 and trains the best of them at the target.
+Every search goes through the loop of `hpo search`, with its published settings, one training after the other. Cost is
+counted from the configuration (`describe_cost`), in trainings at the target; seconds are those of one core.
 
 Every finished training is a row of FOLDER/METHOD-SEED.csv, so that a stopped search continues where it stopped.
 """
@@ -24,7 +25,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from time import process_time
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import yaml
@@ -49,7 +50,7 @@ from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
 from model import objective
 
 CONF = Path(__file__).parents[1] / "conf" / "strategy"
-TARGET, WIDTHS = 256, (32, 64, 128, 256)
+WIDTHS = (32, 64, 128, 256, 512)
 # A whole training, in steps, and in the amounts of asha: its rungs are 1, 3 and 9.
 STEPS, AMOUNTS = 198, 9
 SPACE = {
@@ -66,19 +67,25 @@ FIELDS = ("number", "parametrization", "width", "steps", *KEYS, "loss", "cost", 
 
 @dataclass(frozen=True)
 class Method:
-    """A strategy, at the target or over several widths."""
+    """A strategy, at the target alone, from every width, or from the smallest one."""
 
     strategy: str
     parametrization: str = "standard"
-    widths: tuple[int, ...] = (TARGET,)
+    scales: Literal["target", "all", "two"] = "target"
+
+    def widths(self, target: int) -> list[int]:
+        """Return the widths that it trains at."""
+        smaller = {"target": [], "all": [width for width in WIDTHS if width < target], "two": [WIDTHS[0]]}
+        return [*smaller[self.scales], target]
 
 
 METHODS = {
     **{name: Method(name) for name in ("random", "evolutionary", "tpe", "asha")},
     **{f"{name}, mup": Method(name, "mup") for name in ("random", "evolutionary", "tpe", "asha")},
-    "ladder": Method("ladder", "mup", WIDTHS),
-    "ladder, standard": Method("ladder", "standard", WIDTHS),
-    "zero-shot": Method("zero-shot", "mup", (WIDTHS[0], TARGET)),
+    "ladder": Method("ladder", "mup", "all"),
+    "ladder, two scales": Method("ladder", "mup", "two"),
+    "ladder, standard": Method("ladder", "standard", "all"),
+    "zero-shot": Method("zero-shot", "mup", "two"),
 }
 
 
@@ -143,8 +150,9 @@ class Trainings:
 class Searched:
     """One search: its trainings, which those in the folder are not repeated of."""
 
-    def __init__(self, data_dir: str, results: str, name: str, seed: int) -> None:
+    def __init__(self, data_dir: str, results: str, name: str, seed: int, target: int) -> None:
         self.method, self._seed, self._data_dir = METHODS[name], seed, data_dir
+        self._widths = self.method.widths(target)
         self._path = Path(results) / f"{name.replace(', ', '_')}-{seed}.csv"
         self._known = {_key(row): row for path in Path(results).glob(f"*-{seed}.csv") for row in read(path)}
         self._own = {_key(row) for row in read(self._path)}
@@ -158,10 +166,10 @@ class Searched:
         settings = yaml.safe_load((CONF / f"{name}.yaml").read_text())
         if self.method.strategy == "asha":
             settings |= {"max_amount": AMOUNTS}
-        if len(self.method.widths) > 1:
-            space |= {"study": {"scale": {"values": list(range(1, len(self.method.widths) + 1)), "default": 1}}}
+        if len(self._widths) > 1:
+            space |= {"study": {"scale": {"values": list(range(1, len(self._widths) + 1)), "default": 1}}}
             first = yaml.safe_load((CONF / f"{settings['first']}.yaml").read_text())
-            settings |= {"first": first, "costs": [self._cost(width) for width in self.method.widths]}
+            settings |= {"first": first, "costs": [self._cost(width) for width in self._widths]}
         strategy: Any = make_strategy(settings, space_from_dict(space), self._seed)
         if self.method.strategy == "zero-shot":
             strategy = ZeroShot(strategy.settings, strategy.space, strategy.seed)
@@ -172,7 +180,7 @@ class Searched:
 
     def train(self, trial: Trial) -> dict[str, Any]:
         """Return the row of a trial, which is trained unless that was done before."""
-        width = self.method.widths[int(trial.point.get(SCALE, 1)) - 1]
+        width = self._widths[int(trial.point.get(SCALE, 1)) - 1]
         steps = STEPS * (trial.amount or AMOUNTS) // AMOUNTS
         row = {"number": trial.number, "parametrization": self.method.parametrization, "width": width, "steps": steps}
         row |= {key: trial.point[key] for key in KEYS}
@@ -182,7 +190,7 @@ class Searched:
         else:
             loss, seconds = float(found["loss"]), float(found["seconds"])
         share = ((trial.amount or AMOUNTS) - trial.trained) / AMOUNTS
-        row |= {"loss": loss, "cost": share * self._cost(width) / self._cost(TARGET), "seconds": seconds}
+        row |= {"loss": loss, "cost": share * self._cost(width) / self._cost(self._widths[-1]), "seconds": seconds}
         if _key(row) not in self._own:
             _append(self._path, row)
         return row
@@ -238,9 +246,9 @@ def _append(path: Path, row: Mapping[str, Any]) -> None:
         writer.writerow(row)
 
 
-def run(data_dir: str, results: str, name: str, seed: int, budget: float) -> None:
+def run(data_dir: str, results: str, name: str, seed: int, target: int, budget: float) -> None:
     """Run one search, or what is missing of it."""
-    Searched(data_dir, results, name, seed).run(budget)
+    Searched(data_dir, results, name, seed, target).run(budget)
 
 
 def main() -> None:
@@ -251,6 +259,9 @@ def main() -> None:
     parser.add_argument("--methods", choices=METHODS, nargs="+", default=list(METHODS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--budget", type=float, default=20, help="in trainings at the target; default 20")
+    parser.add_argument(
+        "--target", type=int, choices=WIDTHS[1:], default=256, help="the width that is meant; each its own results"
+    )
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--only-print", action="store_true")
     given = parser.parse_args()
@@ -260,14 +271,14 @@ def main() -> None:
         wanted = [(name, seed) for seed in given.seeds for name in given.methods]
         with ProcessPoolExecutor(given.jobs) as pool:
             tasks = [
-                pool.submit(run, str(given.data_dir), str(given.results), name, seed, given.budget)
+                pool.submit(run, str(given.data_dir), str(given.results), name, seed, given.target, given.budget)
                 for name, seed in wanted
             ]
             for task in tasks:
                 task.result()
     print(conditions())
-    direct = [name for name, method in METHODS.items() if method.widths == (TARGET,)]
-    print("\n".join(tables(given.results, METHODS, direct, TARGET, STEPS, given.budget)))
+    direct = [name for name, method in METHODS.items() if method.scales == "target"]
+    print("\n".join(tables(given.results, METHODS, direct, given.target, STEPS, given.budget)))
 
 
 if __name__ == "__main__":
