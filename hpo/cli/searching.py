@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from hpo.cli.output import show_json
 
 if TYPE_CHECKING:
-    from hpo.session.display import Result
+    from hpo.session.display.display import Result
     from hpo.study.study import PreparedStudy
 
 _PROGRESS = {
@@ -24,16 +24,16 @@ def add_progress(parser: argparse.ArgumentParser) -> None:
 
 def run_asked(study: "PreparedStudy", progress: str) -> "Result":
     """Run a prepared study to its budget, and return how it ended."""
-    from hpo.session.json_lines import JsonLines
+    from hpo.session.display.json_lines import JsonLines
+    from hpo.session.display.terminal import Terminal
     from hpo.session.session import run_to_the_end
-    from hpo.session.terminal import Terminal
 
     return run_to_the_end(study, JsonLines() if progress == "json" else Terminal(has_trials=progress == "auto"))
 
 
 def run_and_show(study: "PreparedStudy", given: argparse.Namespace) -> int:
     """Run it, print what it came to where `--json` asks, and return the exit code: 0 done, 1 without a winner."""
-    from hpo.session.result import study_result
+    from hpo.session.display.result import study_result
 
     if study.is_outside:
         from hpo.session.outside import set_up

@@ -25,7 +25,7 @@ from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.trial import Trial, loss_sign
 from hpo.errors import ConfigError, StudyError
 from hpo.report.comparison import ComparisonJson
-from hpo.session.json_lines import tell
+from hpo.session.display.json_lines import tell
 from hpo.session.stopping import SessionDispatcher, Stopping
 from hpo.study.files.folder import RUNS, StudyFolder
 from hpo.study.opening import code_of

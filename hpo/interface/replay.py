@@ -10,7 +10,7 @@ from hpo.config.study_config import config_from_dict
 from hpo.engine.trials.table import read_rows
 from hpo.errors import StudyError
 from hpo.interface.trust import ask_for_trust
-from hpo.session.notebook import run_shown
+from hpo.session.script import run_shown
 from hpo.study.files.folder import find_study, inner, short_path
 from hpo.study.preparing.preparation import prepare_study, refuse_past_search
 from hpo.study.reproduce.recorded import read_files

@@ -17,7 +17,7 @@ from hpo.engine.trials.trial import Trial
 from hpo.errors import MachineError
 from hpo.machine import machine_faults
 from hpo.report.write import write_report
-from hpo.session.display import Display, Result
+from hpo.session.display.display import Display, Result
 from hpo.session.hand import Hand
 from hpo.session.mirroring import Mirroring, mirror_of, refuse_bad_urls
 from hpo.session.status_keeper import StatusKeeper

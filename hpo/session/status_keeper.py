@@ -15,7 +15,7 @@ from hpo.engine.record.site import Site
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.trial import Trial
 from hpo.errors import first_line
-from hpo.session.display import Progress
+from hpo.session.display.display import Progress
 from hpo.study.files.running import RunningTask, write_running
 from hpo.study.files.status import Phase, State, Status, write_status
 from hpo.study.notes import Notes

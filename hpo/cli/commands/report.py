@@ -38,7 +38,7 @@ def run(arguments: Sequence[str]) -> None:
         parser.error("the following arguments are required: STUDY")
 
     from hpo.interface.existing import write_reports
-    from hpo.session.result import study_result
+    from hpo.session.display.result import study_result
     from hpo.study.files.folder import short_path
     from hpo.study.files.status import read_status
 

@@ -77,7 +77,7 @@ def _table(given: argparse.Namespace) -> int:
         return 0
 
     from hpo.report.sections.scales import scales_of
-    from hpo.session.result import study_result
+    from hpo.session.display.result import study_result
     from hpo.study.files.folder import short_path
     from hpo.study.preparing.as_begun import as_begun
     from hpo.study.preparing.preparation import prepare_study

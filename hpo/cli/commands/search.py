@@ -74,7 +74,7 @@ def run(arguments: Sequence[str]) -> int:
     if replay is None:
         return run_and_show(study, given)
 
-    from hpo.session.result import study_result
+    from hpo.session.display.result import study_result
 
     if study.folder.exists:
         print(f"{study.folder} exists: only missing trials are trained; to train all of them again, delete it")

@@ -30,7 +30,7 @@ def run(arguments: Sequence[str]) -> None:
     elsewhere = data_places(given.data)
 
     from hpo.interface.existing import score_on_test
-    from hpo.session.result import study_result
+    from hpo.session.display.result import study_result
     from hpo.study.files.folder import short_path
     from hpo.study.files.status import read_status
 

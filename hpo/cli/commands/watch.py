@@ -27,7 +27,7 @@ def run(arguments: Sequence[str]) -> int:
         _serve(given)
         return 0
 
-    from hpo.session.watching import watch_at_terminal
+    from hpo.session.display.watching import watch_at_terminal
     from hpo.study.looking.view import view_of
 
     with view_of(given.study) as view:

@@ -11,7 +11,7 @@ from hpo.interface.existing import changed_config, prepare_to_extend, prepare_to
 from hpo.interface.study.best import front_on_test, winner_of
 from hpo.interface.study.steered import SteeredStudy, raise_budget
 from hpo.interface.train import draw_attention, find_model, train_tree
-from hpo.session.notebook import run_shown
+from hpo.session.script import run_shown
 from hpo.study.notes import Notes
 from hpo.study.preparing.preparation import known_study
 from hpo.study.study import PreparedStudy

@@ -13,7 +13,7 @@ from hpo.interface.study.summary import Summary
 from hpo.report.figures import FIGURES, Drawn, draw_figures
 from hpo.report.sections.report import report_schema
 from hpo.report.subject import Subject
-from hpo.session.notebook import run_shown
+from hpo.session.script import run_shown
 from hpo.study.files.folder import short_path
 from hpo.study.opening import change_choice
 from hpo.study.study import PreparedStudy

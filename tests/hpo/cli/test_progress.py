@@ -15,7 +15,7 @@ from hpo.engine.training.payload import Task
 from hpo.engine.trials.goal import Goal, finished, goal_of
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
-from hpo.session.progress import TerminalProgress
+from hpo.session.display.progress import TerminalProgress
 from hpo.study.winner.reasons import why_none
 from tests.studies import toy_config
 

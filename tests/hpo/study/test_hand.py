@@ -12,7 +12,7 @@ from hpo.engine import loop
 from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.errors import HpoError, StudyError
 from hpo.interface.study.steered import SteeredStudy, raise_budget
-from hpo.session.display import Display
+from hpo.session.display.display import Display
 from hpo.session.session import run_study, run_to_the_end
 from hpo.session.stopping import Stopped
 from hpo.study.files.folder import StudyFolder

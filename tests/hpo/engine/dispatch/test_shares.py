@@ -5,7 +5,7 @@ import pytest
 from hpo.engine.dispatch.dispatcher import Gpus
 from hpo.engine.dispatch.ray.shares import Resources, Shares, shares_on
 from hpo.errors import DispatchError
-from hpo.session.display import gpus_in_words, peak_in_words
+from hpo.session.display.display import gpus_in_words, peak_in_words
 from tests.studies import dispatch_section
 
 EIGHT = [Resources(64, 8)]
@@ -89,7 +89,7 @@ def test_what_does_not_fit_on_a_node_is_refused(nodes, settings, says):
     ],
 )
 def test_it_is_told_in_one_line(monkeypatch, gpus, given, says):
-    monkeypatch.setattr("hpo.session.display.gpu_driver", lambda: None)
+    monkeypatch.setattr("hpo.session.display.display.gpu_driver", lambda: None)
     told = gpus_in_words(gpus, dispatch_section(gpus_per_worker=given))
     assert told == says if says is None else told.startswith(says)
 

@@ -7,7 +7,7 @@ from hpo.engine.space.space import short_text
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError, printable
-from hpo.session.progress import Sign, TerminalProgress
+from hpo.session.display.progress import Sign, TerminalProgress
 from hpo.study.files.folder import inner, short_path
 from hpo.study.files.status import Status
 from hpo.study.looking.seen import SeenStudy

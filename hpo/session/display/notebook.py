@@ -1,8 +1,7 @@
-"""A running search in a script or a notebook, which has one output that is updated, instead of a block per line."""
+"""A running search in a notebook, which has one output that is updated, instead of a line per trial."""
 
 import html
 import logging
-import sys
 import time
 import warnings
 from collections import deque
@@ -15,28 +14,12 @@ from hpo.engine.loop import seconds_spent
 from hpo.engine.record.record import Record
 from hpo.engine.space.space import short_text
 from hpo.engine.trials.trial import Trial
-from hpo.session.display import Display, Progress, Result, failures_in_words, gpus_in_words, untried_in_words
-from hpo.session.outside import set_up
-from hpo.session.program import interrupted_in_one_line
-from hpo.session.session import run_to_the_end
-from hpo.session.terminal import Terminal
+from hpo.session.display.display import Display, Progress, Result, failures_in_words, gpus_in_words, untried_in_words
 from hpo.study.files.folder import short_path
 from hpo.study.study import PreparedStudy
 
 _SECONDS_BETWEEN_UPDATES = 0.5
 _LAST_LINES = 8
-
-
-@interrupted_in_one_line()
-def run_shown(study: PreparedStudy, progress: bool) -> None:
-    """Run a prepared study to its budget; after a signal a KeyboardInterrupt says what is saved."""
-    if study.is_outside:
-        print(set_up(study))
-        return
-    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    is_notebook = getattr(shell, "kernel", None) is not None
-    shown = Notebook() if is_notebook else Terminal(next_step=False)
-    run_to_the_end(study, shown if progress else Display())
 
 
 class Notebook(Display):

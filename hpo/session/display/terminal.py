@@ -20,8 +20,8 @@ from hpo.engine.trials.trial import Trial
 from hpo.errors import SpaceError, printable
 from hpo.report.part import require
 from hpo.report.sections.search import end_text
-from hpo.session.display import Display, Progress, Result, failures_in_words, gpus_in_words, untried_in_words
-from hpo.session.progress import TerminalProgress
+from hpo.session.display.display import Display, Progress, Result, failures_in_words, gpus_in_words, untried_in_words
+from hpo.session.display.progress import TerminalProgress
 from hpo.study.files.folder import short_path
 from hpo.study.ledger import what_opens
 from hpo.study.study import PreparedStudy

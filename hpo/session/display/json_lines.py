@@ -11,8 +11,8 @@ from hpo.engine.loop import seconds_spent
 from hpo.engine.record.record import Record
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.trial import Trial
-from hpo.session.display import Display, Progress, Result
-from hpo.session.result import study_result
+from hpo.session.display.display import Display, Progress, Result
+from hpo.session.display.result import study_result
 from hpo.study.study import PreparedStudy
 
 # Between two points of a training; those in between are left out.

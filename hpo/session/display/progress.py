@@ -23,7 +23,7 @@ from hpo.engine.training.payload import Task
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 from hpo.errors import printable
-from hpo.session.display import Progress, Shown, peak_in_words
+from hpo.session.display.display import Progress, Shown, peak_in_words
 
 # Every trial gets a line at a readable pace; of thousands per second, as over tables, only some do.
 _LINES_AT_ONCE = 200
