@@ -36,6 +36,12 @@ class Curve:
         reached = np.flatnonzero(self.best <= loss)
         return float(getattr(self, by)[reached[0]]) if len(reached) else None
 
+    @property
+    def first(self) -> tuple[float, float, float]:
+        """The loss of the first training at the target, and its cost by count and seconds; nan = there is none."""
+        place = np.flatnonzero(np.isfinite(self.best))[:1]
+        return tuple(float(each[place[0]]) if len(place) else np.nan for each in (self.best, self.count, self.seconds))
+
 
 def curves(
     results: Path, methods: Iterable[str], target: int, steps: int
@@ -71,6 +77,13 @@ def tables(
     found, seconds = curves(results, methods, target, steps)
     text = ", ".join(f"{width}: {each:.1f}" for width, each in seconds.items())
     yield f"Median seconds of a training by width: {text}."
+    yield f"\nThe first training at width {target}; means ± standard deviation (searches)\n"
+    firsts = {name: np.array([each.first for each in searches]) for name, searches in found.items()}
+    rows = [
+        [name, f"{loss.mean():.3f} ± {loss.std():.3f} ({len(loss)})", f"{count.mean():.1f}", f"{spent.mean():.1f}"]
+        for name, (loss, count, spent) in ((name, first.T) for name, first in firsts.items() if name not in direct)
+    ]
+    yield markdown(["method", "loss", "cost by count", "by seconds"], rows)
     for by in ("count", "seconds"):
         budgets = [budget / 6, budget / 3, budget / 2, budget]
         rows = []
