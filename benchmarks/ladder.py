@@ -2,7 +2,7 @@
 
     python benchmarks/ladder.py --data-dir DIR --results FOLDER --seeds 3 --jobs 2      # hours
     python benchmarks/ladder.py --results FOLDER --only-print                           # the tables of what is there
-    python benchmarks/ladder.py --data-dir DIR --results ANOTHER --target 512
+    python benchmarks/ladder.py --data-dir DIR --results ANOTHER --target 512 --device cuda --jobs 8
 
 A character model of DIR/tinyshakespeare/input.txt.gz (3 layers, 198 steps of 16 x 64 characters), five ordered
 hyperparameters; loss on the last 2 % of the text after the last step, in nats per character. `random`, `evolutionary`,
@@ -10,7 +10,8 @@ hyperparameters; loss on the last 2 % of the text after the last step, in nats p
 `standard`, and once more with `mup`; `ladder` climbs over widths 32, 64, 128 and so on; `ladder, two scales` goes from
 32 to the target at once; `zero-shot` has the ladder's trials at width 32 and trains the best of them at the target.
 Every search goes through the loop of `hpo search`, with its published settings, one training after the other. Cost is
-counted from the configuration (`describe_cost`), in trainings at the target; seconds are those of one core.
+counted from the configuration (`describe_cost`), in trainings at the target; seconds are those of one core, and say
+nothing where several processes share a GPU.
 
 Every finished training is a row of FOLDER/METHOD-SEED.csv, so that a stopped search continues where it stopped.
 """
@@ -150,8 +151,8 @@ class Trainings:
 class Searched:
     """One search: its trainings, which those in the folder are not repeated of."""
 
-    def __init__(self, data_dir: str, results: str, name: str, seed: int, target: int) -> None:
-        self.method, self._seed, self._data_dir = METHODS[name], seed, data_dir
+    def __init__(self, data_dir: str, results: str, name: str, seed: int, target: int, device: str) -> None:
+        self.method, self._seed, self._data_dir, self._device = METHODS[name], seed, data_dir, device
         self._widths = self.method.widths(target)
         self._path = Path(results) / f"{name.replace(', ', '_')}-{seed}.csv"
         self._known = {_key(row): row for path in Path(results).glob(f"*-{seed}.csv") for row in read(path)}
@@ -203,7 +204,7 @@ class Searched:
         for key in KEYS:
             section, _, name = key.partition(".")
             config[section][name] = row[key]
-        config["training"]["evaluate_every_steps"] = row["steps"]
+        config["training"] |= {"evaluate_every_steps": row["steps"], "device": self._device}
         parts = objective.describe_data(config)["parts"]
         cut, indices = parts["train"], list(range(parts["train"] + parts["validation"]))
         if self._prepared is None:
@@ -246,9 +247,9 @@ def _append(path: Path, row: Mapping[str, Any]) -> None:
         writer.writerow(row)
 
 
-def run(data_dir: str, results: str, name: str, seed: int, target: int, budget: float) -> None:
+def run(data_dir: str, results: str, name: str, seed: int, target: int, device: str, budget: float) -> None:
     """Run one search, or what is missing of it."""
-    Searched(data_dir, results, name, seed, target).run(budget)
+    Searched(data_dir, results, name, seed, target, device).run(budget)
 
 
 def main() -> None:
@@ -262,6 +263,7 @@ def main() -> None:
     parser.add_argument(
         "--target", type=int, choices=WIDTHS[1:], default=256, help="the width that is meant; each its own results"
     )
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="each its own results")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--only-print", action="store_true")
     given = parser.parse_args()
@@ -271,7 +273,9 @@ def main() -> None:
         wanted = [(name, seed) for seed in given.seeds for name in given.methods]
         with ProcessPoolExecutor(given.jobs) as pool:
             tasks = [
-                pool.submit(run, str(given.data_dir), str(given.results), name, seed, given.target, given.budget)
+                pool.submit(
+                    run, str(given.data_dir), str(given.results), name, seed, given.target, given.device, given.budget
+                )
                 for name, seed in wanted
             ]
             for task in tasks:

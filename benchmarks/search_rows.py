@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ def run(
     missing: Iterable[Sequence[Any]],
     jobs: int,
 ) -> None:
-    """Run a search for each of these arguments, in so many processes, and add its row to the file."""
+    """Run a search for each of these arguments, in so many processes, and add its row to the file as it ends."""
     missing = list(missing)
     if not missing:
         return
@@ -32,6 +32,6 @@ def run(
         writer = csv.DictWriter(file, fields)
         if is_new:
             writer.writeheader()
-        for row in pool.map(search, *zip(*missing, strict=True)):
-            writer.writerow(row)
+        for done in as_completed([pool.submit(search, *arguments) for arguments in missing]):
+            writer.writerow(done.result())
             file.flush()
