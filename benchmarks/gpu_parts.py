@@ -52,14 +52,14 @@ PARTS = {
         "Whole trainings on texts of differing lengths, by each way of batching; tokens are real ones, without padding "
         "(of a pair those of the longer side), evaluations are left out.",
         ("task", "batching", "tokens/s", "/ shuffled", "peak memory, GiB"),
-        80,
+        105,
     ),
     "compile": Part(
         "Compiled or not",
         "The trainer's step as above with `training.compile` off and on, and the minimal loop with `torch.compile`; "
         "the first step compiles.",
         ("width x layers", "side", "first step, s", "ms a step", "tokens/s", "share of peak", "speed / off"),
-        110,
+        150,
     ),
     "digits": Part(
         "Small trainings one after the other",
@@ -73,7 +73,7 @@ PARTS = {
 SHAPES = (Size(256, 6, 4, 64, 512, 8188), Size(768, 6, 12, 32, 1024, 8188), Size(2048, 6, 16, 16, 1024, 8188))
 TINY = (Size(16, 1, 2, 2, 8, 28), Size(32, 1, 2, 2, 8, 28))
 # After which no further training begins, so that the row is there at the part's limit.
-DIGITS_SECONDS = 65.0
+DIGITS_SECONDS = 40.0
 
 
 @dataclass(frozen=True)

@@ -37,10 +37,13 @@ class Curve:
         return float(getattr(self, by)[reached[0]]) if len(reached) else None
 
     @property
-    def first(self) -> tuple[float, float, float]:
-        """The loss of the first training at the target, and its cost by count and seconds; nan = there is none."""
-        place = np.flatnonzero(np.isfinite(self.best))[:1]
-        return tuple(float(each[place[0]]) if len(place) else np.nan for each in (self.best, self.count, self.seconds))
+    def first(self) -> tuple[float, float, float] | None:
+        """The loss of the first training at the target, and its cost by count and seconds; None = there is none yet."""
+        reached = np.flatnonzero(np.isfinite(self.best))
+        if not len(reached):
+            return None
+        place = reached[0]
+        return float(self.best[place]), float(self.count[place]), float(self.seconds[place])
 
 
 def curves(
@@ -78,11 +81,17 @@ def tables(
     text = ", ".join(f"{width}: {each:.1f}" for width, each in seconds.items())
     yield f"Median seconds of a training by width: {text}."
     yield f"\nThe first training at width {target}; means ± standard deviation (searches)\n"
-    firsts = {name: np.array([each.first for each in searches]) for name, searches in found.items()}
-    rows = [
-        [name, f"{loss.mean():.3f} ± {loss.std():.3f} ({len(loss)})", f"{count.mean():.1f}", f"{spent.mean():.1f}"]
-        for name, (loss, count, spent) in ((name, first.T) for name, first in firsts.items() if name not in direct)
-    ]
+    rows = []
+    for name in (each for each in found if each not in direct):
+        firsts = np.array([first for each in found[name] if (first := each.first) is not None])
+        if len(firsts):
+            loss, count, spent = firsts.T
+            cells = [
+                f"{loss.mean():.3f} ± {loss.std():.3f} ({len(loss)})",
+                f"{count.mean():.1f}",
+                f"{spent.mean():.1f}",
+            ]
+            rows.append([name, *cells])
     yield markdown(["method", "loss", "cost by count", "by seconds"], rows)
     for by in ("count", "seconds"):
         budgets = [budget / 6, budget / 3, budget / 2, budget]
