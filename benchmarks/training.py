@@ -1,7 +1,7 @@
 """Speed of the trainer, all in one run: against torch.nn, against x-transformers, and against itself.
 
     python benchmarks/training.py [--rounds 7] [--threads 1] [--multi30k ../shared/data/multi30k/train]
-    python benchmarks/training.py --only-parametrizations [--rounds 30]
+    python benchmarks/training.py --only parametrizations [--rounds 30]
 
 One step is forward, backward and update, without dropout and clipping, with the same sizes, batches and optimizer
 (fused AdamW) on every side. Processor time is measured, which other programs on the machine disturb less than wall
@@ -50,19 +50,21 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--multi30k", default="../shared/data/multi30k/train")
-    parser.add_argument("--only-parametrizations", action="store_true")
+    comparisons = {
+        "libraries": compare_libraries,
+        "overhead": measure_overhead,
+        "batching": lambda rounds: compare_batching(options.multi30k, rounds),
+        "decoding": compare_decoding,
+        "parametrizations": compare_parametrizations,
+        "logits": compare_logits,
+    }
+    parser.add_argument("--only", choices=comparisons, nargs="+", default=list(comparisons))
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     print(f"{date.today()} · torch {torch.__version__} · {platform.machine()} · {options.threads} thread(s)\n")
-    if options.only_parametrizations:
-        compare_parametrizations(options.rounds)
-        return
-    compare_libraries(options.rounds)
-    measure_overhead(options.rounds)
-    if Path(f"{options.multi30k}.de.gz").exists():
-        compare_batching(options.multi30k, options.rounds)
-    compare_decoding(options.rounds)
-    compare_parametrizations(options.rounds)
+    for name in options.only:
+        if name != "batching" or Path(f"{options.multi30k}.de.gz").exists():
+            comparisons[name](options.rounds)
 
 
 def compare_libraries(rounds: int) -> None:
@@ -166,6 +168,21 @@ def compare_parametrizations(rounds: int) -> None:
             f"| {optimizer} | {width} | {statistics.median(ratio(seconds['mup'], seconds['standard'])):.3f} |",
             flush=True,
         )
+    print()
+
+
+def compare_logits(rounds: int) -> None:
+    """Print how long a step takes whose logits, 2^27, are too many to exist at once; torch.nn keeps all of them."""
+    size = Size(128, 2, 2, 32, 256, symbols=16380)
+    sides = {
+        "ours": our_step("decoder", size),
+        "ours, training.recompute_logits=true": our_step("decoder", size, training={"recompute_logits": True}),
+        "torch.nn": torch_step("decoder", size),
+    }
+    seconds = take_turns(sides, rounds, warm_up=1)
+    print("| a step of 2^27 logits, width 128 | s | / ours |\n|---|---|---|")
+    for side, each in seconds.items():
+        print(f"| {side} | {statistics.median(each):.2f} | {statistics.median(ratio(each, seconds['ours'])):.2f} |")
     print()
 
 

@@ -59,6 +59,7 @@ class TrainingConfig(Section):
     ema: Annotated[float, Field(gt=0, lt=1)] | None = None
     ema_warmup: bool = False
     activation_checkpointing: bool = False
+    recompute_logits: bool = True
     deterministic: bool = False
     evaluation_tokens: Annotated[int, Field(ge=1)] | None = None
     save_minutes: Annotated[float, Field(gt=0, le=1_000_000)] = 10.0

@@ -101,8 +101,8 @@ def _factors(role: Role, parameter: Tensor, base: Tensor, size: float, read: flo
         i = parameter.shape[1] / base.shape[1]
         return Factors(rate=1 / i, muon=i**-0.5, epsilon=1 / size)
     m = parameter.numel() / base.numel()
-    tokens = config.embedding_rate or (_RATE_OF_MANY if len(parameter) >= _MANY_TOKENS else _RATE_OF_FEW)
-    rates = {"embedding": tokens / read, "input": 1.0}
+    rate = config.embedding_rate or (_RATE_OF_MANY if len(parameter) >= _MANY_TOKENS else _RATE_OF_FEW)
+    rates = {"embedding": rate / read, "input": 1.0}
     return Factors(rate=rates.get(role, m**-0.5), epsilon=m**-0.5)
 
 

@@ -48,9 +48,11 @@ class Head(nn.Module):
 
     Attributes:
         scale: what logits are multiplied by, besides the weights.
+        recomputes: whether logits that are not kept are computed again for the gradients, which else come with them.
     """
 
     scale: float = 1.0
+    recomputes: bool = False
 
     def weights(self) -> Tensor:
         """Return the map, (logits, width)."""

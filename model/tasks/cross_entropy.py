@@ -5,14 +5,19 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
+
+from model.networks.roles import Head
 
 NO_TARGET = -100  # the label of a position that is not predicted
 
 # Logits that are computed at once: 256 MiB in float32, of which a backward pass holds three.
 LARGEST_LOGITS = 2**26
+# To which the gradients of a part's predictions add up at most, before they are multiplied by anything: float16 ends at
+# 65504.
+_PART = 2**12
 
 
 class Loss(NamedTuple):
@@ -74,11 +79,12 @@ def token_loss(
 class ChunkedCrossEntropy(NamedTuple):
     """The same sums, of a network that calls it with what comes before its head, and its head.
 
-    The head's product and the loss are computed for some predictions at a time, and again for their gradients: memory
-    for all logits is saved for one more product of the head, of the three that it takes.
+    The head's product and the loss are computed for some predictions at a time, and with them their gradients, since a
+    sum has those of its parts whatever comes after it: logits are not kept, and not computed a second time. Studies of
+    before did that, which costs one more product of the head, of the three that it takes.
 
-    Source: Wijmans et al. 2024, "Cut your losses in large-vocabulary language models", which does so inside of a
-    kernel; in chunks: Hsu et al. 2024, "Liger kernel: efficient Triton kernels for LLM training", section 3.2.
+    Source: Hsu et al. 2024, "Liger kernel: efficient Triton kernels for LLM training", section 3.2; Wijmans et al.
+    2024, "Cut your losses in large-vocabulary language models", do so inside of a kernel.
     """
 
     targets: Tensor
@@ -86,14 +92,74 @@ class ChunkedCrossEntropy(NamedTuple):
     label_smoothing: float
     z_loss: float
 
-    def __call__(self, decoded: Tensor, head: nn.Module) -> Loss:
+    def __call__(self, decoded: Tensor, head: Head) -> Loss:
         """Return the sums; `decoded`: (batch, time, width), of which the head makes logits."""
+        rows = max(1, LARGEST_LOGITS // self.classes)
+        count = math.ceil(len(self.targets) / rows)
+        if head.recomputes:
+            return self._recomputed(decoded, head, count)
+        settings = (count, self.label_smoothing, self.z_loss, torch.is_grad_enabled())
+        scaled = decoded.flatten(0, 1) * head.scale
+        return Loss(*_ChunkedSums.apply(scaled, head.weights(), self.targets, *settings))  # type: ignore[no-untyped-call]
 
+    def _recomputed(self, decoded: Tensor, head: Head, count: int) -> Loss:
         def loss_of(decoded: Tensor, targets: Tensor) -> Loss:
             return summed_cross_entropy(head(decoded).float(), targets, self.label_smoothing, self.z_loss)
 
-        rows = max(1, LARGEST_LOGITS // self.classes)
-        count = math.ceil(len(self.targets) / rows)
         parts = zip(decoded.flatten(0, 1).chunk(count), self.targets.chunk(count), strict=True)
         losses = [checkpoint(loss_of, part, targets, use_reentrant=False) for part, targets in parts]
         return Loss(*(torch.stack(sums).sum() for sums in zip(*losses, strict=True)))
+
+
+class _ChunkedSums(torch.autograd.Function):
+    """The sums of the losses of `count` parts; their gradients are computed with them."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        weights: Tensor,
+        targets: Tensor,
+        count: int,
+        label_smoothing: float,
+        z_loss: float,
+        has_gradients: bool,
+    ) -> tuple[Tensor, Tensor]:
+        """Return the objective and the cross-entropy of x (predictions, width) and weights (classes, width)."""
+        losses, rows = [], []
+        of_weights = torch.zeros_like(weights) if has_gradients else None
+        for part, labels in zip(x.chunk(count), targets.chunk(count), strict=True):
+            logits = functional.linear(part, weights).float()
+            losses.append(summed_cross_entropy(logits, labels, label_smoothing, z_loss))
+            if of_weights is not None:
+                share = _PART / len(part)
+                of_logits = _gradient(logits, labels, label_smoothing, z_loss, share)
+                rows.append((of_logits @ weights).to(x.dtype).div_(share))
+                of_weights.add_(of_logits.T @ part, alpha=1 / share)
+        if of_weights is not None:
+            ctx.save_for_backward(torch.cat(rows), of_weights)
+        objective, cross_entropy = (torch.stack(sums).sum() for sums in zip(*losses, strict=True))
+        ctx.mark_non_differentiable(cross_entropy)
+        return objective, cross_entropy
+
+    @staticmethod
+    def backward(ctx: Any, of_objective: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        """Return the gradients of x and the weights, and None for each of the rest."""
+        of_x, of_weights = ctx.saved_tensors
+        return of_x * of_objective, of_weights * of_objective, None, None, None, None, None
+
+
+def _gradient(logits: Tensor, targets: Tensor, label_smoothing: float, z_loss: float, factor: float) -> Tensor:
+    """Return a factor times the gradient of the summed objective, (predictions, classes).
+
+    It is the softmax, which with z-loss counts 1 + 2 z log Z times, less the smoothed target.
+    """
+    gradient = logits.softmax(dim=-1)
+    if z_loss:
+        gradient *= 1 + 2 * z_loss * logits.logsumexp(dim=-1, keepdim=True)
+    if label_smoothing:
+        gradient -= label_smoothing / logits.shape[-1]
+    is_known = (targets != NO_TARGET).unsqueeze(1)
+    places = targets.unsqueeze(1).where(is_known, 0)
+    gradient.scatter_add_(1, places, gradient.new_full((), label_smoothing - 1).expand_as(places))
+    return gradient.mul_(is_known.to(gradient.dtype) * factor)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from model.config.training import TrainingConfig
 from model.errors import Diverged
+from model.networks.roles import Head
 from model.networks.transformer.stack import Stack
 from model.tasks.task import Encoded, Task
 from model.training.compiled import use_own_compile_cache
@@ -39,6 +40,8 @@ class Update:
         for module in self.network.modules():
             if isinstance(module, Stack):
                 module.recomputes = config.activation_checkpointing
+            if isinstance(module, Head):
+                module.recomputes = config.recompute_logits
         self.parallel = self.processes.parallel(self.network)
         self.forward: Callable[..., Any] = self.parallel
         if config.compile:

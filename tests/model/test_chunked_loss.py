@@ -5,6 +5,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from model.config.whole import parse
+from model.networks.roles import LinearHead
 from model.tasks import cross_entropy
 from model.training.compiled import CompiledForward
 from tests.model.test_every_shape import CPU, build, updating
@@ -26,9 +28,11 @@ def loss_and_gradients(task, encoded, network):
 
 @TOKENS
 @EVERY_FAMILY
-def test_chunks_have_the_loss_and_gradients_of_the_whole(data, family, monkeypatch):
+@pytest.mark.parametrize("recomputes", [False, True])
+def test_chunks_have_the_loss_and_gradients_of_the_whole(data, family, recomputes, monkeypatch):
     _, task, encoded, network = build(data, family, model__tied_embeddings=family == "transformer")
     network.double()
+    network.head.recomputes = recomputes
     monkeypatch.setattr(torch.Tensor, "float", torch.Tensor.double)
     whole = loss_and_gradients(task, encoded, network)
     for limit in (1, 30, 100):
@@ -64,7 +68,18 @@ def test_no_more_logits_than_the_limit_exist_at_once(data, monkeypatch):
     assert rows[0] > rows[1] == 3
 
 
+@pytest.mark.parametrize("recomputes", [False, True])
+def test_a_configuration_from_before_the_key_computes_logits_again(recomputes):
+    config, task, encoded, network = build("language_modelling")
+    values = config.model_dump()
+    if recomputes:
+        del values["training"]["recompute_logits"]
+    updating(parse(values), task, encoded, network)
+    assert network.head.recomputes is recomputes
+
+
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, as it compiles
 @TOKENS
 def test_a_compiled_network_takes_chunks_too(data, monkeypatch):
     compile_with = torch.compile
@@ -76,6 +91,21 @@ def test_a_compiled_network_takes_chunks_too(data, monkeypatch):
         step = updating(config, task, encoded, network)
         losses.append([step() for _ in range(3)])
     assert losses[1] == pytest.approx(losses[0], rel=1e-5)
+
+
+def test_many_predictions_have_finite_gradients_in_float16(monkeypatch):
+    """20,000 times 8 is more than float16 has, and no smaller factor of the loss would mend it."""
+    monkeypatch.setattr(cross_entropy, "LARGEST_LOGITS", 40_000)
+    head, decoded = LinearHead(2, 2, bias=False), torch.full((1, 20_000, 2), 8.0, requires_grad=True)
+    losses = cross_entropy.ChunkedCrossEntropy(torch.zeros(20_000, dtype=torch.long), 2, 0.0, 0.0)
+    with torch.no_grad():
+        head.weight.copy_(torch.tensor([[-1.0, -1.0], [1.0, 1.0]]))
+    with torch.autocast("cpu", torch.float16):
+        loss = losses(decoded, head)
+    (loss.objective / 20_000).backward()
+    # Every prediction is wrong, and sure of it: the softmax less the target is (-1, 1).
+    torch.testing.assert_close(head.weight.grad, torch.tensor([[-8.0, -8.0], [8.0, 8.0]]), rtol=1e-3, atol=0)
+    torch.testing.assert_close(decoded.grad, torch.full((1, 20_000, 2), 2 / 20_000), rtol=1e-3, atol=0)
 
 
 @TOKENS
