@@ -30,8 +30,8 @@ SAME_TRIALS: Mapping[str, Collection[str]] = {
     # model: how many train together is said by the task, not by the environment; a CSV's header in its own words; what
     # is scored, what a training costs, how its mean warms up and what muon splits are settings that studies of before
     # lack. An amount that ends between two evaluations is evaluated there. Its size, cost and speed are reported.
-    # Its rates and first weights may go by its size, and the rate of embeddings by their number. Logits that are too many
-    # to exist at once are computed once, but in studies of before.
+    # Its rates and first weights may go by its size, and the rate of embeddings by their number. Too many logits are
+    # computed once, but in studies of before.
     "5aae1ecdb2924817": (
         "be41f3eec7f1dd3c",
         "fdbb02159fad05f9",
