@@ -186,7 +186,7 @@ VALUES = {
 CROSS_FIELD = {
     "heads that do not fit": (["model.num_heads=7"], ("model.num_heads", "d_model 64")),
     "a scale that the network cannot have": (
-        ["strategy=ladder", "study.scales=[{model.d_model: 64}, {model.d_model: 130}]"],
+        ["strategy=ladder", "~space.model.d_model", "study.scales=[{model.d_model: 64}, {model.d_model: 130}]"],
         ("study.scales: scale 2: model.d_model", "given d_model 130"),
     ),
     "a network for other data": (["model=decoder"], ("model.shape, data.name", "model=encoder")),
@@ -209,7 +209,10 @@ CROSS_FIELD = {
         ["dispatch=ray", "dispatch.gpus=0", "dispatch.gpus_per_worker=1"],
         ("dispatch.gpus_per_worker",),
     ),
-    "artifacts without Ray workers": (["study.artifacts=file:///x"], ("study.artifacts", "only with dispatch=ray")),
+    "artifacts without Ray workers": (
+        ["dispatch=local", "study.artifacts=file:///x"],
+        ("study.artifacts", "only with dispatch=ray"),
+    ),
     "artifacts without a URL": (["dispatch=ray", "study.artifacts=x"], ("study.artifacts", "must be a URL", "'x'")),
     "mirror without a URL": (["study.mirror=x"], ("study.mirror", "must be a URL", "'x'")),
     "mirror of an unknown kind": (["study.mirror=nope://x"], ("study.mirror", "Protocol not known: nope")),

@@ -27,6 +27,8 @@ NEED_MORE = ("more folds than examples of a class", "nobody at the address")
 
 def create(files):
     for name, content in files.items():
+        if name.endswith(".py"):
+            sys.modules.pop(name.removesuffix(".py"), None)  # of a test before, in another folder
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         Path(name).write_bytes(content if isinstance(content, bytes) else content.encode())
     return snapshot()
