@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from hpo.engine.record.own_file import COMPANIONS, DamagedRecordError, may_be_written
-from hpo.engine.record.record import ROUND, Rows
+from hpo.engine.record.record import LAST, Rows, is_of_study
 from hpo.engine.space.dimensions import Dimension, from_stored
 from hpo.engine.space.space import Point, Space
 from hpo.engine.trials.trial import State
@@ -114,7 +114,7 @@ class RowsLookedAt(Rows):
             for trial, key, value, kind in file.execute(_PARAMETERS.format(those), asked):
                 points[trial][key] = _reader(kind)(value)
         for trial, number, state in sorted(trials):
-            if ROUND not in attributes[trial] or state not in _STATES:
+            if not is_of_study(attributes[trial], self._noted.get(LAST)) or state not in _STATES:
                 continue
             # Of its number the first: others may copy one.
             number = attributes[trial].get("number", number)

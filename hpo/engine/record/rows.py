@@ -22,7 +22,7 @@ from sqlalchemy.exc import IntegrityError
 
 from hpo.engine.record.optuna_tables import Tables
 from hpo.engine.record.own_file import DamagedRecordError, Guard, Mark
-from hpo.engine.record.record import LAST, ROUND, Rows
+from hpo.engine.record.record import LAST, ROUND, STUDY, Rows, is_of_study
 from hpo.engine.space.dimensions import Dimension, Range, from_stored, to_stored
 from hpo.engine.space.space import Point, Space
 from hpo.engine.trials.trial import Direction, State
@@ -66,7 +66,8 @@ class OptunaRows(Rows):
 
     def open(self, number: int, point: Point, attributes: Mapping[str, Any]) -> None:
         """Write a RUNNING trial with its parameters and user attributes."""
-        attributes = {_NUMBER: number, **attributes}
+        study = self.read_note(LAST)
+        attributes = {_NUMBER: number, **attributes, **({} if study is None else {STUDY: study})}
         with self._writing(1 + len(attributes)):
             self._ids[number] = self._calls.open({key: to_stored(value) for key, value in point.items()}, attributes)
 
@@ -93,7 +94,7 @@ class OptunaRows(Rows):
     def read(self) -> Sequence[tuple[int, Point, State, Mapping[str, Any]]]:
         """Return number, point, state and attributes of every trial of ours; DamagedRecordError if one is missing."""
         trials = self._storage.get_all_trials(self._study_id, deepcopy=False)
-        own = trials_of_ours(trials)
+        own = trials_of_study(trials, self.read_note(LAST))
         missing = next((number for number in range(len(own)) if number not in own), None)
         if missing is not None:
             raise DamagedRecordError(f"{self.address} is short: trial {missing} of {max(own) + 1} is missing")
@@ -226,11 +227,14 @@ def constraint_attributes(constraints: Mapping[str, float]) -> dict[str, Any]:
     return trial.system_attrs
 
 
-def trials_of_ours(trials: Iterable[FrozenTrial]) -> dict[int, FrozenTrial]:
-    """Return the trials that a record wrote by their own numbers: the first of each, since others may copy one."""
+def trials_of_study(trials: Iterable[FrozenTrial], study: str | None) -> dict[int, FrozenTrial]:
+    """Return the trials that the record of the study with this id wrote, by their own numbers.
+
+    Of each it is the first, since others may copy one.
+    """
     own: dict[int, FrozenTrial] = {}
     for trial in trials:
-        if ROUND in trial.user_attrs and trial.state in STATE_NAMES:
+        if is_of_study(trial.user_attrs, study) and trial.state in STATE_NAMES:
             own.setdefault(trial.user_attrs.get(_NUMBER, trial.number), trial)
     return own
 

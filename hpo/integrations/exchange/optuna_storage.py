@@ -10,7 +10,8 @@ from optuna.trial import FrozenTrial, TrialState
 
 from hpo.config.sealing import hide_secrets
 from hpo.engine.record.address import open_storage, sqlite_path
-from hpo.engine.record.rows import constraint_attributes, directions_of, name_metrics, trials_of_ours
+from hpo.engine.record.record import LAST
+from hpo.engine.record.rows import constraint_attributes, directions_of, name_metrics, trials_of_study
 from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.errors import StudyError, first_line, nearest
 from hpo.integrations.exchange.imported import Imported, attempt
@@ -48,7 +49,7 @@ def export_study(
         raise StudyError(
             f"export: {hide_secrets(target_url, {})} already has a study '{target_name}'; give another name"
         ) from error
-    trials = trials_of_ours(source.get_trials(deepcopy=False))
+    trials = trials_of_study(source.get_trials(deepcopy=False), source.user_attrs.get(LAST))
     metrics = source.metric_names
     trials |= {trial.number: _trained_further(trials[trial.number], trial, layout, metrics) for trial in further}
     for number, given in (constraints or {}).items():

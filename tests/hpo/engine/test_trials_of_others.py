@@ -2,6 +2,7 @@
 
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import optuna
@@ -79,6 +80,30 @@ def test_trials_between_ours_while_we_run_change_none_of_ours(study, caplog):
     assert [trial.number for trial in there] == list(range(9))
     assert [trial.values for trial in there] == [[0.5], None, [0.6], None, [9.0], [0.5], [0.7], [0.8], None]
     assert (there[1].state, there[3].state) == (TrialState.RUNNING, TrialState.WAITING)
+
+
+@pytest.mark.usefixtures("way")
+def test_trials_copied_from_another_study_of_ours_are_none_of_ours(study, tmp_path):
+    """With numbers that we have already, that we have not yet, and that come between."""
+    other = replace(study, url=sqlite_url(tmp_path / "other.db"), name="other")
+    copied = create_record(other)
+    copied.note("id", "another's")
+    for layers in (3, 2, 1, 3):
+        opened(copied, layers, 9.0)
+    copied.close()
+    record = create_record(study)
+    record.note("id", "its own")
+    opened(record, 1, 0.5)
+    in_optuna(study).add_trials(in_optuna(other).trials)
+    opened(record, 2, 0.6)
+    before = record.trials()
+    assert read_record(study).trials() == before
+    record.close()
+    record = continue_record(study)
+    assert record.trials() == before
+    assert opened(record, 3, 0.7).number == 2
+    record.close()
+    assert [trial.score for trial in read_record(study).trials()] == [0.5, 0.6, 0.7]
 
 
 @pytest.mark.quick("COMPLETE")
