@@ -72,6 +72,8 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
                 if stopped is not None:
                     steps.close()
                 step = next(steps, None)
+                if step is not None and step[0] != "warning":
+                    reported.refuse_twice(map(shown, step[1]))
             now = time.perf_counter()
             if step is None or now >= next_look:
                 _refuse_links_out(payload)

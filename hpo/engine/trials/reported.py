@@ -1,7 +1,8 @@
 """Checks the numbers that an objective reports, when they arrive and when an older record is read."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 # Squares of larger numbers, in deviations and tests, exceed the range of floats.
@@ -29,12 +30,25 @@ def numbers(reported: Mapping[Any, Any]) -> dict[str, int | float]:
 
 
 def flat(reported: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return groups of values by one name each: `{"val": {"loss": 1}}` is `{"val/loss": 1}`."""
+    """Return groups of values by one name each: `{"val": {"loss": 1}}` is `{"val/loss": 1}`.
+
+    ValueError where two have the same.
+    """
     values: dict[str, Any] = {}
     for name, value in reported.items():
         inner = {f"{name}/{key}": each for key, each in flat(value).items()} if isinstance(value, Mapping) else None
-        values |= {str(name): value} if inner is None else inner
+        new = {str(name): value} if inner is None else inner
+        if not values.keys().isdisjoint(new):
+            refuse_twice([*values, *new])
+        values |= new
     return values
+
+
+def refuse_twice(names: Iterable[str]) -> None:
+    """Raise ValueError where values that an objective gives have one name."""
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ValueError(f"the objective gives several values the name '{twice[0]}'; give each its own")
 
 
 def of_curve(points: Sequence[Mapping[str, Any]], metric: str, takes: Literal["best", "last"], is_max: bool) -> Any:

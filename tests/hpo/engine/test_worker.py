@@ -41,6 +41,11 @@ def odd_steps(task):
     return 1.0
 
 
+def same_names(task):
+    yield task["config"]["point"]
+    return task["config"]["result"]
+
+
 class SpeechlessError(Exception):
     def __str__(self):
         raise RuntimeError("no words")
@@ -169,6 +174,16 @@ def test_of_a_result_the_numbers_are_kept_and_the_others_named():
 def test_what_is_no_point_fails_with_what_it_is():
     (last,) = run_task(payload("odd_steps"))
     assert last["outcome"].error == "ValueError: the objective must yield dicts of numbers, it yielded 0.5"
+
+
+@pytest.mark.parametrize(
+    "same", [{"score": 0.1, "score ": 0.2}, {"a": {"b": 1}, "a/b": 2}, {"score": 0.1, "a\nb": 1, "a b": 2}]
+)
+@pytest.mark.parametrize("where", ["point", "result"])
+def test_values_of_one_name_are_refused_and_none_is_taken_for_the_other(where, same):
+    *_, last = run_task(payload("same_names", **{"point": {"score": 0.5}, "result": {"score": 0.5}, where: same}))
+    assert last["outcome"].metrics == {}
+    assert "gives several values the name '" in last["outcome"].error
 
 
 @pytest.mark.parametrize(
