@@ -68,7 +68,9 @@ def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def describe_defaults(config: Mapping[str, Any], searched: Sequence[str]) -> dict[str, Any]:
-    """Return the values that the command's file has for what is searched, and those keys, whose values are wholes."""
+    """Return the values that the command's file has for what is searched, or what scales change, and those keys, whose
+    values are wholes.
+    """
     command = CommandLine(config)
     missing = {*command.names} - {*command.flat, *searched}
     if "args" in missing:
@@ -78,7 +80,7 @@ def describe_defaults(config: Mapping[str, Any], searched: Sequence[str]) -> dic
             "command.config: is missing: {config} in command.line becomes the path of each trial's own copy of a file "
             "in YAML or JSON; give command.config=FILE"
         )
-    command.refuse_unread(searched, "space.")
+    command.refuse_unread(searched)
     if command.file is None and not command.takes_all(searched):
         return {}
     own = flatten(command.base)

@@ -89,14 +89,14 @@ class CommandLine:
         """Return whether the line has `{args}`, and that is no key of the trial's."""
         return _ARGS in self.words and "args" not in searched and at(self.flat, "args", _MISSING) is _MISSING
 
-    def refuse_unread(self, keys: Iterable[str], where: str = "") -> None:
-        """Refuse a key that neither the file, if there is one, nor the line has; `where` is what stands before it."""
+    def refuse_unread(self, keys: Iterable[str]) -> None:
+        """Refuse a key that neither the file, if there is one, nor the line has."""
         for key in () if self.takes_all() else keys:
             if not self._reads(key):
                 in_file = f"{self.file} has no such key, and " if self.file else ""
                 way = "into the file" if self.file else f"there, such as --{_last(key)}={{{key}}}"
                 hint = nearest(key, [*flatten(self.base), *self.names]) or f"; write it {way}"
-                raise ConfigError(f"{where}{key}: {in_file}command.line has no {{{key}}}{hint}")
+                raise ConfigError(f"{key}: {in_file}command.line has no {{{key}}}{hint}")
 
     def write_copy(self, folder: Path) -> dict[str, str]:
         """Write the trial's own copy of the file into the folder; return its path and that folder by their names."""

@@ -195,7 +195,7 @@ def test_a_file_in_json_and_its_folder():
     [
         (
             ["{config}", "+space.training.lerning_rate=[0.1,0.2]", "command.config=base.yaml"],
-            "space.training.lerning_rate: base.yaml has no such key, and command.line has no {training.lerning_rate}; "
+            "training.lerning_rate: base.yaml has no such key, and command.line has no {training.lerning_rate}; "
             "did you mean 'training.learning_rate'?",
         ),
         (
@@ -213,9 +213,9 @@ def test_a_file_in_json_and_its_folder():
         (["{config}", RATES, "command.config=train.py"], "command.config: train.py:4:31: is not valid YAML"),
         (
             ["{lr}", "space.lr=[1,2]", "space.amp=[true,false]", "+amp=true"],
-            "space.amp: command.line has no {amp}; write",
+            "amp: command.line has no {amp}; write",
         ),
-        (["{lr} {flag:fp16}", "space.lr=[1,2]", "space.amp=[true,false]"], "space.amp: command.line has no {amp}"),
+        (["{lr} {flag:fp16}", "space.lr=[1,2]", "space.amp=[true,false]"], "amp: command.line has no {amp}"),
         (["{config}", RATES, "command.confg=base.yaml"], "did you mean 'command.config'?"),
     ],
 )

@@ -77,11 +77,13 @@ class Glance:
 
     @cached_property
     def best(self) -> Trial | None:
-        """The winner of one that has ended, or the best so far."""
+        """The winner of one that has ended, if it has one, or the best so far."""
         if self.seen is None:
             return None
         named = [trial for trial in self.seen.trials if trial.number == self.status.best]
-        return named[0] if named else self.seen.best
+        if not named and self.status.state != "ended":
+            return self.seen.best
+        return next(iter(named), None)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it, JSON-able, times in seconds since the epoch; its fields are in docs/reference/json.md."""
@@ -232,12 +234,19 @@ class Glance:
                 yield command, f"tries the {count_text(self._untried, 'added point*')}"
             if self.best is not None and not status.test and (opens := what_opens(folder, self._parts)) is not None:
                 yield opens
-            yield f"hpo resume {name} study.trials={2 * status.budget}", "goes on with a larger budget"
+            if not self._has_tried_all:
+                yield f"hpo resume {name} study.trials={2 * status.budget}", "goes on with a larger budget"
         page = folder.path / "report.html"
         if page.exists():
             yield f"hpo report {name}", f"writes {short_path(page)} again"
         else:
             yield f"hpo report {name}", "writes its report, as of now"
+
+    @property
+    def _has_tried_all(self) -> bool:
+        """Whether a larger budget would find nothing to try."""
+        size = self.seen.space.size if self.seen else None
+        return self.status.ended_by == "space" or (size is not None and self.status.done >= size)
 
     @property
     def _parts(self) -> Mapping[str, Any]:

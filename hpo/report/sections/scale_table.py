@@ -37,7 +37,8 @@ class ScaleTable(TypedDict):
         float | None,
         Field(
             ge=0,
-            description="the most that the smallest scale's best value is behind the best of another; null = unknown",
+            description="the most that the smallest scale's best value is behind the best of another; null = unknown, "
+            "also where that value has no score at another",
         ),
     ]
 
@@ -62,9 +63,8 @@ def scale_table(climb: Climb) -> ScaleTable | None:
     elif there:
         places = [values.index(value) for value in there]
         moves = float(max(places) - min(places))
-    behind = [
-        of[best[0]].loss - ranked[0].loss for of, ranked in zip(trials, climb.ranked, strict=True) if best[0] in of
-    ]
+    there_too = [(of, ranked[0]) for of, ranked in zip(trials, climb.ranked, strict=True) if ranked]
+    is_known = len(there_too) > 1 and all(best[0] in of for of, _ in there_too)
     return {
         "key": key,
         "values": values,
@@ -72,7 +72,7 @@ def scale_table(climb: Climb) -> ScaleTable | None:
         "best": best,
         "moves": moves,
         "moves_is": "factor" if is_factor else "places",
-        "cost": max(behind) if len(behind) > 1 else None,
+        "cost": max(of[best[0]].loss - first.loss for of, first in there_too) if is_known else None,
     }
 
 
@@ -111,6 +111,14 @@ def table_text(table: ScaleTable, metric: str) -> str:
         says = f"the best {key} moves by {moves:g} places of its list"
     if None in table["best"]:
         says = f"{says}, as far as there are scores"
+    elif cost is None and (missing := _without_smallest(table)):
+        says = f"{says}; that of the smallest scale failed, or was not tried, at {missing} of the others"
     elif cost:
         says = f"{says}; that of the smallest scale costs {cost:.3g} of {metric} at most at the others"
     return says
+
+
+def _without_smallest(table: ScaleTable) -> int:
+    """Return at how many scales the best value of the smallest has no score."""
+    place = table["values"].index(table["best"][0])
+    return sum(scores[place] is None for scores in table["scores"])

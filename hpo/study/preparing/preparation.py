@@ -8,7 +8,7 @@ from typing import cast
 
 from hpo.config.composing.references import references_to, refuse_secrets
 from hpo.config.keys import differences, flatten, replaced
-from hpo.config.scales import changed_keys
+from hpo.config.scales import SCALE, changed_keys
 from hpo.config.study_config import StudyConfig
 from hpo.engine.objective.kept_function import KeptFunction
 from hpo.engine.objective.objective import Objective
@@ -106,13 +106,14 @@ def _with_data(study: PreparedStudy) -> PreparedStudy:
 
 
 def _with_defaults(config: StudyConfig, objective: Objective) -> StudyConfig:
-    """Return the configuration with what the objective adds to it for the searched keys."""
+    """Return the configuration with what the objective adds to it for the keys that are searched, or scales change."""
     if objective.describe_defaults is None:
         return config
     references = config.study.references or {}
     searched = [".".join(path) for path, _ in leaves(parted(config.space)[0])]
+    varied = dict.fromkeys(key for key in (*searched, *changed_keys(config.study.scales)) if key != SCALE)
     # What others refer to, the objective need not read itself.
-    keys = [key for key in searched if not references_to(references, [key])]
+    keys = [key for key in varied if not references_to(references, [key])]
     defaults = objective.describe_defaults(config.objective_config, keys)
     own = replaced(config.objective_config, {key: as_number(value) for key, value in defaults.items()})
     return config.model_copy(update={"objective_config": own})

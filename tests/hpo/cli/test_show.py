@@ -253,13 +253,27 @@ def test_one_that_is_damaged_says_so(capsys, tmp_path):
 
 def test_where_no_trial_keeps_the_limits_the_nearest_is_named(capsys):
     settings = {"study.limits": {"score": 0.9}}
-    found(lambda config: config["lr"], space={"lr": [0.1, 0.3, 0.7]}, name="beyond", trials=3, settings=settings)
+    found(lambda config: config["lr"], space={"lr": [0.1, 0.3, 0.5, 0.7]}, name="beyond", trials=3, settings=settings)
     lines = shown(capsys, "beyond")
     nearest = min(SeenStudy.at(StudyFolder(Path("runs/beyond"))).trials, key=lambda trial: trial.excess)
     assert f"none: no trial keeps the limits (score >= 0.9); the nearest is trial {nearest.number}" in said(
         lines, "best"
     )
     assert "hpo resume beyond study.trials=6" in said(lines, "next")
+
+
+def test_where_nothing_was_trained_at_the_target_there_is_no_winner_to_show_or_to_test(capsys):
+    scales = {"scales": [{"width": 1}, {"width": 2}], "config": {"width": 1}, "settings": {"strategy.costs": [1, 2]}}
+    found(lambda config: config["lr"], space={"lr": (0.1, 0.9)}, strategy="ladder", trials=3, name="low", **scales)
+    there = json.loads(hpo(capsys, "show", "low", "--json")[1])
+    assert (there["best"], there["why_none"].partition(",")[0]) == (None, "no trial is complete at the target")
+    assert not any("hpo test" in each["command"] for each in there["next"])
+
+
+@pytest.mark.parametrize("trials", [3, 5])
+def test_where_all_was_tried_no_larger_budget_is_named(capsys, trials):
+    found(lambda config: config["lr"], space={"lr": [0.1, 0.3, 0.7]}, name="all", trials=trials)
+    assert "study.trials" not in said(shown(capsys, "all"), "next")
 
 
 @pytest.mark.parametrize("length", [2, 3, 39, 40, 41, 1000])

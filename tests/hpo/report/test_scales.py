@@ -205,6 +205,11 @@ def test_a_report_has_it_in_numbers_and_in_words(tmp_path):
         ({"a": [1.0, 2.0, 3.0], "b": [2.0, 3.0, 4.0]}, 0, "is the same at every scale"),
         ({"a": [1.0, 2.0, 3.0], "b": [1.5, 1.2, 1.0]}, 2, "moves by 2 places of its list; that of the smallest scale"),
         ({"a": [1.0, 2.0, 3.0], "b": []}, 0, "is the same at every scale, as far as there are scores"),
+        (
+            {"a": [3.0, 2.0, 1.0], "b": [2.0, 1.5]},
+            1,
+            "that of the smallest scale failed, or was not tried, at 1 of the o",
+        ),
         ({"a": [], "b": [1.0]}, 0, "as far as there are scores"),
         ({"a": [], "b": []}, None, "no value of rate has a score"),
     ],
