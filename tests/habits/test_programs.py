@@ -37,6 +37,7 @@ model:
 optimizer: {name: adam, lr: 0.1, betas: [0.9, 0.99]}
 """
 QUICK = ("study.metric=loss", "study.direction=minimize", "dispatch=local", "track=none", "strategy=grid")
+SCALES = "study.scales=[{width: 8}, {width: 16}]"
 RATES = "+space.training.learning_rate={choices: [0.1, 1e-3]}"
 
 
@@ -216,6 +217,7 @@ def test_a_file_in_json_and_its_folder():
             "amp: command.line has no {amp}; write",
         ),
         (["{lr} {flag:fp16}", "space.lr=[1,2]", "space.amp=[true,false]"], "amp: command.line has no {amp}"),
+        (["{lr}", "space.lr=[1,2]", "+width=8", SCALES], "width: command.line has no {width}"),
         (["{config}", RATES, "command.confg=base.yaml"], "did you mean 'command.config'?"),
     ],
 )
@@ -228,6 +230,16 @@ def test_what_has_no_place_is_refused(capsys, words, says):
 def test_a_key_that_others_refer_to_need_not_stand_in_the_line(capsys):
     assert main(typed("{lr}", "+base=1", "+lr=${base}", "space.base=[1,2]")) == 0
     assert [given["said"] for given in seen()] == [["1"], ["2"]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", ["--lr={lr} --width={width}", "{args}"])
+def test_a_search_over_scales_goes_on_and_each_scale_is_in_the_words(line):
+    assert main(typed(line, "space.lr=[1,2]", "+width=8", SCALES, "study.trials=3")) == 0
+    assert main(["resume", "command", "study.trials=4"]) == 0
+    assert {tuple(sorted(given["said"])) for given in seen()} == {
+        (f"--lr={lr}", f"--width={width}") for lr in (1, 2) for width in (8, 16)
+    }
 
 
 @pytest.mark.nightly

@@ -14,6 +14,7 @@ from hpo.config.study_config import SEARCH_SECTIONS, StudyConfig, config_from_di
 from hpo.engine.space.branches import leaves, parted, with_first
 from hpo.engine.space.written import as_meant, default_as_meant, write_out
 from hpo.errors import ConfigError, nearest
+from hpo.interface.given.json_values import to_json
 
 _SETTABLE = tuple(name for name in SEARCH_SECTIONS if name not in ("objective", "space"))
 
@@ -96,10 +97,18 @@ def _shipped(group: str, name: str) -> dict[str, Any]:
 
 
 def settings_of(settings: Mapping[str, Any], metric: Any, **arguments: Any) -> dict[str, Any]:
-    """Return settings by dotted key, with the metric and those of these arguments that are given."""
-    asked = {f"study.{name}": copy_plain(value) for name, value in arguments.items()}
+    """Return settings by dotted key, with the metric and those of these arguments that are given, as JSON has them.
+
+    ConfigError where both give something, and not the same.
+    """
+    asked = {f"study.{name}": value for name, value in arguments.items()}
     asked |= {"study.metrics": dict(metric)} if isinstance(metric, Mapping) else {"study.metric": metric}
-    return {**settings, **{key: value for key, value in asked.items() if value is not None}}
+    given = {key: to_json(copy_plain(value), key)[0] for key, value in asked.items() if value is not None}
+    settings = {key: to_json(copy_plain(value), key)[0] for key, value in settings.items()}
+    for key in given.keys() & settings.keys():
+        if given[key] != settings[key]:
+            raise ConfigError(f"{key}: given {given[key]!r}, and {settings[key]!r} in settings; give it once")
+    return {**settings, **given}
 
 
 def refuse_missing_direction(settings: Mapping[str, Any]) -> None:
@@ -117,7 +126,8 @@ def made_config(
     settings: Mapping[str, Any],
 ) -> StudyConfig:
     """Return the configuration of a search that is given from Python, its space and constants as JSON has them."""
-    tree = search_tree(objective, searched, own_tree(searched, constants), strategy or "random")
+    strategy = to_json(strategy or "random", "strategy")[0]
+    tree = search_tree(objective, searched, own_tree(searched, constants), strategy)
     tree["study"] |= {"references": dict(references)} if references else {}
     tree["study"] |= {"metric": "score"}
     return config_from_dict(with_changes(with_settings(tree, settings), {}))

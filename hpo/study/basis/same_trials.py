@@ -11,27 +11,28 @@ SAME_TRIALS: Mapping[str, Collection[str]] = {
     # hpo/objectives: the nearest row of a table is found faster; a command's line and files are named as code; flags,
     # all values and a file of its own for a program, which refuses a key that it has no place for; a command is read
     # once, as is a table, which has further columns as metrics.
-    "0fb33083064e4965": (
+    "84303a25d0fb16e2": (
         "a4558f76cffdd1b9",
         "e9d7c6b06747a73d",
         "63709bca1be63a67",
         "9c66277deff13dd3",
         "ddf2fda1a836e7dc",
         "1bdb8c38b8dc235b",
+        "0fb33083064e4965",
     ),
-    "c282830bab7ef9c8": (
+    "20ac99cb46eeec90": (
         "15001abc7d9cd2f7",
         "a029f5226c098928",
         "2add9c75ba755596",
         "5d207e2f0f8aa1d7",
         "5420290dd971d77c",
         "a19e31e8a697d2f3",
+        "c282830bab7ef9c8",
     ),
     # model: how many train together is said by the task, not by the environment; a CSV's header in its own words; what
     # is scored, what a training costs, how its mean warms up and what muon splits are settings that studies of before
     # lack. An amount that ends between two evaluations is evaluated there. Its size, cost and speed are reported.
-    # Its rates and first weights may go by its size, and the rate of embeddings by their number. Too many logits are
-    # computed once, but in studies of before.
+    # Its rates and first weights may go by its size, and the rate of embeddings by their number.
     "5aae1ecdb2924817": (
         "be41f3eec7f1dd3c",
         "fdbb02159fad05f9",
@@ -66,8 +67,8 @@ SAME_TRIALS: Mapping[str, Collection[str]] = {
     # The search: lists and mappings as choices, steps, references to what is searched, groups of metrics; tasks that
     # begin are shown; what it shares is filled by name, and the steps of an objective have a file of their own; fewer
     # files, in rooms of other names; several metrics and limits; acts of hands,
-    # studies without a worker, and scales.
-    "4f2e06a319bbf1ee": (
+    # studies without a worker, and scales. Values of one name are refused, of which the last one was taken.
+    "b81e9e416c2f3436": (
         "95e6677628324af4",
         "06df9561454a7aaa",
         "bf34b7862dea4aa0",
@@ -76,8 +77,9 @@ SAME_TRIALS: Mapping[str, Collection[str]] = {
         "43cc44b418ce37b1",
         "38df221aefc6302c",
         "b872c7d9924c115e",
+        "4f2e06a319bbf1ee",
     ),
-    "ff0e684cbd3b24e7": (
+    "76bad8b160b49d28": (
         "3682d64edc8d9787",
         "0090cc4036e20dc7",
         "f8d6c19fbf96a509",
@@ -86,5 +88,6 @@ SAME_TRIALS: Mapping[str, Collection[str]] = {
         "77e1d7039ed53d63",
         "7c2c23d0da88e530",
         "255803a4fe687e78",
+        "ff0e684cbd3b24e7",
     ),
 }

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
@@ -235,3 +236,15 @@ def test_trials_of_other_scales_are_not_taken_for_those_of_this_study():
     plain = found(train, space=SPACE, config={"width": 4}, trials=4, name="plain")
     with pytest.raises(hpo.HpoError, match=r"was made with width=4, and scale 1 has 8"):
         climbed(name="third", settings={"study.imports": str(plain.folder)})
+
+
+def test_numbers_of_numpy_are_plain_ones_in_scales_and_costs():
+    scales = [{"width": np.int64(8)}, {"width": np.int64(16)}]
+    study = climbed(scales=scales, strategy=LADDER | {"costs": np.array([1, 2])}, trials=8)
+    assert study.scales == [{"width": 8}, {"width": 16}]
+
+
+def test_what_an_argument_and_a_setting_say_differently_is_refused():
+    with pytest.raises(hpo.HpoError, match="trials: given 11, and 4 in settings; give it once"):
+        climbed(settings={"study.trials": 4})
+    climbed(settings={"study.trials": 11})
