@@ -110,6 +110,20 @@ def test_a_study_that_is_interrupted_and_fails_and_gets_a_larger_budget_stays_th
 
 
 @pytest.mark.slow
+def test_trials_whose_parent_run_is_deleted_in_mlflow_are_those_of_the_new_one(folder):
+    study = tracked_study(folder, trials=3)
+    run(study)
+    parent, before = runs_of(study)
+    MlflowClient(study.config.track.uri).delete_run(parent.info.run_id)
+    run(tracked_study(folder, trials=4))
+    new, children = runs_of(study)
+    assert new.info.run_id != parent.info.run_id
+    assert len(children) == 4
+    assert all(children[number].info.run_id == child.info.run_id for number, child in before.items())
+    assert_shows_the_record(study)
+
+
+@pytest.mark.slow
 def test_the_parameters_of_a_study_stay_the_values_of_one_winner_and_a_tag_has_the_present_one(folder):
     first = run(tracked_study(folder, trials=2)).verdict.winner
     study = tracked_study(folder, trials=12)

@@ -58,6 +58,7 @@ class StudyRuns:
             self.color = color_of_study(sum(1 for _ in all_runs(self._client, self._experiment_id, are_studies)))
         if known is None:
             self.parent = self._create(message, {"hpo.study_id": self.study_id, "hpo.kind": "study"})
+            self._adopt_trials()
         self._client.set_tag(self.parent, COLOR_TAG, self.color)
 
     def open_trial(self, message: TrackerMessage) -> str:
@@ -93,7 +94,7 @@ class StudyRuns:
     def find_trials(self) -> None:
         """Read which trials have a run and which of them are closed; delete second runs of a trial."""
         runs = defaultdict[int, list[Run]](list)
-        for run in all_runs(self._client, self._experiment_id, f"tags.`mlflow.parentRunId` = '{self.parent}'"):
+        for run in self._children(self.parent):
             runs[int(run.data.tags["hpo.trial"])].append(run)
         for number, candidates in runs.items():
             kept = self._only(candidates, self.trials.get(number))
@@ -111,9 +112,19 @@ class StudyRuns:
             if FRONT_TAG in kept.data.tags:
                 self.on_front[number] = kept.data.tags[FRONT_TAG] == "true"
 
-    def _parents(self) -> Iterable[Run]:
+    def _adopt_trials(self) -> None:
+        """Take over the trials whose parent run was deleted."""
+        for parent in self._parents(deleted=True):
+            for run in self._children(parent.info.run_id):
+                self._client.set_tag(run.info.run_id, "mlflow.parentRunId", self.parent)
+        self.find_trials()
+
+    def _parents(self, *, deleted: bool = False) -> Iterable[Run]:
         condition = f"tags.`hpo.study_id` = '{self.study_id}' and tags.`hpo.kind` = 'study'"
-        return all_runs(self._client, self._experiment_id, condition)
+        return all_runs(self._client, self._experiment_id, condition, deleted=deleted)
+
+    def _children(self, parent: str) -> Iterable[Run]:
+        return all_runs(self._client, self._experiment_id, f"tags.`mlflow.parentRunId` = '{parent}'")
 
     def _only(self, runs: Iterable[Run], ours: str | None = None) -> Run | None:
         """Return one run of several for the same trial or study, delete the others: ours, a closed one, the oldest."""

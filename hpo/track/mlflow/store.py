@@ -183,11 +183,13 @@ def download_study(run_id: str, uri: str, folder: Path) -> int | None:
     return None if trial is None else int(trial)
 
 
-def all_runs(client: "MlflowClient", experiment_id: str, condition: str) -> "Iterator[Run]":
-    """Yield the runs of an experiment that fulfil a condition of MLflow's search."""
-    token = None
+def all_runs(client: "MlflowClient", experiment_id: str, condition: str, *, deleted: bool = False) -> "Iterator[Run]":
+    """Yield the runs of an experiment that fulfil a condition of MLflow's search, there or `deleted`."""
+    from mlflow.entities import ViewType
+
+    kind, token = ViewType.DELETED_ONLY if deleted else ViewType.ACTIVE_ONLY, None
     while True:
-        page = client.search_runs([experiment_id], condition, max_results=1000, page_token=token)
+        page = client.search_runs([experiment_id], condition, kind, max_results=1000, page_token=token)
         yield from page
         token = page.token
         if not token:
