@@ -15,9 +15,9 @@ NO_TARGET = -100  # the label of a position that is not predicted
 
 # Logits that are computed at once: 256 MiB in float32, of which a backward pass holds three.
 LARGEST_LOGITS = 2**26
-# To which the gradients of a part's predictions add up at most, before they are multiplied by anything: float16 ends at
+# To what the gradients of the logits of a class are scaled to add up at most, while they are in float16, which ends at
 # 65504.
-_PART = 2**12
+_LARGEST_SUM = 2**12
 
 
 class Loss(NamedTuple):
@@ -80,8 +80,8 @@ class ChunkedCrossEntropy(NamedTuple):
     """The same sums, of a network that calls it with what comes before its head, and its head.
 
     The head's product and the loss are computed for some predictions at a time, and with them their gradients, since a
-    sum has those of its parts whatever comes after it: logits are not kept, and not computed a second time. Studies of
-    before did that, which costs one more product of the head, of the three that it takes.
+    sum has those of its parts whatever comes after it: logits are not kept, and not computed a second time. A head that
+    `recomputes`, as in studies of before, does that: one more of its products, beside the three that it takes.
 
     Source: Hsu et al. 2024, "Liger kernel: efficient Triton kernels for LLM training", section 3.2; Wijmans et al.
     2024, "Cut your losses in large-vocabulary language models", do so inside of a kernel.
@@ -100,7 +100,8 @@ class ChunkedCrossEntropy(NamedTuple):
             return self._recomputed(decoded, head, count)
         settings = (count, self.label_smoothing, self.z_loss, torch.is_grad_enabled())
         scaled = decoded.flatten(0, 1) * head.scale
-        return Loss(*_ChunkedSums.apply(scaled, head.weights(), self.targets, *settings))  # type: ignore[no-untyped-call]
+        sums = _ChunkedSums.apply(scaled, head.weights(), self.targets, *settings)  # type: ignore[no-untyped-call]
+        return Loss(*sums)
 
     def _recomputed(self, decoded: Tensor, head: Head, count: int) -> Loss:
         def loss_of(decoded: Tensor, targets: Tensor) -> Loss:
@@ -132,10 +133,10 @@ class _ChunkedSums(torch.autograd.Function):
             logits = functional.linear(part, weights).float()
             losses.append(summed_cross_entropy(logits, labels, label_smoothing, z_loss))
             if of_weights is not None:
-                share = _PART / len(part)
-                of_logits = _gradient(logits, labels, label_smoothing, z_loss, share)
-                rows.append((of_logits @ weights).to(x.dtype).div_(share))
-                of_weights.add_(of_logits.T @ part, alpha=1 / share)
+                factor = _LARGEST_SUM / len(part)
+                of_logits = _gradient(logits, labels, label_smoothing, z_loss, factor)
+                rows.append((of_logits @ weights).to(x.dtype).div_(factor))
+                of_weights.add_(of_logits.T @ part, alpha=1 / factor)
         if of_weights is not None:
             ctx.save_for_backward(torch.cat(rows), of_weights)
         objective, cross_entropy = (torch.stack(sums).sum() for sums in zip(*losses, strict=True))

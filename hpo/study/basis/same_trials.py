@@ -32,8 +32,9 @@ SAME_TRIALS: Mapping[str, Collection[str]] = {
     # model: how many train together is said by the task, not by the environment; a CSV's header in its own words; what
     # is scored, what a training costs, how its mean warms up and what muon splits are settings that studies of before
     # lack. An amount that ends between two evaluations is evaluated there. Its size, cost and speed are reported.
-    # Its rates and first weights may go by its size, and the rate of embeddings by their number.
-    "5aae1ecdb2924817": (
+    # Its rates and first weights may go by its size, and the rate of embeddings by their number. Too many logits are
+    # computed once, but in studies of before.
+    "0da3f75a3e7bf77f": (
         "be41f3eec7f1dd3c",
         "fdbb02159fad05f9",
         "fc47d36deded77cf",
@@ -43,7 +44,7 @@ SAME_TRIALS: Mapping[str, Collection[str]] = {
         "7c1a274b1cad0746",
         "87c8c7442559c467",
     ),
-    "e61d9851c1389af0": (
+    "a1675920ad6ddee1": (
         "f0ac7737c25c64df",
         "be3c33078ce581df",
         "0db34c279f21196c",
