@@ -12,7 +12,7 @@ from hpo.config.study_config import StudyConfig, config_from_dict
 from hpo.engine.objective.objective import Objective
 from hpo.engine.objective.resolution import resolve
 from hpo.engine.space.branches import leaves, parted
-from hpo.engine.strategies import BY_AMOUNT
+from hpo.engine.strategies import BY_AMOUNT, STRATEGIES
 from hpo.engine.strategies.ladder import planned
 from hpo.engine.trials.trial import Trial
 from hpo.errors import ConfigError, nearest
@@ -96,11 +96,11 @@ def refuse_imports_of_other_scales(path: Path, made_by: StudyConfig, config: Stu
 def _first(given: Any) -> dict[str, Any]:
     """Return all settings of the strategy at the smallest scale."""
     settings = strategy_settings(given if isinstance(given, Mapping) else {"name": given})
-    name = settings.get("name")
-    if name == "ladder" or name in BY_AMOUNT:
+    allowed = [name for name in STRATEGIES if name != "ladder" and name not in BY_AMOUNT]
+    if (name := settings.get("name", "")) not in allowed:
         raise ConfigError(
-            f"strategy.first: must be another strategy, which trains every point to its end, given {name}; "
-            f"tpe is the default"
+            f"strategy.first: must be one of {', '.join(allowed)}, which train every point to its end, given {name!r}"
+            f"{nearest(str(name), allowed)}"
         )
     return settings
 
