@@ -68,9 +68,7 @@ def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def describe_defaults(config: Mapping[str, Any], searched: Sequence[str]) -> dict[str, Any]:
-    """Return the values that the command's file has for what is searched, or what scales change, and those keys, whose
-    values are wholes.
-    """
+    """Return what the command's file has for the keys that are searched, or scales change, and which keys those are."""
     command = CommandLine(config)
     missing = {*command.names} - {*command.flat, *searched}
     if "args" in missing:

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from hpo.engine.record.attributes import NUMBER, is_of_study
 from hpo.engine.record.own_file import COMPANIONS, DamagedRecordError, may_be_written
-from hpo.engine.record.record import LAST, Rows, is_of_study
+from hpo.engine.record.record import LAST, Rows
 from hpo.engine.space.dimensions import Dimension, from_stored
 from hpo.engine.space.space import Point, Space
 from hpo.engine.trials.trial import State
@@ -117,7 +118,7 @@ class RowsLookedAt(Rows):
             if not is_of_study(attributes[trial], self._noted.get(LAST)) or state not in _STATES:
                 continue
             # Of its number the first: others may copy one.
-            number = attributes[trial].get("number", number)
+            number = attributes[trial].get(NUMBER, number)
             if self._own.setdefault(number, trial) == trial:
                 there = {key: d for key, d in self._dimensions.items() if key in points[trial]}
                 point = {key: from_stored(d, points[trial][key]) for key, d in there.items()}

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, TypeVar
 
 from hpo.engine.record.acts import Act, Given
+from hpo.engine.record.attributes import ROUND
 from hpo.engine.record.site import Site
 from hpo.engine.space.dimensions import as_values
 from hpo.engine.space.space import Point
@@ -17,8 +18,6 @@ from hpo.engine.trials.trial import Outcome, Proposal, State, TaskLayout, Trial
 _COST, _LEARNED = "cost", "learned"
 EndedBy = Literal["trials", "minutes", "stop_without_gain", "space", "hand"]
 
-# Every trial of ours has it, and no other program's; and the id of its study, unless an earlier version began it.
-ROUND, STUDY = "round", "study"
 # How far a trial was trained, and from which; see `Proposal`.
 _AMOUNTS = ("amount", "continues", "trained")
 # Of each task, after its name.
@@ -28,11 +27,6 @@ _SITE = "_site"
 FIRST, LAST = "imports", "id"
 
 T = TypeVar("T")
-
-
-def is_of_study(attributes: Mapping[str, Any], study: str | None) -> bool:
-    """Return whether these are attributes of a trial of the study with this id: others may copy those of another."""
-    return ROUND in attributes and attributes.get(STUDY, study) == study
 
 
 class Note(Generic[T]):

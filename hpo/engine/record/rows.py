@@ -20,9 +20,10 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 from sqlalchemy.exc import IntegrityError
 
+from hpo.engine.record.attributes import NUMBER, ROUND, STUDY, is_of_study
 from hpo.engine.record.optuna_tables import Tables
 from hpo.engine.record.own_file import DamagedRecordError, Guard, Mark
-from hpo.engine.record.record import LAST, ROUND, STUDY, Rows, is_of_study
+from hpo.engine.record.record import LAST, Rows
 from hpo.engine.space.dimensions import Dimension, Range, from_stored, to_stored
 from hpo.engine.space.space import Point, Space
 from hpo.engine.trials.trial import Direction, State
@@ -39,8 +40,6 @@ STATES: Mapping[State, TrialState] = {
 }
 STATE_NAMES: Mapping[TrialState, State] = {state: name for name, state in STATES.items()}
 
-# The attribute with the number of a trial of ours; earlier versions had the one in Optuna.
-_NUMBER = "number"
 _SHOWN = 5
 
 
@@ -67,7 +66,7 @@ class OptunaRows(Rows):
     def open(self, number: int, point: Point, attributes: Mapping[str, Any]) -> None:
         """Write a RUNNING trial with its parameters and user attributes."""
         study = self.read_note(LAST)
-        attributes = {_NUMBER: number, **attributes, **({} if study is None else {STUDY: study})}
+        attributes = {NUMBER: number, **attributes, **({} if study is None else {STUDY: study})}
         with self._writing(1 + len(attributes)):
             self._ids[number] = self._calls.open({key: to_stored(value) for key, value in point.items()}, attributes)
 
@@ -104,7 +103,7 @@ class OptunaRows(Rows):
         self._others = [
             trial
             for trial in trials
-            if trial is not own.get(trial.user_attrs.get(_NUMBER, trial.number)) and trial.state != TrialState.WAITING
+            if trial is not own.get(trial.user_attrs.get(NUMBER, trial.number)) and trial.state != TrialState.WAITING
         ]
         return [
             (number, point_of(trial, self._dimensions), STATE_NAMES[trial.state], trial.user_attrs)
@@ -235,7 +234,7 @@ def trials_of_study(trials: Iterable[FrozenTrial], study: str | None) -> dict[in
     own: dict[int, FrozenTrial] = {}
     for trial in trials:
         if is_of_study(trial.user_attrs, study) and trial.state in STATE_NAMES:
-            own.setdefault(trial.user_attrs.get(_NUMBER, trial.number), trial)
+            own.setdefault(trial.user_attrs.get(NUMBER, trial.number), trial)
     return own
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from hpo.config.composing.references import with_changes
 from hpo.config.documents import read_yaml
 from hpo.config.goals import refuse_beside_metrics
-from hpo.config.keys import at_path, copy_plain, path_of, plain_own, refuse_inside_of_list, refuse_unknown, replaced
+from hpo.config.keys import at_path, path_of, plain_own, refuse_inside_of_list, refuse_unknown, replaced
 from hpo.config.sections import later_keys
 from hpo.config.shipped import names_of, shipped, shipped_dir, strategy_settings, with_mlflows_own
 from hpo.config.study_config import SEARCH_SECTIONS, StudyConfig, config_from_dict
@@ -103,8 +103,8 @@ def settings_of(settings: Mapping[str, Any], metric: Any, **arguments: Any) -> d
     """
     asked = {f"study.{name}": value for name, value in arguments.items()}
     asked |= {"study.metrics": dict(metric)} if isinstance(metric, Mapping) else {"study.metric": metric}
-    given = {key: to_json(copy_plain(value), key)[0] for key, value in asked.items() if value is not None}
-    settings = {key: to_json(copy_plain(value), key)[0] for key, value in settings.items()}
+    given = {key: to_json(value, key)[0] for key, value in asked.items() if value is not None}
+    settings = {key: to_json(value, key)[0] for key, value in settings.items()}
     for key in given.keys() & settings.keys():
         if given[key] != settings[key]:
             raise ConfigError(f"{key}: given {given[key]!r}, and {settings[key]!r} in settings; give it once")

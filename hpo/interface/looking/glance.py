@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from hpo.config.scales import SCALE
 from hpo.engine.course.rules import is_counted
+from hpo.engine.space.space import point_key
 from hpo.engine.training.task_builder import FINAL_FOLD
 from hpo.engine.trials.trial import Trial
 from hpo.errors import HpoError, first_line
@@ -81,9 +82,8 @@ class Glance:
         if self.seen is None:
             return None
         named = [trial for trial in self.seen.trials if trial.number == self.status.best]
-        if not named and self.status.state != "ended":
-            return self.seen.best
-        return next(iter(named), None)
+        so_far = None if self.status.state == "ended" else self.seen.best
+        return named[0] if named else so_far
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it, JSON-able, times in seconds since the epoch; its fields are in docs/reference/json.md."""
@@ -245,8 +245,9 @@ class Glance:
     @property
     def _has_tried_all(self) -> bool:
         """Whether a larger budget would find nothing to try."""
-        size = self.seen.space.size if self.seen else None
-        return self.status.ended_by == "space" or (size is not None and self.status.done >= size)
+        if self.status.ended_by == "space" or self.seen is None or self.seen.space.size is None:
+            return self.status.ended_by == "space"
+        return len({point_key(trial.point) for trial in self.seen.trials}) >= self.seen.space.size
 
     @property
     def _parts(self) -> Mapping[str, Any]:
