@@ -100,6 +100,7 @@ class ChunkedCrossEntropy(NamedTuple):
             return self._recomputed(decoded, head, count)
         settings = (count, self.label_smoothing, self.z_loss, torch.is_grad_enabled())
         scaled = decoded.flatten(0, 1) * head.scale
+        # torch leaves the call untyped.
         sums = _ChunkedSums.apply(scaled, head.weights(), self.targets, *settings)  # type: ignore[no-untyped-call]
         return Loss(*sums)
 
