@@ -40,12 +40,14 @@ class Case:
 
     Attributes:
         grows: `width` (at 3 layers) or `depth` (at width 64).
+        widths: the keys that the width is written to, times so much.
     """
 
     model: str
     data: str
     grows: str
     settings: Mapping[str, Any] = field(default_factory=dict)
+    widths: Mapping[str, int] = field(default_factory=lambda: {"model.d_model": 1, "model.feed_forward_width": 2})
 
     def sizes(self) -> list[tuple[int, int]]:
         """Return pairs of width and layers."""
@@ -53,6 +55,7 @@ class Case:
 
 
 _TEXT = {"data.path": "tinyshakespeare/input.txt.gz", "data.context": 64}
+_CELLS, _FILTERS = {"model.d_model": 1, "model.hidden_width": 1}, {"model.d_model": 1, "model.filters": 2}
 CASES = {
     "characters": Case("decoder", "language_modelling", "width", _TEXT),
     "depth": Case("decoder", "language_modelling", "depth", _TEXT),
@@ -60,6 +63,9 @@ CASES = {
         "training.batch_size": 64, "training.max_steps": 1000, "model.dropout": 0.1,
     }),
     "words": Case("decoder", "language_modelling", "width", _TEXT | {"data.tokens": "words", "data.max_size": 4000}),
+    "muon": Case("decoder", "language_modelling", "width", _TEXT | {"training.optimizer": "muon"}),
+    "recurrent": Case("recurrent_decoder", "language_modelling", "width", _TEXT, _CELLS),
+    "convolutional": Case("convolutional_decoder", "language_modelling", "width", _TEXT, _FILTERS),
     "g2p": Case("encoder_decoder", "translation", "width", {
         "data.train": "g2p/hun_train.tsv", "data.validation": "g2p/hun_dev.tsv", "data.tokens": "characters",
         "data.target_tokens": "blanks", "data.max_length": 40, "data.min_count": 1,
@@ -138,8 +144,8 @@ def configuration(
 ) -> dict[str, dict[str, Any]]:
     """Return the published configuration with the settings of a case: 200 steps of 16 sequences, unless it says so."""
     settings: dict[str, Any] = {
-        "model.d_model": width, "model.feed_forward_width": 2 * width, "model.num_layers": layers,
-        "model.num_heads": 4, "model.dropout": 0.0, "model.parametrization": parametrization,
+        **{key: times * width for key, times in case.widths.items()}, "model.num_layers": layers,
+        "model.dropout": 0.0, "model.parametrization": parametrization,
         "training.lr": rate, "training.batch_size": 16, "training.epochs": 1000, "training.max_steps": 200,
         "training.device": "cpu", "training.precision": "float32", **case.settings,
     }  # fmt: skip

@@ -143,6 +143,8 @@ def _create(study: PreparedStudy) -> Record:
 
 def _continue(study: PreparedStudy, frozen: StudyConfig) -> Record:
     """Return the record of an existing study, on its original or an allowed basis."""
+    # The report needs it: what is lacking must be noticed before anything is trained.
+    study.environment()
     if not study.allow_changes:
         refuse_other_config(frozen, study.config, study.reference)
     from hpo.engine.record.storage import continue_record

@@ -17,6 +17,13 @@ def test_a_test_part_is_not_opened_for_a_report_that_could_not_be_written(capsys
     assert not Path("runs/test_openings.jsonl").exists()
 
 
+def test_nothing_is_trained_for_a_report_that_could_not_be_written(capsys, study):
+    before = (study / "study.db").read_bytes()
+    (study / "environment.json").unlink()
+    assert "environment.json: cannot be read" in refused(capsys, "resume", "made", "study.trials=3")
+    assert (study / "study.db").read_bytes() == before
+
+
 def test_an_opening_that_the_ledger_has_lost_is_remembered(capsys, study):
     assert hpo(capsys, "test", "made", "--no-default")[0] == 0
     Path("runs/test_openings.jsonl").unlink()

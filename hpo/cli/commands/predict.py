@@ -30,7 +30,8 @@ def run(arguments: Sequence[str]) -> None:
     parser = make_parser("predict", __doc__, _EXAMPLES)
     add_model(parser)
     add_texts(parser, "one input per line")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="where the results go instead of standard output")
+    where = "where the results go (default: standard output, as with -)"
+    parser.add_argument("--output", type=lambda path: None if path == "-" else Path(path), metavar="FILE", help=where)
     sampling = parser.add_argument_group("for language models")
     for name, (kind, letter, what) in _OPTIONS.items():
         sampling.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar=letter, help=what)

@@ -4,7 +4,7 @@ import contextlib
 import inspect
 import sys
 from collections import deque
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Never
@@ -81,7 +81,7 @@ def _trained(
     returned = await_result(run(payload.task(open_sealed(payload.config, values))))
     curve: list[Mapping[str, Any]] = []
     if inspect.isgenerator(returned):
-        returned = yield from _points(returned, counts, units, curve)
+        returned = yield from _points(returned, counts, units, curve, (payload.metric, *payload.metrics[1:]))
     if returned is None and must_score:
         returned = reported.of_curve(curve, payload.metric, payload.score, payload.direction == "maximize")
     if isinstance(returned, Mapping):
@@ -109,9 +109,17 @@ def _trained(
 
 
 def _points(
-    training: Generator[Any, Never, Any], counts: bool, units: Units, curve: list[Mapping[str, Any]]
+    training: Generator[Any, Never, Any],
+    counts: bool,
+    units: Units,
+    curve: list[Mapping[str, Any]],
+    metrics: Sequence[str],
 ) -> Generator[tuple[str, Any], None, Any]:
-    """Yield what a training yields, as `steps_of` does, and add it to `curve`; return what the training returns."""
+    """Yield what a training yields, as `steps_of` does, and add it to `curve`; return what the training returns.
+
+    A metric of the study that is no number is a gap in the curve; the first of each is told, but None.
+    """
+    told: set[str] = set()
     with contextlib.closing(training):
         while True:
             try:
@@ -124,6 +132,10 @@ def _points(
                 yield "warning", str(step["warning"])
                 continue
             units.step(step.get("units") if counts else None, step.get("more"))
-            given = {name: value for name, value in step.items() if name != "more"}
-            curve.append(reported.numbers(reported.flat(given)))
+            given = reported.flat({name: value for name, value in step.items() if name != "more"})
+            curve.append(reported.numbers(given))
+            for name in metrics:
+                if name not in told and name not in curve[-1] and given.get(name) is not None:
+                    told.add(name)
+                    yield "warning", f"the objective reported a '{name}' that is a gap in its curve: no finite number"
             yield "point", dict(curve[-1])

@@ -59,6 +59,8 @@ def test_the_winner_answers_each_line_of_a_file(capsys, tmp_path):
     assert hpo(capsys, "predict", "reviews", "--input", "new.txt") == (0, "no\nyes\n", "")
     labels = tmp_path / "labels.txt"
     assert hpo(capsys, "predict", "reviews", "--input", "new.txt", "--output", str(labels)) == (0, "", "")
+    assert hpo(capsys, "predict", "reviews", "--input", "new.txt", "--output", "-") == (0, labels.read_text(), "")
+    assert not Path("-").exists()
     assert labels.read_text() == "no\nyes\n"
 
 

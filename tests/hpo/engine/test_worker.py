@@ -32,6 +32,14 @@ def odd_points(task):
     return 1.0
 
 
+def gaps(task):
+    yield {"epoch": 1, "score": None}
+    yield {"epoch": 2, "score": "0.5"}
+    yield {"epoch": 3, "score": math.nan}
+    yield {"epoch": 4, "score": 0.5}
+    return 0.5
+
+
 def odd_result(task):
     return {"score": np.float64(0.5), "matrix": np.ones((2, 2)), "note": "good", "loss": math.nan, "seconds": -1.0}
 
@@ -159,6 +167,14 @@ def test_a_point_holds_numbers_and_what_is_none_is_a_gap():
     json.dumps(points, allow_nan=False)
     assert last["outcome"].curve == [point["point"] for point in points]
     assert ([point["units"] for point in points], last["outcome"].units) == ([1, 2, 3], 3)
+
+
+def test_the_first_gap_of_the_metric_is_told():
+    *steps, last = run_task(payload("gaps"))
+    assert [step["warning"] for step in steps if "warning" in step] == [
+        "the objective reported a 'score' that is a gap in its curve: no finite number"
+    ]
+    assert last["outcome"].curve == [{"epoch": 1}, {"epoch": 2}, {"epoch": 3}, {"epoch": 4, "score": 0.5}]
 
 
 def test_of_a_result_the_numbers_are_kept_and_the_others_named():
