@@ -9,6 +9,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from hpo.config.keys import at, flatten
+from hpo.config.scales import SCALE
 from hpo.engine.space.dimensions import Dimension, Value, Values, describe
 from hpo.report.blocks import Block, Items, Paragraph, Table
 from hpo.report.part import Absent, Missing, Point, missing, require
@@ -116,7 +117,8 @@ def describe_range(dimension: Mapping[str, Any]) -> tuple[str, str, str]:
     when = "".join(f"; when {key} is {' or '.join(map(value_text, values))}" for key, values in conditions)
     # Where the configuration has None there is no default, unless that is one of the values.
     given = dimension.get("default") is not None or ("default" in dimension and None in dimension.get("values", ()))
-    default = f"; default {value_text(dimension['default'])}" if given else ""
+    # A scale is climbed, and the default configuration is compared at the target.
+    default = f"; default {value_text(dimension['default'])}" if given and dimension["key"] != SCALE else ""
     return dimension["key"], dimension["kind"], text + when + default
 
 

@@ -191,6 +191,7 @@ def test_a_report_has_it_in_numbers_and_in_words(tmp_path):
     assert not any(end["key"] == SCALE for end in report["at_the_end"])
     assert "scales.each" in next(field["keys"] for field in report["fields"] if field["number"] == 11)
     text = (tmp_path / "toy" / "report.md").read_text()
+    assert "| `study.scale` | values | 1, 2, 3 |" in text
     assert text.index("## Winner") < text.index("## Scales") < text.index("## Cautions")
     assert "could not be made" not in text
     for said in ("toy.width=32", "Does it transfer?", "Loss over cost"):
