@@ -68,8 +68,9 @@ SAME_TRIALS: Mapping[str, Collection[str]] = {
     # The search: lists and mappings as choices, steps, references to what is searched, groups of metrics; tasks that
     # begin are shown; what it shares is filled by name, and the steps of an objective have a file of their own; fewer
     # files, in rooms of other names; several metrics and limits; acts of hands,
-    # studies without a worker, and scales. Values of one name are refused, of which the last one was taken.
-    "b81e9e416c2f3436": (
+    # studies without a worker, and scales. Values of one name are refused, of which the last one was taken. A gap in a
+    # metric's curve is told.
+    "b1b71f7316b51b93": (
         "95e6677628324af4",
         "06df9561454a7aaa",
         "bf34b7862dea4aa0",
@@ -79,8 +80,9 @@ SAME_TRIALS: Mapping[str, Collection[str]] = {
         "38df221aefc6302c",
         "b872c7d9924c115e",
         "4f2e06a319bbf1ee",
+        "b81e9e416c2f3436",
     ),
-    "76bad8b160b49d28": (
+    "0f764ef38836333c": (
         "3682d64edc8d9787",
         "0090cc4036e20dc7",
         "f8d6c19fbf96a509",
@@ -90,5 +92,6 @@ SAME_TRIALS: Mapping[str, Collection[str]] = {
         "7c2c23d0da88e530",
         "255803a4fe687e78",
         "ff0e684cbd3b24e7",
+        "76bad8b160b49d28",
     ),
 }
