@@ -39,9 +39,9 @@ def climbing_from(study: PreparedStudy, given: StudyConfig, keys_given: Collecti
     before = section.scales or [{key: flat.get(key, at(flat, key)) for key in keys}]
     largest = {key: now.get(key, at(now, key)) for key in keys}
     if largest in before:
-        there = f", and scale {before.index(largest) + 1} of {study.reference} is that already" if changed else ""
+        known = f"; this is scale {before.index(largest) + 1} of {study.reference}" if changed else ""
         raise ConfigError(
-            f"extend: --climb searches at another scale{there}; give what it changes, such as model.d_model=512"
+            f"extend: --climb searches at another scale{known}; give what it changes, such as model.d_model=512"
         )
     scales = [*before, largest]
     ended = _ended(study)

@@ -117,7 +117,7 @@ def _points(
 ) -> Generator[tuple[str, Any], None, Any]:
     """Yield what a training yields, as `steps_of` does, and add it to `curve`; return what the training returns.
 
-    A metric of the study that is no number is a gap in the curve; the first of each is told, but None.
+    A metric of the study that is no number is a gap in the curve; of each the first is told, unless it is None.
     """
     told: set[str] = set()
     with contextlib.closing(training):

@@ -137,7 +137,7 @@ def test_what_cannot_be_climbed_is_refused(changes, message, tmp_path):
 def test_a_study_is_extended_onto_another_scale(capsys):
     before = climbed()
     for width, number in ((8, 1), (32, 3)):
-        with pytest.raises(hpo.HpoError, match=f"scale {number} of .* is that already"):
+        with pytest.raises(hpo.HpoError, match=f"this is scale {number} of "):
             before.extend({"width": width}, climb=True, progress=False)
     tried = set(before.trials["lr"])
     after = before.extend({"width": 64, "study.trials": 3, "strategy.costs": [1, 2, 6, 20]}, climb=True, progress=False)
