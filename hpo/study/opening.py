@@ -114,7 +114,10 @@ def _refuse_unready(study: PreparedStudy) -> StudyConfig | None:
     if not study.folder.exists:
         refuse_missing_lanes(study.config)
         return None
-    return refuse_past_search(study.folder)
+    frozen = refuse_past_search(study.folder)
+    # The report needs it: what is lacking must be noticed before anything is trained.
+    study.environment()
+    return frozen
 
 
 def _create(study: PreparedStudy) -> Record:
@@ -143,8 +146,6 @@ def _create(study: PreparedStudy) -> Record:
 
 def _continue(study: PreparedStudy, frozen: StudyConfig) -> Record:
     """Return the record of an existing study, on its original or an allowed basis."""
-    # The report needs it: what is lacking must be noticed before anything is trained.
-    study.environment()
     if not study.allow_changes:
         refuse_other_config(frozen, study.config, study.reference)
     from hpo.engine.record.storage import continue_record
