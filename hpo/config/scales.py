@@ -14,7 +14,7 @@ SCALE = "study.scale"
 def _flat(given: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     scales = [{own_key(key): value for key, value in flatten(changes).items()} for changes in given]
     if len(scales) < 2:
-        raise ValueError(f"must be two or more, the smallest first and the target last, given {len(scales)}")
+        raise ValueError("must be two or more, the smallest first and the target last")
     for number, changes in enumerate(scales, start=1):
         if not changes:
             raise ValueError(f"scale {number} changes nothing; give keys and values, such as model.d_model: 64")

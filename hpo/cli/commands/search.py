@@ -131,8 +131,9 @@ def _show_comparison(replay: "Replay", study: "PreparedStudy") -> tuple[int, Map
 
 
 def _show_dry_run(study: "PreparedStudy") -> int:
-    """Print where the study lies, what it trains, and what of the user's code would travel; create nothing."""
+    """Print what a search would begin with, where, and what of the user's code would travel; create nothing."""
     from hpo.engine.dispatch.code import code_of
+    from hpo.session.display.terminal import Terminal
     from hpo.session.mirroring import refuse_bad_urls
     from hpo.session.surroundings import refuse_bad_surroundings
     from hpo.study.opening import refuse_to_open
@@ -145,8 +146,8 @@ def _show_dry_run(study: "PreparedStudy") -> int:
     state = f"exists, with {num_there} trials" if study.folder.exists else "new"
     workers = 1 if dispatch.type.is_one_at_a_time else dispatch.workers
     folds, repeats, fit = study.num_folds, config.study.repeats, "as many as fit"
-    print(f"study {config.study.name}: {study.folder} ({state})")
-    print(f"{study.counts}: {config.study.trials}; folds: {folds}; repeats: {repeats}; workers: {workers or fit}")
+    Terminal().announce(study)
+    print(f"folder: {study.folder} ({state}); folds: {folds}; repeats: {repeats}; workers: {workers or fit}")
     if code.package is not None:
         print(f"your code: the installed package {code.package}, which every machine must have")
     if code.files:
@@ -164,6 +165,7 @@ def _show_dry_run(study: "PreparedStudy") -> int:
             "folder": study.folder.path,
             "exists": study.folder.exists,
             "trials": num_there,
+            "notes": [*study.own.notes],
             "budget": config.study.trials,
             "counts": study.counts,
             "folds": folds,

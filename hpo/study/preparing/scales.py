@@ -114,7 +114,9 @@ def _refuse_bad_scales(config: StudyConfig, scales: list[dict[str, Any]], search
         )
     for key in changed_keys(scales):
         if key in searched:
-            raise ConfigError(f"study.scales: {key} is searched, too; leave it out of the space, or of the scales")
+            raise ConfigError(
+                f"study.scales: {key} is searched, too; leave it out of the space (~space.{key}), or of the scales"
+            )
     refuse_unknown_keys(config, scales)
     for (section, key), none in _COMPARING.items():
         if (given := getattr(getattr(config, section), key)) != none:

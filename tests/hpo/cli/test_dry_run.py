@@ -32,13 +32,24 @@ def test_it_shows_what_would_be_and_creates_nothing(capsys):
     before = snapshot()
     code, out, _ = hpo(capsys, "search", *STUDY, NO_CLUSTER, "dispatch.workers=7", "--dry-run")
     assert (code, snapshot()) == (0, before)
-    assert "study dry: runs/dry (new)\ntrials: 3; folds: 1; repeats: 1; workers: 7\n" in out
+    assert "study dry: 3 trials, score (maximize)\n" in out
+    assert "folder: runs/dry (new); folds: 1; repeats: 1; workers: 7\n" in out
     size = Path("dry_ours/train.py").stat().st_size
     assert [line.split() for line in out.splitlines() if line.startswith(" ")] == [
         ["0", "bytes", "dry_ours/__init__.py"],
         [f"{size}", "bytes", "dry_ours/train.py"],
         ["not", "sent", "dry_ours/vocabulary.txt"],
     ]
+
+
+def test_what_a_search_says_before_it_begins_is_said_without_one(capsys):
+    ladder = ("strategy=ladder", "study.scales=[{width: 1}, {width: 2}]", "strategy.costs=[1, 4]", "+width=1")
+    code, out, _ = hpo(capsys, "search", *STUDY, "dispatch=local", *ladder, "--dry-run")
+    assert (code, "study.trials: 3 end before the target" in out, "\nladder: 24, 3 trials from" in out) == (
+        0,
+        True,
+        True,
+    )
 
 
 @pytest.mark.slow
