@@ -33,7 +33,8 @@ class OutsideStudy:
     Args:
         study: a new one or one to be continued.
         seconds: how long to wait for another process that has it.
-        is_shown: whether MLflow follows, and `close` writes the report; else only where what was told ends the search.
+        is_shown: whether a log has what a search says before it begins, MLflow follows, and `close` writes the report,
+            which else is written only where what was told ends the search.
 
     Raises:
         HpoError: it cannot begin or go on, in one line.
@@ -65,6 +66,8 @@ class OutsideStudy:
             stack.callback(self._conclude, keeper)
             stack.enter_context(keeper)
             if is_shown:
+                for note in study.own.notes:
+                    _log.warning("%s", note)
                 self._tracker = make_tracker(study.config, study.layout, study.folder.path)
             if self._tracker is not None:
                 # Here and below, since a command that asks or tells does not wait a second for them.

@@ -79,6 +79,12 @@ def test_a_study_that_is_asked_says_at_which_scale_each_trial_is_trained():
     assert study.trials["study.scale"].tolist() == [1] * 6 + [2] * 3 + [3] * 2
 
 
+def test_a_study_that_is_asked_says_that_its_budget_ends_below_the_target(caplog):
+    arguments = {"metric": "score", "direction": "maximize", "trials": 5, "scales": WIDTHS, "config": {"width": 4}}
+    with hpo.open(SPACE, name="short", strategy=LADDER, settings={"track": "none"}, **arguments):
+        assert "study.trials: 5 end before the target" in caplog.text
+
+
 def test_a_grid_trains_every_point_at_every_scale():
     study = climbed(space={"lr": [0.1, 0.01], "act": ["relu", "tanh"]}, strategy="grid", trials=12)
     assert study.trials.groupby("study.scale").size().to_dict() == {1: 4, 2: 4, 3: 4}
