@@ -86,6 +86,7 @@ def main() -> None:
     parser.add_argument("--widths", type=int, nargs="+", default=WIDTHS)
     parser.add_argument("--rates", type=float, nargs="+", default=RATES)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument(
         "--set", nargs="+", default=[], metavar="KEY=VALUE", help="of every training; into other results"
     )
@@ -99,7 +100,7 @@ def main() -> None:
         done = {tuple(row[name] for name in FIELDS[:6]) for row in read(given.results)}
         wanted = [
             (str(given.data_dir), case, parametrization, width, layers, rate, seed)
-            for seed in range(given.seeds)
+            for seed in range(given.first_seed, given.seeds)
             for case in given.case
             for width, layers in CASES[case].sizes()
             if width in given.widths
