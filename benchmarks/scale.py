@@ -63,6 +63,9 @@ CASES = {
         "training.batch_size": 64, "training.max_steps": 1000, "model.dropout": 0.1,
     }),
     "words": Case("decoder", "language_modelling", "width", _TEXT | {"data.tokens": "words", "data.max_size": 4000}),
+    "subwords": Case("decoder", "language_modelling", "width", _TEXT | {
+        "data.tokens": "subwords", "data.max_size": 4000, "data.min_count": 2,
+    }),
     "muon": Case("decoder", "language_modelling", "width", _TEXT | {"training.optimizer": "muon"}),
     "recurrent": Case("recurrent_decoder", "language_modelling", "width", _TEXT, _CELLS),
     "convolutional": Case("convolutional_decoder", "language_modelling", "width", _TEXT, _FILTERS),

@@ -104,7 +104,7 @@ class LanguageModellingConfig(FilesConfig):
     format: Literal["text", "hub"] = "text"
     text_column: Column | None = None
     for_the_hub: ClassVar[tuple[str, ...]] = ("subset", "text_column")
-    tokens: Literal["words", "characters"]
+    tokens: Literal["words", "characters", "subwords"]
     lowercase: bool
     min_count: Annotated[int, Field(ge=1)]
     max_size: Annotated[int, Field(ge=1)] | None
@@ -121,6 +121,16 @@ class LanguageModellingConfig(FilesConfig):
                 "their sum must be below 1",
                 "data.validation_fraction",
                 "data.test_fraction",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _has_bytes(self) -> Self:
+        if self.tokens == "subwords" and (self.max_size is None or self.max_size < 256):
+            raise refuse(
+                f"must be 256 or more with subwords, among which is each byte, given {self.max_size}",
+                "data.max_size",
+                "data.tokens",
             )
         return self
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from model.config.whole import Config
 from model.data.batches import Ragged, to_device
+from model.data.tokens.tokens import Tokens, tokens_from_dict
 from model.data.tokens.unknown import UnknownTokens
 from model.data.tokens.vocabulary import UNKNOWN, Vocabulary
 from model.errors import DataError
@@ -57,11 +58,11 @@ class LanguageModelling:
 
     Attributes:
         context: tokens in a block; a token is predicted from those before it in its block.
-        unknown: which tokens an unknown one may be; None where bits_per_character and bits_per_byte do not pay for
-            that, as in trainings of before version 0.2.0.
+        unknown: which tokens an unknown one may be; None where none is unknown, or where bits_per_character and
+            bits_per_byte do not pay for that, as in trainings of before version 0.2.0.
     """
 
-    vocabulary: Vocabulary
+    vocabulary: Tokens
     context: int
     unknown: UnknownTokens | None = None
 
@@ -74,13 +75,12 @@ class LanguageModelling:
     ) -> "LanguageModelling":
         """Return the task, with the vocabulary of the training part."""
         data, texts = config.data, [items[position]["text"] for position in train]
-        vocabulary = Vocabulary.learn(
-            texts,
-            unit=data.tokens,
-            lowercase=data.lowercase,
-            min_count=data.min_count,
-            max_size=data.max_size,
-        )
+        settings = {"lowercase": data.lowercase, "min_count": data.min_count, "max_size": data.max_size}
+        if data.tokens == "subwords":
+            from model.data.tokens.subwords import ByteSubwords  # here: only subwords need the library
+
+            return cls(ByteSubwords.learn(texts, **settings), data.context)
+        vocabulary = Vocabulary.learn(texts, unit=data.tokens, **settings)
         return cls(vocabulary, data.context, UnknownTokens.learn(texts, vocabulary) if data.open_vocabulary else None)
 
     def build(self, config: Config[Any, Any]) -> LanguageModel:
@@ -94,7 +94,8 @@ class LanguageModelling:
             DataError: there are fewer than two tokens, so there is nothing to predict.
         """
         text = "".join(item["text"] for item in items)
-        stream = self.vocabulary.encode(text)
+        # Line by line, as subwords are learned; no token of any kind crosses a line break.
+        stream = [number for item in items for number in self.vocabulary.encode(item["text"])]
         if len(stream) < 2:
             raise DataError(f"the text {text[:30]!r} has fewer than two tokens; a part must have something to predict")
         starts = torch.arange(0, len(stream) - 1, self.context)
@@ -110,6 +111,7 @@ class LanguageModelling:
         """Return the bits that say which tokens the unknown ones after the first are."""
         if self.unknown is None:
             return 0.0
+        assert isinstance(self.vocabulary, Vocabulary)
         tokens = zip(self.vocabulary.split(text)[1:], stream[1:], strict=True)
         counts = Counter(token for token, number in tokens if number == UNKNOWN)
         return math.fsum(count * self.unknown.bits(token) for token, count in counts.items())
@@ -169,5 +171,5 @@ class LanguageModelling:
     def from_dict(cls, values: dict[str, Any]) -> "LanguageModelling":
         """Read what `to_dict` returned; an earlier version's has no `unknown`."""
         unknown = values.get("unknown")
-        vocabulary = Vocabulary.from_dict(values["vocabulary"])
+        vocabulary = tokens_from_dict(values["vocabulary"])
         return cls(vocabulary, values["context"], UnknownTokens.from_dict(unknown) if unknown else None)

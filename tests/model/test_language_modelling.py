@@ -1,16 +1,22 @@
 import itertools
+import json
 import math
 import random
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
 from torch import nn
 
 from model import objective
 from model.config.data import LanguageModellingConfig
 from model.config.whole import parse
+from model.data.tokens.subwords import ByteSubwords
+from model.data.tokens.tokens import tokens_from_dict
 from model.data.tokens.unknown import UnknownTokens
-from model.data.tokens.vocabulary import Vocabulary
+from model.data.tokens.vocabulary import END, PADDING, SPECIAL, START, Vocabulary
 from model.networks.language_model import LanguageModel
 from model.tasks.language_modelling import LanguageModelling
 from tests.model.conftest import run, small
@@ -160,9 +166,46 @@ def test_one_file_is_cut_into_stretches_at_line_breaks(poem):
     assert described["labels"] is None
 
 
+@given(st.text(), st.booleans())
+def test_byte_level_subwords_give_every_text_back(text, lowercase):
+    learned = ByteSubwords.learn(["the cat sat\n", "the mat\n"], lowercase=lowercase, min_count=2, max_size=300)
+    tokens = tokens_from_dict(json.loads(json.dumps(learned.to_dict())))
+    numbers = tokens.encode(text)
+    assert tokens.decode([START, *numbers, END, PADDING]) == tokens.normalize(text)
+    assert lowercase or tokens.normalize(text) == text
+    assert all(number >= len(SPECIAL) for number in numbers)
+    assert tokens.names(tokens.encode("the cat")) == ["the", "Ġ", "c", "at"]  # GPT-2's letter for a blank
+
+
+def test_a_text_is_read_as_subwords_of_which_none_is_unknown(poem):
+    config = parse(text_config(poem, data__tokens="subwords", data__max_size=270))
+    items = [{"text": line} for line in poem.read_text().splitlines(keepends=True)]
+    task = LanguageModelling.learn(config, items, range(40))
+    assert len(task.vocabulary) <= 270 + len(SPECIAL)
+    lines = [*items[40:], {"text": "ein Mäuschen 猫\n"}]
+    data = task.encode(lines)
+    stream = data.blocks.flat.tolist()
+    text = "".join(line["text"] for line in lines)
+    assert task.vocabulary.decode(stream) == text
+    assert len(stream) < len(text) / 2
+    assert data.bytes_per_token * len(stream) == pytest.approx(len(text.encode()))
+    assert data.unknown_bits == 0.0
+    assert LanguageModelling.from_dict(task.to_dict()).to_dict() == task.to_dict()
+    method = objective.describe_method(text_config(poem, data__tokens="subwords", data__max_size=270))
+    assert method["vocabulary"].endswith("no text is unknown")
+    assert "unknown" not in method["metrics"]["bits_per_byte"]
+
+
+@pytest.mark.parametrize("size", [None, 255])
+def test_subwords_have_room_for_every_byte(poem, size):
+    with pytest.raises(ValidationError, match=f"256 or more with subwords, among which is each byte, given {size}"):
+        parse(text_config(poem, data__tokens="subwords", data__max_size=size))
+
+
 @pytest.mark.slow
-def test_a_repetitive_text_is_learned(poem, tmp_path):
-    config = text_config(poem, training__epochs=30, training__batch_size=8)
+@pytest.mark.parametrize("tokens", ["characters", "subwords"])
+def test_a_repetitive_text_is_learned(poem, tmp_path, tokens):
+    config = text_config(poem, training__epochs=30, training__batch_size=8, data__tokens=tokens, data__max_size=300)
     described = objective.describe_data(config)
     size = described["size"]
     objective.prepare_data(config, list(range(size)), str(tmp_path / "data"))
@@ -175,3 +218,5 @@ def test_a_repetitive_text_is_learned(poem, tmp_path):
     points, result = run(task)
     assert result["perplexity"] < 2
     assert set(points[0]) >= {"loss", "perplexity", "bits_per_character", "bits_per_byte"}
+    options = {"max_tokens": 40, "temperature": 0.0}
+    assert objective.predict(str(tmp_path / "checkpoint"), ["the 3 cats"], options)[0].startswith(" sat on the mat\n")

@@ -76,3 +76,38 @@ class Subwords:
     def from_dict(cls, values: dict[str, Any]) -> "Subwords":
         """Read what `to_dict` returned."""
         return cls(json.dumps(values["tokenizer"]))
+
+
+@dataclass(frozen=True)
+class ByteSubwords(Subwords):
+    """A tokenizer over bytes: every text is given back to the last character, and none has an unknown token.
+
+    Source: Radford et al. 2019, "Language models are unsupervised multitask learners", section 2.2, whose pattern keeps
+    words, numbers, signs and white space apart, and a blank with the word that follows.
+    """
+
+    unit: str = "byte-level subwords"
+
+    @classmethod
+    def learn(cls, texts: Iterable[str], *, lowercase: bool, min_count: int, max_size: int) -> "ByteSubwords":
+        """Merge the most frequent pair until there are `max_size` tokens, or none occurs `min_count` times.
+
+        The 256 bytes are among them.
+        """
+        tokenizer = Tokenizer(models.BPE())
+        tokenizer.normalizer = normalizers.Sequence([normalizers.Lowercase()] if lowercase else [])
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.decoder = decoders.ByteLevel()
+        trainer = trainers.BpeTrainer(
+            vocab_size=max_size + len(SPECIAL),
+            min_frequency=min_count,
+            special_tokens=list(RESERVED),
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        )
+        tokenizer.train_from_iterator(texts, trainer)
+        return cls(tokenizer.to_str())
+
+    def normalize(self, text: str) -> str:
+        """Return the text as it is split: in lower case where letter case is ignored."""
+        return str(self._tokenizer.normalizer.normalize_str(text))

@@ -53,10 +53,10 @@ def learn_pair(data: Any, sources: Sequence[str], targets: Sequence[str]) -> tup
 
 def tokens_from_dict(values: dict[str, Any]) -> Tokens:
     """Read what `to_dict` returned."""
-    if values["unit"] == "subwords":
-        from model.data.tokens.subwords import Subwords  # here: only subwords need the library
+    if "tokenizer" in values:
+        from model.data.tokens.subwords import ByteSubwords, Subwords  # here: only subwords need the library
 
-        return Subwords.from_dict(values)
+        return (Subwords if values["unit"] == Subwords.unit else ByteSubwords).from_dict(values)
     return Vocabulary.from_dict(values)
 
 
