@@ -8,7 +8,8 @@ from model.tasks.directions import DIRECTIONS
 from model.tasks.resources import MEASURED, resource_names
 from model.tasks.sequence_metrics import TextMetrics, signatures
 
-_UNKNOWN = "; built from the training part of each fold alone, all else is read as unknown"
+_LEARNED = "; built from the training part of each fold alone"
+_UNKNOWN = f"{_LEARNED}, all else is read as unknown"
 
 _CLASSIFICATION = {
     "accuracy": "share of correct labels, 0 to 1",
@@ -126,7 +127,7 @@ def _vocabulary(data: Any) -> str:
     if data.name == "language_modelling" and data.tokens == "subwords":
         return (
             f"byte-pair encoding: the 256 bytes, and merged pairs seen at least {data.min_count} time(s), at most "
-            f"{data.max_size:,} together{_UNKNOWN.partition(',')[0]}; no text is unknown"
+            f"{data.max_size:,} together{_LEARNED}; no text is unknown"
         )
     most = f", at most {data.max_size:,}" if data.max_size else ""
     return f"tokens seen at least {data.min_count} time(s){most}{_UNKNOWN}"

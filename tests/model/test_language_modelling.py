@@ -13,7 +13,7 @@ from torch import nn
 from model import objective
 from model.config.data import LanguageModellingConfig
 from model.config.whole import parse
-from model.data.tokens.subwords import ByteSubwords
+from model.data.tokens.subwords import RESERVED, ByteSubwords
 from model.data.tokens.tokens import tokens_from_dict
 from model.data.tokens.unknown import UnknownTokens
 from model.data.tokens.vocabulary import END, PADDING, SPECIAL, START, Vocabulary
@@ -166,7 +166,7 @@ def test_one_file_is_cut_into_stretches_at_line_breaks(poem):
     assert described["labels"] is None
 
 
-@given(st.text(), st.booleans())
+@given(st.text() | st.sampled_from([*SPECIAL, *RESERVED]), st.booleans())
 def test_byte_level_subwords_give_every_text_back(text, lowercase):
     learned = ByteSubwords.learn(["the cat sat\n", "the mat\n"], lowercase=lowercase, min_count=2, max_size=300)
     tokens = tokens_from_dict(json.loads(json.dumps(learned.to_dict())))

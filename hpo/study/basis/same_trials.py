@@ -34,7 +34,7 @@ SAME_TRIALS: Mapping[str, Collection[str]] = {
     # lack. An amount that ends between two evaluations is evaluated there. Its size, cost and speed are reported.
     # Its rates and first weights may go by its size, and the rate of embeddings by their number. Too many logits are
     # computed once, but in studies of before. A running text may be read as subwords, and is read line by line.
-    "50658898820dfc91": (
+    "8e81c8e02f8232d9": (
         "be41f3eec7f1dd3c",
         "fdbb02159fad05f9",
         "fc47d36deded77cf",
@@ -44,8 +44,9 @@ SAME_TRIALS: Mapping[str, Collection[str]] = {
         "7c1a274b1cad0746",
         "87c8c7442559c467",
         "0da3f75a3e7bf77f",
+        "50658898820dfc91",
     ),
-    "5ef8fc3a72d70334": (
+    "e08307bacea6dcff": (
         "f0ac7737c25c64df",
         "be3c33078ce581df",
         "0db34c279f21196c",
@@ -55,6 +56,7 @@ SAME_TRIALS: Mapping[str, Collection[str]] = {
         "5b245e03950a03db",
         "796af2789040c8a4",
         "a1675920ad6ddee1",
+        "5ef8fc3a72d70334",
     ),
     # Strategies: several metrics and limits. Of asha and the kinds of halving also a setting of what the budget counts,
     # which studies of before lack; of tpe, gp and cma_es imports inside of an `if`, and what a sampler sees of a trial.
