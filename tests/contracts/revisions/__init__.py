@@ -1,0 +1,1 @@
+"""References of searches and trainings, which hold the numbers `REVISION` of what decides trials."""

@@ -1,0 +1,174 @@
+"""Simulated searches of every strategy, through all that decides a trial but real workers."""
+
+import dataclasses
+import hashlib
+import json
+import tempfile
+from pathlib import Path
+
+from hpo.config.study_config import config_from_dict
+from hpo.engine.dispatch.simulated import SimulatedDispatcher
+from hpo.engine.loop import search
+from hpo.engine.record.record import memory_record
+from hpo.study.notes import Notes
+from hpo.study.preparing.preparation import prepare_study
+from hpo.study.study import StudyFolder
+from hpo.study.winner.verdict import read_verdict
+from tests.studies import REPOSITORY, SPACES, STRATEGIES, searched_by, toy_config
+
+BLOCK = 20  # trials that are compared together
+LIBRARYS = {"tpe": ("optuna",), "gp": ("optuna", "torch", "scipy"), "cma_es": ("optuna", "cmaes")}
+"""Strategies that a library makes, with the libraries."""
+
+OBJECTIVE = "tests.contracts.revisions.worlds"
+SCRIPTED = {"name": f"{OBJECTIVE}:Scripted"}
+_FRONT = {"metrics": {"score": "maximize", "size": "minimize"}}
+_LIMITS = {"limits": {"latency": 8.0}}
+_LARGE = {
+    "toy": {
+        "layers": {"values": [1, 2, 3, 4, 5, 6, 7, 8]},
+        "width": {"values": [4, 8, 16, 32, 64]},
+        "nonlinearity": {"choices": ["relu", "gelu", "tanh"]},
+        "always": {"low": 1, "high": 5, "points": 5},
+    }
+}
+_WIDE = {"toy": {**SPACES["continuous"]["toy"], "nonlinearity": {"choices": ["relu", "gelu", "tanh"]}}}
+_FIRST = {"first": [{"toy.layers": 2, "toy.width": 8, "toy.nonlinearity": "tanh", "toy.always": 2}]}
+_BOUNDED = {"require": ["toy.layers * toy.width <= 128"]}
+
+
+def case(strategy="random", space=None, trials=200, folds=1, function=None, split=None, dispatch=None, **study):
+    """Return the tree of a search: settings of a strategy, a space, and keys of its section `study`."""
+    name = strategy if isinstance(strategy, str) else "own"
+    tree = space or _LARGE
+    is_whole = "low" not in json.dumps(tree) or tree is _LARGE
+    function = function or ("seeded" if is_whole else "smooth")
+    config = toy_config(strategy, searched_by(name, tree), trials, f"{OBJECTIVE}:{function}")
+    config["study"] |= {"lanes": 4, **study}
+    config["split"] = config["split"] | {"folds": folds, **(split or {})}
+    return config
+
+
+def _strategies():
+    """Yield by the name of each strategy the searches that hold its number."""
+    for name, settings in STRATEGIES.items():
+        trials = 30 if name == "gp" else 200
+        cases = {
+            "finite": case(name, trials=trials),
+            "fractions": case(name, _WIDE, trials),
+            "conditions": case(name, SPACES["conditional"], trials),
+            "structures": case(name, SPACES["structured"], trials),
+            "another seed": case(name, trials=trials // 2, seed=7, lanes=1),
+        }
+        if name != "ladder":
+            cases["a front"] = case(name, trials=trials // 2, **_FRONT)
+            cases["limits"] = case(name, trials=trials // 2, **_LIMITS)
+        if name in ("grid", "ladder"):
+            del cases["fractions"]
+        if name == "cma_es":
+            del cases["a front"], cases["limits"]
+        if name == "gp":
+            cases = {each: cases[each] for each in ("finite", "fractions", "limits")}
+        yield settings["name"], {f"{name}, {each}": tree for each, tree in cases.items()}
+
+
+def by_strategy():
+    """Return searches by the registered name of their strategy."""
+    cases = {}
+    for registered, more in _strategies():
+        cases.setdefault(registered, {}).update(more)
+    progressive = case("asha") | {"strategy": STRATEGIES["asha"] | {"rungs": "progressive"}}
+    counted = case("asha") | {"strategy": STRATEGIES["asha"] | {"counts": "trials"}}
+    cases["asha"] |= {"asha, progressive": progressive, "asha, counted by trials": counted}
+    return cases
+
+
+def of_the_search():
+    """Return searches by a strategy of the tests: what differs there is the search's."""
+    amounts = SCRIPTED | {"amounts": True}
+    scales = {"scales": [{"toy.momentum": size} for size in (0.1, 0.2, 0.3)]}
+    wide = case("grid", trials=200)
+    return {
+        "a hold-out": case(SCRIPTED),
+        "one lane": case(SCRIPTED, lanes=1, trials=60),
+        "another seed": case(SCRIPTED, seed=5, trials=60),
+        "fractions": case(SCRIPTED, _WIDE),
+        "conditions": case(SCRIPTED, SPACES["conditional"]),
+        "structures": case(SCRIPTED, SPACES["structured"]),
+        "first points": case(SCRIPTED, _LARGE | _FIRST, trials=60),
+        "constraints": case(SCRIPTED, _LARGE | _BOUNDED, trials=60),
+        "folds": case(SCRIPTED, folds=3, trials=60),
+        "unstratified folds": case(SCRIPTED, folds=3, trials=60, split={"stratify": False, "seed": 3}),
+        "a race of folds": case(SCRIPTED, folds=5, trials=60, split={"race_after": 2}),
+        "repeats": case(SCRIPTED, folds=2, repeats=2, trials=60),
+        "the median rule": case(SCRIPTED, stop_rule="median"),
+        "no gain": case(SCRIPTED, stop_without_gain=30),
+        "free order": case(SCRIPTED, order="free", trials=60),
+        "amounts": case(amounts),
+        "amounts, folds": case(amounts, folds=2, trials=60),
+        "a front": case(SCRIPTED, **_FRONT),
+        "a front, weighed": case(SCRIPTED, **_FRONT, choose={"score": 0.7, "size": 0.3}),
+        "limits": case(SCRIPTED, **_LIMITS),
+        "the cheapest": case(SCRIPTED, folds=3, trials=60, winner="one_standard_error"),
+        "scales": wide | {
+            "space": _LARGE["toy"] and {"toy": {"layers": [1, 2, 3], "width": [8, 16]}},
+            "study": wide["study"] | scales,
+        },
+    }  # fmt: skip
+
+
+def run(tree):
+    """Run a search in memory, and return its trials and its winner."""
+    # No two searches find one another's folder.
+    with tempfile.TemporaryDirectory() as folder:
+        study = dataclasses.replace(prepare_study(config_from_dict(tree)), folder=StudyFolder(Path(folder, "study")))
+        record = memory_record(study.goal, study.layout)
+        rules = study.rules(Notes(record).imports)
+        trials = search(rules, record, SimulatedDispatcher(3, str(REPOSITORY)), tree["study"]["trials"])
+        verdict = read_verdict(study, record)
+        return list(trials), verdict.winner
+
+
+def rows(trials, winner):
+    """Return trials as rows of JSON: all that decides and follows from them, but what is measured."""
+    return [
+        {
+            "number": trial.number, "round": trial.round, "point": dict(trial.point), "amount": trial.amount,
+            "continues": trial.continues, "trained": trial.trained, "learned": list(trial.learned),
+            "state": trial.state, "score": trial.score, "other_losses": list(trial.other_losses),
+            "excess": trial.excess, "cost": trial.cost, "wins": winner is not None and winner.number == trial.number,
+            "outcomes": {
+                str(index): {"metrics": dict(one.metrics), "curve": [dict(point) for point in one.curve],
+                             "units": one.units, "stopped": one.stopped, "error": one.error}
+                for index, one in sorted(trial.outcomes.items())
+            },
+        }
+        for trial in trials
+    ]  # fmt: skip
+
+
+def summary(trials):
+    """Return of every block of trials a hash of what is exact, and the sums of each fraction by its name."""
+    blocks = []
+    for start in range(0, len(trials), BLOCK):
+        exact, sums = [], {}
+        for place, row in enumerate(trials[start : start + BLOCK], start=1):
+            exact.append(_split(row, "", place, sums))
+        text = json.dumps(exact, sort_keys=True)
+        blocks.append({"exact": hashlib.sha256(text.encode()).hexdigest()[:12], "sums": sums})
+    return blocks
+
+
+def _split(value, name, place, sums):
+    """Return a value without its fractions, which are added to `sums`."""
+    if isinstance(value, float):
+        sums[name] = sums.get(name, 0.0) + place * value
+        return None
+    if isinstance(value, dict):
+        return {key: _split(each, f"{name}.{key}".strip("."), place, sums) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_split(each, name, place, sums) for each in value]
+    if isinstance(value, str):
+        # An error or a reason may write out a fraction.
+        return value.partition(":")[0].rstrip("0123456789.e-")
+    return value

@@ -1,0 +1,168 @@
+"""Short trainings of every family, task and optimizer, on data made here."""
+
+import random
+import tempfile
+from pathlib import Path
+
+import torch
+
+from model import objective
+from tests.model.conftest import MEASURED, compose
+
+_SIZES = {
+    "transformer": {"num_layers": 1, "num_heads": 2, "d_model": 16, "feed_forward_width": 24},
+    "recurrent": {"d_model": 16, "hidden_width": 16},
+    "convolutional": {"d_model": 16, "filters": 12, "num_layers": 2},
+}
+_FILES = {
+    "encoder": ("digits", "text_classification", "tagging"),
+    "decoder": ("language_modelling",),
+    "encoder_decoder": ("generated", "translation"),
+}
+_MODEL = {"transformer": "", "recurrent": "recurrent_", "convolutional": "convolutional_"}
+OPTIMIZERS = ("sgd", "adam", "adamw", "adagrad", "rmsprop", "muon")
+
+
+def case(data="digits", family="transformer", size=80, task=None, **keys):
+    """Return what a training is made of: its data, how many examples, keys of its configuration, and of its task."""
+    shape = next(shape for shape, kinds in _FILES.items() if data in kinds)
+    sizes = {f"model__{key}": value for key, value in _SIZES[family].items()}
+    keys = sizes | {"training__epochs": 2, "training__batch_size": 16} | keys
+    return {"data": data, "model": f"{_MODEL[family]}{shape}", "size": size, "keys": keys, "task": task or {}}
+
+
+def all_cases():
+    """Return trainings by name."""
+    text = "language_modelling"
+    cases = {
+        f"{data}, {family}": case(data, family)
+        for family in _SIZES
+        for kinds in _FILES.values()
+        for data in kinds
+    }  # fmt: skip
+    cases |= {f"optimizer {name}": case(training__optimizer=name) for name in OPTIMIZERS}
+    cases |= {
+        f"optimizer {name}, {family}": case("generated", family, training__optimizer=name)
+        for name in ("sgd", "muon")
+        for family in ("recurrent", "convolutional")
+    }
+    cases |= {
+        f"schedule {name}": case(training__schedule=name, training__epochs=3)
+        for name in ("constant", "linear", "inverse_sqrt", "wsd", "plateau")
+    }
+    cases |= {f"positions {name}": case(text, model__positions=name) for name in ("none", "learned", "rotary", "alibi")}
+    cases |= {f"nonlinearity {name}": case(model__nonlinearity=name) for name in ("relu", "tanh", "silu", "swiglu")}
+    cases |= {f"pooling {name}": case(model__pooling=name) for name in ("first", "max")}
+    cases |= {
+        f"tokens {name}": case(text, data__tokens=name, **({"data__max_size": 280} if name == "subwords" else {}))
+        for name in ("words", "subwords")
+    }
+    cases |= {
+        f"tokens {name}, pairs": case("translation", data__tokens=name) for name in ("words", "characters", "blanks")
+    }
+    cases |= {
+        f"generated {name}": case(data__task=name, data="generated") for name in ("copy", "sort", "modular_addition")
+    }
+    cases |= {
+        f"attention {name}": case("generated", "recurrent", model__attention=name) for name in ("none", "mlp", "dot")
+    }
+    cases |= {
+        f"mup, {family}, {data}": case(data, family, model__parametrization="mup")
+        for family in _SIZES
+        for data in ("digits", text)
+    }
+    cases |= {
+        "clip, smoothing, z": case(training__clip_norm=0.1, training__label_smoothing=0.1, training__z_loss=1e-3),
+        "decay": case(training__l1=0.01, training__weight_decay=0.1, training__decay_biases_and_norms=True),
+        "momentum": case(training__optimizer="sgd", training__momentum=0.9, training__nesterov=True),
+        "a mean of the weights": case(training__ema=0.9),
+        "accumulation": case(training__accumulation=2),
+        "steps": case(training__max_steps=7, training__evaluate_every_steps=3),
+        "by length": case("translation", training__batching="by_length", training__batch_tokens=60),
+        "packed": case("translation", training__batching="packed"),
+        "no dropout, norm last": case(model__dropout=0.0, model__norm="rms", model__norm_order="last"),
+        "grouped heads": case(model__num_key_heads=1, model__qk_norm=True, model__bias=False),
+        "tied": case(text, model__tied_embeddings=True),
+        "gru, before": case("generated", "recurrent", model__cell="gru", model__attend="before"),
+        "fed": case("generated", "recurrent", model__input_feeding=True, model__bridge="mlp"),
+        "beams": case("translation", data__beam_size=3),
+        "shared": case("translation", data__shared_vocabulary=True, data__lowercase=True),
+        "an amount": case(task={"amount": 1}),
+        "another seed": case(task={"seed": 11}),
+        "no validation": case(task={"validation": []}),
+        "other dropouts": case(text, model__attention_dropout=0.3, model__embedding_dropout=0.0),
+        "cold, fixed": case(training__warmup_fraction=0.0, training__final_lr_fraction=0.1),
+    }  # fmt: skip
+    cases |= {
+        f"continued, {family}": case(data, family, task={"resume": True}, training__epochs=3, training__ema=0.9)
+        for family, data in zip(_SIZES, (text, "generated", "tagging"), strict=True)
+    }
+    cases |= {
+        f"continued, {name}": case(task={"resume": True}, training__optimizer=name, training__momentum=0.8)
+        for name in ("sgd", "muon")
+    }  # fmt: skip
+    return cases
+
+
+def _texts(data, folder):
+    """Write the data, and return the key that names it."""
+    rng = random.Random(3)
+    words = "the film was a very good bad tale of two odd cats and one dog who ran".split()
+    lines = []
+    for number in range(120):
+        line = [rng.choice(words) for _ in range(rng.randint(2, 9))]
+        lines.append(
+            {
+                "text_classification": f"{' '.join(line)}\t{number % 2}",
+                "tagging": "".join(f"{word}\t{'X' if len(word) > 3 else 'Y'}\n" for word in line),
+                "language_modelling": " ".join(line),
+                "translation": f"{' '.join(line)}\t{' '.join(reversed(line))}",
+            }[data]
+        )
+    path = Path(folder, "data.tsv")
+    path.write_text("\n".join(lines) + "\n")
+    return {"data__path": str(path)}
+
+
+def run(made):
+    """Train, and return the points of the curve and the result."""
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        data = made["data"]
+        files = {} if data in ("digits", "generated") else _texts(data, folder)
+        few = {"data__num_examples": 120, "data__num_symbols": 12, "data__max_length": 6} if data == "generated" else {}
+        if made["keys"].get("data__task") == "modular_addition":
+            few |= {"data__min_length": 2, "data__max_length": 2}
+        config = compose(data, made["model"], **files, **few, **made["keys"])
+        indices = list(range(objective.describe_data(config)["size"]))
+        random.Random(0).shuffle(indices)
+        indices = indices[: made["size"]]
+        objective.prepare_data(config, indices, f"{folder}/data")
+        hidden = config | {"data": config["data"] | dict.fromkeys(("path", "train", "validation", "test"))}
+        cut = len(indices) * 4 // 5
+        task = {
+            "config": hidden, "data_dir": f"{folder}/data", "threads": 1, "metric": "loss", "direction": "minimize",
+            "amount": None, "checkpoint_dir": None, "seed": 7,
+            "train": list(range(cut)), "validation": list(range(cut, len(indices))),
+        }  # fmt: skip
+        task |= {key: value for key, value in made["task"].items() if key != "resume"}
+        cost = {"unit": objective.describe_cost(hidden)}
+        if made["task"].get("resume"):
+            # Stopped after one epoch, and continued from its state.
+            task |= {"resume_dir": f"{folder}/state"}
+            _numbers(task | {"amount": 1})
+            task |= {"trained": 1}
+        return _numbers(task) | {"cost": cost}
+
+
+def _numbers(task):
+    steps, points = objective.run_fold(task), []
+    while True:
+        try:
+            points.append(next(steps))
+        except StopIteration as stop:
+            return {"curve": [_own(point) for point in points], "result": _own(stop.value)}
+
+
+def _own(point):
+    return {name: value for name, value in point.items() if name not in MEASURED}
