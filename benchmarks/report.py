@@ -37,7 +37,7 @@ def run_fold(task):
     for epoch in range(1, 21):
         accuracy = best * (1 - math.exp(-epoch / 4)) + 0.01 * rng.random()
         yield {"epoch": epoch, "train_loss": math.exp(-epoch / 8), "loss": 1 - accuracy, "accuracy": accuracy}
-    return {"accuracy": best, "loss": 1 - best, "num_parameters": 1000 * x["width"], "seconds": 30 + 60 * rng.random()}
+    return {"accuracy": best, "loss": 1 - best, "parameters": 1000 * x["width"], "seconds": 30 + 60 * rng.random()}
 """
 
 STUDY = """

@@ -120,6 +120,7 @@ def toy_config(strategy="random", space=None, trials=12, objective="tests.toy:sc
         "split": shipped("default", "split"),
         "dispatch": dispatch_section("local").model_dump(),
         "track": {"name": "none", "uri": "sqlite:///mlflow.db", "experiment": "tests"},
+        "report": shipped("default", "report"),
     } | changes
 
 

@@ -53,7 +53,7 @@ def run_fold(task):
     if task["checkpoint_dir"]:
         Path(task["checkpoint_dir"]).mkdir(parents=True, exist_ok=True)
         Path(task["checkpoint_dir"], "words.json").write_text(json.dumps(weights), encoding="utf-8")
-    return {"accuracy": accuracy, "num_parameters": len(weights)}
+    return {"accuracy": accuracy, "parameters": len(weights)}
 
 
 def run_test(task):

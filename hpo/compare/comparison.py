@@ -21,7 +21,7 @@ from hpo.files import write_atomically
 from hpo.study.basis.environment import describe_environment
 from hpo.study.files.folder import short_path
 from hpo.study.preparing.checks import refuse_several_metrics
-from hpo.study.preparing.preparation import prepare_study, refuse_missing_lanes
+from hpo.study.preparing.preparation import prepare_study
 from hpo.study.preparing.strategies import strategy_type
 from hpo.study.study import PreparedStudy
 
@@ -160,7 +160,6 @@ def prepare_comparison(
         if given[key] != neutral:
             allowed = "null" if neutral is None else neutral
             raise ConfigError(f"{key}: has no effect in a comparison, given {given[key]!r}; set it to {allowed}")
-    refuse_missing_lanes(config)
     named = config_from_dict(replaced(config.to_dict(), {"study.name": name or f"compare-{config.study.name}"}))
     study = prepare_study(named.model_copy(update={"secrets": config.secrets}))
     comparison = ComparisonPlan(study, dict(strategies), repeats)

@@ -93,25 +93,24 @@ class StudySection(Section):
     imports: str | None
     checkpoints: int = Field(ge=1, le=MOST)
     storage: str | None
-    # These have defaults, unlike all others, because configurations frozen before version 0.2.0 lack them.
-    lanes: int | None = Field(default=None, ge=1, le=MOST)
-    order: Literal["clock", "free"] = "clock"
-    minutes: float | None = Field(default=None, gt=0, le=MOST)
-    trial_minutes: float | None = Field(default=None, gt=0, le=MOST)
-    stop_without_gain: int | None = Field(default=None, ge=1, le=MOST)
-    stop_rule: Literal["none", "median"] = "none"
-    stop_rule_after: int = Field(default=1, ge=1, le=MOST)
-    winner: Literal["best", "one_standard_error"] = "best"
-    extends: Extension | None = None
-    mirror: str | None = None
-    artifacts: str | None = None
-    score: Literal["best", "last"] = "best"
-    # Written by us: the own keys that refer to what is searched, each with its text; see `references`.
+    lanes: int = Field(ge=1, le=MOST)
+    order: Literal["clock", "free"]
+    minutes: float | None = Field(gt=0, le=MOST)
+    trial_minutes: float | None = Field(gt=0, le=MOST)
+    stop_without_gain: int | None = Field(ge=1, le=MOST)
+    stop_rule: Literal["none", "median"]
+    stop_rule_after: int = Field(ge=1, le=MOST)
+    winner: Literal["best", "one_standard_error"]
+    extends: Extension | None
+    mirror: str | None
+    artifacts: str | None
+    score: Literal["best", "last"]
+    metrics: Metrics | None
+    limits: Limits | None
+    choose: Choice
+    scales: Scales | None
+    # Written by the toolkit: the own keys that refer to what is searched, each with its text; see `references`.
     references: dict[str, str] | None = None
-    metrics: Metrics | None = None
-    limits: Limits | None = None
-    choose: Choice = "knee"
-    scales: Scales | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -153,11 +152,6 @@ class StudySection(Section):
             text = "copies the study's folder, in which no record is with study.storage; leave one of them out"
             raise conflict(text, "study.mirror")
         return self
-
-
-def later_keys() -> dict[str, Any]:
-    """Return the keys of the section `study` that configurations of earlier versions lack, with their defaults."""
-    return {name: field.default for name, field in StudySection.model_fields.items() if not field.is_required()}
 
 
 class SplitSection(Section):
@@ -224,15 +218,14 @@ class DispatchSection(Section):
     retries: int = Field(ge=0, le=MOST)
     timeout_seconds: float | None = Field(gt=0)
     address: str | None
-    # Have defaults, unlike all others, because configurations frozen before the keys existed lack them.
-    allow_open_cluster: bool = False
-    fresh_process: bool = False
-    memory_per_worker: float | None = Field(default=None, gt=0, le=1)
-    largest_message: int = Field(default=2048, ge=1, le=MOST)
-    environment: Mapping[str, Any] = {}
-    processes_per_task: int = Field(default=1, ge=1, le=_MOST_THREADS)
-    gpus_per_process: int | None = Field(default=None, ge=0, le=_MOST_THREADS)
-    process_placement: Literal["pack", "strict_spread"] = "pack"
+    allow_open_cluster: bool
+    fresh_process: bool
+    memory_per_worker: float | None = Field(gt=0, le=1)
+    largest_message: int = Field(ge=1, le=MOST)
+    environment: Mapping[str, Any]
+    processes_per_task: int = Field(ge=1, le=_MOST_THREADS)
+    gpus_per_process: int | None = Field(ge=0, le=_MOST_THREADS)
+    process_placement: Literal["pack", "strict_spread"]
 
     @property
     def type(self) -> DispatcherType:
@@ -275,14 +268,11 @@ class TrackSection(Section):
 
 
 class ReportSection(Section):
-    """Facts that only a person knows; the report shows them, and nothing depends on them. See conf/report.
+    """Facts that only a person knows; the report shows them, and nothing depends on them. See conf/report."""
 
-    The defaults are here too, so that studies older than this section can be read.
-    """
-
-    title: str | None = None
-    intent: Literal["exploratory", "confirmatory"] = "exploratory"
-    data_version: str | None = None
-    data_source: str | None = None
-    data_licence: str | None = None
-    exclusions: str | None = None
+    title: str | None
+    intent: Literal["exploratory", "confirmatory"]
+    data_version: str | None
+    data_source: str | None
+    data_licence: str | None
+    exclusions: str | None

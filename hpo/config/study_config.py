@@ -23,17 +23,12 @@ from hpo.config.sections import (
     StudySection,
     TrackSection,
     conflict,
-    later_keys,
 )
 from hpo.errors import ConfigError, nearest
 
 # Only these search keys may refer to an environment variable: addresses can hold passwords. The others decide the
 # study and are written down.
 _ADDRESSES = ("study.storage", "track.uri", "dispatch.address")
-
-# Keys of the section `study` that are frozen only where they are not the default, so that a search that was frozen
-# without them is found by the same words.
-_NEWEST = ("score", "references", "metrics", "limits", "choose", "scales")
 
 # Integers from here on are refused wherever they are read.
 TOO_LARGE = 10**300
@@ -68,17 +63,13 @@ class StudyConfig(Section):
     split: SplitSection
     dispatch: DispatchSection
     track: TrackSection
-    report: ReportSection = ReportSection()
+    report: ReportSection
     objective_config: dict[str, Any]
     secrets: dict[str, str] = Field(default_factory=dict, exclude=True, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plain tree that `config_from_dict` reads; of the trial's own keys see `plain_own`."""
         tree = self.model_dump(mode="json")
-        for name, default in later_keys().items():
-            # Frozen by an earlier version, without this key; or one that the last of them lack, at what they did.
-            if name not in self.study.model_fields_set or (name in _NEWEST and tree["study"][name] == default):
-                del tree["study"][name]
         return {**plain_own(tree.pop(OWN)), **tree}
 
     def with_report(self, said: Mapping[str, str | None]) -> Self:

@@ -17,6 +17,13 @@ from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Outcome, loss_of, seconds_trained
 
+REVISION = 1
+"""Rises where the same study would have other trials, or another winner, with the same strategy and objective.
+
+It covers the clock, the space and how a point becomes a configuration, splits, seeds, the order of tasks, what a budget
+counts, costs, limits, rules that stop trainings, and how the winner is chosen.
+"""
+
 # Seconds between two notes of the time while a search runs, and between two looks for what a hand asks.
 _SECONDS_BETWEEN_NOTES = 10.0
 _SECONDS_BETWEEN_LOOKS = 1.0
@@ -254,7 +261,7 @@ def is_over(rules: Rules, record: Record, num_trials: int, minutes: float | None
     if _stays_ended(rules, record):
         return True
     # What a trial would cost makes no difference here, and an objective may need its data to say it.
-    course = Course(replace(rules, cost_of=lambda trial: trial.cost or 1.0), record.copy(), num_trials)
+    course = Course(replace(rules, cost_of=lambda trial: trial.cost), record.copy(), num_trials)
     course.is_out_of_time = minutes is not None and seconds_spent(record) >= 60 * minutes
     return next(course.advance(), None) is None
 

@@ -11,7 +11,7 @@ from hpo.config.study_config import config_from_dict, study_name
 from hpo.engine.record.record import Record
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.trials.trial import TaskLayout
-from hpo.errors import ConfigError
+from hpo.errors import ConfigError, StudyError
 from hpo.integrations.exchange.csv_table import read_csv
 from hpo.integrations.exchange.imported import Imported, import_folder, renamed, write_import
 from hpo.integrations.exchange.ray_folder import read_ray
@@ -19,7 +19,7 @@ from hpo.report.write import WrittenReport, write_report
 from hpo.study.basis.described import Described
 from hpo.study.files.folder import find_study, short_path
 from hpo.study.opening import read_study, stored_record
-from hpo.study.preparing.preparation import described_before, known_study
+from hpo.study.preparing.preparation import known_study
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.full_training import further_trainings, join_trainings
 from hpo.study.winner.verdict import read_verdict
@@ -65,7 +65,9 @@ def export_study(study: str, url: str, name: str | None = None) -> tuple[str, in
     config = folder.config()
     name = name or config.study.name
     space = space_from_dict(config.space, flatten(config.objective_config))
-    described = Described.at(short_path(folder.described_path)) or described_before(folder, config)
+    described = Described.at(short_path(folder.described_path))
+    if described is None:
+        raise StudyError(f"{short_path(folder.described_path)}: is missing; restore the file")
     layout = TaskLayout(described.folds, config.study.repeats)
     source = stored_record(config, folder, space, layout)
     # Also because a copy of a record that has lost trials would silently lack them.

@@ -1,6 +1,7 @@
 """`hpo.replay`: a whole search, also of others, run again."""
 
 import json
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,13 +13,15 @@ from hpo.errors import StudyError
 from hpo.interface.trust import ask_for_trust
 from hpo.session.script import run_shown
 from hpo.study.files.folder import find_study, inner, short_path
-from hpo.study.preparing.preparation import prepare_study, refuse_past_search
-from hpo.study.reproduce.recorded import read_files
+from hpo.study.preparing.preparation import prepare_study
+from hpo.study.reproduce.recorded import changed_code, read_files
 from hpo.study.reproduce.replay import Replay, compare_trials, refuse_two_parts
 from hpo.study.study import PreparedStudy
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_log = logging.getLogger(__name__)
 
 # What decides trials, or which of them wins, and is taken from the study that is replayed: besides these keys its
 # sections `space`, `strategy`, `split` and `objective`, and the objective's own.
@@ -63,9 +66,7 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> Replay:
     The study gives only what decides its trials (`TAKEN`). All else (where they run, and where they are kept, copied
     and shown) is set by the defaults of `hpo search` and the overrides of the command line.
     """
-    found = find_study(name)
-    refuse_past_search(found)
-    files = read_files(found)
+    files = read_files(find_study(name))
     folder, study = files.folder, files.config.study
     refuse_two_parts(files)
     own_keys = [text.lstrip("+").partition("=")[0] for text in overrides]
@@ -106,7 +107,10 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> Replay:
 def prepare_replay(asked: Replay) -> PreparedStudy:
     """Return the study that runs the search of another again."""
     config = config_from_dict(asked.tree)
-    return asked.study_of(prepare_study(config, asked.files.folder.kept_function(config), is_again=True))
+    study = asked.study_of(prepare_study(config, asked.files.folder.kept_function(config), is_again=True))
+    for line in changed_code(asked.files.report, study):
+        _log.warning("%s: %s", asked.files.folder, line)
+    return study
 
 
 def _is_own(override: str) -> bool:

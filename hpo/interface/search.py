@@ -7,11 +7,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hpo.config.composing.references import plain_config
-from hpo.config.keys import flatten
 from hpo.config.study_config import StudyConfig, config_from_dict
 from hpo.engine.objective.path import ObjectivePath
-from hpo.engine.space.branches import leaves, parted
-from hpo.engine.space.peers import as_number
 from hpo.errors import ConfigError, HpoError
 from hpo.interface.given.objective import GivenObjective, is_optuna_shape, suggested_space
 from hpo.interface.given.objects import Objects
@@ -27,8 +24,7 @@ from hpo.interface.study.study import Study, run
 from hpo.session.program import interrupted_in_one_line
 from hpo.study.basis.configurations import made_changes, moved_sources
 from hpo.study.files.folder import RUNS, StudyFolder, find_study
-from hpo.study.preparing.as_begun import as_begun
-from hpo.study.preparing.preparation import prepare_study
+from hpo.study.preparing.preparation import prepare_study, with_its_tracker
 
 # The largest number of changes in the line about a new study.
 _SAID = 3
@@ -154,11 +150,8 @@ def search(
     given = GivenObjective.of(objective, searched, objects)
     called = given.text.partition(":")[2].partition("(")[0] or "study"
     made = made_config(given.text, searched, constants, references, strategy, {"study.name": called, **settings})
-    earlier = GivenObjective.of(objective, searched) if given.kept and objects.are_tuples else given
-    if "study.name" in settings:
-        made, given = _as_before(made, (given, earlier))
-    else:
-        made, given = _with_free_name(made, (given, earlier), progress)
+    if "study.name" not in settings:
+        made = _with_free_name(made, given, progress)
     return run(prepare_study(with_its_trials(made), given.kept), progress)
 
 
@@ -179,63 +172,40 @@ def compose(*overrides: str, config_dir: str | None = None) -> dict[str, Any]:
 
 def with_its_trials(config: StudyConfig) -> StudyConfig:
     """Return the configuration with as many trials as its study has been given already, where those are more."""
-    config, folder = as_begun(config), StudyFolder(RUNS / config.study.name)
+    config, folder = with_its_tracker(config), StudyFolder(RUNS / config.study.name)
     trials = max(config.study.trials, folder.config().study.trials if folder.exists else 0)
     return _with_study(config, trials=trials)
 
 
-def _as_before(config: StudyConfig, given: tuple[GivenObjective, ...]) -> tuple[StudyConfig, GivenObjective]:
-    """Return the configuration and the objective as a study of this name has them, if an earlier version has made it.
-
-    That nested keys with dots, took a default such as "1e-5" for a text, and gave lists for tuples (the second
-    objective).
-    """
-    folder = StudyFolder(RUNS / config.study.name)
-    if not folder.exists:
-        return config, given[0]
-    frozen = folder.config()
-    searched = {".".join(path) for path, _ in leaves(parted(config.space)[0])}
-    flat = flatten(frozen.objective_config)
-    if {**flat, **{key: as_number(flat[key]) for key in searched & {*flat}}} == flatten(config.objective_config):
-        config = config.model_copy(update={"objective_config": frozen.objective_config})
-    kept = folder.kept_function(frozen)
-    for one in given:
-        if one.text == frozen.objective and (kept is None or one.kept is None or kept.is_like(one.kept)):
-            return config.model_copy(update={"objective": one.text}), one
-    return config, given[0]
-
-
-def _with_free_name(
-    config: StudyConfig, given: tuple[GivenObjective, ...], is_said: bool
-) -> tuple[StudyConfig, GivenObjective]:
-    """Return both under the first name that no other study has: the configuration's own, or that with a number.
+def _with_free_name(config: StudyConfig, given: GivenObjective, is_said: bool) -> StudyConfig:
+    """Return the configuration under the first name that no other study has: its own, or that with a number.
 
     Where it is said, a line tells what is not as in the one of those that differs in the fewest.
     """
     others: list[list[str]] = []
     while True:
         name = f"{config.study.name}-{len(others) + 1}" if others else config.study.name
-        named, its = _as_before(_with_study(config, name=name), given)
+        named = _with_study(config, name=name)
         folder = StudyFolder(RUNS / name)
         if not folder.exists:
             break
-        others.append(_changes(folder, named, its))
+        others.append(_changes(folder, named, given))
         if not others[-1]:
-            return named, its
+            return named
     if others and is_said:
         changes = min(reversed(others), key=len)
         more = f" and {len(changes) - _SAID} more" if len(changes) > _SAID else ""
         print(_as_typed(f"a new study, {name}: {', '.join(changes[:_SAID])}{more} changed"))
-    return named, its
+    return named
 
 
 def _changes(folder: StudyFolder, config: StudyConfig, given: GivenObjective) -> list[str]:
     """Return in what an existing study is another one: the function, and keys."""
     frozen = folder.config().to_dict()
     # As an existing study has it: with what the objective itself says of the space.
-    now = prepare_study(as_begun(config, is_said=False), given.kept, is_said=False).config.to_dict()
+    now = prepare_study(config, given.kept).config.to_dict()
     kept = folder.kept_function(config)
-    is_same = kept.is_like(given.kept) if kept and given.kept else kept is given.kept
+    is_same = kept.digest == given.kept.digest if kept and given.kept else kept is given.kept
     code = [] if is_same else [f"the code of {ObjectivePath.of(config.objective).function}"]
     return [*code, *made_changes(frozen, now), *moved_sources(frozen, now)]
 

@@ -29,6 +29,10 @@ _MILLISECONDS_BETWEEN_LOOKS = 100
 _MOST_IN_PIPE = 1 << 20  # bytes that the system lets a pipe hold
 
 
+# Rises where the same command would get other values, or other numbers would be read of what it prints.
+REVISION = 1
+
+
 def check(config: Mapping[str, Any]) -> None:
     """Refuse a command, or its file, that cannot be read, and values that neither has a place for: ConfigError."""
     command = CommandLine(config)

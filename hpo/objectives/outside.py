@@ -8,6 +8,8 @@ OUTSIDE = f"{__name__}:run_fold"
 
 # Whoever trains keeps its states.
 CONTINUES = True
+# Rises where the same answers would be other trials.
+REVISION = 1
 
 
 def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001 -- the same call as its siblings

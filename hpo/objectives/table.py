@@ -15,6 +15,8 @@ from hpo.objectives.table_rows import Row, Table, TableConfig, read_table
 
 # A proposal's amount is a number of places on the learning curve; continuing needs no state.
 CONTINUES = True
+# Rises where the same table and point would give another score, curve or cost.
+REVISION = 1
 
 # Seconds of a training (or a place on its learning curve) where the table has no cost.
 _UNIT = 1.0

@@ -66,7 +66,7 @@ class Subject:
     def of(cls, study: PreparedStudy, record: Record, verdict: Verdict) -> Self:
         """Return what the report of a study is made from."""
         section, dispatch = study.config.study, study.config.dispatch
-        order, waits, share = section.order if study.has_clock else None, study.waits, Notes(record).gpu_share
+        order, waits, share = section.order, study.waits, Notes(record).gpu_share
         searched = memory_record(study.goal, study.layout, verdict.searched)
         return cls(
             space=study.space,

@@ -27,7 +27,6 @@ from hpo.study.additions import untried_points
 from hpo.study.files.requests import forget_unread, refuse_earlier
 from hpo.study.notes import Notes
 from hpo.study.opening import code_of, open_study
-from hpo.study.preparing.preparation import refuse_missing_lanes
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.final_model import make_final_model
 from hpo.study.winner.finalists import train_finalists
@@ -50,8 +49,6 @@ def run_to_the_end(study: PreparedStudy, display: Display) -> Result:
         Stopped: by a signal; everything is saved and closed, and it says how to go on.
     """
     refuse_bad_surroundings(study.config)
-    if not study.folder.exists:
-        refuse_missing_lanes(study.config)
     try:
         with Stopping() as stopping, machine_faults("study: cannot go on", study.folder.path):
             result = _run(study, display, stopping)
@@ -88,7 +85,7 @@ def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Result:
         stack.callback(forget_unread, study.folder)
         notes = Notes(record)
         # What trainings have written since is none of the code that it began with.
-        study = replace(study, code=notes.basis(config).code)
+        study = replace(study, code=notes.code)
         if dispatcher.gpus.share != notes.gpu_share:
             notes.gpu_share = dispatcher.gpus.share
         stopping.take_signals()

@@ -102,7 +102,7 @@ def _without_scale(space: Mapping[str, Any]) -> dict[str, Any]:
         rest := {name: value for name, value in branch.items() if name != SCALE.partition(".")[2]}
     ):
         branches["study"] = rest
-    # Points of before, which are known.
+    # Points of the smaller scales, which are known.
     if "first" in parted(branches)[1]:
         del branches["first"]
     return branches

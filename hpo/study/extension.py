@@ -55,7 +55,7 @@ def extension_of(study: PreparedStudy, trials: Sequence[Trial], given: StudyConf
     )
     name = section.name if "study.name" in changed else f"{study.config.study.name}-extended"
     study_name(name, "study.name")
-    update = {**_NONE, "name": name, "trials": len(trials), "lanes": section.lanes or 4, "extends": extends}
+    update = {**_NONE, "name": name, "trials": len(trials), "lanes": section.lanes, "extends": extends}
     return given.model_copy(
         update={
             "study": section.model_copy(update=update),

@@ -5,12 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hpo.config.study_config import StudyConfig
-from hpo.engine.record.record import FIRST, LAST, Note, Record, Rows
+from hpo.engine.record.record import FIRST, FORM, LAST, Note, Record, Rows
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.trial import Outcome, Trial
 from hpo.study.basis.changes import AllowedChange, Basis
-from hpo.study.basis.source_code import CodeHashes
+from hpo.study.basis.source_code import Code
 from hpo.study.files.imports import from_notes, to_notes
 
 
@@ -50,18 +49,20 @@ class Notes:
     """The notes of one study, besides those of its search: see `Record`.
 
     Attributes:
+        format: the number of the record's form; see `hpo.study.upgrade`.
         study_id: unique; a copy has another.
         allowed_changes: the changes with which the study was continued, the earliest first.
         changed_choices: of how the winner is chosen from the front, the earliest first.
-        gpu_share: the GPUs that each worker had when the search last went on; None in studies of before version 0.2.0.
+        gpu_share: the GPUs that each worker had when the search last went on; None before workers have begun.
         data_hashes: the hash of each file in the workers' copy of the data; None before it is written.
     """
 
+    format = Note[int](FORM)
     study_id = Note[str | None](LAST, lambda noted: noted if isinstance(noted, str) else None)
     imports = Note[Sequence[Trial]](FIRST, from_notes, to_notes)
     allowed_changes = Note[list[AllowedChange]](
         "allowed_changes",
-        lambda noted: [AllowedChange.from_dict(change) for change in noted or ()],
+        lambda noted: [AllowedChange(**change) for change in noted or ()],
         lambda changes: [*map(vars, changes)],
     )
     changed_choices = Note[list[ChangedChoice]](
@@ -72,13 +73,9 @@ class Notes:
     final_model = Note[FinalModel | None]("final", lambda noted: FinalModel(**noted) if noted else None, vars)
     gpu_share = Note[float | None]("gpu_share")
     data_hashes = Note[Mapping[str, str] | None]("prepared")
-    config = Note[Mapping[str, Any] | None]("config")
+    config = Note[Mapping[str, Any]]("config")
     data = Note[Mapping[str, Any] | None]("data")
-    code = Note[CodeHashes | None](
-        "code",
-        lambda noted: None if noted is None else CodeHashes.from_note(noted),
-        lambda code: None if code is None else vars(code),
-    )
+    code = Note[Code]("code", lambda noted: Code(**noted), vars)
     _full = Note[list[dict[str, Any]]]("full", lambda noted: noted or [])
 
     def __init__(self, record: Record | Rows) -> None:
@@ -92,12 +89,14 @@ class Notes:
         """Write one."""
         self._record.note(key, value)
 
-    def basis(self, frozen: StudyConfig) -> Basis:
-        """Return the basis on which the study was started, or last continued; early versions have only `frozen`."""
-        return Basis(self.config or frozen.to_dict(), self.data, self.code)
+    @property
+    def basis(self) -> Basis:
+        """The basis on which the study was started, or last continued."""
+        return Basis(self.config, self.data, self.code)
 
     def write_basis(self, basis: Basis) -> None:
-        """Write the basis."""
+        """Write the basis, which has its code."""
+        assert basis.code is not None
         self.config, self.data, self.code = basis.config, basis.data, basis.code
 
     def finalist_outcome(self, task: Task) -> Outcome | None:

@@ -25,15 +25,15 @@ from hpo.study.additions import new_point, queued_points, untried_points
 from hpo.study.basis.changes import Basis, allowed_change, refuse_changes, refuse_other_data
 from hpo.study.basis.configurations import refuse_other_config
 from hpo.study.basis.environment import describe_environment
-from hpo.study.basis.source_code import CodeHashes, describe_code
+from hpo.study.basis.source_code import Code, describe_code
 from hpo.study.extension import copy_states
 from hpo.study.files.folder import StudyFolder, refuse_link, short_path
 from hpo.study.files.made_here import reaches_of, remember
 from hpo.study.ledger import begin_ledger, openings, openings_to_take
 from hpo.study.notes import ChangedChoice, Notes
-from hpo.study.preparing.preparation import refuse_missing_lanes, refuse_past_search
 from hpo.study.preparing.strategies import strategy_type
 from hpo.study.study import PreparedStudy
+from hpo.study.upgrade import FORMAT, upgraded
 
 if TYPE_CHECKING:
     from hpo.engine.record.storage import Stored
@@ -67,7 +67,7 @@ def read_study(study: PreparedStudy) -> Record:
         raise DamagedRecordError(
             f"{error}; `hpo resume {study.reference}` replaces it by its backup, if that is sound"
         ) from error
-    before, now = Notes(record).basis(study.config), Basis(study.config.to_dict(), _data(study), None)
+    before, now = Notes(record).basis, Basis(study.config.to_dict(), _data(study), None)
     refuse_other_data(before, now, study.reference)
     changed = before.changed_config(now)
     if changed:
@@ -112,9 +112,8 @@ def _refuse_unready(study: PreparedStudy) -> StudyConfig | None:
     # Otherwise a missing value would be noticed only when the first task is built.
     values_of(study.config.objective_config, study.config.secrets)
     if not study.folder.exists:
-        refuse_missing_lanes(study.config)
         return None
-    frozen = refuse_past_search(study.folder)
+    frozen = study.folder.config()
     # The report needs it: what is lacking must be noticed before anything is trained.
     study.environment()
     return frozen
@@ -134,6 +133,7 @@ def _create(study: PreparedStudy) -> Record:
     record = create_record(_stored(study))
     notes = Notes(record)
     notes.imports = study.imports
+    notes.format = FORMAT
     if study.given:
         record.write_given(study.given)
     if study.acts:
@@ -152,23 +152,22 @@ def _continue(study: PreparedStudy, frozen: StudyConfig) -> Record:
 
     record = continue_record(_stored(study))
     before, now = _refuse_other_basis(study, frozen, record)
-    changes, versions = before.changes_to(now), before.other_versions(now)
+    changes, remarks = before.changes_to(now), before.remarks_on(now)
     if not changes and before.code is not None and now.code is not None:
         now = replace(now, code=now.code.without_written(before.code))
-    for version in versions:
-        _log.warning("%s; scores may differ in their last digits, and the report says so", version)
+    for remark in remarks:
+        may = "by their revisions trials are the same" if remark.startswith("toolkit") else "last digits may differ"
+        _log.warning("%s; %s, and the report says so", remark, may)
     if changes:
         # Not valid for the new basis: the copy of the data, and unfinished trainings.
         study.remove_states(())
         shutil.rmtree(study.folder.data_dir, ignore_errors=True)
         # Before the note: if killed in between, the study looks as if edited, and is refused.
         freeze(study)
-    if changes or versions:
+    if changes or remarks:
         notes = Notes(record)
         notes.allowed_changes = [*notes.allowed_changes, allowed_change(before, now, record.trials())]
-    # Else an earlier version did not note all of it.
-    if changes or versions or before.code != now.code:
-        Notes(record).write_basis(now)
+        notes.write_basis(now)
     study.folder.keep_function(study.objective.kept)
     _note_choice(study, frozen, record)
     if points := queued_points(study, record):
@@ -222,10 +221,13 @@ def _hashes(data_dir: Path) -> dict[str, str]:
     return {path.name: digest_of(path) for path in sorted(data_dir.iterdir()) if path.is_file()}
 
 
-def code_of(study: PreparedStudy) -> CodeHashes:
+def code_of(study: PreparedStudy) -> Code:
     """Return the code that a study depends on, as it is now."""
-    _, strategy = strategy_type(study.config.strategy["name"])
-    return describe_code(study.objective, strategy, study.config.objective_config)
+    settings = study.config.strategy
+    # A ladder has a second strategy, which searches its first scale.
+    names = [settings["name"], *([settings["first"]["name"]] if settings["name"] == "ladder" else [])]
+    strategies = {name: strategy_type(name)[1] for name in names}
+    return describe_code(study.objective, strategies, study.config.objective_config)
 
 
 def _basis(study: PreparedStudy) -> Basis:
@@ -257,7 +259,7 @@ def _refuse_other_basis(study: PreparedStudy, frozen: StudyConfig, record: Recor
         raise StudyError(
             f"study.minutes: the study has already taken {spent:.3g} minutes, given {minutes:g}; give more"
         )
-    before, now = Notes(record).basis(frozen), _basis(study)
+    before, now = Notes(record).basis, _basis(study)
     refuse_changes(before, now, study.reference, study.allow_changes)
     return before, now
 
@@ -267,4 +269,8 @@ def stored_record(config: StudyConfig, folder: StudyFolder, space: Space, layout
     from hpo.engine.record.storage import Stored
 
     section, url = config.study, folder.storage_url(config)
-    return Stored(url, section.name, space, goal_of(section), layout, section.storage is None)
+
+    def check(number: Any) -> None:
+        upgraded("record", {"format": number}, f"{folder}: record")
+
+    return Stored(url, section.name, space, goal_of(section), layout, section.storage is None, check)

@@ -26,7 +26,7 @@ from hpo.objectives.outside import OUTSIDE
 from hpo.study.basis.changes import AllowedChange, config_as_of
 from hpo.study.basis.described import Described
 from hpo.study.basis.environment import read_environment
-from hpo.study.basis.source_code import CodeHashes
+from hpo.study.basis.source_code import Code
 from hpo.study.files.folder import RUNS, StudyFolder, short_path
 from hpo.study.notes import Notes
 
@@ -61,7 +61,7 @@ class PreparedStudy:
     given: tuple[Given, ...] = ()
     acts: tuple[Act, ...] = ()
     replays: StudyFolder | None = None
-    code: CodeHashes | None = None
+    code: Code | None = None
 
     @property
     def num_folds(self) -> int:
@@ -79,11 +79,6 @@ class PreparedStudy:
         return goal_of(self.config.study)
 
     @property
-    def has_clock(self) -> bool:
-        """Whether its search was made by the clock, not in rounds as by the versions before it."""
-        return self.config.study.lanes is not None
-
-    @property
     def is_outside(self) -> bool:
         """Whether nothing trains here: its trials are asked for and told."""
         return is_outside(self.config)
@@ -91,7 +86,7 @@ class PreparedStudy:
     @property
     def waits(self) -> bool:
         """Whether its search waits for the clock; see `Rules.waits`."""
-        return self.has_clock and self.rules().waits
+        return self.rules().waits
 
     @property
     def counts(self) -> Counts:
@@ -120,7 +115,6 @@ class PreparedStudy:
     def rules(self, imported: Sequence[Trial] = ()) -> Rules:
         """Return what determines its search, besides the budget."""
         study, split = self.config.study, self.config.split
-        assert study.lanes is not None
         after = split.race_after
         return Rules(
             strategy=self.strategy,
@@ -144,8 +138,6 @@ class PreparedStudy:
 
     def is_over(self, record: Record) -> bool:
         """Return whether nothing is left to search: every trial is finished, and the budget or the space exhausted."""
-        if not self.has_clock:
-            return all(trial.state != "running" for trial in record.trials())
         section = self.config.study
         return is_over(self.rules(Notes(record).imports), record, section.trials, section.minutes)
 

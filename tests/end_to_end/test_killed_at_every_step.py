@@ -86,8 +86,8 @@ def survive(folder, tree, steps, expected):
 @pytest.mark.parametrize("name", ["evolutionary", "shifting_window", "random", "asha"])
 def test_killed_at_every_step_of_a_search_for_two_metrics_within_a_limit(tmp_path, name):
     tree = toy_config(name, SPACES["all ordered"], TRIALS)
-    metrics = {"score": "maximize", "num_parameters": "minimize"}
-    tree |= {"study": tree["study"] | {"metrics": metrics, "limits": {"num_parameters": 100}}}
+    metrics = {"score": "maximize", "parameters": "minimize"}
+    tree |= {"study": tree["study"] | {"metrics": metrics, "limits": {"parameters": 100}}}
     expected = run(prepared(tmp_path, tree), SurvivingRows())
     complete = [row for row in expected if row[5] == "complete"]
     assert {len(row[7]) for row in complete} == {2}

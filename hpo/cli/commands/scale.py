@@ -79,10 +79,9 @@ def _table(given: argparse.Namespace) -> int:
     from hpo.report.sections.scales import scales_of
     from hpo.session.display.result import study_result
     from hpo.study.files.folder import short_path
-    from hpo.study.preparing.as_begun import as_begun
-    from hpo.study.preparing.preparation import prepare_study
+    from hpo.study.preparing.preparation import prepare_study, with_its_tracker
 
-    study = prepare_study(as_begun(config_from_dict(tree)))
+    study = prepare_study(with_its_tracker(config_from_dict(tree)))
     result = run_asked(study, given.progress)
     scales, metric = scales_of(result.report.summary), study.goal.metric
     shown = _show_table(scales, metric) if scales else {}

@@ -59,15 +59,14 @@ def run(arguments: Sequence[str]) -> int:
         return _show_config(tree, config, replay)
 
     # Imported after the configuration was read, so that a fault in it is reported at once.
-    from hpo.study.preparing.as_begun import as_begun
-    from hpo.study.preparing.preparation import prepare_study
+    from hpo.study.preparing.preparation import prepare_study, with_its_tracker
 
     if replay:
         from hpo.interface.replay import prepare_replay
 
         study = prepare_replay(replay)
     else:
-        study = prepare_study(as_begun(config))
+        study = prepare_study(with_its_tracker(config))
     if given.dry_run:
         return _show_dry_run(study)
 

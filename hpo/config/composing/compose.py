@@ -28,7 +28,6 @@ from hpo.config.composing.references import own_references, references_of, with_
 from hpo.config.documents import read_yaml, refuse_optimized_python
 from hpo.config.goals import leading, refuse_beside_metrics
 from hpo.config.keys import flatten, typed_key, within, without
-from hpo.config.sections import later_keys
 from hpo.config.shipped import shipped_dir, with_mlflows_own
 from hpo.errors import ConfigError, nearest
 
@@ -187,10 +186,7 @@ def _load(path: str, command: str, overrides: Sequence[Override]) -> dict[str, A
     """
     anew = _CHOSEN_ANEW if command == "search" else {}
     tree = read_yaml(Path(path), "config")
-    section = tree.get("study")
-    # One of an earlier version may be given what it lacks.
-    known = tree | {"study": later_keys() | section} if isinstance(section, dict) else tree
-    _refuse_unknown([o for o in overrides if not o.key_or_group.startswith(USERS_OWN)], command, known)
+    _refuse_unknown([o for o in overrides if not o.key_or_group.startswith(USERS_OWN)], command, tree)
     choices = [o for o in overrides if _is_choice(o, tree)]
     # Groups first, as when Hydra composes.
     for override in choices:

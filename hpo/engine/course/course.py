@@ -60,7 +60,6 @@ class Course:
         while True:
             while self._clock.num_running < self._lanes and (key := self._next_key()) is not None:
                 trial = self._trials[key.trial]
-                assert trial.cost is not None
                 self._clock.begin(key, trial.cost)
                 self.begun[key] = self._clock.now
                 if key.task in trial.outcomes:
@@ -222,7 +221,7 @@ def clock_times(rules: Rules, record: Record) -> Mapping[Key, tuple[float, float
     if not rules.waits:
         return {}
     # Nothing is asked, neither the strategy nor the objective.
-    recorded = replace(rules, cost_of=lambda trial: trial.cost or 1.0, counts="trials")
+    recorded = replace(rules, cost_of=lambda trial: trial.cost, counts="trials")
     course = Course(recorded, record.copy(), len(record.trials()))
     for _ in course.advance():
         pass

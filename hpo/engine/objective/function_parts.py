@@ -8,8 +8,7 @@ import hashlib
 import inspect
 import io
 import sys
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import CodeType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import Any
@@ -30,38 +29,24 @@ _OF_PYTHON = (MemberDescriptorType, GetSetDescriptorType)
 Parts = list[tuple[str, Any]]
 
 
-def parts_of(function: Callable[..., Any], name: str) -> tuple[Parts, Parts]:
-    """Return the function and all that it uses, recursively, each with a name for people; of modules nothing further.
-
-    First the parts that the first versions listed, then all others: what classes hold and wrappers wrap.
-    """
-    seen: dict[int, Any] = {}
-    waiting: deque[tuple[str, Any]] = deque()
-    parts, others = list(_parts(name, function, seen, waiting)), list[tuple[str, Any]]()
+def parts_of(function: Callable[..., Any], name: str) -> Parts:
+    """Return the function and all that it uses, recursively, each with a name; of modules nothing further."""
+    parts, seen = Parts(), dict[int, Any]()
+    waiting: Parts = [(name, function)]
     while waiting:
-        others += _parts(*waiting.popleft(), seen, waiting)
-    return parts, others
+        name, value = waiting.pop()
+        parts.append((name, value))
+        if type(value) in _SCALARS or id(value) in seen:
+            continue
+        seen[id(value)] = value
+        inner = () if isinstance(value, _SCALARS) else _inner(name, value)
+        waiting += [*inner, *_behind(name, value)][::-1]
+    return parts
 
 
 def digest_of(parts: Parts) -> str:
-    """Return a hash of what the parts do and hold; comments and docstrings do not count."""
-    return digest("\n".join(_text(value) for _, value in parts))
-
-
-def digest_with_names(parts: Parts) -> str:
-    """Return a hash of the parts and their names, of which a class's source may say nothing."""
+    """Return a hash of what the parts do and hold, by their names; comments and docstrings of sources do not count."""
     return digest("\n".join(f"{name} {_text(value)}" for name, value in parts))
-
-
-def digest_of_compiled(parts: Parts) -> str:
-    """Return a hash of the functions without source; `digest_of` knows their bytecode alone, without its constants."""
-    codes = [
-        code
-        for _, value in parts
-        if isinstance(value, CodeType) or (inspect.isfunction(value) and _has_parts(value))
-        if (code := code_of(value)) is not None and tree_of(value) is None
-    ]
-    return digest("\n".join(map(text_of_code, codes)))
 
 
 def own_modules(parts: Parts) -> set[str]:
@@ -90,16 +75,6 @@ def unsendable(parts: Parts) -> str:
     return " and ".join(culprits)
 
 
-def _parts(name: str, value: Any, seen: dict[int, Any], waiting: deque[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    yield name, value
-    if type(value) in _SCALARS or id(value) in seen:
-        return
-    seen[id(value)] = value
-    waiting.extend(_others(name, value))
-    for inner_name, inner in () if isinstance(value, _SCALARS) else _inner(name, value):
-        yield from _parts(inner_name, inner, seen, waiting)
-
-
 def _inner(name: str, value: Any) -> Parts:
     """Return what a value directly uses or holds."""
     if isinstance(value, functools.partial):
@@ -122,16 +97,13 @@ def _inner(name: str, value: Any) -> Parts:
     return [(type(value).__name__, type(value)), *((f"{name}.{key}", held) for key, held in vars(value).items())]
 
 
-def _others(name: str, value: Any) -> Parts:
-    """Return what a value uses or holds besides `_inner`."""
+def _behind(name: str, value: Any) -> Parts:
+    """Return what is behind a value besides `_inner`: what classes hold, what wrappers wrap, and of what kind it is."""
     if isinstance(value, _HOLDERS):
         held = ((key, getattr(value, key, None)) for key in _HELD)
         return [(f"{name}.{key}", inner) for key, inner in held if inner is not None]
     if inspect.ismodule(value):
-        if sys.modules.get(value.__name__) is value:
-            return []
-        # Made by hand: no worker can import it.
-        return [(f"{name}.{key}", inner) for key, inner in sorted(vars(value).items()) if _counts(key, inner)]
+        return []
     others: Parts = []
     if (inner := wrapped(value)) is not None:
         others.append((f"{name}.__wrapped__", inner))
@@ -228,11 +200,11 @@ def _text(value: Any) -> str:
 
 
 def _source(value: Any) -> str:
-    """Return the text of a definition without comments and docstrings; of a function without source its bytecode."""
+    """Return the text of a definition without comments and docstrings; without source, its compiled code."""
     tree = tree_of(value)
     if tree is None:
         code = code_of(value)
-        return f"{getattr(value, '__qualname__', '')} {code.co_code.hex() if code else ''}"
+        return f"{getattr(value, '__qualname__', '')} {text_of_code(code) if code else ''}"
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(node):
             node.body = node.body[1:] or [ast.Pass()]

@@ -1,6 +1,5 @@
 """A function of a script or notebook, which no worker can import: kept as bytes in its study's folder."""
 
-import io
 import json
 import pickle
 import platform
@@ -10,21 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from hpo.engine.objective.definitions import dumps
-from hpo.engine.objective.function_parts import (
-    digest_of,
-    digest_of_compiled,
-    digest_with_names,
-    own_modules,
-    parts_of,
-    unsendable,
-)
+from hpo.engine.objective.function_parts import digest_of, own_modules, parts_of, unsendable
 from hpo.errors import ConfigError, StudyError, is_interruption, text_of
 
 MODULE = "objective.pkl"
 """The file in the study's folder, and what stands for a module in the path of such an objective."""
-
-# What functions of earlier versions call this room, and a file of it.
-_EARLIER = {"hpo.engine.training.objective": __package__, f"{__package__}.by_value": f"{__package__}.definitions"}
 
 
 @dataclass(frozen=True)
@@ -36,30 +25,19 @@ class KeptFunction:
     python: str  # `major.minor`; another version cannot read its bytecode
     modules: Sequence[str]  # those of the working directory that it uses; workers import them
     data: bytes  # written by cloudpickle; reading it runs code
-    # Of what its classes hold and its wrappers wrap, which the digest leaves out; None in a study of before.
-    held: str | None = None
-    # Of the code of functions without source, whose constants the digest leaves out; None as above.
-    compiled: str | None = None
 
     @classmethod
     def of(cls, function: Callable[..., Any], name: str) -> "KeptFunction":
         """Return the function by its value; ConfigError where it holds what cannot be sent to a worker."""
-        parts, others = parts_of(function, name)
-        both = [*parts, *others]
-        if culprits := unsendable(both):
+        parts = parts_of(function, name)
+        if culprits := unsendable(parts):
             why = f"it uses {culprits}; make that inside the function"
             raise ConfigError(f"objective: '{name}' cannot be sent to workers: {why}")
         try:
             data = dumps(function)
         except Exception as error:  # A __reduce__ of any library may raise anything.
             raise ConfigError(f"objective: '{name}' cannot be sent to workers: {text_of(error)}") from error
-        modules, digest = sorted(own_modules(both)), digest_of(parts)
-        return cls(name, digest, _python(), modules, data, digest_with_names(others), digest_of_compiled(both))
-
-    def is_like(self, other: "KeptFunction") -> bool:
-        """Return whether both do the same, as far as is known."""
-        pairs = ((self.held, other.held), (self.compiled, other.compiled))
-        return self.digest == other.digest and all(one == two or None in (one, two) for one, two in pairs)
+        return cls(name, digest_of(parts), _python(), sorted(own_modules(parts)), data)
 
     @classmethod
     def read(cls, path: Path) -> "KeptFunction":
@@ -86,7 +64,7 @@ class KeptFunction:
                 f"{_python()}"
             )
         try:
-            function: Callable[..., Any] = _Unpickler(io.BytesIO(self.data)).load()
+            function: Callable[..., Any] = pickle.loads(self.data)  # noqa: S301 -- trusted before
         except BaseException as error:
             if is_interruption(error):
                 raise
@@ -95,14 +73,6 @@ class KeptFunction:
             ) from error
         assert callable(function)
         return function
-
-
-class _Unpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        """Find what the bytes name in a module, also by the name that it had in an earlier version."""
-        for earlier, now in _EARLIER.items():
-            module = now + module.removeprefix(earlier) if module.startswith(earlier) else module
-        return super().find_class(module, name)
 
 
 def _python() -> str:

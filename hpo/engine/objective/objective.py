@@ -108,6 +108,8 @@ class Objective:
         code_files: `(config) -> list of str`: the files that the configuration names as code, such as a command's
             script, by their paths from the working directory; asked like `code_keys`.
         kept: the function by its value, where no module has it.
+        revision: the REVISION of one that comes with the toolkit: it rises where the same training would end otherwise.
+            None for any other, whose code is compared by content.
 
     A plain function, `f(config)` or `f(config, trial)`, is turned into such a `run_fold` (`plain_function.py`), and so
     is its `run_test`, which is `f(config, trial)` too.
@@ -136,6 +138,7 @@ class Objective:
     code_keys: Sequence[str] = ()
     code_files: Callable[[Mapping[str, Any]], Sequence[str]] | None = None
     kept: KeptFunction | None = None
+    revision: int | None = None
 
     def refuse_bad_config(self, config: Mapping[str, Any]) -> None:
         """Raise ConfigError where the objective's own check refuses the configuration."""

@@ -62,6 +62,7 @@ def resolve(
         run_fold = as_run_fold(function, given.form)
         run_test = None if run_test is None else as_run_fold(run_test, "config, trial")
     code_files = companion("code_files")
+    is_ours = module is not None and origin_of(path, import_from) == "toolkit"
     return Objective(
         path,
         run_fold,
@@ -72,6 +73,7 @@ def resolve(
         code_keys=tuple(companion("CODE_KEYS", ())),
         code_files=None if code_files is None else guard(code_files, f"{given.module}.code_files", values),
         kept=kept,
+        revision=getattr(module, "REVISION", None) if is_ours else None,
     )
 
 

@@ -51,8 +51,7 @@ class Instruction:
 class Given:
     """A point that a hand gave `after` so many trials were opened; it comes before the strategy's next new point.
 
-    `time`, in seconds since the epoch, and `by`, a user's name, are empty where another program queued the point, and
-    in studies of before version 0.3.0.
+    `time`, in seconds since the epoch, and `by`, a user's name, are empty where another program queued the point.
     """
 
     point: Point

@@ -29,7 +29,6 @@ WHERE study_id = :study AND (trial_id > :last OR trial_id IN (SELECT value FROM 
 _PARAMETERS = "SELECT trial_id, param_name, param_value, distribution_json FROM trial_params WHERE trial_id IN ({})"
 _ATTRIBUTES = "SELECT trial_id, key, value_json FROM trial_user_attributes WHERE trial_id IN ({})"
 _NOTES = "SELECT key, value_json FROM study_user_attributes WHERE study_id = :study"
-_TASKS = "SELECT DISTINCT key FROM trial_user_attributes WHERE key LIKE 'fold_%'"
 _FOLD = re.compile(r"fold_(\d+)(_repeat_\d+)?")
 _PATIENCE_SECONDS = 5.0
 
@@ -66,12 +65,6 @@ def count_states(path: Path, is_written: bool) -> dict[str, int]:
             if state in _STATES:
                 counts[_STATES[state]] = count
     return counts
-
-
-def count_folds(path: Path, is_written: bool) -> int:
-    """Return how many folds the trainings in a file have; 1 where there is none."""
-    with looked_at(path, is_written) as file:
-        return folds_of(key for (key,) in file.execute(_TASKS))
 
 
 def folds_of(names: Iterable[str]) -> int:

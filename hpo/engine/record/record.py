@@ -12,7 +12,6 @@ from hpo.engine.space.dimensions import as_values
 from hpo.engine.space.space import Point
 from hpo.engine.trials.goal import Goal, finished
 from hpo.engine.trials.history import History
-from hpo.engine.trials.reported import cleaned
 from hpo.engine.trials.trial import Outcome, Proposal, State, TaskLayout, Trial
 
 _COST, _LEARNED = "cost", "learned"
@@ -25,6 +24,8 @@ _SITE = "_site"
 
 # What a new study writes first and last: a driver that died between them left a study that is not whole.
 FIRST, LAST = "imports", "id"
+# The number of its form.
+FORM = "format"
 
 T = TypeVar("T")
 
@@ -32,8 +33,7 @@ T = TypeVar("T")
 class Note(Generic[T]):
     """A note as an attribute of a record, its rows, or a view of them: to read it reads the note, to set it writes it.
 
-    Its key in the record never changes: studies of earlier versions have it. `read` returns the value of what was
-    written, of None where nothing was; `write` what is written, JSON-able.
+    `read` returns the value of what was written, of None where nothing was; `write` what is written, JSON-able.
     """
 
     def __init__(
@@ -132,8 +132,7 @@ class Record:
     driver runs was interrupted: its missing tasks are run again.
     """
 
-    # In order; those of before version 0.2.0 were not noted.
-
+    # In order.
     stretches = Note[list[Stretch]](
         "stretches", lambda noted: [Stretch(**each) for each in noted or ()], lambda stretches: [*map(vars, stretches)]
     )
@@ -274,13 +273,13 @@ class Record:
 
     def _trial(self, number: int, point: Point, state: State, attributes: Mapping[str, Any]) -> Trial:
         names = {self.layout.name(index): index for index in range(self.layout.size)}
-        outcomes = {names[name]: Outcome.from_dict(cleaned(attributes[name])) for name in names if name in attributes}
+        outcomes = {names[name]: Outcome.from_dict(attributes[name]) for name in names if name in attributes}
         for name, index in names.items():
             if (site := attributes.get(f"{name}{_SITE}")) is not None:
                 self.sites[number, index] = Site(**site)
-        amounts = {name: attributes[name] for name in _AMOUNTS if name in attributes}
-        told = {**amounts, "cost": attributes.get(_COST), "learned": tuple(attributes.get(_LEARNED, ()))}
-        trial = self.goal.trial(number, attributes[ROUND], point, outcomes=outcomes, **told)
+        noted = {name: attributes[name] for name in (*_AMOUNTS, _COST) if name in attributes}
+        learned = tuple(attributes.get(_LEARNED, ()))
+        trial = self.goal.trial(number, attributes[ROUND], point, outcomes=outcomes, learned=learned, **noted)
         has_failed = any(outcome.error for outcome in outcomes.values())
         is_cut = (state == "failed" and has_failed) or (state == "stopped" and outcomes)
         if len(outcomes) < self.layout.size and not is_cut:

@@ -97,13 +97,12 @@ class OptunaRows(Rows):
         missing = next((number for number in range(len(own)) if number not in own), None)
         if missing is not None:
             raise DamagedRecordError(f"{self.address} is short: trial {missing} of {max(own) + 1} is missing")
-        # By their ids: earlier versions wrote numbers that another program's trials had already.
         self._ids = {number: trial._trial_id for number, trial in own.items()}
         self._num_rows = sum(1 + len(trial.user_attrs) for trial in trials if ROUND in trial.user_attrs)
         self._others = [
             trial
             for trial in trials
-            if trial is not own.get(trial.user_attrs.get(NUMBER, trial.number)) and trial.state != TrialState.WAITING
+            if trial is not own.get(trial.user_attrs.get(NUMBER, -1)) and trial.state != TrialState.WAITING
         ]
         return [
             (number, point_of(trial, self._dimensions), STATE_NAMES[trial.state], trial.user_attrs)
@@ -234,7 +233,7 @@ def trials_of_study(trials: Iterable[FrozenTrial], study: str | None) -> dict[in
     own: dict[int, FrozenTrial] = {}
     for trial in trials:
         if is_of_study(trial.user_attrs, study) and trial.state in STATE_NAMES:
-            own.setdefault(trial.user_attrs.get(NUMBER, trial.number), trial)
+            own.setdefault(trial.user_attrs[NUMBER], trial)
     return own
 
 

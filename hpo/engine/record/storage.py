@@ -2,7 +2,7 @@
 
 import logging
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from hpo.engine.record import own_file
 from hpo.engine.record.address import open_storage, refuse_unusable, sqlite_path, sqlite_url
 from hpo.engine.record.optuna_tables import rename_study
 from hpo.engine.record.own_file import DamagedRecordError, Mark, backup_path
-from hpo.engine.record.record import FIRST, LAST, Record
+from hpo.engine.record.record import FIRST, FORM, LAST, Record
 from hpo.engine.record.rows import OptunaRows, name_metrics
 from hpo.engine.space.space import Space
 from hpo.engine.trials.goal import Goal
@@ -34,6 +34,7 @@ class Stored:
     """Where the record of a study is, and what must be known to read it.
 
     Only a storage that `is_own`, of this study alone, is marked and backed up: for others in it that would be wrong.
+    `check` gets the format number that the record notes, before anything else is read, and raises StudyError.
     """
 
     url: str
@@ -42,6 +43,7 @@ class Stored:
     goal: Goal
     layout: TaskLayout
     is_own: bool = False
+    check: Callable[[Any], None] = lambda _: None
 
     @property
     def own_file(self) -> Path | None:
@@ -139,6 +141,7 @@ def open_rows(url: str, name: str, space: Space) -> OptunaRows:
 
 def _open(study: Stored) -> _Opened:
     rows = open_rows(study.url, study.name, study.space)
+    study.check(rows.read_note(FORM))
     return rows, _read(rows, study)
 
 

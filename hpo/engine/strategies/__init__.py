@@ -1,10 +1,9 @@
 """The strategies by name."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any
 
-from hpo.engine.space.space import Point, Space
+from hpo.engine.space.space import Space
 from hpo.engine.strategies.asha import Asha, AshaSettings
 from hpo.engine.strategies.evolutionary import Evolutionary, EvolutionarySettings
 from hpo.engine.strategies.first import FirstPoints
@@ -16,9 +15,7 @@ from hpo.engine.strategies.optuna_settings import CmaEsSettings, GpSettings, Tpe
 from hpo.engine.strategies.quasi_random import QmcSettings, QuasiRandom
 from hpo.engine.strategies.random import RandomSearch, RandomSettings
 from hpo.engine.strategies.shifting_window import ShiftingWindow, ShiftingWindowSettings
-from hpo.engine.strategies.strategy import Learns, Settings, Strategy
-from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Trial
+from hpo.engine.strategies.strategy import Settings, Strategy
 from hpo.errors import ConfigError, nearest
 
 StrategyType = tuple[type[Settings], Any]
@@ -42,7 +39,7 @@ STRATEGIES: Mapping[str, StrategyType] = {
 # Strategies that train by amounts; they need an objective whose trainings can be continued.
 BY_AMOUNT = ("successive_halving", "hyperband", "asha")
 
-__all__ = ["BY_AMOUNT", "STRATEGIES", "PastSearch", "Strategy", "StrategyType", "make_strategy"]
+__all__ = ["BY_AMOUNT", "STRATEGIES", "Strategy", "StrategyType", "make_strategy"]
 
 
 def make_strategy(
@@ -61,21 +58,3 @@ def make_strategy(
     settings_class, strategy_class = strategy_type or STRATEGIES[name]
     strategy: Strategy = strategy_class(settings_class.model_validate(dict(settings)), space, seed)
     return FirstPoints(strategy) if space.first else strategy
-
-
-@dataclass(frozen=True)
-class PastSearch:
-    """Proposes nothing: a study that was searched in rounds, before there was a clock, cannot be continued."""
-
-    space: Space
-
-    @property
-    def announcement(self) -> str:
-        """One line on why nothing is proposed."""
-        return "searched in rounds, by an earlier version"
-
-    learns: ClassVar[Learns] = "never"
-
-    def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point]:  # noqa: ARG002 -- the protocol's
-        """Return nothing."""
-        return []

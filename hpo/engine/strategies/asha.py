@@ -195,6 +195,9 @@ class Asha:
     Example: min_amount 1, max_amount 9, eta 3: as soon as three points have ended on 1, the best goes on to 3.
     """
 
+    # Rises where the same settings, history and seed would give other points.
+    REVISION: ClassVar[int] = 1
+
     settings: AshaSettings
     space: Space
     seed: int

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -28,9 +28,8 @@ class EvolutionarySettings(Settings):
     surviving: float = Field(gt=0, lt=1)
     children: int | None = Field(ge=1, le=MOST)
     candidates: int = Field(ge=1, le=MOST)
-    # These two have defaults because configurations that were frozen before there were these keys lack them.
-    penalize_pending: bool = False
-    patience: int | None = Field(default=None, ge=1, le=MOST)
+    penalize_pending: bool
+    patience: int | None = Field(ge=1, le=MOST)
     crossover: float = Field(ge=0, le=1)
     mutation: float | None = Field(ge=0, le=1)
     mutation_steps: int | None = Field(ge=1, le=MOST)
@@ -84,6 +83,9 @@ class Evolutionary:
     Example: with population 8, surviving 0.25 and 1 child, 8 points come first; then the best 2 have 8 candidates for a
     child, one of which is trained.
     """
+
+    # Rises where the same settings, history and seed would give other points.
+    REVISION: ClassVar[int] = 1
 
     settings: EvolutionarySettings
     space: Space

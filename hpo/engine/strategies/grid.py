@@ -35,6 +35,9 @@ class GridSearch:
     (2, 0.01).
     """
 
+    # Rises where the same settings, history and seed would give other points.
+    REVISION: ClassVar[int] = 1
+
     settings: GridSettings
     space: Space
     seed: int

@@ -23,8 +23,7 @@ class HalvingSettings(Settings):
     min_amount: int = Field(ge=1, le=MOST)
     max_amount: int = Field(ge=1, le=MOST)
     eta: int = Field(ge=2, le=MOST)
-    # Has a default because configurations frozen before the key existed lack it.
-    counts: Literal["trials", "configurations"] = "trials"
+    counts: Literal["trials", "configurations"]
 
     @field_validator("max_amount", mode="before")
     @classmethod
@@ -87,9 +86,8 @@ class HalvingSettings(Settings):
 class SuccessiveHalvingSettings(HalvingSettings):
     """Settings of successive halving; conf/strategy/successive_halving.yaml says what each is."""
 
-    # These have defaults, unlike the others, because configurations frozen before version 0.2.0 lack them.
-    points: int | None = Field(default=None, ge=1, le=MOST)
-    keep: int | None = Field(default=None, ge=1, le=MOST)
+    points: int | None = Field(ge=1, le=MOST)
+    keep: int | None = Field(ge=1, le=MOST)
 
     @model_validator(mode="after")
     def _drops_some(self) -> Self:
@@ -139,6 +137,9 @@ class SuccessiveHalving:
 
     Example: min_amount 1, max_amount 9, eta 3: 9 points for 1 epoch, the best 3 for 2 more, the best one for 6 more.
     """
+
+    # Rises where the same settings, history and seed would give other points.
+    REVISION: ClassVar[int] = 1
 
     settings: HalvingSettings
     space: Space
@@ -225,6 +226,8 @@ class Hyperband(SuccessiveHalving):
     Example: min_amount 1, max_amount 9, eta 3: brackets of 9 points from 1, of 5 points from 3, and of 3 points
     from 9, then 9 points again.
     """
+
+    REVISION: ClassVar[int] = 1
 
     def next_halvings(self, last: int | None) -> int:
         """Return the number of halvings of the next bracket (s of algorithm 1): from most to none, and again."""

@@ -5,7 +5,7 @@ import operator
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import Field, PositiveFloat
@@ -13,7 +13,6 @@ from pydantic import Field, PositiveFloat
 from hpo.config.scales import SCALE
 from hpo.engine.space.space import Point, Space, point_key
 from hpo.engine.strategies.drawing.expected import Expected, expect
-from hpo.engine.strategies.drawing.line import expect_by_line
 from hpo.engine.strategies.drawing.stratified import draw_stratified
 from hpo.engine.strategies.strategy import MOST, Learns, Settings, Strategy, generator
 from hpo.engine.trials.history import History
@@ -28,8 +27,7 @@ class LadderSettings(Settings):
     trials: int = Field(ge=1, le=MOST)
     elite: float = Field(gt=0, le=1)
     costs: list[PositiveFloat] | None
-    # None = as the first ladders, which lack it: equal costs, and the best values are followed along a line.
-    cost_ratio: float | None = Field(default=None, gt=0, le=1)
+    cost_ratio: float = Field(gt=0, le=1)
 
 
 @dataclass(frozen=True)
@@ -49,6 +47,9 @@ class Ladder:
 
     Example: costs 1, 4, 16, `trials: 24` and `cost_ratio: 0.5`: 24 trials at the first scale, then 3, then 1.
     """
+
+    # Rises where the same settings, history and seed would give other points.
+    REVISION: ClassVar[int] = 1
 
     settings: LadderSettings
     space: Space
@@ -164,15 +165,12 @@ class Ladder:
         """Return what is expected at a scale by the trials of each of the first ones; None where none is complete."""
         assert self.settings.costs is not None
         doublings = [math.log2(cost / self.settings.costs[0]) for cost in self.settings.costs]
-        if self.settings.cost_ratio is None:
-            return expect_by_line(self._inner, known, doublings, doublings[scale - 1], self.settings.elite)
         return expect(self._inner, known, doublings, doublings[scale - 1], doublings[-1], self.settings.elite)
 
 
-def planned(trials: int, costs: Sequence[float], cost_ratio: float | None) -> tuple[int, ...]:
+def planned(trials: int, costs: Sequence[float], cost_ratio: float) -> tuple[int, ...]:
     """Return how many trials each scale gets: so many the first, and each other as many as its share of cost allows."""
-    ratio = 1.0 if cost_ratio is None else cost_ratio
-    return tuple(max(1, round(trials * costs[0] / cost * ratio**place)) for place, cost in enumerate(costs))
+    return tuple(max(1, round(trials * costs[0] / cost * cost_ratio**place)) for place, cost in enumerate(costs))
 
 
 def within_scale(trial: Trial) -> Trial:

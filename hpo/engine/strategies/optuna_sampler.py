@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from hpo.engine.space.dimensions import Dimension, Range
 from hpo.engine.space.space import Point, Space, point_key
@@ -54,6 +54,9 @@ class OptunaModel:
 
     Example: TPE with startup 10 proposes ten random points, then one at a time from its model.
     """
+
+    # Rises where the same settings, history and seed would give other points.
+    REVISION: ClassVar[int] = 1
 
     settings: TpeSettings | GpSettings | CmaEsSettings
     space: Space

@@ -46,6 +46,9 @@ class QuasiRandom:
     lowest values, then the middle of both.
     """
 
+    # Rises where the same settings, history and seed would give other points.
+    REVISION: ClassVar[int] = 1
+
     settings: QmcSettings
     space: Space
     seed: int

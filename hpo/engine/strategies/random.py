@@ -32,6 +32,9 @@ class RandomSearch:
     Example: over `num_layers` in 1, 2, 3 it proposes the three values in a random order, then nothing.
     """
 
+    # Rises where the same settings, history and seed would give other points.
+    REVISION: ClassVar[int] = 1
+
     settings: RandomSettings
     space: Space
     seed: int

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -50,8 +50,7 @@ class ShiftingWindowSettings(Settings):
     rounds: int | None = Field(ge=1, le=MOST)
     draws: int = Field(ge=1, le=MOST)
     moving: float | None = Field(gt=0, le=1)
-    # Has a default, unlike the others, because configurations frozen before version 0.2.0 lack it.
-    candidates: int = Field(default=1, ge=1, le=MOST)
+    candidates: int = Field(ge=1, le=MOST)
     credit: Literal["best", "mean", "median"]
 
 
@@ -81,6 +80,9 @@ class ShiftingWindow:
     Example: over the range 4, 8, 16, 32, 64, 128, 256 with `window: 3`, `opening: window`, the first window is 16, 32,
     64. If 64 is best, the next window is 32, 64, 128; if 256 is best, 64, 128, 256.
     """
+
+    # Rises where the same settings, history and seed would give other points.
+    REVISION: ClassVar[int] = 1
 
     settings: ShiftingWindowSettings
     space: Space

@@ -21,6 +21,9 @@ class Strategy(Protocol):
 
     The answer depends only on the settings, the space, the seed, and the two arguments of `propose`. Randomness is
     `numpy.random.default_rng((seed, number of trials proposed))`, so a resumed study gets the same points again.
+
+    A strategy of the toolkit has an integer `REVISION`, which its studies note: it rises where the same settings,
+    history and seed would give other points. Any other strategy is compared by the content of its files.
     """
 
     @property

@@ -1,4 +1,4 @@
-"""Checks the numbers that an objective reports, when they arrive and when an older record is read."""
+"""Checks the numbers that an objective reports, when they arrive."""
 
 import math
 from collections import Counter
@@ -118,13 +118,3 @@ def _why_no_score(returned: Mapping[Any, Any], metric: str) -> str:
     if isinstance(score, int | float):
         return f"the objective's '{metric}' must lie between -{LARGEST:g} and {LARGEST:g}: the training diverged"
     return f"the objective's '{metric}' must be a number, it is {score!r}"
-
-
-def cleaned(outcome: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of an outcome in a record, without what an earlier version accepted or added."""
-    return {
-        **{name: value for name, value in outcome.items() if name != "checksum"},
-        "metrics": numbers(outcome["metrics"]),
-        "curve": [numbers(point) for point in outcome["curve"] if isinstance(point, Mapping)],
-        "seconds": seconds(outcome["seconds"]) or 0.0,
-    }

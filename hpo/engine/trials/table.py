@@ -75,7 +75,7 @@ def point_of(row: Row, space: Space) -> Point | None:
     point: dict[str, Value] = {}
     for dimension in space.dimensions:
         if space.active(dimension, point):
-            # Files of before 0.2.0 have every hyperparameter under its own name; some of later the same.
+            # A table of imported trials has every hyperparameter under its own name.
             text = row.get(column_of(dimension.key, _OF_SEVERAL), row.get(dimension.key, ""))
             values = [value for value in _readings(text, dimension) if allows(dimension, value)]
             if not values:
@@ -109,7 +109,7 @@ def metric_columns(row: Row, goal: Goal) -> dict[str, str]:
 
 
 def own_columns(keys: Iterable[str]) -> list[str]:
-    """Return those of the hyperparameters whose column is their key, in every version."""
+    """Return those of the hyperparameters whose column is their key, whatever other columns there are."""
     return [key for key in keys if column_of(key, _OF_SEVERAL) == key]
 
 
@@ -151,12 +151,11 @@ def trials_table(trials: Sequence[Trial], keys: Sequence[str], goal: Goal, layou
     columns: dict[str, list[Any]] = {
         "number": [trial.number for trial in trials],
         "round": [trial.round for trial in trials],
+        "learned": [" ".join(map(str, trial.learned)) or None for trial in trials],
+        "cost": [trial.total_cost for trial in trials],
+        "state": [trial.state for trial in trials],
+        "score": [trial.score for trial in trials],
     }
-    # Studies of before the clock have neither.
-    if any(trial.cost is not None for trial in trials):
-        columns["learned"] = [" ".join(map(str, trial.learned)) or None for trial in trials]
-        columns["cost"] = [trial.total_cost for trial in trials]
-    columns |= {"state": [trial.state for trial in trials], "score": [trial.score for trial in trials]}
     taken = {column_of(key) for key in keys}
     for name in goal.names[1:]:
         values = [trial.mean(name) if trial.state == "complete" else None for trial in trials]

@@ -40,8 +40,8 @@ class Outcome:
 
     @property
     def num_parameters(self) -> float | None:
-        """How many parameters the network has: the metric `parameters`, which was called `num_parameters` before."""
-        return self.metrics.get("num_parameters", self.metrics.get("parameters"))
+        """How many parameters the network has: the metric `parameters`; None where the objective returns none."""
+        return self.metrics.get("parameters")
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-able dict that `from_dict` reads."""
@@ -102,7 +102,7 @@ class Trial:
         number: from 0, in the order of proposal; never depends on the order of finishing.
         round: number of the proposal that it came from, from 0; points proposed together share it.
         amount, continues, trained: how far it was trained, and from where; see `Proposal`.
-        cost: cost of one unit of its training, on the study's clock; None before there was a clock.
+        cost: cost of one unit of its training, on the study's clock.
         learned: numbers of the trials that had become known since the proposal before its own, in that order.
         outcomes: by the index of the task; a complete trial has all.
         state: `failed` when any task failed; `stopped` when a rule stopped any task, or a race gave it no more folds.
@@ -111,7 +111,7 @@ class Trial:
         other_losses: of a complete trial, the losses of the study's further metrics, in their order.
         excess: how far a complete trial is beyond the limits; 0 where it keeps them; see `Goal`.
         is_scaled: whether `study.scale` in its point is the number of a scale; False where it is a key of the user's
-            own, as it could be before there were scales.
+            own.
         ended_later: when it ended, of one that was trained further after the search; None where its outcomes say it.
     """
 
@@ -126,7 +126,7 @@ class Trial:
     amount: int | None = None
     continues: int | None = None
     trained: int = 0
-    cost: float | None = None
+    cost: float = 1.0
     learned: tuple[int, ...] = ()
     ended_later: float | None = None
     other_losses: tuple[float, ...] = ()
@@ -186,10 +186,8 @@ class Trial:
         return math.fsum(outcome.seconds for outcome in self.outcomes.values())
 
     @property
-    def total_cost(self) -> float | None:
-        """Cost of all its training so far, on the study's clock; None before there was one."""
-        if self.cost is None:
-            return None
+    def total_cost(self) -> float:
+        """Cost of all its training so far, on the study's clock."""
         return math.fsum(self.cost * outcome.units for outcome in self.outcomes.values())
 
     @property

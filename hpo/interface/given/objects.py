@@ -69,12 +69,6 @@ class Objects:
         given.check = functools.partial(check_with, has["check"], *given.args[1:])  # type: ignore[attr-defined]
         return given
 
-    @property
-    def are_tuples(self) -> bool:
-        """Whether there are tuples alone, which earlier versions took as lists."""
-        values = [value for each in (*self.choices.values(), *self.constants.values()) for value in each.values()]
-        return bool(values) and all(isinstance(value, tuple) for value in values)
-
     def refuse_all(self) -> None:
         """Raise ConfigError where there are some, but tuples, which the path of a function gets as lists."""
         known = {f"space.{key}": values for key, values in self.choices.items()}

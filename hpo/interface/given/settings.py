@@ -8,7 +8,6 @@ from hpo.config.composing.references import with_changes
 from hpo.config.documents import read_yaml
 from hpo.config.goals import refuse_beside_metrics
 from hpo.config.keys import at_path, path_of, plain_own, refuse_inside_of_list, refuse_unknown, replaced
-from hpo.config.sections import later_keys
 from hpo.config.shipped import names_of, shipped, shipped_dir, strategy_settings, with_mlflows_own
 from hpo.config.study_config import SEARCH_SECTIONS, StudyConfig, config_from_dict
 from hpo.engine.space.branches import leaves, parted, with_first
@@ -160,8 +159,8 @@ def with_settings(tree: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[
                 raise ConfigError(f"settings: {group} must be one of {allowed}, given {given!r}{nearest(given, known)}")
             tree[group] = _shipped(group, settings[group])
     values = {key: value for key, value in settings.items() if key not in ("dispatch", "track")}
-    # A study lacks the keys that are later than it, and those that are mappings of names are set as wholes.
-    settable: dict[str, Any] = {**tree, "study": {**tree["study"], **later_keys()}}
+    # Mappings of names are set as wholes.
+    settable: dict[str, Any] = {**tree, "study": {**tree["study"], **dict.fromkeys(("metrics", "limits", "choose"))}}
     refuse_unknown(values, {name: settable[name] for name in _SETTABLE}, "settings")
     tree = replaced(tree, values)
     if tree["study"].get("metrics"):

@@ -58,11 +58,11 @@ class ExtensionPart(TypedDict):
 
 @with_config(EXACT)
 class CodePart(TypedDict):
-    """The code that decided the trials, without docstrings and comments."""
+    """The code that decided the trials: what `hpo reproduce` compares."""
 
-    pieces: Annotated[
-        dict[str, str], Field(description="hash of each file of the objective, and of the toolkit's parts")
-    ]
+    revisions: Annotated[dict[str, int], Field(description="REVISION of the search, the strategy and the objective")]
+    pieces: Annotated[dict[str, str], Field(description="hash of each piece of the user's code, without comments")]
+    toolkit: Annotated[dict[str, str | None], Field(description="its commit, where known, and a hash of its files")]
     versions: Annotated[dict[str, str], Field(description="of Python and the libraries that compute points and scores")]
 
 
@@ -95,7 +95,7 @@ class StudyPart(TypedDict):
     intent: Literal["exploratory", "confirmatory"]
     allowed_changes: Annotated[list[dict[str, Any]], Field(description="what had changed when it was resumed anyway")]
     rerun: Annotated[str, Field(description="the command that runs the search again")]
-    code: NotRequired[Annotated[CodePart, Field(description="what `hpo reproduce` compares; earlier versions lack it")]]
+    code: CodePart
     reproduction: NotRequired[Annotated[ReproductionPart, Field(description="absent where none was tried")]]
     extends: NotRequired[Annotated[ExtensionPart, Field(description="the study that `hpo extend` made this one from")]]
 
@@ -121,10 +121,9 @@ def describe_study(study: PreparedStudy, notes: Notes, trials: Sequence[Trial]) 
         "budget": describe_budget(config.study),
         "intent": config.report.intent,
         "allowed_changes": [vars(change) for change in notes.allowed_changes],
+        "code": cast("CodePart", {name: dict(values) for name, values in vars(notes.code).items()}),
         "rerun": rerun if study.objective.kept is None else f"hpo search --replay {study.reference}",
     }
-    if (code := notes.basis(config).code) is not None and code.pieces is not None:
-        described["code"] = {"pieces": dict(code.pieces), "versions": dict(code.versions)}
     if (reproduction := _reproduction(study)) is not None:
         described["reproduction"] = reproduction
     if (extension := _extension(study, trials)) is not None:

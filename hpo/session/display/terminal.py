@@ -96,7 +96,7 @@ class Terminal(Display):
         """Print what they have of the GPUs, the lanes, and what to set where workers would be idle."""
         if (says := gpus_in_words(gpus, study.config.dispatch)) is not None:
             _say(says)
-        lanes, rules = study.config.study.lanes or 1, study.rules()
+        lanes, rules = study.config.study.lanes, study.rules()
         processes = study.config.dispatch.processes_per_task
         slots = _count(workers, "worker") + (f" of {processes} processes" if processes > 1 else "")
         trainings = study.config.study.trials * study.layout.size

@@ -2,16 +2,15 @@
 
 import datetime
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 from hpo.config.keys import own_part, replaced
 from hpo.config.study_config import StudyConfig
-from hpo.engine.objective.kept_function import MODULE
 from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError
 from hpo.study.basis.configurations import SHOWN, changed_config, first_of, moved_sources, sources_of
-from hpo.study.basis.source_code import CodeHashes
+from hpo.study.basis.source_code import Code, changed_names
 
 # These make another study: they decide the points, and how trials compare.
 _DECISIVE = frozenset(("study", "space", "strategy", "split", "objective"))
@@ -22,23 +21,19 @@ class Basis:
     """What a study's results depend on, as noted in its record.
 
     `data` has `parts` with the fingerprint of each, those of a split or the objective's files; of a split (which has a
-    `kind`) also its `files`, and whether it has digests; None where nothing is read. Early versions noted no `code`.
+    `kind`) also its `files`, and whether it has digests; None where nothing is read. Without `code` none is compared.
     """
 
     config: Mapping[str, Any]
     data: Mapping[str, Any] | None
-    code: CodeHashes | None
+    code: Code | None
 
     def changes_to(self, now: "Basis") -> list[str]:
         """Return what differs in `now`, one line each."""
         changes = [f"config: {change}" for change in self.changed_config(now).values()]
         changes += [f"data: {change}" for change in self.changed_data(now).values()]
-        if self.code is None or self.code.pieces is None or now.code is None:
-            return changes
-        lines = [f"code: {change}" for change in _changed_names(self.code.pieces, self.code.known_of(now.code))]
-        # Of a function from Python it is several hashes, which tell people nothing.
-        others = [line for line in lines if not line.startswith(f"code: {MODULE}")]
-        return [*changes, *(["the code of the function changed"] if others != lines else []), *others]
+        code = () if self.code is None or now.code is None else self.code.changes_to(now.code)
+        return [*changes, *(f"code: {change}" for change in code)]
 
     def changed_config(self, now: "Basis") -> dict[str, str]:
         """Return the keys that differ in `now` and may not, those of data too whose content is not known to be it."""
@@ -75,11 +70,12 @@ class Basis:
             return False
         return now.data is None or path in _files(self.data) or bool(now.data.get("has_digests"))
 
-    def other_versions(self, now: "Basis") -> list[str]:
-        """Return the libraries, or Python, whose versions differ in `now`, one line each."""
+    def remarks_on(self, now: "Basis") -> list[str]:
+        """Return what differs in `now` and is allowed: the toolkit's files, and versions of libraries."""
         if self.code is None or now.code is None:
             return []
-        return [f"version: {change}" for change in _changed_names(self.code.versions, now.code.versions)]
+        versions = changed_names(self.code.versions, now.code.versions)
+        return [*self.code.edits_to(now.code), *(f"version: {change}" for change in versions)]
 
 
 @dataclass(frozen=True)
@@ -87,21 +83,16 @@ class AllowedChange:
     """The changes with which a study was continued, a line each, at a time in ISO 8601.
 
     `trial` is the objective's configuration of the trials before, with as many threads and processes per training;
-    `trials` how many had been opened (None in studies of an early version), `unfinished` which had not finished.
+    `trials` how many had been opened, `unfinished` which had not finished.
     """
 
     time: str
     changes: Sequence[str]
-    trial: Mapping[str, Any] = field(default_factory=dict)
-    threads: int = 1
-    processes: int = 1
-    trials: int | None = None
-    unfinished: Sequence[int] = ()
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Read the `vars` of an instance."""
-        return cls(**{name: value for name, value in values.items() if name in cls.__dataclass_fields__})
+    trial: Mapping[str, Any]
+    threads: int
+    processes: int
+    trials: int
+    unfinished: Sequence[int]
 
 
 def refuse_changes(before: Basis, now: Basis, name: str, are_allowed: bool) -> None:
@@ -143,10 +134,10 @@ def allowed_change(before: Basis, now: Basis, trials: Sequence[Trial]) -> Allowe
     """Return the note for continuing a study, with these trials so far, on another basis."""
     return AllowedChange(
         time=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        changes=[*before.changes_to(now), *before.other_versions(now)],
+        changes=[*before.changes_to(now), *before.remarks_on(now)],
         trial=own_part(before.config),
         threads=before.config["dispatch"]["threads"],
-        processes=before.config["dispatch"].get("processes_per_task", 1),
+        processes=before.config["dispatch"]["processes_per_task"],
         trials=len(trials),
         unfinished=[trial.number for trial in trials if trial.state == "running"],
     )
@@ -155,7 +146,7 @@ def allowed_change(before: Basis, now: Basis, trials: Sequence[Trial]) -> Allowe
 def config_as_of(config: StudyConfig, allowed: Sequence[AllowedChange], number: int) -> StudyConfig:
     """Return the configuration that a trial was trained with: without the changes that were allowed after it ended."""
     for change in allowed:
-        if number < (change.trials or 0) and number not in change.unfinished:
+        if number < change.trials and number not in change.unfinished:
             # The current sources of the data: fingerprints detect other content.
             trial = replaced(change.trial, sources_of(config))
             shares = {"threads": change.threads, "processes_per_task": change.processes}
@@ -174,11 +165,3 @@ def _part(figures: Mapping[str, Any] | None) -> str:
         return "not there"
     size = f" ({figures['size']:,} examples)" if "size" in figures else ""
     return f"{str(figures['fingerprint'])[:12]}{size}"
-
-
-def _changed_names(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    return [
-        f"{name} was {before.get(name, 'not there')} and is now {now.get(name, 'not there')}"
-        for name in {**before, **now}
-        if before.get(name) != now.get(name)
-    ]

@@ -80,13 +80,11 @@ def _written(dimension: Any) -> str:
 
 def changed_config(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
     """Return the keys that differ and may not, each with a line about the change; of data files see `moved_sources`."""
-    # What studies of before there was the key did.
-    unsaid = (("dispatch.processes_per_task", _NOT_THERE, 1), ("command.config", _NOT_THERE, None))
     moved = moved_sources(before, now)
     changed = {
         key: f"{key} was {old!r} and is now {new!r}"
         for key, (old, new) in _differing(before, now).items()
-        if not is_free(key) and key not in moved and (key, old, new) not in unsaid
+        if not is_free(key) and key not in moved
     }
     is_said = any(key.partition(".")[0] == "space" for key in changed)
     if not is_said and json.dumps(before["space"]) != json.dumps(now["space"]):

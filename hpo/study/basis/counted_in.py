@@ -12,7 +12,7 @@ from hpo.config.keys import within
 from hpo.config.study_config import StudyConfig, explain
 from hpo.engine.objective.resolution import resolve
 from hpo.engine.space.branches import leaves, parted
-from hpo.errors import DataError, HpoError
+from hpo.errors import DataError
 from hpo.study.basis.described import Described
 from hpo.study.files.folder import StudyFolder, short_path
 
@@ -62,16 +62,13 @@ class Units:
     def at(cls, folder: StudyFolder, config: StudyConfig) -> "Units":
         """Return the units of a study that exists, with this frozen configuration.
 
-        Before version 0.2.0 they were not noted: the toolkit's own objective is asked now, no other.
+        A published study does not have them: the toolkit's own objective is asked, no other.
         """
         described = Described.at(short_path(folder.described_path))
-        method = described.method if described and described.method else {}
-        if "counted_in" not in method and config.objective.startswith("model."):
-            try:
-                method = resolve(config.objective, str(Path.cwd()), config.secrets).method(config.objective_config)
-            except HpoError:  # a configuration that this version cannot read any more
-                method = {}
-        return cls.of(method, config.objective)
+        if described is None and config.objective.startswith("model."):
+            objective = resolve(config.objective, str(Path.cwd()), config.secrets)
+            return cls.of(objective.method(config.objective_config), config.objective)
+        return cls.of((described and described.method) or {}, config.objective)
 
     def __getitem__(self, metric: str) -> Unit:
         return (self.by_metric or {}).get(metric, Unit(metric))

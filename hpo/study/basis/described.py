@@ -16,7 +16,6 @@ from hpo.engine.objective.objective import SearchDescription
 from hpo.engine.training.splits import Plan
 from hpo.errors import DocumentError
 from hpo.files import write_atomically
-from hpo.study.files.folder import inner
 
 _TEXTS = ("name", "version", "source", "licence")
 
@@ -77,7 +76,7 @@ class Described:
 
     @classmethod
     def at(cls, path: Path) -> Self | None:
-        """Return what was written there; None in a study of before version 0.2.0."""
+        """Return what was written there; None in a published study, which lacks it."""
         if not path.exists():
             return None
         try:
@@ -85,23 +84,6 @@ class Described:
         except ValidationError as error:
             raise DocumentError(f"{path}: {explain(error)}; restore the file") from error
         return described
-
-    @classmethod
-    def from_report(cls, report: Mapping[str, Any], split: SplitFigures | None, folds: int) -> Self:
-        """Return what report.json (may be empty) and, of the split and its folds, the record of before 0.2.0 say."""
-        data = inner(report, "data")
-        texts = {key: data[key] for key in _TEXTS if isinstance(data.get(key), str)}
-        files, method, notes = data.get("files"), inner(report, "method"), data.get("notes")
-        method = {key: text for key, text in method.items() if not isinstance(text, Mapping) or key == "metrics"}
-        return cls(
-            folds,
-            split,
-            **texts,
-            size=data["size"] if isinstance(data.get("size"), int) else None,
-            files=[file for file in files if isinstance(file, Mapping)] if isinstance(files, list) else None,
-            method=method or None,
-            notes=[note for note in notes if isinstance(note, str)] if isinstance(notes, list) else [],
-        )
 
     @property
     def parts(self) -> Mapping[str, PartFigures]:

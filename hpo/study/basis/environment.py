@@ -16,6 +16,7 @@ from hpo.config.sealing import Secrets, hide_in_argument, hide_secrets
 from hpo.errors import StudyError
 from hpo.git import git
 from hpo.study.files.folder import inner
+from hpo.study.upgrade import FORMAT
 
 _PACKAGES = ("torch", "numpy", "scikit-learn", "optuna", "ray", "mlflow", "hydra-core", "pandas", "hpo-transformer")
 # x86 vector instructions, widest first, for which numerical libraries have their own code.
@@ -25,8 +26,12 @@ _KEYS = ("python", "platform", "processor", "cpus", "memory_bytes", "gpus", "pac
 
 
 def describe_environment(secrets: Secrets | None = None) -> dict[str, Any]:
-    """Return versions, machine and commit as a JSON-able dict. Secrets in the command are masked."""
+    """Return versions, machine and commit as a JSON-able dict, with the format of the files beside it.
+
+    Secrets in the command are masked.
+    """
     return {
+        "format": FORMAT,
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
         "processor": _processor(),

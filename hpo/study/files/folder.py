@@ -20,6 +20,7 @@ from hpo.errors import DocumentError, HpoError, StudyError
 from hpo.files import write_atomically
 from hpo.objectives.outside import OUTSIDE
 from hpo.study.files.lock import Holder, Lock
+from hpo.study.upgrade import upgraded
 
 RUNS = Path("runs")
 # The ledger of openings of test parts: of a study in its folder, and of all studies beside them.
@@ -107,7 +108,13 @@ class StudyFolder:
         if not self.exists:
             raise StudyError(f"study: there is none at {self}; see `ls {RUNS}`, or start one with `hpo search`")
         self.refuse_links()
+        self.refuse_other_format()
         return config_from_dict(read_yaml(short_path(self.config_path)))
+
+    def refuse_other_format(self) -> None:
+        """Raise StudyError where the files are not of today's form; nothing is changed."""
+        path = short_path(self.environment_path)
+        upgraded("study", read_json(path), str(self))
 
     def refuse_links(self) -> None:
         """Raise StudyError where a link inside the folder leads out of it."""

@@ -13,6 +13,7 @@ from hpo.errors import DocumentError, HpoError, first_line
 from hpo.files import write_atomically
 from hpo.study.files.folder import StudyFolder, inner, short_path
 from hpo.study.files.lock import Holder
+from hpo.study.upgrade import FORMAT, upgraded
 
 State = Literal["running", "interrupted", "open", "ended", "failed", "unreadable"]
 Phase = Literal["starting", "search", "after the search", "asked and told"]
@@ -32,6 +33,7 @@ class Status(BaseModel):
     """What is known of a study without reading its record, as of `updated`, in seconds since the epoch.
 
     Attributes:
+        format: the number of its form; see `hpo.study.upgrade`.
         state: `running` while a process has it; `interrupted` where that has ended before the search, so that it can be
             resumed; `open` where it is trained elsewhere, and goes on when somebody asks; `ended` by a budget; `failed`
             by an error; `unreadable` where nothing can be said.
@@ -51,6 +53,7 @@ class Status(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
+    format: int = FORMAT
     name: str
     state: State
     phase: Phase | None = None
@@ -132,7 +135,7 @@ def parse_status(text: str, where: str) -> Status:
 
 def _status(values: Any, where: str) -> Status:
     try:
-        return Status.model_validate(values)
+        return Status.model_validate(upgraded("status", values, where) if isinstance(values, Mapping) else values)
     except ValidationError as error:
         raise DocumentError(f"{where}: {explain(error)}; {_HELPS}") from error
 
@@ -150,7 +153,7 @@ def _written(folder: StudyFolder) -> Status | None:
 
 
 def _derived(folder: StudyFolder) -> Status:
-    """Return the status of a study of an earlier version, or of a published one, from its other files."""
+    """Return the status of a published study, or of one whose file was removed, from its other files."""
     config, report = folder.config(), folder.report()
     section, winner, counts = config.study, inner(report, "winner"), inner(report, "counts")
     trials = {state: counts.get(state, 0) for state in STATES} if counts else _recorded(folder, config)
@@ -183,7 +186,7 @@ def _recorded(folder: StudyFolder, config: StudyConfig) -> dict[str, int]:
     """Return how many trials a record in a file of its own holds by state, without reading them."""
     if config.study.storage is not None or not folder.database_path.exists():
         return dict.fromkeys(STATES, 0)
-    # Here, since a study of this version has a status.
+    # Here, since nearly every study has a status.
     from hpo.engine.record.looked_at import count_states
 
     return count_states(folder.database_path, folder.holder() is not None)

@@ -22,6 +22,7 @@ from hpo.study.files.folder import RUNS, StudyFolder
 from hpo.study.keeping.identity import study_id_of
 from hpo.study.keeping.mirror import RECORD, Manifest, contents, copy_record
 from hpo.study.ledger import hand_over
+from hpo.study.upgrade import upgraded
 
 # Beside the study's folder in the archive, and its last member: each content is read once, and hashed on its way.
 _MANIFEST = "manifest.json"
@@ -60,9 +61,11 @@ def archive(folder: StudyFolder, file: Path) -> Manifest:
         manifest = Manifest(
             name=config.study.name,
             study_id=study_id_of(folder, config) or "",
-            files=dict.fromkeys((name for name in files if name not in links), "0" * 64),
+            files=dict.fromkeys(files, "0" * 64),
             links=links,
             folders=folders,
+            id="",
+            generation=0,
             writer=f"{os.uname().nodename}:{folder.path}",
             written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
         )
@@ -189,7 +192,10 @@ def _read_to_its_end(tar: tarfile.TarFile) -> None:
 
 def _refuse_other(scratch: Path, name: str, file: Path) -> None:
     """Raise StudyError where a study that was written is not what the manifest beside it says."""
-    manifest = Manifest.model_validate(parse_json((scratch / _MANIFEST).read_text(encoding="utf-8"), str(file)))
+    content = parse_json((scratch / _MANIFEST).read_text(encoding="utf-8"), str(file))
+    if not isinstance(content, dict):
+        raise _damaged(file)
+    manifest = Manifest.model_validate(upgraded("archive", content, f"archive: {file}"))
     there = [*entries(scratch / name)]
     found = (
         {entry.name: digest_of(entry.path) for entry in there if entry.kind == "file"},

@@ -103,7 +103,7 @@ def _of_training(
     needed |= {Path(verdict.model.checkpoint_dir).name} if verdict.model else set()
     models = [path for path in folder.checkpoints_dir.glob(_OWN) if path.name not in needed]
     states = [*folder.states_dir.glob(_OWN)]
-    if states and not with_states and study.has_clock and any(trial.amount is not None for trial in verdict.searched):
+    if states and not with_states and any(trial.amount is not None for trial in verdict.searched):
         return {"models": models}, "its states stay: a larger budget goes on from them (--states frees them, too)"
     return {"states": states, "models": models}, None
 

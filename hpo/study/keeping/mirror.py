@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
@@ -26,6 +26,7 @@ from hpo.files import entries, write_atomically
 from hpo.place import Place
 from hpo.study.files.folder import RUNS, StudyFolder
 from hpo.study.ledger import hand_over
+from hpo.study.upgrade import FORMAT, upgraded
 
 _log = logging.getLogger(__name__)
 
@@ -68,24 +69,24 @@ class Manifest(BaseModel):
 
     Attributes:
         files: the SHA-256 of each file by its path.
-        links: where links lead by their paths, relative to where they lie; earlier versions know none, and find the
-            file that one leads to among the files.
-        id: of this copy alone; empty in those of earlier versions, as all that follows.
+        format: the number of its form; see `hpo.study.upgrade`.
+        links: where links lead by their paths, relative to where they lie.
+        id, generation: of this copy alone, and how many were written to its place; of an archive empty, and 0.
         writer, written: the machine and folder that it came from, and when.
     """
 
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
 
-    format: Literal[1] = 1
+    format: int = FORMAT
     name: _Printable
     study_id: _Printable
     files: Annotated[dict[_Name, _Digest], AfterValidator(_complete)]
-    links: dict[_Name, Annotated[str, Field(min_length=1)]] = {}
-    folders: list[_Name] = []
-    id: _Printable = ""
-    generation: int = 0
-    writer: _Printable = ""
-    written: _Printable = ""
+    links: dict[_Name, Annotated[str, Field(min_length=1)]]
+    folders: list[_Name]
+    id: _Printable
+    generation: int
+    writer: _Printable
+    written: _Printable
 
     @classmethod
     def at(cls, place: Place) -> "Manifest | None":
@@ -93,11 +94,12 @@ class Manifest(BaseModel):
         content = place.read(_FILE)
         if content is None:
             return None
+        where = f"{place.url}/{_FILE}"
         try:
-            found = cls.model_validate(parse_json(content.decode(errors="replace"), f"{place.url}/{_FILE}"))
-        except ValidationError as error:
+            found = cls.model_validate(upgraded("mirror", parse_json(content.decode(errors="replace"), where), where))
+        except (ValidationError, TypeError, AttributeError) as error:
             raise _unreadable(place) from error
-        study_name(found.name, f"{place.url}/{_FILE}: name")
+        study_name(found.name, f"{where}: name")
         return found
 
     def write(self, place: Place) -> None:
@@ -116,9 +118,8 @@ def refuse_another(found: Manifest | None, study_id: str | None, folder: StudyFo
             f"study.mirror: {place.url} holds another study, '{found.name}'; give another URL, or go on with that by "
             f"`hpo resume {place.url}`"
         )
-    # Where the folder knows of no copy, or the copy has no id, an earlier version may have written it.
     known = {line.split()[0] for line in _copies(folder)}
-    if found is not None and found.id and known and found.id not in known:
+    if found is not None and known and found.id not in known:
         raise NotOursError(
             f"study.mirror: {found.writer} has gone on with this study, and wrote copy {found.generation} to "
             f"{place.url} at {found.written}; go on from there by `hpo resume {place.url}` in another folder, or give "
@@ -219,8 +220,7 @@ def contents(folder: StudyFolder, told: set[str]) -> tuple[dict[str, Path], dict
             continue
         elif entry.kind == "link":
             links[entry.name] = entry.target or ""
-        # A version that knows no links finds a file in the place of one.
-        if entry.path.is_file():
+        elif entry.path.is_file():
             files[entry.name] = entry.path
     return files, links, folders
 
@@ -249,8 +249,7 @@ def restore(url: str, runs: Path = RUNS) -> StudyFolder:
             # Its names cannot be those of files, or not all at once.
             raise _unreadable(store.place) from error
         aside.refuse_links()
-        if manifest.id:
-            _remember(aside, store.place.url, [manifest.id])
+        _remember(aside, store.place.url, [manifest.id])
         aside.path.rename(folder.path)
     hand_over(folder)
     return folder
@@ -258,8 +257,6 @@ def restore(url: str, runs: Path = RUNS) -> StudyFolder:
 
 def _write(manifest: Manifest, store: UrlStore, folder: StudyFolder) -> None:
     for file, digest in manifest.files.items():
-        if file in manifest.links:
-            continue
         path = folder.inside(file)
         path.parent.mkdir(parents=True, exist_ok=True)
         if not store.get(digest, path):

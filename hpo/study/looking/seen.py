@@ -10,7 +10,7 @@ from typing import Self
 from hpo.config.keys import flatten
 from hpo.config.study_config import StudyConfig
 from hpo.engine.course.rules import Counts
-from hpo.engine.record.looked_at import RowsLookedAt, count_folds, folds_of
+from hpo.engine.record.looked_at import RowsLookedAt, folds_of
 from hpo.engine.record.own_file import DamagedRecordError
 from hpo.engine.record.record import Record, Rows, memory_record
 from hpo.engine.space.reader import space_from_dict
@@ -63,7 +63,8 @@ class SeenStudy:
             # A storage that several studies share may be written for another one.
             return config.study.storage is not None or folder.holder() is not None
 
-        folds = described.folds if described else count_folds(path, is_written()) if path else 1
+        if described is None:
+            raise StudyError(f"{short_path(folder.described_path)}: is missing; restore the file")
         if path is None:
             # Here, since most studies have a file of their own, and this loads Optuna.
             from hpo.engine.record.storage import open_rows
@@ -71,7 +72,7 @@ class SeenStudy:
             rows: Rows = open_rows(folder.storage_url(config), config.study.name, space)
         else:
             rows = RowsLookedAt(path, config.study.name, space, is_written)
-        return cls(folder, config, space, Record(rows, goal, TaskLayout(folds, config.study.repeats)))
+        return cls(folder, config, space, Record(rows, goal, TaskLayout(described.folds, config.study.repeats)))
 
     @property
     def goal(self) -> Goal:

@@ -17,7 +17,10 @@ from hpo.study.keeping.mirror import Manifest
 from hpo.study.looking.seen import SeenStudy
 
 # Of a mirror, what is looked at.
-_COPIED = ("config.yaml", "described.json", "study.db", "status.json", "running.json", "report.json", "test.json")
+_COPIED = (
+    *("config.yaml", "environment.json", "described.json", "study.db", "status.json", "running.json"),
+    *("report.json", "test.json"),
+)
 _TRIES = 3
 
 

@@ -1,14 +1,14 @@
 """Makes a study, a new or an existing one: checks everything that can be checked, and creates nothing."""
 
-import re
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 from hpo.config.composing.references import references_to, refuse_secrets
 from hpo.config.keys import differences, flatten, replaced
 from hpo.config.scales import SCALE, changed_keys
+from hpo.config.shipped import MLFLOWS_OWN, shipped, with_mlflows_own
 from hpo.config.study_config import StudyConfig
 from hpo.engine.objective.kept_function import KeptFunction
 from hpo.engine.objective.objective import Objective
@@ -18,57 +18,67 @@ from hpo.engine.space.peers import as_number
 from hpo.engine.space.reader import overridden, space_from_dict
 from hpo.engine.space.space import Space
 from hpo.engine.space.written import as_meant
-from hpo.engine.strategies import PastSearch, Strategy
 from hpo.engine.training.splits import make_plan
 from hpo.engine.trials.trial import Trial
 from hpo.errors import ConfigError, HpoError, StudyError
 from hpo.study.basis.configurations import refuse_other_config, sources_of
 from hpo.study.basis.counted_in import Units
-from hpo.study.basis.described import Described, SplitFigures
-from hpo.study.files.folder import RUNS, StudyFolder, find_study, inner, short_path
+from hpo.study.basis.described import Described
+from hpo.study.files.folder import RUNS, StudyFolder, find_study, short_path
 from hpo.study.files.imports import read_imports, table_path
 from hpo.study.files.made_here import function_of
-from hpo.study.notes import Notes
-from hpo.study.preparing.as_begun import ranges_as_begun
 from hpo.study.preparing.checks import notes_on_measured, refuse_bad_data, refuse_bad_parts, refuse_incomparable_metric
 from hpo.study.preparing.scales import notes_on_scales, refuse_imports_of_other_scales, with_scales
 from hpo.study.preparing.strategies import make_strategy
 from hpo.study.study import PreparedStudy, is_outside
 
-_FOLD = re.compile(r"fold_(\d+)")
+_log = logging.getLogger(__name__)
 
 
-def prepare_study(
-    config: StudyConfig, kept: KeptFunction | None = None, is_said: bool = True, is_again: bool = False
-) -> PreparedStudy:
+def prepare_study(config: StudyConfig, kept: KeptFunction | None = None, is_again: bool = False) -> PreparedStudy:
     """Check everything that can be checked without creating anything, and return the study; HpoError for a fault.
 
-    `kept` is its objective, if that was given from Python; `is_said`: whether what goes on as before is told;
-    `is_again`: whether it is read or run again as another has made it.
+    `kept` is its objective, if that was given from Python; `is_again`: whether it is read or run again as another has
+    made it.
     """
-    return _with_data(_without_data(config, kept, is_said, is_again))
+    return _with_data(_without_data(config, kept, is_again))
+
+
+def with_its_tracker(config: StudyConfig) -> StudyConfig:
+    """Return a search's configuration with the MLflow in which its study was begun, where the user names no other.
+
+    MLflow's own variables of the environment may be others now, and a study is shown in one place.
+    """
+    folder = StudyFolder(RUNS / config.study.name)
+    if not folder.exists:
+        return config
+    unsaid = with_mlflows_own(shipped("track", "mlflow"))
+    then, now = folder.config().track.model_dump(), config.track.model_dump()
+    kept = {key: then[key] for key in MLFLOWS_OWN if now[key] == unsaid[key] != then[key]}
+    if not kept or then["name"] != now["name"]:
+        return config
+    where = ", ".join(f"track.{key}={value}" for key, value in kept.items())
+    _log.warning("study '%s' continues in the MLflow in which it began: %s", config.study.name, where)
+    return config.model_copy(update={"track": config.track.model_copy(update=kept)})
 
 
 def refuse_bad_search(config: StudyConfig, kept: KeptFunction | None = None, is_again: bool = False) -> StudyConfig:
     """Raise HpoError, as `prepare_study` does, for what can be refused without its data; return the configuration."""
-    refuse_missing_lanes(config)
-    study = _without_data(config, kept, True, is_again)
+    study = _without_data(config, kept, is_again)
     _imports(study)
     return study.config
 
 
-def _without_data(config: StudyConfig, kept: KeptFunction | None, is_said: bool, is_again: bool) -> PreparedStudy:
+def _without_data(config: StudyConfig, kept: KeptFunction | None, is_again: bool) -> PreparedStudy:
     folder = StudyFolder(RUNS / config.study.name)
-    study = _check(config, folder, folder.config() if folder.exists else None, kept, is_said)
+    study = _check(config, folder, kept)
     if not (folder.exists or is_again):
         refuse_incomparable_metric(study)
     return study
 
 
-def _check(
-    config: StudyConfig, folder: StudyFolder, frozen: StudyConfig | None, kept: KeptFunction | None, is_said: bool
-) -> PreparedStudy:
-    """Return the study, checked without its data; `frozen` is the configuration in its folder, None for a new one."""
+def _check(config: StudyConfig, folder: StudyFolder, kept: KeptFunction | None) -> PreparedStudy:
+    """Return the study, checked without its data."""
     if is_outside(config):
         # What is known follows from who asks, and when.
         config = config.model_copy(update={"study": config.study.model_copy(update={"order": "free"})})
@@ -76,12 +86,13 @@ def _check(
     objective.refuse_bad_config(config.objective_config)
     own = objective.search_description(config.objective_config)
     config = config.model_copy(update={"space": overridden(as_meant(replaced({}, own.space)), config.space)})
-    config = _with_defaults(ranges_as_begun(config, frozen, is_said) if frozen else config, objective)
+    config = _with_defaults(config, objective)
     config = with_scales(config, objective)
     space = space_from_dict(config.space, flatten(config.objective_config), own.points)
     config = _with_references(config, space)
     described = Described.of(objective.method(config.objective_config), None, None, own)
-    study = PreparedStudy(config, folder, objective, space, strategy_of(config, space), described, own)
+    strategy = make_strategy(config.strategy, space, config.study.seed)
+    study = PreparedStudy(config, folder, objective, space, strategy, described, own)
     refuse_bad_parts(study)
     return study
 
@@ -135,35 +146,6 @@ def _with_references(config: StudyConfig, space: Space) -> StudyConfig:
     return config
 
 
-def strategy_of(config: StudyConfig, space: Space) -> Strategy:
-    """Return a study's strategy; of a study of before the clock, what stands for it."""
-    if config.study.lanes is None:
-        # Its settings are those of an earlier version.
-        return PastSearch(space)
-    return make_strategy(config.strategy, space, config.study.seed)
-
-
-def refuse_missing_lanes(config: StudyConfig) -> None:
-    """Raise ConfigError for a new search without lanes; only studies of before the clock have none."""
-    if config.study.lanes is None:
-        raise ConfigError("study.lanes: must be 1 or more, given null; 4 is usual, or one and a half times the workers")
-
-
-def refuse_past_search(folder: StudyFolder) -> StudyConfig:
-    """Return a study's frozen configuration; StudyError where it is of before the clock, and cannot go on."""
-    config = folder.config()
-    if config.study.lanes is not None:
-        return config
-    made = folder.read_json(folder.environment_path.name)
-    version, commit = inner(made, "packages").get("hpo-transformer"), made.get("commit")
-    raise StudyError(
-        f"{folder}: was searched in rounds by hpo {version or 'of an earlier version'}"
-        f"{f' (commit {commit[:12]})' if isinstance(commit, str) else ''}, before there was a clock, and is not "
-        f"continued by other rules: continue it with that version, or start a new study; its report, test and "
-        f"reproduction work as before"
-    )
-
-
 def _imports(study: PreparedStudy) -> tuple[Trial, ...]:
     """Return the trials to import into a new study; an existing one has them in its record."""
     section = study.config.study
@@ -207,13 +189,13 @@ def load_study(
     the record compares the data, which may lie `elsewhere`, by key.
     """
     folder = find_study(name)
-    frozen = folder.config() if config is None else refuse_past_search(folder)
+    frozen = folder.config()
     _refuse_published(folder, frozen)
     if not allow_changes:
         refuse_other_config(frozen, config or frozen, name)
     config = at_places(config or frozen, elsewhere or {})
     try:
-        study = _with_data(_check(config, folder, frozen, function_of(folder, frozen, name), is_said=True))
+        study = _with_data(_check(config, folder, function_of(folder, frozen, name)))
     except HpoError as error:
         missing = missing_sources(config)
         if not missing:
@@ -236,37 +218,17 @@ def _refuse_published(folder: StudyFolder, config: StudyConfig) -> None:
 def known_study(name: str, config: StudyConfig | None = None) -> PreparedStudy:
     """Return an existing study as its folder knows it: it can be read and reported, but neither trained nor tested."""
     folder = find_study(name)
-    frozen = folder.config() if config is None else refuse_past_search(folder)
+    frozen = folder.config()
     _refuse_published(folder, frozen)
     refuse_other_config(frozen, config or frozen, name)
     described = Described.at(short_path(folder.described_path))
     if described is None:
-        try:
-            return load_study(name, config)
-        except HpoError:
-            if not missing_sources(frozen):
-                raise
-        described = described_before(folder, frozen)
+        raise StudyError(f"{short_path(folder.described_path)}: is missing; restore the file")
     config = config or frozen
     objective = resolve(config.objective, str(Path.cwd()), config.secrets, function_of(folder, config, name))
     space = space_from_dict(config.space, flatten(config.objective_config), described.points)
-    return PreparedStudy(config, folder, objective, space, strategy_of(config, space), described)
-
-
-def described_before(folder: StudyFolder, config: StudyConfig) -> Described:
-    """Return what record and report.json of a study of before version 0.2.0 say of its data."""
-    from hpo.engine.record.storage import damage_named, open_rows
-
-    space = space_from_dict(config.space, flatten(config.objective_config))
-    rows = open_rows(folder.storage_url(config), config.study.name, space)
-    with damage_named(rows):
-        names = {name for _, _, _, attributes in rows.read() for name in attributes}
-    noted = Notes(rows).data or {}
-    rows.dispose()
-    keys = SplitFigures.__annotations__.keys()
-    split = cast("SplitFigures", {key: noted[key] for key in keys}) if noted.keys() >= keys else None
-    folds = 1 + max((int(match[1]) for match in map(_FOLD.match, names) if match), default=0)
-    return Described.from_report(folder.report(), split, len(split["folds"]) if split else folds)
+    strategy = make_strategy(config.strategy, space, config.study.seed)
+    return PreparedStudy(config, folder, objective, space, strategy, described)
 
 
 def at_places(config: StudyConfig, places: Mapping[str, str]) -> StudyConfig:

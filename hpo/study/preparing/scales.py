@@ -61,7 +61,7 @@ def notes_on_scales(config: StudyConfig, imports: Sequence[Trial]) -> tuple[str,
     if imports or config.strategy.get("name") != "ladder":
         return ()
     strategy = config.strategy
-    counts = planned(strategy["trials"], strategy["costs"], strategy.get("cost_ratio"))
+    counts = planned(strategy["trials"], strategy["costs"], strategy["cost_ratio"])
     needed = sum(counts[:-1]) + 1
     if config.study.trials >= needed:
         return ()

@@ -6,11 +6,13 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from hpo.config.documents import read_json, yaml_text
 from hpo.config.keys import flatten
 from hpo.config.scales import SCALE
 from hpo.config.sections import StudySection
-from hpo.config.study_config import StudyConfig
+from hpo.config.study_config import StudyConfig, explain
 from hpo.engine.trials.goal import Goal, finished, goal_of
 from hpo.engine.trials.history import History
 from hpo.engine.trials.ranking import front
@@ -20,11 +22,12 @@ from hpo.errors import StudyError
 from hpo.objectives.outside import OUTSIDE
 from hpo.study.basis.changes import AllowedChange
 from hpo.study.basis.environment import changed_environment, describe_environment
-from hpo.study.basis.source_code import is_same
+from hpo.study.basis.source_code import Code, changed_names
 from hpo.study.files.folder import StudyFolder, inner, short_path
 from hpo.study.opening import code_of
 from hpo.study.preparing.preparation import prepare_study
 from hpo.study.study import PreparedStudy, is_outside
+from hpo.study.upgrade import FORMAT, upgraded
 from hpo.study.winner.choosing import choose
 from hpo.study.winner.reasons import why_none
 
@@ -35,6 +38,8 @@ _DECISIVE = ("python", "platform", "processor", "packages")
 # change the order of additions, and a training amplifies the last digits. 2 % is about a tenth of the effect of another
 # seed on the scores in benchmarks/results.md.
 _TOLERANCE = 0.02
+
+_ALLOWED = TypeAdapter(list[AllowedChange])
 
 
 @dataclass(frozen=True)
@@ -108,8 +113,8 @@ def read_files(folder: StudyFolder) -> StudyFiles:
     changes, allowed = list(changed_environment(environment, describe_environment())), _allowed(report)
     is_same_machine = not any(change.startswith(_DECISIVE) for change in changes)
     for change in allowed:
-        changes += [f"allowed after {change.trials or 'some'} trials: {line}" for line in change.changes]
-        is_same_machine &= all(line.startswith("config:") for line in change.changes)
+        changes += [f"allowed after {change.trials} trials: {line}" for line in change.changes]
+        is_same_machine &= all(line.startswith(("config:", "toolkit:")) for line in change.changes)
     return StudyFiles(folder, config, report, allowed, changes, is_same_machine)
 
 
@@ -126,13 +131,11 @@ def read_recorded(files: StudyFiles, elsewhere: Mapping[str, str] | None = None)
     rows = read_rows(
         short_path(folder.trials_path), ("number", "state", "score", *own_columns(study.space.keys), *names)
     )
-    data, code = list(_changed_data(report, study)), list(_changed_code(report, study))
+    data, code = list(_changed_data(report, study)), list(changed_code(report, study))
     missing = [] if report else [f"{folder}/report.json: is missing, so changed files cannot be detected"]
-    if report and not inner(report, "study", "code"):
-        missing.append("code: report.json is of a version that noted no hashes of it, so a change cannot be detected")
     # Other libraries round in other ways; other code trains something else, and no difference is allowed for that.
     is_same_machine = not data and not any(change.startswith(_DECISIVE) for change in code)
-    has_other_code = not inner(report, "study", "code") or any(change.startswith("code") for change in code)
+    has_other_code = any(change.startswith("code") for change in code)
     now = replace(
         files,
         changes=[*missing, *data, *code, *files.changes],
@@ -194,35 +197,33 @@ def _changed_data(report: Mapping[str, Any], study: PreparedStudy) -> Iterator[s
     given = inner(report, "data").get("files")
     known = [file for file in given if isinstance(file, Mapping)] if isinstance(given, list) else []
     nothing: Mapping[str, Any] = {}
-    # Of a file that an earlier version did not note nothing can be said.
-    for was, file in zip_longest(known, list(map(vars, study.own.files))[: len(known)], fillvalue=nothing):
+    for was, file in zip_longest(known, map(vars, study.own.files), fillvalue=nothing):
         if was.get("sha256") != file.get("sha256"):
             name = was.get("path") or file.get("path")
             yield f"data: {name} was {str(was.get('sha256'))[:12]}, is {str(file.get('sha256'))[:12]}"
 
 
-def _changed_code(report: Mapping[str, Any], study: PreparedStudy) -> Iterator[str]:
-    """Yield one line per piece of the code, and per library, that is not as in a report."""
-    # A piece that only one side has is not compared: versions of the toolkit name them in other ways.
-    now, compared = code_of(study), {"python", *inner(report, "environment", "packages")}
-    pieces, versions = now.pieces or {}, {name: v for name, v in now.versions.items() if name not in compared}
-    for what, kind, there in (("pieces", "code", pieces), ("versions", "packages", versions)):
-        for name, old in inner(report, "study", "code", what).items():
-            if name in there and not is_same(old, there[name]):
-                yield f"{kind}: {name} was {old} and is now {there[name]}"
+def changed_code(report: Mapping[str, Any], study: PreparedStudy) -> Iterator[str]:
+    """Yield a line per revision, piece of the code and library that is not as in a report, and for other toolkit files.
+
+    Versions that the report's environment names, too, are compared there.
+    """
+    noted, now = inner(report, "study", "code"), code_of(study)
+    parts = {name: inner(noted, name) for name in vars(now)}
+    before = Code(**{**parts, "toolkit": {"commit": None, "files": None, **parts["toolkit"]}})
+    yield from (f"code: {line}" for line in before.changes_to(now))
+    yield from before.edits_to(now)
+    compared = {"python", *inner(report, "environment", "packages")}
+    lines = changed_names(before.versions, {name: now.versions.get(name) for name in before.versions})
+    yield from (f"packages: {line}" for line in lines if line.partition(" ")[0] not in compared)
 
 
 def _allowed(report: Mapping[str, Any]) -> list[AllowedChange]:
     """Return the allowed changes that a report, of whomever, tells of."""
-    changes = inner(report, "study").get("allowed_changes")
-    return [
-        AllowedChange.from_dict({"time": "", **change})
-        for change in (changes if isinstance(changes, list) else ())
-        if isinstance(change, Mapping)
-        and isinstance(change.get("trial", {}), Mapping)
-        and isinstance(lines := change.get("changes"), list)
-        and all(isinstance(line, str) for line in lines)
-    ]
+    try:
+        return _ALLOWED.validate_python(inner(report, "study").get("allowed_changes", []))
+    except ValidationError as error:
+        raise StudyError(f"report.json: {explain(error, 'study.allowed_changes.')}; restore the file") from error
 
 
 def amount_of(row: Row) -> int | None:
@@ -250,11 +251,11 @@ def _refuse_tampered(folder: StudyFolder, report: Mapping[str, Any]) -> None:
 
 def unpack_report(path: Path, into: Path) -> StudyFolder:
     """Write a report's configuration, winner (as trials.csv) and environment into a folder; StudyError without one."""
-    report = read_json(path)
+    report = upgraded("report", read_json(path), str(path))
     winner = report.get("winner")
     if not isinstance(winner, dict) or "config" not in report or "values" not in winner:
         why = winner.get("missing") if isinstance(winner, dict) else None
-        reason = why or "it is of an earlier version, or not a report"
+        reason = why or "it is not a report"
         raise StudyError(f"{path}: holds no winner to train again: {reason}; give the study's folder instead")
     if not winner["values"]:
         raise StudyError(f"{path}: winner.values is empty, so there is no score to compare with; give another report")
@@ -270,7 +271,7 @@ def _unpack(report: dict[str, Any], winner: dict[str, Any], folder: StudyFolder)
     folder.config_path.write_text(yaml_text(report["config"]), encoding="utf-8")
     # A value that was not known then counts as unchanged.
     environment = {k: None if isinstance(v, dict) and "missing" in v else v for k, v in report["environment"].items()}
-    folder.write_json(folder.environment_path, environment)
+    folder.write_json(folder.environment_path, environment | {"format": FORMAT})
     # The hashed files are not here.
     folder.write_json(folder.path / "report.json", report | {"files": {}})
     point = {dimension["key"]: winner["point"].get(dimension["key"]) for dimension in report["space"]}

@@ -47,8 +47,7 @@ def trials_to_finish(study: PreparedStudy, record: Record, with_next: bool = Fal
 
     They are those of the `eta` best points (`study.finalists`, if that is more), each by its furthest trial: first
     those within the limits, with several metrics by fronts. In the place of one whose further training failed comes the
-    next; `with_next` adds those that may come so. None where the budget counts trials, as in studies of before version
-    0.2.0.
+    next; `with_next` adds those that may come so. None where the budget counts trials.
     """
     full = study.full_amount
     if full is None or study.counts == "trials":

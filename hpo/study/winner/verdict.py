@@ -128,7 +128,7 @@ def as_good_as(best: Trial, trials: Iterable[Trial], metric: str) -> list[Trial]
 
 
 def cheapest(trials: Iterable[Trial]) -> Trial:
-    """Return the trial of the least cost, in seconds where there was no clock; ties go to the better one.
+    """Return the trial of the least cost; ties go to the better one.
 
     Source: Breiman, Friedman, Olshen & Stone 1984, "Classification and Regression Trees", section 3.4.3 (the 1 SE rule;
     there the smallest tree).
@@ -138,5 +138,4 @@ def cheapest(trials: Iterable[Trial]) -> Trial:
 
 def _cost(trial: Trial) -> float:
     # Trained as far by steps, the last of which may be a part only: then a unit's cost compares.
-    cost = trial.total_cost if trial.amount is None else trial.cost
-    return trial.seconds if cost is None else cost
+    return trial.total_cost if trial.amount is None else trial.cost

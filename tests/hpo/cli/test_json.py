@@ -94,14 +94,14 @@ def test_a_study_has_the_same_fields_from_every_command(capsys, toy):
 @pytest.mark.slow
 def test_a_front_and_why_there_is_no_winner(capsys):
     tree = toy_config(trials=3)
-    tree["study"] |= {"metrics": {"score": "maximize", "num_parameters": "minimize"}, "metric": None, "direction": None}
+    tree["study"] |= {"metrics": {"score": "maximize", "parameters": "minimize"}, "metric": None, "direction": None}
     Path("toy.yaml").write_text(yaml.safe_dump(tree))
     searched, _ = printed(capsys, "search", "--config", "toy.yaml")
     numbers = [member["trial"] for member in searched["front"]]
     assert searched["winner"]["trial"] in numbers
     assert all(set(member) == documented("A trial") for member in searched["front"])
-    assert set(searched["winner"]["scores"]) == {"score", "num_parameters"}
-    tree["study"] |= {"limits": {"num_parameters": 0}, "name": "none"}
+    assert set(searched["winner"]["scores"]) == {"score", "parameters"}
+    tree["study"] |= {"limits": {"parameters": 0}, "name": "none"}
     Path("toy.yaml").write_text(yaml.safe_dump(tree))
     searched, _ = printed(capsys, "search", "--config", "toy.yaml", code=1)
     assert searched["winner"] is None

@@ -3,17 +3,13 @@
 import contextlib
 import importlib
 import inspect
-import pickle
-import platform
 import sys
 from pathlib import Path
 
 import pytest
 
 from hpo.engine.dispatch.process.child import Child
-from hpo.engine.objective.definitions import cached
 from hpo.engine.objective.kept_function import KeptFunction
-from hpo.engine.objective.plain_function import RunningTrial
 from hpo.engine.objective.source_files import digests_of
 from hpo.engine.training.payload import Payload
 from hpo.engine.training.worker import run_task
@@ -102,13 +98,3 @@ def test_a_librarys_module_of_the_same_name_is_not_compared(payload):
     code = {**payload.code, **digests_of("train_ours"), "inspect.py": "0123456789abcdef"}
     assert inspect.__file__ != str(Path("inspect.py").absolute())
     assert ended(Payload(**vars(payload) | {"code": code})) == {"score": 2.0}
-
-
-def test_a_kept_function_of_an_earlier_version_finds_what_it_uses_of_the_toolkit():
-    for used, name, before in (
-        (RunningTrial, b"hpo.engine.objective", b"hpo.engine.training.objective"),
-        (cached, b"hpo.engine.objective.definitions", b"hpo.engine.training.objective.by_value"),
-        (cached, b"hpo.engine.objective.definitions", b"hpo.engine.objective.by_value"),
-    ):
-        data = pickle.dumps(used, protocol=0).replace(name, before)
-        assert KeptFunction("train", "", ".".join(platform.python_version_tuple()[:2]), [], data).load() is used
