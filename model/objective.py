@@ -95,7 +95,7 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
     Args:
         task: `config` (paths null), `train` and `validation` (positions in the prepared data; without validation the
             last weights are kept), `data_dir`, `metric`, `direction` (maximize | minimize), `amount` (stop after so
-            many epochs although the schedule covers training.epochs; None = all; `epochs` is its earlier name),
+            many epochs although the schedule covers training.epochs; None = all),
             `checkpoint_dir` (or None), `seed`, `threads`; optionally `processes`, how many train it together (1);
             `resume_dir`, a folder in which the state is saved after evaluations, at the end, and every
             training.save_minutes: a task stopped at any moment, or at a smaller `amount`, continues from there and ends
