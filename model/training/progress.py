@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from model.data.hashes import refuse_changed, write_hashes
 from model.data.store import put_in_place
-from model.errors import CheckpointError
+from model.errors import CheckpointError, FormatError
 from model.training.randomness import Randomness
 from model.training.schedule import Plateau
 
@@ -133,7 +133,8 @@ class Resumable:
     ) -> tuple[Progress, list[str]]:
         """Restore the last usable state, and return its progress, a fresh one where there is none.
 
-        Besides, one line per state that is damaged. CheckpointError where the state belongs to other settings.
+        Besides, one line per state that is damaged. CheckpointError where the state belongs to other settings, or has
+        another format.
         """
         damages = []
         for folder in (self.folder / LAST, self.folder / BEFORE):
@@ -143,6 +144,8 @@ class Resumable:
                 refuse_changed(folder)
                 content = json.loads((folder / STATE).read_text(encoding="utf-8"))
                 tensors = load_file(folder / TENSORS)
+            except FormatError:
+                raise
             except (OSError, ValueError, SafetensorError) as error:
                 damages.append(f"{error}; the training continues from the state before it, or from its start")
                 continue
