@@ -18,8 +18,8 @@ def count_resources(config: Config[Any, Any], network: "nn.Module") -> dict[str,
     """Return what can be counted, the less the better: the same on every machine.
 
     `parameters`: numbers that are trained, of which those of shared weights count once. `cost_per_example`: see
-    `model.cost.cost_per_example`. `model_bytes`: of the weights in a checkpoint, without
-    the names before them. Folds differ only where they have learned other vocabularies or classes.
+    `model.cost.cost_per_example`. `model_bytes`: of the weights in a checkpoint, without the names before them. Folds
+    differ only where they have learned other vocabularies or classes.
     """
     return {
         "parameters": sum(parameter.numel() for parameter in network.parameters()),
