@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from model.config.whole import Config, parse
 from model.data.hashes import HASHES, refuse_changed, write_hashes
 from model.data.store import put_in_place
-from model.errors import CheckpointError
+from model.errors import CheckpointError, FormatError
 from model.tasks.choose import TASKS
 from model.tasks.network import build_network
 from model.tasks.task import Task
@@ -52,7 +52,8 @@ def load_checkpoint(checkpoint_dir: str) -> Checkpoint:
     """Return the network with its weights, on the CPU, in evaluation mode.
 
     Raises:
-        CheckpointError: the folder is missing or incomplete, a file was changed, or the files do not match.
+        CheckpointError: the folder is missing or incomplete, a file was changed, the files do not match, or they are of
+            another format.
     """
     folder = Path(checkpoint_dir)
     try:
@@ -61,6 +62,8 @@ def load_checkpoint(checkpoint_dir: str) -> Checkpoint:
         task = TASKS[config.data.name].from_dict(json.loads((folder / TASK).read_text(encoding="utf-8")))
         network, _ = build_network(task, config)
         network.load_state_dict(load_file(folder / WEIGHTS))
+    except FormatError:
+        raise
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         reason = str(error).splitlines()[0]
         raise CheckpointError(

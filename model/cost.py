@@ -28,8 +28,9 @@ class Work:
 
 
 def cost_of_unit(config: Config[Any, Any]) -> float:
-    """Return the cost of training from one evaluation to the next, in multiplications; ValueError without the numbers
-    of `training.cost_...`. Where lengths differ, shorter sequences are padded to the longest of their batch.
+    """Return the cost of training from one evaluation to the next, in multiplications.
+
+    Where lengths differ, shorter sequences are padded to the longest of their batch.
 
     Without `evaluate_every_steps` that is an epoch, whose number of examples the configuration does not say: it is the
     same for all trials of a study, so that it is left out, and the cost is that of one example. The backward pass
@@ -37,38 +38,31 @@ def cost_of_unit(config: Config[Any, Any]) -> float:
     than the mean by sqrt(2 ln batch) standard deviations, as that of so many normal numbers is at most (Gumbel 1958).
     """
     training = config.training
-    length, number, step = training.cost_length, training.cost_number, training.cost_step
-    if length is None or number is None or step is None:
-        raise ValueError("training.cost_length, cost_number, cost_step: must be given; take those of conf/training")
-    batch = training.batch_size
+    length, batch = training.cost_length, training.batch_size
     if training.batch_tokens is not None:
         batch = min(batch, max(1, training.batch_tokens // length))
     if config.data.lengths_differ and training.batching == "shuffled":
         length = round(length * (1 + training.cost_spread * math.sqrt(2 * math.log(batch))))
     work = _work_at(config, length)
-    per_example = length * (work.products + number * work.numbers)
-    per_batch = step * work.blocks
+    per_example = length * (work.products + training.cost_number * work.numbers)
+    per_batch = training.cost_step * work.blocks
     if training.evaluate_every_steps is None:
         return per_example + per_batch / batch
     return training.evaluate_every_steps * training.accumulation * (batch * per_example + per_batch)
 
 
-def cost_per_example(config: Config[Any, Any]) -> float | None:
+def cost_per_example(config: Config[Any, Any]) -> float:
     """Return the cost of a forward pass of one example of `training.cost_length` tokens, of pairs on either side.
 
-    In multiplications; a number that is written counts as `training.cost_number` of them. None without these settings,
-    in configurations of before the clock.
+    In multiplications; a number that is written counts as `training.cost_number` of them.
     """
-    length, number = config.training.cost_length, config.training.cost_number
-    if length is None or number is None:
-        return None
+    length = config.training.cost_length
     work = _work_at(config, length)
-    return length * (work.products + number * work.numbers)
+    return length * (work.products + config.training.cost_number * work.numbers)
 
 
 def _work_at(config: Config[Any, Any], length: int) -> Work:
-    otherwise = config.training.cost_vocabulary
-    return work_of(config.model, length, None if otherwise is None else vocabulary_of(config.data, otherwise))
+    return work_of(config.model, length, vocabulary_of(config.data, config.training.cost_vocabulary))
 
 
 def vocabulary_of(data: DataConfig, otherwise: int) -> int:
@@ -86,25 +80,23 @@ def vocabulary_of(data: DataConfig, otherwise: int) -> int:
     return data.max_size if unit in ("words", "subwords") else min(data.max_size, otherwise)
 
 
-def work_of(model: ModelConfig, length: int, vocabulary: int | None) -> Work:
+def work_of(model: ModelConfig, length: int, vocabulary: int) -> Work:
     """Return the work of a forward pass for one token of sequences of this length; of pairs, for one of either side.
 
     The products are those that torch.utils.flop_counter counts, without `bridge=mlp`, a product for each sequence.
 
     Args:
-        vocabulary: tokens that a head chooses among; 0 = there is no such head. None: as counted before 0.2, without
-            a head and with too much for `attention=mlp`, so that studies of that time keep the cost of their trials.
+        vocabulary: tokens that a head chooses among; 0 = there is no such head.
     """
     if isinstance(model, RecurrentConfig):
-        work, width = _recurrent(model, length, is_early=vocabulary is None), model.hidden_width
+        work, width = _recurrent(model, length), model.hidden_width
     elif isinstance(model, ConvolutionalConfig):
         work, width = _convolutional(model, length), model.d_model
     else:
         assert isinstance(model, TransformerConfig)
         work, width = _transformer(model, length), model.d_model
     # Of the head the logits are written, and once more in their softmax, which takes less than most numbers do.
-    size = vocabulary or 0
-    return Work(work.products + size * width, work.numbers + size, work.blocks)
+    return Work(work.products + vocabulary * width, work.numbers + vocabulary, work.blocks)
 
 
 def _transformer(model: TransformerConfig, length: int) -> Work:
@@ -133,7 +125,7 @@ def _transformer(model: TransformerConfig, length: int) -> Work:
     )
 
 
-def _recurrent(model: RecurrentConfig, length: int, *, is_early: bool) -> Work:
+def _recurrent(model: RecurrentConfig, length: int) -> Work:
     """Count the work of layers of cells.
 
     Products: each gate's maps from the input and from the state before; for attention the maps of its score, the scores
@@ -154,20 +146,17 @@ def _recurrent(model: RecurrentConfig, length: int, *, is_early: bool) -> Work:
         layers, has_attention = model.decoder_layers, model.attention != "none"
         is_fed = model.goes_token_by_token
         # What runs once per token takes half as long as a block, besides what it computes.
-        times = (length if is_early else length / 2) if is_fed else 1
+        times = length / 2 if is_fed else 1
         products += cells(layers, model.d_model + (width if is_fed else 0), 1)
         numbers += layers * (gates + 2) * width
         blocks += layers * times
         if has_attention:
             inner = (model.attention_width or width) if model.attention == "mlp" else 1
-            if is_early:
-                products += (2 * width + length * inner) * width + 2 * length * width
-            else:
-                # Maps from the state and from a token of the source, and the score of each of the source's tokens.
-                maps = {"mlp": 2 * width * inner, "dot": 0, "bilinear": width**2}[model.attention]
-                score = inner if model.attention == "mlp" else width
-                mixed = 2 * width * (2 * width + model.d_model) if model.attend == "before" else 2 * width**2
-                products += maps + length * score + length * width + mixed
+            # Maps from the state and from a token of the source, and the score of each of the source's tokens.
+            maps = {"mlp": 2 * width * inner, "dot": 0, "bilinear": width**2}[model.attention]
+            score = inner if model.attention == "mlp" else width
+            mixed = 2 * width * (2 * width + model.d_model) if model.attend == "before" else 2 * width**2
+            products += maps + length * score + length * width + mixed
             numbers += length * (inner + 2) + 2 * width
             blocks += times
     return Work(products, numbers, blocks)

@@ -23,3 +23,7 @@ class SequenceTooLongError(ModelError, ValueError):
 
 class CheckpointError(ModelError, ValueError):
     """A checkpoint folder is missing, incomplete or belongs to another configuration."""
+
+
+class FormatError(CheckpointError):
+    """A checkpoint folder, or a training state, has another format than this version reads."""

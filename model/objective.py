@@ -18,7 +18,7 @@ from model.decoding.sampling import OPTIONS as SAMPLING_OPTIONS
 
 # A training can be stopped after some epochs and continued from the state in `resume_dir`.
 CONTINUES = True
-# Rises where a training of the same configuration, data and seed would end otherwise: networks, optimizers, batches,
+# Raised when a training of the same configuration, data and seed ends otherwise: networks, optimizers, batches,
 # metrics, costs.
 REVISION = 1
 # Keys that may differ when a training is continued.
@@ -98,7 +98,7 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
     Args:
         task: `config` (paths null), `train` and `validation` (positions in the prepared data; without validation the
             last weights are kept), `data_dir`, `metric`, `direction` (maximize | minimize), `amount` (stop after so
-            many epochs although the schedule covers training.epochs; None = all; `epochs` is its earlier name),
+            many epochs although the schedule covers training.epochs; None = all),
             `checkpoint_dir` (or None), `seed`, `threads`; optionally `processes`, how many train it together (1);
             `resume_dir`, a folder in which the state is saved after evaluations, at the end, and every
             training.save_minutes: a task stopped at any moment, or at a smaller `amount`, continues from there and ends

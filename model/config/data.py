@@ -1,6 +1,6 @@
 """The configuration of texts, tags and numbers to read: every rule, and no values (they are in conf/data).
 
-A default here exists only to read configurations that were frozen before the key existed, or without paths.
+The paths have defaults because some data has none, and so has `metric_name`: not every kind of data has one.
 """
 
 from typing import Annotated, ClassVar, Literal, Self
@@ -43,7 +43,7 @@ class FilesConfig(DataConfig):
     """The user's data, in files or on the Hugging Face hub: one file, or one per part."""
 
     format: str
-    subset: Path | None = None
+    subset: Path | None
 
     for_the_hub: ClassVar[tuple[str, ...]] = ("subset",)  # settings that have no effect on files
 
@@ -84,7 +84,7 @@ class TextClassificationConfig(FilesConfig):
 
     name: Literal["text_classification"]
     format: Literal["auto", "csv", "tsv", "jsonl", "hub"]
-    header: Literal["auto", "yes", "no"] | bool | None
+    header: bool | None
     text_column: Column | None
     label_column: Column | None
     tokens: Literal["words", "characters"]
@@ -92,7 +92,7 @@ class TextClassificationConfig(FilesConfig):
     min_count: Annotated[int, Field(ge=1)]
     max_size: Annotated[int, Field(ge=1)] | None
     max_length: Annotated[int, Field(ge=1, le=1_000_000)]
-    max_cut_share: Share = 1.0
+    max_cut_share: Share
 
 
 class LanguageModellingConfig(FilesConfig):
@@ -101,14 +101,13 @@ class LanguageModellingConfig(FilesConfig):
     lengths_differ: ClassVar[bool] = False
 
     name: Literal["language_modelling"]
-    format: Literal["text", "hub"] = "text"
-    text_column: Column | None = None
+    format: Literal["text", "hub"]
+    text_column: Column | None
     for_the_hub: ClassVar[tuple[str, ...]] = ("subset", "text_column")
     tokens: Literal["words", "characters", "subwords"]
     lowercase: bool
     min_count: Annotated[int, Field(ge=1)]
     max_size: Annotated[int, Field(ge=1)] | None
-    open_vocabulary: bool = False
     context: Annotated[int, Field(ge=1, le=1_000_000)]
     validation_fraction: Annotated[float, Field(gt=0, lt=1)]
     test_fraction: Fraction
@@ -139,7 +138,7 @@ class TaggingConfig(FilesConfig):
     """One tag per word, from column files."""
 
     name: Literal["tagging"]
-    format: Literal["columns", "hub"] = "columns"
+    format: Literal["columns", "hub"]
     word_column: Column
     tag_column: Column
     lowercase: bool

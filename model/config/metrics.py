@@ -6,7 +6,7 @@ from model.config.section import Section
 
 
 class MetricsConfig(Section):
-    """How predicted texts are compared with their references. It has defaults: configurations may lack the section.
+    """How predicted texts are compared with their references. It has defaults: only data=translation has the section.
 
     `bleu_tokenize` offers what sacrebleu can do without another package and without a download.
     """

@@ -26,7 +26,7 @@ class TranslationConfig(FilesConfig, SearchedTargets):
     format: Literal["auto", "csv", "tsv", "jsonl", "aligned", "hub"]
     source_ending: Path | None
     target_ending: Path | None
-    header: Literal["auto", "yes", "no"] | bool | None
+    header: bool | None
     source_column: Column | None
     target_column: Column | None
     tokens: Literal["words", "characters", "blanks", "subwords"]
@@ -36,9 +36,7 @@ class TranslationConfig(FilesConfig, SearchedTargets):
     min_count: Annotated[int, Field(ge=1)]
     max_size: Annotated[int, Field(ge=1)] | None
     max_length: Annotated[int, Field(ge=1, le=1_000_000)]
-    max_cut_share: Share = 1.0
-    # Frozen before the key existed: a reference was joined again from its tokens.
-    reference: Literal["file", "tokens"] = "tokens"
+    max_cut_share: Share
 
     @property
     def is_aligned(self) -> bool:
@@ -111,4 +109,3 @@ class GeneratedConfig(DataConfig, SearchedTargets):
     lowercase: ClassVar[bool] = False
     min_count: ClassVar[int] = 1
     max_size: ClassVar[None] = None
-    reference: ClassVar[str] = "tokens"

@@ -52,22 +52,19 @@ class TrainingConfig(Section):
     evaluate_every_steps: Annotated[int, Field(ge=1)] | None
     precision: Literal["auto", "float32", "tf32", "bfloat16", "float16"]
     compile: bool
-    # These have defaults, unlike all others, because configurations frozen before they existed lack them.
-    decay_fraction: Annotated[float, Field(gt=0, le=1)] | None = None
-    z_loss: Annotated[float, Field(ge=0, le=1)] = 0.0
-    muon_splits_gates: bool = False
-    ema: Annotated[float, Field(gt=0, lt=1)] | None = None
-    ema_warmup: bool = False
-    activation_checkpointing: bool = False
-    recompute_logits: bool = True
-    deterministic: bool = False
-    evaluation_tokens: Annotated[int, Field(ge=1)] | None = None
-    save_minutes: Annotated[float, Field(gt=0, le=1_000_000)] = 10.0
-    cost_length: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
-    cost_spread: Annotated[float, Field(ge=0, le=10)] = 0.0
-    cost_vocabulary: Annotated[int, Field(ge=0, le=10_000_000)] | None = None
-    cost_number: Annotated[float, Field(ge=0)] | None = None
-    cost_step: Annotated[float, Field(ge=0)] | None = None
+    decay_fraction: Annotated[float, Field(gt=0, le=1)] | None
+    z_loss: Annotated[float, Field(ge=0, le=1)]
+    ema: Annotated[float, Field(gt=0, lt=1)] | None
+    ema_warmup: bool
+    activation_checkpointing: bool
+    deterministic: bool
+    evaluation_tokens: Annotated[int, Field(ge=1)]
+    save_minutes: Annotated[float, Field(gt=0, le=1_000_000)]
+    cost_length: Annotated[int, Field(ge=1, le=1_000_000)]
+    cost_spread: Annotated[float, Field(ge=0, le=10)]
+    cost_vocabulary: Annotated[int, Field(ge=0, le=10_000_000)]
+    cost_number: Annotated[float, Field(ge=0)]
+    cost_step: Annotated[float, Field(ge=0)]
 
     @model_validator(mode="after")
     def _settings_have_an_effect(self) -> Self:

@@ -63,7 +63,7 @@ class UnknownNetwork(ModelConfig):
     """A placeholder for an unknown model.family or shape, so that the error names that key and the choices."""
 
     model_config = ConfigDict(extra="allow")
-    family: Literal["transformer", "recurrent", "convolutional"] = "transformer"
+    family: Literal["transformer", "recurrent", "convolutional"]
     shape: Literal["encoder", "decoder", "encoder_decoder"]
     base: Any = None
 
@@ -143,15 +143,11 @@ class Config(Section, Generic[Model, Data]):
     def _metrics_have_an_effect(self) -> Self:
         given = [
             f"metrics.{key}"
-            for key in self.metrics.defaults()
+            for key in MetricsConfig.model_fields
             if getattr(self.metrics, key) != getattr(MetricsConfig(), key)
         ]
-        if given and getattr(self.data, "reference", None) != "file":
-            raise refuse(
-                "has an effect only with data=translation and data.reference=file: must be left out",
-                *given,
-                "data.name",
-            )
+        if given and self.data.name != "translation":
+            raise refuse("has an effect only with data=translation: must be left out", *given, "data.name")
         return self
 
 
@@ -162,7 +158,7 @@ def parse(config: dict[str, Any], *, source_required: bool = False) -> Config[An
     `source_required`: whether data from files must say which files (false in a worker). Of each error of the
     pydantic.ValidationError `loc` is the full key; rules between keys carry `ctx["keys"]`.
     """
-    family = FAMILIES.get(_name(config, "model", "family") or "transformer", {})
+    family = FAMILIES.get(_name(config, "model", "family"), {})
     shape = family.get(_name(config, "model", "shape"), UnknownNetwork)
     data = DATA.get(_name(config, "data", "name"), UnknownData)
     known = {key: config[key] for key in Config.model_fields if key in config}

@@ -21,7 +21,7 @@ PLAIN = "plain.json"
 def cache_folder(data_dir: str, settings: dict[str, Any], encoded_type: type) -> Path:
     """Return the folder for this prepared data encoded with these settings; its name is a hash of both.
 
-    It is one of the fields of `encoded_type`, too: another version of the toolkit may have written others.
+    It is one of the names of the fields of `encoded_type`, too: what has others is not read.
     """
     key = json.dumps([store_digest(data_dir), settings, _fields_of(encoded_type)], sort_keys=True)
     return Path(data_dir) / "encoded" / hashlib.sha256(key.encode()).hexdigest()[:32]

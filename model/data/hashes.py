@@ -1,31 +1,49 @@
-"""Hashes of the files of a folder, which reveal a truncated or changed file before it is used."""
+"""Hashes of the files of a folder, which reveal a truncated or changed file before it is used.
+
+`FORMAT` is the number of the format of these files, of a saved model or of a training state; it is written beside them.
+"""
 
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
-from model.errors import CheckpointError
+from model.errors import CheckpointError, FormatError
 
 HASHES = "sha256.json"
+FORMAT = 1
 
 
 def write_hashes(folder: Path) -> None:
-    """Write the SHA-256 of every file of the folder into it; call this last."""
-    hashes = {path.name: _sha256(path) for path in sorted(folder.iterdir())}
-    (folder / HASHES).write_text(json.dumps(hashes, indent=2), encoding="utf-8")
+    """Write the format, and the SHA-256 of every file of the folder, into it; call this last."""
+    files = {path.name: _sha256(path) for path in sorted(folder.iterdir())}
+    (folder / HASHES).write_text(json.dumps({"format": FORMAT, "files": files}, indent=2), encoding="utf-8")
 
 
 def refuse_changed(folder: Path) -> None:
-    """Raise CheckpointError where a file of the folder is missing or changed, or there are no hashes."""
+    """Raise CheckpointError where a file of the folder is missing or changed, or there are no hashes.
+
+    It is FormatError where the files are of another format.
+    """
     try:
-        hashes = json.loads((folder / HASHES).read_text(encoding="utf-8"))
-        for name, expected in hashes.items():
+        written = json.loads((folder / HASHES).read_text(encoding="utf-8"))
+        _refuse_other_format(folder, written.get("format"))
+        for name, expected in written["files"].items():
             if Path(name).name != name or _sha256(folder / name) != expected:
                 raise CheckpointError(f"{folder / name}: hash mismatch, the file was truncated or changed")
-    except (OSError, ValueError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, AttributeError) as error:
         if isinstance(error, CheckpointError):
             raise
         raise CheckpointError(f"{folder}: its hashes cannot be checked ({error})") from error
+
+
+def _refuse_other_format(folder: Path, number: Any) -> None:
+    if number == FORMAT:
+        return
+    is_later = isinstance(number, int) and number > FORMAT
+    why = "by a later version, which reads it" if is_later else "before the first release; train it again"
+    named = "none" if number is None else json.dumps(number)
+    raise FormatError(f"{folder}: its format is {named}, not {FORMAT}: it was made {why}")
 
 
 def _sha256(path: Path) -> str:

@@ -54,13 +54,11 @@ class InputEmbedding(nn.Module):
         if isinstance(config, TransformerConfig):
             self.scale, self.initial_std, self.position_std = math.sqrt(config.d_model), config.d_model**-0.5, 0.02
             positions = config.positions
-        self.is_normed = False
+        self.is_normed = is_tied
         if is_tied:
             assert isinstance(config, Writing)
-            # Before 0.2 they were read at the size at which they began.
-            self.is_normed = config.head_scale is not None
-            self.scale *= self.initial_std if self.is_normed else 1.0
-            self.initial_std = _TIED_STD / (config.head_scale or 1.0)
+            self.scale *= self.initial_std
+            self.initial_std = _TIED_STD / config.head_scale
         self.tokens = None if vocabulary_size is None else nn.Embedding(vocabulary_size, config.d_model)
         self.rows = None if features is None else nn.Linear(features, config.d_model)
         self.positions = input_positions(positions, max_length, config.d_model)
@@ -105,7 +103,7 @@ class TokenHead(Head):
 
     def __init__(self, config: Writing, width: int, vocabulary_size: int, tied_to: InputEmbedding | None) -> None:
         super().__init__()
-        self.scale = config.head_scale or 1.0
+        self.scale = config.head_scale
         self.own = nn.Linear(width, vocabulary_size, bias=False) if tied_to is None else None
         # In a list, so that the embedding's weights are counted and saved only once.
         self.tied = [] if tied_to is None else [tied_to]

@@ -17,12 +17,10 @@ class Matrix:
         weight: (rows, columns).
         sizes: the rows of each map, where several are stacked in one parameter, such as those to queries, keys and
             values.
-        is_gated: whether it is two maps, of a gate and of what it lets through.
     """
 
     weight: Tensor
     sizes: tuple[int, ...]
-    is_gated: bool = False
 
 
 @runtime_checkable
@@ -48,11 +46,9 @@ class Head(nn.Module):
 
     Attributes:
         scale: what logits are multiplied by, besides the weights.
-        recomputes: whether logits that are not kept are computed again for the gradients, which else come with them.
     """
 
     scale: float = 1.0
-    recomputes: bool = False
 
     def weights(self) -> Tensor:
         """Return the map, (logits, width)."""

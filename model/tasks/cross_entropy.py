@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from torch.nn import functional
-from torch.utils.checkpoint import checkpoint
 
 from model.networks.roles import Head
 
@@ -80,8 +79,7 @@ class ChunkedCrossEntropy(NamedTuple):
     """The same sums, of a network that calls it with what comes before its head, and its head.
 
     The head's product and the loss are computed for some predictions at a time, and with them their gradients, since a
-    sum has those of its parts whatever comes after it: logits are not kept, and not computed a second time. A head that
-    `recomputes`, as in studies of before, does that: one more of its products, beside the three that it takes.
+    sum has those of its parts whatever comes after it: logits are not kept, and not computed a second time.
 
     Source: Hsu et al. 2024, "Liger kernel: efficient Triton kernels for LLM training", section 3.2; Wijmans et al.
     2024, "Cut your losses in large-vocabulary language models", do so inside of a kernel.
@@ -96,21 +94,11 @@ class ChunkedCrossEntropy(NamedTuple):
         """Return the sums; `decoded`: (batch, time, width), of which the head makes logits."""
         rows = max(1, LARGEST_LOGITS // self.classes)
         count = math.ceil(len(self.targets) / rows)
-        if head.recomputes:
-            return self._recomputed(decoded, head, count)
         settings = (count, self.label_smoothing, self.z_loss, torch.is_grad_enabled())
         scaled = decoded.flatten(0, 1) * head.scale
         # torch leaves the call untyped.
         sums = _ChunkedSums.apply(scaled, head.weights(), self.targets, *settings)  # type: ignore[no-untyped-call]
         return Loss(*sums)
-
-    def _recomputed(self, decoded: Tensor, head: Head, count: int) -> Loss:
-        def loss_of(decoded: Tensor, targets: Tensor) -> Loss:
-            return summed_cross_entropy(head(decoded).float(), targets, self.label_smoothing, self.z_loss)
-
-        parts = zip(decoded.flatten(0, 1).chunk(count), self.targets.chunk(count), strict=True)
-        losses = [checkpoint(loss_of, part, targets, use_reentrant=False) for part, targets in parts]
-        return Loss(*(torch.stack(sums).sum() for sums in zip(*losses, strict=True)))
 
 
 class _ChunkedSums(torch.autograd.Function):

@@ -27,7 +27,7 @@ class TextBlocks:
     Attributes:
         blocks: up to context + 1 tokens each.
         characters_per_token, bytes_per_token: of the text before it was read as tokens, the bytes in UTF-8.
-        unknown_bits: bits that say which tokens the unknown among the predicted ones are; 0 where that is not paid for.
+        unknown_bits: bits that say which tokens the unknown among the predicted ones are; 0 where none is.
     """
 
     blocks: Ragged
@@ -58,13 +58,12 @@ class LanguageModelling:
 
     Attributes:
         context: tokens in a block; a token is predicted from those before it in its block.
-        unknown: which tokens an unknown one may be; None where none is unknown, or where bits_per_character and
-            bits_per_byte do not pay for that, as in trainings of before version 0.2.0.
+        unknown: which tokens an unknown one may be; None where none is unknown.
     """
 
     vocabulary: Tokens
     context: int
-    unknown: UnknownTokens | None = None
+    unknown: UnknownTokens | None
 
     metric_names: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "bits_per_character", "bits_per_byte")
     encoded_type: ClassVar[type] = TextBlocks
@@ -79,9 +78,9 @@ class LanguageModelling:
         if data.tokens == "subwords":
             from model.data.tokens.subwords import ByteSubwords  # here: only subwords need the library
 
-            return cls(ByteSubwords.learn(texts, **settings), data.context)
+            return cls(ByteSubwords.learn(texts, **settings), data.context, None)
         vocabulary = Vocabulary.learn(texts, unit=data.tokens, **settings)
-        return cls(vocabulary, data.context, UnknownTokens.learn(texts, vocabulary) if data.open_vocabulary else None)
+        return cls(vocabulary, data.context, UnknownTokens.learn(texts, vocabulary))
 
     def build(self, config: Config[Any, Any]) -> LanguageModel:
         """Return a language model with fresh weights."""
@@ -145,7 +144,7 @@ class LanguageModelling:
         prediction. Both are of tokens as they are read, so that they say nothing of what an unknown token hides.
 
         `bits_per_character`, `bits_per_byte`: the bits that all predicted tokens take, over the characters and UTF-8
-        bytes of their text: the cross-entropy, and with `unknown` for each unknown token the bits that say which it is.
+        bytes of their text: the cross-entropy, and for each unknown token the bits that say which it is.
         They compare models with different vocabularies: to leave a token out is to pay for it by an estimate that knows
         no context.
         """
@@ -169,7 +168,7 @@ class LanguageModelling:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "LanguageModelling":
-        """Read what `to_dict` returned; an earlier version's has no `unknown`."""
-        unknown = values.get("unknown")
+        """Read what `to_dict` returned."""
+        unknown = values["unknown"]
         vocabulary = tokens_from_dict(values["vocabulary"])
         return cls(vocabulary, values["context"], UnknownTokens.from_dict(unknown) if unknown else None)

@@ -5,7 +5,7 @@ from typing import Any
 from model.config.whole import Config
 from model.tasks.counted_in import counted_in
 from model.tasks.directions import DIRECTIONS
-from model.tasks.resources import MEASURED, resource_names
+from model.tasks.resources import MEASURED, RESOURCES
 from model.tasks.sequence_metrics import TextMetrics, signatures
 
 _LEARNED = "; built from the training part of each fold alone"
@@ -62,11 +62,11 @@ def describe_method(config: Config[Any, Any]) -> dict[str, Any]:
     """
     data, training = config.data, config.training
     metrics = dict(_METRICS[data.name])
-    if getattr(data, "reference", None) == "file":
+    if data.name == "translation":
         metrics |= TextMetrics.of(config).definitions()
-    elif metrics.keys() >= {"exact_match"}:
+    elif data.name == "generated":
         metrics |= {name: f"sacrebleu, 0 to 100, {signature}" for name, signature in signatures().items()}
-    if data.name == "language_modelling" and data.open_vocabulary and data.tokens != "subwords":
+    if data.name == "language_modelling" and data.tokens != "subwords":
         metrics |= {name: metrics[name] + _OPEN for name in ("bits_per_character", "bits_per_byte")}
     metrics |= _resources(config, "accuracy" if "accuracy" in metrics else "loss")
     every = f"every {training.evaluate_every_steps} steps" if training.evaluate_every_steps else "after each epoch"
@@ -101,7 +101,7 @@ def _resources(config: Config[Any, Any], first: str) -> dict[str, str]:
     training = config.training
     chosen = f"; a study of it keeps the evaluation with the best {first}"
     values = {"length": training.cost_length, "number": training.cost_number}
-    return {name: _RESOURCES[name].format(**values) + chosen for name in resource_names(config)}
+    return {name: _RESOURCES[name].format(**values) + chosen for name in RESOURCES}
 
 
 def _preprocessing(data: Any) -> str:

@@ -1,6 +1,5 @@
 """What a trained network takes, beside how well it predicts."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from model.config.whole import Config
@@ -11,24 +10,19 @@ if TYPE_CHECKING:
 
 # Measured on the machine that trains: to the bit no two trainings have the same.
 MEASURED = ("examples_per_second",)
-
-
-def resource_names(config: Config[Any, Any]) -> Sequence[str]:
-    """Return the names of all of them, counted and measured."""
-    counted = () if cost_per_example(config) is None else ("cost_per_example",)
-    return ("parameters", *counted, "model_bytes", *MEASURED)
+# The names of all of them, counted and measured.
+RESOURCES = ("parameters", "cost_per_example", "model_bytes", *MEASURED)
 
 
 def count_resources(config: Config[Any, Any], network: "nn.Module") -> dict[str, float]:
     """Return what can be counted, the less the better: the same on every machine.
 
     `parameters`: numbers that are trained, of which those of shared weights count once. `cost_per_example`: see
-    `model.cost.cost_per_example`; not there where that is None. `model_bytes`: of the weights in a checkpoint, without
-    the names before them. Folds differ only where they have learned other vocabularies or classes.
+    `model.cost.cost_per_example`. `model_bytes`: of the weights in a checkpoint, without the names before them. Folds
+    differ only where they have learned other vocabularies or classes.
     """
-    cost = cost_per_example(config)
     return {
         "parameters": sum(parameter.numel() for parameter in network.parameters()),
-        **({} if cost is None else {"cost_per_example": cost}),
+        "cost_per_example": cost_per_example(config),
         "model_bytes": sum(tensor.nbytes for tensor in network.state_dict().values()),
     }

@@ -87,22 +87,6 @@ class TextMetrics:
         }
 
 
-def compare_rejoined(
-    predicted: Sequence[str], reference: Sequence[str], unit: str, lowercase: bool
-) -> dict[str, float]:
-    """Return the same metrics with references joined from their tokens, as before data.reference existed."""
-    predicted_tokens, reference_tokens = (
-        [split_reference(text.lower() if lowercase else text, unit) for text in side] for side in (predicted, reference)
-    )
-    reference = [join_tokens(tokens, unit) for tokens in reference_tokens]
-    return {
-        "exact_match": exact_match(predicted, reference),
-        "token_error_rate": token_error_rate(predicted_tokens, reference_tokens),
-        "bleu": bleu(predicted, reference),
-        "chrf": chrf(predicted, reference),
-    }
-
-
 def exact_match(predicted: Sequence[object], reference: Sequence[object]) -> float:
     """Return the share of predictions that equal their reference, 0 .. 1; higher is better.
 

@@ -15,7 +15,7 @@ from model.data.tokens.vocabulary import END, START, UNKNOWN
 from model.decoding.beam_search import beam_search
 from model.networks.encoder_decoder import EncoderDecoder
 from model.tasks.cross_entropy import NO_TARGET, Loss, token_loss
-from model.tasks.sequence_metrics import TextMetrics, compare_rejoined
+from model.tasks.sequence_metrics import TextMetrics
 from model.tasks.task import Forward
 
 
@@ -62,8 +62,7 @@ class MeasuredPairs(NamedTuple):
 class SequenceToSequence:
     """The tokens of both sides, which may share one vocabulary, and the settings of the search for a target.
 
-    Sources and targets are cut to `max_length` tokens, END not counted. `text_metrics` None: a reference is joined
-    again from its tokens, as before there was data.reference.
+    Sources and targets are cut to `max_length` tokens, END not counted.
     """
 
     source_tokens: Tokens
@@ -73,7 +72,7 @@ class SequenceToSequence:
     max_length: int
     beam_size: int
     length_penalty: float
-    text_metrics: TextMetrics | None = None
+    text_metrics: TextMetrics
 
     metric_names: ClassVar[tuple[str, ...]] = ("loss", "exact_match", "token_error_rate", "bleu", "chrf")
     encoded_type: ClassVar[type] = Pairs
@@ -87,7 +86,7 @@ class SequenceToSequence:
         source, target = learn_pair(data, *([items[at][side] for at in train] for side in ("source", "target")))
         return cls(
             source, target, data.shared_vocabulary, data.lowercase, data.max_length, data.beam_size,
-            data.length_penalty, TextMetrics.of(config) if data.reference == "file" else None,
+            data.length_penalty, TextMetrics.of(config),
         )  # fmt: skip
 
     def build(self, config: Config[Any, Any]) -> EncoderDecoder:
@@ -149,8 +148,6 @@ class SequenceToSequence:
         return {"loss": loss, **self._compare(predicted, encoded.references)}
 
     def _compare(self, predicted: Sequence[str], reference: Sequence[str]) -> dict[str, float]:
-        if self.text_metrics is None:
-            return compare_rejoined(predicted, reference, self.target_tokens.unit, self.lowercase)
         if self.lowercase and not self.text_metrics.lowercase:  # the letter case that is not predicted counts
             return self.text_metrics.compare(predicted, reference, str)
         return self.text_metrics.compare(predicted, reference, self.target_tokens.normalize)
@@ -176,12 +173,11 @@ class SequenceToSequence:
             "max_length": self.max_length,
             "beam_size": self.beam_size,
             "length_penalty": self.length_penalty,
-            "text_metrics": self.text_metrics and asdict(self.text_metrics),
+            "text_metrics": asdict(self.text_metrics),
         }
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "SequenceToSequence":
-        """Read what `to_dict` returned, of an earlier version, too."""
+        """Read what `to_dict` returned."""
         sides = {side: tokens_from_dict(values[side]) for side in ("source_tokens", "target_tokens")}
-        given = values.get("text_metrics")
-        return cls(**(values | sides | {"text_metrics": given and TextMetrics(**given)}))
+        return cls(**(values | sides | {"text_metrics": TextMetrics(**values["text_metrics"])}))

@@ -17,7 +17,7 @@ from model.data.store import read_store
 from model.tasks.choose import TASKS
 from model.tasks.directions import DIRECTIONS
 from model.tasks.network import build_network
-from model.tasks.resources import MEASURED, count_resources, resource_names
+from model.tasks.resources import MEASURED, RESOURCES, count_resources
 from model.tasks.task import Encoded, Task
 from model.training.device import choose_device
 from model.training.memory import is_out_of_memory, out_of_memory
@@ -55,7 +55,7 @@ def train_fold(task: dict[str, Any]) -> Generator[Point, None, dict[str, float]]
                 network = network.to(device)
             progress = yield from train(
                 learned, network, config.training, data, validation, goal, randomness, device, processes,
-                factors=factors, stop_after=task["amount"] if "amount" in task else task.get("epochs"),
+                factors=factors, stop_after=task["amount"],
                 resumable=_resumable(task, config, parts),
                 reported_epochs=task.get("trained", 0), curves=task.get("curves", ()),
             )  # fmt: skip
@@ -92,18 +92,15 @@ def _goal(task_type: type[Task], config: Config[Any, Any], metric: str, directio
     first, *_ = names = task_type.metric_names
     if metric in names:
         return Goal(metric, direction)
-    resources = resource_names(config)
-    if metric not in resources:
-        known = ", ".join((*names, *resources))
+    if metric not in RESOURCES:
+        known = ", ".join((*names, *RESOURCES))
         raise ValueError(f"unknown metric {metric!r}; data.name={config.data.name} has {known}")
     return Goal(first, DIRECTIONS[first])
 
 
 def _measured(evaluations: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Return the medians of what is measured: of one evaluation it depends on what else the machine did just then."""
-    # Points in states that an earlier version wrote have none.
-    values = {name: [each[name] for each in evaluations if name in each] for name in MEASURED}
-    return {name: statistics.median(measured) for name, measured in values.items() if measured}
+    return {name: statistics.median(each[name] for each in evaluations) for name in MEASURED}
 
 
 def _encoded(
@@ -132,9 +129,4 @@ def _resumable(task: dict[str, Any], config: Config[Any, Any], parts: dict[str, 
     plain = config.model_dump()
     for name in OF_LENGTH:
         del plain["training"][name]
-    # Of the keys that may not differ, as in `plain`.
-    defaults = {
-        section: {key: value for key, value in getattr(config, section).defaults().items() if key in values}
-        for section, values in plain.items()
-    }
-    return Resumable(Path(folder), settings | {"config": plain}, defaults, config.training.save_minutes)
+    return Resumable(Path(folder), settings | {"config": plain}, config.training.save_minutes)

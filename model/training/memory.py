@@ -39,10 +39,8 @@ def out_of_memory(error: RuntimeError, config: TrainingConfig, device: torch.dev
 
 def out_of_evaluation_memory(error: RuntimeError, config: TrainingConfig, device: torch.device) -> OutOfMemoryError:
     """Return the error of an evaluation as `out_of_memory` does that of an update."""
-    given = (
-        "256 examples" if config.evaluation_tokens is None else f"training.evaluation_tokens {config.evaluation_tokens}"
-    )
-    return _error(error, device, f"{given} in an evaluation", "training.evaluation_tokens")
+    given = f"training.evaluation_tokens {config.evaluation_tokens} in an evaluation"
+    return _error(error, device, given, "training.evaluation_tokens")
 
 
 def _error(error: RuntimeError, device: torch.device, given: str, lower: str) -> OutOfMemoryError:

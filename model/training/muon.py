@@ -54,18 +54,6 @@ class Muon(torch.optim.Muon):
             matrix.weight.grad = None
         super().zero_grad(set_to_none)
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore the momenta; earlier versions saved those of whole parameters."""
-        momenta: dict[int, dict[str, Tensor]] = state_dict["state"]
-        if len(momenta) == len(self._stacks) < sum(len(parts) for _, parts in self._stacks):
-            rows = [
-                share
-                for number, (matrix, _) in enumerate(self._stacks)
-                for share in _shares(matrix, momenta[number]["momentum_buffer"])
-            ]
-            state_dict = state_dict | {"state": {n: {"momentum_buffer": share} for n, share in enumerate(rows)}}
-        super().load_state_dict(state_dict)
-
 
 def _shares(matrix: Matrix, rows: Tensor) -> list[Tensor]:
     """Return the rows of each map that is stacked in the matrix, as views."""

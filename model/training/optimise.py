@@ -9,7 +9,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from model.config.training import TrainingConfig
 from model.networks.parametrization import Factors
-from model.networks.roles import Matrix, is_vector, matrices_of
+from model.networks.roles import is_vector, matrices_of
 from model.training.muon import Muon
 
 
@@ -23,7 +23,7 @@ def build_optimizers(
     otherwise.
     With muon, Muon updates the matrices inside the layers, as their modules declare them, and adamw the embeddings, the
     head and all vectors with the same learning rate; Muon's step is scaled to the size of adamw's, so that both can
-    share `lr`. Without `muon_splits_gates` the two maps of a convolution's gates are one matrix, as they once were.
+    share `lr`.
     `factors`, by the name of a parameter, are of adamw's and muon's settings: see `parametrize`. A group of parameters
     has that of its learning rate as `rate`.
 
@@ -48,8 +48,6 @@ def build_optimizers(
             return [torch.optim.RMSprop(groups, lr, config.beta2, epsilon, momentum=momentum, foreach=True)]
         case "muon":
             matrices = list(matrices_of(network))
-            if not config.muon_splits_gates:
-                matrices = [Matrix(m.weight, (sum(m.sizes),)) if m.is_gated else m for m in matrices]
             taken = {id(matrix.weight) for matrix in matrices}
             rates = [scales[id(matrix.weight)].muon if scales else 1.0 for matrix in matrices]
             momentum = 0.95 if config.momentum is None else config.momentum

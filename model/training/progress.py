@@ -2,7 +2,6 @@
 
 import errno
 import json
-import math
 import tempfile
 import time
 from dataclasses import asdict, dataclass, field, replace
@@ -16,7 +15,7 @@ from torch import Tensor, nn
 
 from model.data.hashes import refuse_changed, write_hashes
 from model.data.store import put_in_place
-from model.errors import CheckpointError
+from model.errors import CheckpointError, FormatError
 from model.training.randomness import Randomness
 from model.training.schedule import Plateau
 
@@ -57,17 +56,13 @@ class Progress:
 class Resumable:
     """The saved states of one training, and the JSON-able settings that must be equal for a state to be continued.
 
-    The last two states are kept, each with hashes: where the last is damaged, the one before it is used. `defaults`
-    has, for every section of settings["config"], what a key is that a state lacks because it is older than the key.
+    The last two states are kept, each with hashes: where the last is damaged, the one before it is used.
     `minutes`: how long a training may go on without a state, even between two evaluations.
     """
 
-    def __init__(
-        self, folder: Path, settings: dict[str, Any], defaults: dict[str, dict[str, Any]], minutes: float
-    ) -> None:
+    def __init__(self, folder: Path, settings: dict[str, Any], minutes: float) -> None:
         self.folder = folder
         self.settings = settings
-        self.defaults = defaults
         self.seconds = 60 * minutes
         self._last_save, self._next_save = time.monotonic(), 0.0
 
@@ -135,12 +130,11 @@ class Resumable:
         scaler: torch.amp.GradScaler,
         randomness: Randomness,
         average: nn.Module | None,
-        steps_per_epoch: int,
     ) -> tuple[Progress, list[str]]:
         """Restore the last usable state, and return its progress, a fresh one where there is none.
 
-        Besides, one line per state that cannot be used: it is damaged, or an earlier version wrote it, whose epochs had
-        another number of steps. CheckpointError where the state belongs to other settings.
+        Besides, one line per state that is damaged. CheckpointError where the state belongs to other settings, or has
+        another format.
         """
         damages = []
         for folder in (self.folder / LAST, self.folder / BEFORE):
@@ -150,17 +144,13 @@ class Resumable:
                 refuse_changed(folder)
                 content = json.loads((folder / STATE).read_text(encoding="utf-8"))
                 tensors = load_file(folder / TENSORS)
+            except FormatError:
+                raise
             except (OSError, ValueError, SafetensorError) as error:
                 damages.append(f"{error}; the training continues from the state before it, or from its start")
                 continue
-            config = content["settings"]["config"]
-            complete = {section: self.defaults[section] | config.get(section, {}) for section in self.defaults}
-            if content["settings"] | {"config": complete} != json.loads(json.dumps(self.settings)):
+            if content["settings"] != json.loads(json.dumps(self.settings)):
                 raise CheckpointError(f"{folder}: belongs to a training with other settings; delete it to start again")
-            curve = content["progress"]["curve"]
-            if any(math.ceil(point["step"] / steps_per_epoch) != point["epoch"] for point in curve):
-                damages.append(f"{folder}: an earlier version wrote it, with other batches; the training starts again")
-                continue
             return _restored(content, tensors, network, optimizers, scaler, randomness, average), damages
         return Progress(), damages
 

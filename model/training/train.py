@@ -26,8 +26,6 @@ from model.training.speed import Speed
 from model.training.update import Losses, Update
 
 Point = dict[str, Any]
-# Examples in an evaluation batch where a configuration frozen before `evaluation_tokens` existed has none.
-_EVALUATION_BATCH = 256
 
 
 @dataclass(frozen=True)
@@ -139,7 +137,7 @@ def train(
 
     # Where it goes on from. The points that an interrupted training yielded were lost with their receiver.
     if resumable is not None:
-        progress, damages = resumable.load(network, optimizers, scaler, randomness, average, steps_per_epoch)
+        progress, damages = resumable.load(network, optimizers, scaler, randomness, average)
         yield from ({"warning": damage} for damage in damages)
         for point in progress.curve:
             if point["epoch"] > reported_epochs:
@@ -213,8 +211,7 @@ def evaluate(
         OutOfMemoryError: a batch of the evaluation did not fit.
     """
     network.eval()
-    tokens = config.evaluation_tokens
-    batches = batches_by_length(data.lengths, _EVALUATION_BATCH if tokens is None else len(data), tokens)
+    batches = batches_by_length(data.lengths, len(data), config.evaluation_tokens)
     began = time.perf_counter()
     try:
         with torch.no_grad(), numerics(config, device), autocast(config, device):

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from model.config.training import TrainingConfig
 from model.errors import Diverged
-from model.networks.roles import Head
 from model.networks.transformer.stack import Stack
 from model.tasks.task import Encoded, Task
 from model.training.compiled import use_own_compile_cache
@@ -40,8 +39,6 @@ class Update:
         for module in self.network.modules():
             if isinstance(module, Stack):
                 module.recomputes = config.activation_checkpointing
-            if isinstance(module, Head):
-                module.recomputes = config.recompute_logits
         self.parallel = self.processes.parallel(self.network)
         self.forward: Callable[..., Any] = self.parallel
         if config.compile:
@@ -60,7 +57,6 @@ class Update:
         config, scaler = self.config, self.scaler
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
-                # States of before have no factor.
                 group["lr"] = lr * group.get("rate", 1.0)
             optimizer.zero_grad(set_to_none=True)
 

@@ -5,7 +5,6 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from model.config.whole import parse
 from model.networks.roles import LinearHead
 from model.tasks import cross_entropy
 from model.training.compiled import CompiledForward
@@ -28,11 +27,9 @@ def loss_and_gradients(task, encoded, network):
 
 @TOKENS
 @EVERY_FAMILY
-@pytest.mark.parametrize("recomputes", [False, True])
-def test_chunks_have_the_loss_and_gradients_of_the_whole(data, family, recomputes, monkeypatch):
+def test_chunks_have_the_loss_and_gradients_of_the_whole(data, family, monkeypatch):
     _, task, encoded, network = build(data, family, model__tied_embeddings=family == "transformer")
     network.double()
-    network.head.recomputes = recomputes
     monkeypatch.setattr(torch.Tensor, "float", torch.Tensor.double)
     whole = loss_and_gradients(task, encoded, network)
     for limit in (1, 30, 100):
@@ -66,16 +63,6 @@ def test_no_more_logits_than_the_limit_exist_at_once(data, monkeypatch):
             loss_and_gradients(task, encoded, network)
         rows.append(largest.rows)
     assert rows[0] > rows[1] == 3
-
-
-@pytest.mark.parametrize("recomputes", [False, True])
-def test_a_configuration_from_before_the_key_computes_logits_again(recomputes):
-    config, task, encoded, network = build("language_modelling")
-    values = config.model_dump()
-    if recomputes:
-        del values["training"]["recompute_logits"]
-    updating(parse(values), task, encoded, network)
-    assert network.head.recomputes is recomputes
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from model.config.whole import parse
-from model.cost import work_of
+from model.cost import cost_per_example, work_of
 from model.networks.encoder_decoder import EncoderDecoder
 from model.networks.language_model import LanguageModel
 from model.objective import describe_cost
@@ -62,26 +62,11 @@ def test_the_head_is_counted_over_what_is_known_of_the_vocabulary(data, settings
     """By the cost of one more token in each of a pair's targets: its products, and a number that is written."""
     given = {"training__cost_vocabulary": 70, "training__cost_spread": 0.0, "model__d_model": 64}
     settings = given | settings
-    cost = describe_cost(compose(data, "encoder_decoder", **settings))
-    without = compose(data, "encoder_decoder", **settings)
-    del without["training"]["cost_vocabulary"]
-    length, number = (without["training"][name] for name in ("cost_length", "cost_number"))
-    assert cost - describe_cost(without) == pytest.approx(length * expected * (64 + number))
-
-
-@pytest.mark.parametrize(("attention", "inner"), [("mlp", 32), ("dot", 1)])
-def test_a_study_of_before_the_head_was_counted_keeps_its_costs(attention, inner):
-    """Its recorded costs are compared to the bit; the maps and scores of attention were counted too high."""
-    cost = {"cost_length": 10, "cost_number": 3.0, "cost_step": 0.0, "cost_spread": 0.0, "cost_vocabulary": None}
-    settings = {f"training__{key}": value for key, value in cost.items()} | {"model__d_model": 16}
-    widths = {"model__hidden_width": 32, "model__num_layers": 1, "model__attend": "after", "model__bridge": "copy"}
-    kinds = [{"model__attention": attention}, {"model__attention": "none", "model__input_feeding": False}]
-    with_it, without = (
-        describe_cost(compose("generated", "recurrent_encoder_decoder", **(settings | widths | kind)))
-        for kind in ({"model__input_feeding": False} | kinds[0], kinds[1])
-    )
-    products, numbers = (2 * 32 + 10 * inner) * 32 + 2 * 10 * 32, 10 * (inner + 2) + 2 * 32
-    assert with_it - without == 10 * (products + 3 * numbers)
+    config = parse(compose(data, "encoder_decoder", **settings))
+    length, number = config.training.cost_length, config.training.cost_number
+    without = work_of(config.model, length, 0)
+    headless = length * (without.products + number * without.numbers)
+    assert cost_per_example(config) - headless == pytest.approx(length * expected * (64 + number))
 
 
 @pytest.mark.parametrize("model", NETWORKS)
@@ -103,14 +88,3 @@ def test_what_differs_between_lengths_is_padded_in_shuffled_batches_alone():
     assert ratio("text_classification") > 1.1
     assert ratio("text_classification", training__batching="by_length") == 1
     assert ratio("digits") == 1
-
-
-def test_a_configuration_of_before_there_were_these_numbers_costs_what_it_did():
-    config = compose("text_classification")
-    assert config["training"].pop("cost_spread") > 0
-    without = describe_cost(config)
-    config["training"]["cost_spread"] = 0.0
-    assert describe_cost(config) == without
-    del config["training"]["cost_length"]
-    with pytest.raises(ValueError, match=r"training\.cost_length, cost_number, cost_step: must be given"):
-        describe_cost(config)

@@ -49,17 +49,17 @@ def test_a_folder_that_cannot_be_written_only_costs_time(fold, monkeypatch):
 
 
 @dataclasses.dataclass(frozen=True)
-class Before:
+class Few:
     texts: list[str]
 
 
 @dataclasses.dataclass(frozen=True)
-class Now:
+class More:
     texts: list[str]
     unknown_bits: float
 
 
-def test_what_a_version_with_other_fields_has_encoded_is_not_read(tmp_path):
+def test_what_was_encoded_with_other_fields_is_not_read(tmp_path):
     write_store([{"text": "a"}], str(tmp_path))
-    folders = {cache_folder(str(tmp_path), {}, encoded_type) for encoded_type in (Before, Now, Before)}
+    folders = {cache_folder(str(tmp_path), {}, encoded_type) for encoded_type in (Few, More, Few)}
     assert len(folders) == 2

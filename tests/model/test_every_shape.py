@@ -170,13 +170,6 @@ def test_a_head_that_learns_faster_begins_with_the_same_logits(is_tied):
     torch.testing.assert_close(*logits)
 
 
-def test_a_frozen_configuration_without_a_scale_keeps_its_network():
-    values = small("language_modelling", "decoder", model__tied_embeddings=True, model__d_model=64)
-    del values["model"]["head_scale"]
-    network = TASKS["language_modelling"].learn(parse(values), ITEMS["language_modelling"], [0]).build(parse(values))
-    assert (network.embedding.scale, network.embedding.is_normed, network.head.scale) == (8.0, False, 1.0)
-
-
 @pytest.mark.quick("translation-*")
 @pytest.mark.nightly
 @EVERY

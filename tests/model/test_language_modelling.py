@@ -11,7 +11,6 @@ from pydantic import ValidationError
 from torch import nn
 
 from model import objective
-from model.config.data import LanguageModellingConfig
 from model.config.whole import parse
 from model.data.tokens.subwords import RESERVED, ByteSubwords
 from model.data.tokens.tokens import tokens_from_dict
@@ -116,13 +115,6 @@ def test_reading_more_symbols_as_unknown_does_not_lower_the_bits_of_a_text(natur
             assert scores[0] < scores[-1]
 
 
-def test_before_an_unknown_token_cost_nothing_but_to_be_unknown(natural):
-    before = [score(natural, open_vocabulary=False, min_count=count)["bits_per_character"] for count in (1, 400)]
-    assert before[1] < before[0]
-    # Configurations that were frozen before the key existed mean that.
-    assert LanguageModellingConfig.defaults()["open_vocabulary"] is False
-
-
 def test_bits_are_those_of_all_tokens_and_of_what_the_unknown_are_over_characters_and_bytes():
     class Uniform(nn.Module):
         def forward(self, tokens):
@@ -151,13 +143,6 @@ def test_the_tokens_that_an_unknown_one_may_be_have_probabilities_that_sum_to_on
     # All of Unicode's other letters are as likely as Ä.
     if unit == "characters" and min_count == 1:
         assert 2 ** -unknown.bits("Ä") * (0x110000 - 0x800) == pytest.approx(1)
-
-
-def test_a_checkpoint_of_before_pays_for_no_unknown_token():
-    config = parse(small("language_modelling", "decoder", data__min_count=2))
-    values = LanguageModelling.learn(config, [{"text": "aabbc"}], [0]).to_dict()
-    del values["unknown"]
-    assert LanguageModelling.from_dict(values).encode([{"text": "aabbc"}]).unknown_bits == 0
 
 
 def test_one_file_is_cut_into_stretches_at_line_breaks(poem):

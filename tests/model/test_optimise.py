@@ -158,28 +158,6 @@ def test_muon_takes_the_two_halves_of_a_gate_as_matrices_of_their_own(weight_nor
     assert [matrix.sizes for matrix in matrices_of(network) if matrix.weight is not weight][:1] == [(12,)]
 
 
-@pytest.mark.parametrize("model", ["encoder", "convolutional_encoder"])
-def test_muon_continues_from_momenta_of_whole_parameters(model):
-    """As states of version 0.1 have them; the next steps are those of the same momenta by parts."""
-    whole_config = parse(small(model=model, training__optimizer="muon"))
-    config = whole_config.training
-    networks = [Classifier(whole_config.model, num_classes=3, max_length=8, vocabulary_size=11) for _ in range(2)]
-    networks[1].load_state_dict(networks[0].state_dict())
-    muons = [build_optimizers(network, config)[0] for network in networks]
-    by_parts, whole = {}, {}
-    for number, matrix in enumerate(matrices_of(networks[0])):
-        whole[number] = {"momentum_buffer": torch.randn_like(matrix.weight)}
-        for share in whole[number]["momentum_buffer"].split(list(matrix.sizes)):
-            by_parts[len(by_parts)] = {"momentum_buffer": share.clone()}
-    for muon, network, state in zip(muons, networks, (by_parts, whole), strict=True):
-        muon.load_state_dict({"state": state, "param_groups": muon.state_dict()["param_groups"]})
-        for matrix in matrices_of(network):
-            matrix.weight.grad = torch.ones_like(matrix.weight)
-        muon.step()
-    for one, other in zip(networks[0].parameters(), networks[1].parameters(), strict=True):
-        assert torch.equal(one, other)
-
-
 def test_muons_step_is_orthogonal_and_as_large_as_adams():
     """Singular values near 1 before scaling (Jordan et al. 2024); root mean square 0.2 after it (Liu et al. 2025)."""
     torch.manual_seed(0)

@@ -196,7 +196,6 @@ def test_a_training_goes_on_from_its_state_and_its_model_is_read_again(fold, tmp
     [
         ({"training__optimizer": "sgd"}, "training.optimizer"),
         ({"training__l1": 0.1}, "training.l1"),
-        ({"model__tied_embeddings": True, "model__head_scale": None}, "model.head_scale"),
         ({"model__num_heads": 5, "model__d_model": 40}, "model.base.d_model"),
         ({"model__parametrization": "standard", "model__gain_rate": 2.0}, "model.gain_rate"),
         ({"model__parametrization": "standard", "model__embedding_rate": 2.0}, "model.embedding_rate"),

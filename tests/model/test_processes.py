@@ -144,7 +144,7 @@ def of_all_tasks(tmp_path, reviews):
         small("tagging", data__path=str(tmp_path / "tags.tsv"), **several),
         small("language_modelling", "decoder", data__path=str(tmp_path / "text.txt"), **several),
         small("generated", "encoder_decoder", **PUZZLE, **several),
-        small("generated", "encoder_decoder", **PUZZLE, training__evaluation_tokens=None),
+        small("generated", "encoder_decoder", **PUZZLE, training__evaluation_tokens=4096),
     ]
 
 

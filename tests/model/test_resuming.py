@@ -1,12 +1,10 @@
 """A training that goes on from its state ends as the one that was never stopped; a state that is not whole is left."""
 
-import json
 from pathlib import Path
 
 import pytest
 
 from model import objective
-from model.data.hashes import write_hashes
 from model.errors import CheckpointError
 from model.training.progress import Resumable
 from tests.model.conftest import repeatable, run, small
@@ -106,43 +104,6 @@ def test_a_damaged_state_gives_way_to_the_one_before_and_that_to_the_start(
     # The state before is not looked at where the last one is sound.
     assert len(warnings) == (0 if damaged == ["before"] else len(damaged))
     assert all(str(tmp_path / "state") in warning for warning in warnings)
-
-
-def test_a_state_from_before_a_key_existed_is_continued(fold, tmp_path, monkeypatch):
-    """A frozen configuration may lack keys that have a default, and so may the settings of its states."""
-    task, points, result = killed_after_four_points(fold, tmp_path, monkeypatch)
-    last = tmp_path / "state" / "last"
-    content = json.loads((last / "training.json").read_text())
-    for section, key in (("training", "ema"), ("training", "z_loss"), ("model", "qk_norm"), ("model", "base")):
-        del content["settings"]["config"][section][key]
-    del content["settings"]["config"]["metrics"]
-    for point in (*content["progress"]["curve"], content["progress"]["best"]["metrics"]):
-        del point["examples_per_second"]
-    (last / "training.json").write_text(json.dumps(content))
-    (last / "sha256.json").unlink()
-    write_hashes(last)
-    assert run(task) == (points, result)
-    task["config"]["training"]["z_loss"] = 1e-4
-    with pytest.raises(CheckpointError, match="other settings"):
-        run(task)
-
-
-def test_a_state_whose_epochs_had_other_batches_is_told_and_left(fold, tmp_path):
-    """Batches by length were cut otherwise before 0.2: going on from such a state would repeat an epoch."""
-    task = fold(small(**HARD), resume_dir=str(tmp_path / "state"))
-    points, result = run(task)
-    for state in (tmp_path / "state").iterdir():
-        content = json.loads((state / "training.json").read_text())
-        for point in content["progress"]["curve"]:
-            point["step"] += 1
-        (state / "training.json").write_text(json.dumps(content))
-        (state / "sha256.json").unlink()
-        write_hashes(state)
-    messages, again = run(task)
-    assert [message for message in messages if "warning" not in message] == points
-    assert again == result
-    assert all("with other batches" in message["warning"] for message in messages if "warning" in message)
-    assert "warning" in messages[0]
 
 
 def test_states_cost_a_twentieth_of_the_time_at_most(fold, tmp_path, monkeypatch):

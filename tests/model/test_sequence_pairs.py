@@ -276,7 +276,6 @@ def test_the_report_has_the_signature_of_the_settings():
     assert "|tok:none|" in own
     assert "no published BLEU" in own
     assert "|tok:13a|" in signed({"bleu_tokenize": "13a"}, data__tokens="words")["bleu"]
-    assert "|case:mixed|eff:no|tok:13a|" in signed({}, data__tokens="words", data__reference="tokens")["bleu"]
 
 
 @pytest.mark.parametrize(
@@ -289,20 +288,6 @@ def test_the_report_has_the_signature_of_the_settings():
 def test_a_metric_that_cannot_be_had_is_refused(data, values, message):
     with pytest.raises(ValidationError, match=message):
         objective.check(compose(data, "encoder_decoder", data__path=None) | {"metrics": values})
-
-
-def test_a_task_of_before_these_settings_scores_as_it_did():
-    """Its references are joined from their tokens, and sacrebleu's defaults compare them."""
-    texts, predicted = ["The cat, sat on the mat", "a dog"], ["the cat , sat on a mat", "A dog"]
-    task = task_of(texts, {}, tokens="words", lowercase=True, min_count=1, reference="tokens")
-    values = task.to_dict()
-    del values["text_metrics"]
-    found = scores(SequenceToSequence.from_dict(values), predicted, texts)
-    rejoined = ["the cat , sat on the mat", "a dog"]
-    assert found["exact_match"] == exact_match(predicted, rejoined)
-    assert found["bleu"] == sacrebleu.corpus_bleu(predicted, [rejoined]).score
-    assert found["chrf"] == sacrebleu.corpus_chrf(predicted, [rejoined]).score
-    assert found["token_error_rate"] == pytest.approx(1 / 9)
 
 
 def test_a_signature_is_that_of_the_score():

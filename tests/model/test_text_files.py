@@ -40,7 +40,7 @@ def test_the_same_examples_come_out_of_every_format(tmp_path, name, content):
 def test_columns_are_chosen_by_name_or_by_number(tmp_path):
     path = write(tmp_path / "a.csv", "who,what,kind\nme,one,x\nyou,two,y\n")
     named = describe(path, data__text_column="what", data__label_column="kind")
-    numbered = describe(path, data__text_column=1, data__label_column=2, data__header="yes")
+    numbered = describe(path, data__text_column=1, data__label_column=2, data__header=True)
     assert named["digests"] == numbered["digests"]
 
 

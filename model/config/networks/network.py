@@ -30,22 +30,22 @@ class ModelConfig(Section):
     d_model: Width
     dropout: Fraction
     embedding_dropout: Fraction | None
-    # These have defaults, unlike all others, because configurations frozen before they existed lack them.
-    parametrization: Literal["standard", "mup"] = "standard"
+    parametrization: Literal["standard", "mup"]
+    # Without mup these have no effect: a rule refuses all but the defaults, which conf/model repeats.
     base: BaseShape = BaseShape()
     gain_rate: Annotated[float, Field(gt=0, le=1000)] = 4.0
-    embedding_rate: Annotated[float, Field(gt=0, le=1000)] | None = 1.0
+    embedding_rate: Annotated[float, Field(gt=0, le=1000)] | None = None
 
     def at_base(self) -> Self:
         """Return the configuration at the widths of the base, with as many layers as it has."""
         own = self.model_dump(exclude=set(_GROWTH))
-        return self.model_validate(own | self.base.model_dump(exclude={"num_layers"}))
+        return self.model_validate(own | {"parametrization": "standard"} | self.base.model_dump(exclude={"num_layers"}))
 
     @model_validator(mode="after")
     def _has_a_base(self) -> Self:
         if self.parametrization == "standard":
             fields = type(self).model_fields
-            given = [f"model.{key}" for key in _GROWTH if getattr(self, key) not in (None, fields[key].default)]
+            given = [f"model.{key}" for key in _GROWTH[1:] if getattr(self, key) != fields[key].default]
             if given:
                 raise refuse(
                     "has no effect with model.parametrization=standard: must be left out, or choose mup",
@@ -68,26 +68,14 @@ class Encoder(ModelConfig):
     """A network that reads a whole sequence: classification, tagging."""
 
     shape: Literal["encoder"]
-    # Has a default, unlike all others, because configurations frozen before it existed lack it.
-    pooling: Literal["mean", "first", "max"] = "mean"
+    pooling: Literal["mean", "first", "max"]
 
 
 class Writing(ModelConfig):
     """A network that predicts tokens."""
 
     tied_embeddings: bool
-    # Has a default, unlike all others, because configurations frozen before it existed lack it.
-    head_scale: Annotated[float, Field(gt=0, le=1000)] | None = None
-
-    @model_validator(mode="after")
-    def _can_grow(self) -> Self:
-        if self.parametrization == "mup" and self.tied_embeddings and self.head_scale is None:
-            raise refuse(
-                "must be a number with model.parametrization=mup and tied embeddings, which are then read at one size",
-                "model.head_scale",
-                "model.parametrization",
-            )
-        return self
+    head_scale: Annotated[float, Field(gt=0, le=1000)]
 
 
 class Decoder(Writing):

@@ -17,10 +17,9 @@ class TransformerBase(BaseShape):
 class TransformerConfig(ModelConfig):
     """Layers of attention and feed-forward networks."""
 
-    # These have defaults, unlike all others, because configurations frozen before they existed lack them.
-    family: Literal["transformer"] = "transformer"
-    num_key_heads: Annotated[int, Field(ge=1, le=1024)] | None = None
-    qk_norm: bool = False
+    family: Literal["transformer"]
+    num_key_heads: Annotated[int, Field(ge=1, le=1024)] | None
+    qk_norm: bool
     base: TransformerBase = TransformerBase()
     num_heads: Annotated[int, Field(ge=1, le=1024)]
     key_width: Width | None

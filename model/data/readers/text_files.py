@@ -14,7 +14,6 @@ from model.data.readers.header import column_of_a_header
 from model.data.surrogates import refuse_surrogates
 from model.errors import DataError
 
-Header = str | bool | None
 _SHOWN = 100  # characters of a first line in a message
 TEXT_NAMES = ("text", "sentence")  # known names of a column of texts
 ENDINGS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
@@ -74,14 +73,14 @@ def read_text(path: str, key: str) -> tuple[str, File]:
 
 
 def read_table(
-    path: str, key: str, file_format: str, header: Header, columns: Columns, before: Table | None = None
+    path: str, key: str, file_format: str, header: bool | None, columns: Columns, before: Table | None = None
 ) -> Table:
     """Return the wanted columns of one file; DataError says in one line where a fault is.
 
-    `key` named the file in the configuration; `file_format` is auto (by the file's name), csv, tsv or jsonl. `header`
-    is true or yes, false or no, auto or None; auto finds a header where a wanted or known name is in the first row,
-    None also by the values below: see `column_of_a_header`. With None, another part has a header where the first part's
-    table, `before`, has one, and the same one.
+    `key` named the file in the configuration; `file_format` is auto (by the file's name), csv, tsv or jsonl. `header`:
+    whether the first row names the columns; None = where a wanted or known name is in it, or by the values below: see
+    `column_of_a_header`. With None, another part has a header where the first part's table, `before`, has one, and the
+    same one.
     """
     text, file = read_text(path, key)
     if file_format == "auto":
@@ -161,11 +160,11 @@ def as_text(value: Any, where: str, name: str) -> str:
 
 
 def _names(
-    numbered: list[tuple[int, list[str]]], key: str, header: Header, columns: Columns, before: Table | None
+    numbered: list[tuple[int, list[str]]], key: str, header: bool | None, columns: Columns, before: Table | None
 ) -> tuple[list[str] | None, Columns, str | None]:
     """Return the first row where that names the columns, the columns to read, and what to say of it."""
     (_, first), *others = numbered
-    if header in (True, "yes") or (header in (None, "auto") and _is_header(first, columns)):
+    if header or (header is None and _is_header(first, columns)):
         return first, columns, None
     if header is not None:
         return None, columns, None

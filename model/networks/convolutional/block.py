@@ -90,4 +90,4 @@ def matrices_of_maps(module: nn.Module) -> list[Matrix]:
     maps = [part for part in module.modules() if isinstance(part, Map)]
     directions = "parametrizations.weight.original1"
     weights = [part.get_parameter(directions if is_parametrized(part, "weight") else "weight") for part in maps]
-    return [Matrix(weight, part.sizes, len(part.sizes) == 2) for weight, part in zip(weights, maps, strict=True)]
+    return [Matrix(weight, part.sizes) for weight, part in zip(weights, maps, strict=True)]

@@ -156,8 +156,8 @@ def takes_groups(query: Tensor, value: Tensor, mask: Tensor | None) -> bool:
 
     On a GPU the flash kernel does, which takes half precision, one width for keys and values, and no mask. All else is
     for the memory-efficient kernel, which takes float32, any mask and bias (ALiBi's, which is not copied over the
-    batch), and two widths, but no groups in older releases: asked for them, torch takes its plain kernel, which keeps
-    (batch, heads, time, keys) scores. Keys and values that are repeated take much less.
+    batch), and two widths, but groups only in some releases of torch: in the others torch takes its plain kernel for
+    them, which keeps (batch, heads, time, keys) scores. Keys and values that are repeated take much less.
 
     Source: torch, aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, the constraints of each kernel.
     """

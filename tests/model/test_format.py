@@ -1,0 +1,48 @@
+"""A saved model and a training state say the format of their files; one of another format is refused, and says why."""
+
+import json
+
+import pytest
+
+from model import objective
+from model.checkpoint import load_checkpoint
+from model.data.hashes import FORMAT, HASHES
+from model.errors import CheckpointError
+from tests.model.conftest import run, small
+
+OTHERS = {
+    None: f"its format is none, not {FORMAT}: it was made before the first release; train it again",
+    FORMAT - 1: f"its format is {FORMAT - 1}, not {FORMAT}: it was made before the first release; train it again",
+    FORMAT + 1: f"its format is {FORMAT + 1}, not {FORMAT}: it was made by a later version, which reads it",
+}
+
+
+def reformat(folder, number):
+    """Give the files of a folder another number, or none, as a plain table of hashes has it."""
+    written = json.loads((folder / HASHES).read_text())
+    assert written["format"] == FORMAT
+    other = written["files"] if number is None else written | {"format": number}
+    (folder / HASHES).write_text(json.dumps(other))
+
+
+@pytest.mark.parametrize(("number", "message"), OTHERS.items())
+def test_a_model_and_a_state_of_another_format_are_refused_in_one_line(fold, tmp_path, number, message):
+    """The state, too: a training that began again without a word would take its time twice."""
+    model, state = tmp_path / "model", tmp_path / "state"
+    task = fold(small(), checkpoint_dir=str(model), resume_dir=str(state))
+    run(task)
+    load_checkpoint(str(model))
+    for folder in (model, state / "last"):
+        reformat(folder, number)
+    with pytest.raises(CheckpointError) as refused:
+        objective.predict(str(model), [[0] * 64], {})
+    assert str(refused.value) == f"{model}: {message}"
+    with pytest.raises(CheckpointError) as refused:
+        run(task)
+    assert str(refused.value) == f"{state / 'last'}: {message}"
+    # The last one is damaged, and the one before is of another format.
+    (state / "last" / HASHES).write_text("{")
+    reformat(state / "before", number)
+    with pytest.raises(CheckpointError) as refused:
+        run(task)
+    assert str(refused.value) == f"{state / 'before'}: {message}"
