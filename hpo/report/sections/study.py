@@ -31,8 +31,12 @@ class Budget(TypedDict):
     trials: Positive
     repeats: Annotated[Positive, Field(description="seeds per fold")]
     hours: str
-    trial_minutes: NotRequired[Annotated[float, Field(description="limit of one training; a longer one has failed")]]
-    stop_without_gain: NotRequired[Annotated[Positive, Field(description="trials in a row that were not better")]]
+    trial_minutes: NotRequired[
+        Annotated[float, Field(description="limit of one training; a longer one has failed; absent without a limit")]
+    ]
+    stop_without_gain: NotRequired[
+        Annotated[Positive, Field(description="trials in a row that were not better; absent where these end nothing")]
+    ]
 
 
 @with_config(EXACT)
@@ -85,7 +89,7 @@ class StudyPart(TypedDict):
     """Fields 1, 2 and 25: what the study is."""
 
     name: str
-    id: str | None
+    id: str
     title: Text
     started: Annotated[Text, Field(description="first training, UTC")]
     ended: Annotated[Text, Field(description="last training, UTC")]
@@ -95,14 +99,22 @@ class StudyPart(TypedDict):
     intent: Literal["exploratory", "confirmatory"]
     allowed_changes: Annotated[list[dict[str, Any]], Field(description="what had changed when it was resumed anyway")]
     rerun: Annotated[str, Field(description="the command that runs the search again")]
-    code: NotRequired[Annotated[CodePart, Field(description="what `hpo reproduce` compares; earlier versions lack it")]]
+    code: Annotated[CodePart, Field(description="what `hpo reproduce` compares")]
     reproduction: NotRequired[Annotated[ReproductionPart, Field(description="absent where none was tried")]]
-    extends: NotRequired[Annotated[ExtensionPart, Field(description="the study that `hpo extend` made this one from")]]
+    extends: NotRequired[
+        Annotated[
+            ExtensionPart, Field(description="the study that `hpo extend` made this one from; absent without one")
+        ]
+    ]
 
 
 def describe_study(study: PreparedStudy, notes: Notes, trials: Sequence[Trial]) -> StudyPart:
     """Return name, question, dates, seed, objective, budget and the command that runs it again."""
-    config = study.config
+    config, study_id, code = study.config, notes.study_id, notes.basis(study.config).code
+    # Whoever begins a study notes both.
+    assert study_id is not None
+    assert code is not None
+    assert code.pieces is not None
     started = min((trial.started for trial in trials if trial.started is not None), default=None)
     ended = max((trial.ended for trial in trials if trial.ended is not None), default=None)
     not_trained = missing("nothing has been trained")
@@ -112,7 +124,7 @@ def describe_study(study: PreparedStudy, notes: Notes, trials: Sequence[Trial]) 
     rerun = f"hpo search --config {short_path(study.folder.config_path)} study.name={config.study.name}-again"
     described: StudyPart = {
         "name": config.study.name,
-        "id": notes.study_id,
+        "id": study_id,
         "title": config.report.title or missing(f'say what it asks: hpo report {study.reference} report.title="..."'),
         "started": simulated or (not_trained if started is None else _date(started)),
         "ended": simulated or (not_trained if ended is None else _date(ended)),
@@ -122,9 +134,8 @@ def describe_study(study: PreparedStudy, notes: Notes, trials: Sequence[Trial]) 
         "intent": config.report.intent,
         "allowed_changes": [vars(change) for change in notes.allowed_changes],
         "rerun": rerun if study.objective.kept is None else f"hpo search --replay {study.reference}",
+        "code": {"pieces": dict(code.pieces), "versions": dict(code.versions)},
     }
-    if (code := notes.basis(config).code) is not None and code.pieces is not None:
-        described["code"] = {"pieces": dict(code.pieces), "versions": dict(code.versions)}
     if (reproduction := _reproduction(study)) is not None:
         described["reproduction"] = reproduction
     if (extension := _extension(study, trials)) is not None:
