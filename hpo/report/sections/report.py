@@ -81,7 +81,9 @@ from hpo.study.winner.verdict import Verdict
 class ReportJson(SearchPart, FrontSection, ScalesSection, NotesSection):
     """The whole of report.json."""
 
-    format: Annotated[int, Field(ge=FORMAT, le=FORMAT, description="the number of its form")]
+    format: Annotated[
+        int, Field(ge=FORMAT, le=FORMAT, description="the number of its form, which goes up where a release changes it")
+    ]
     study: StudyPart
     environment: EnvironmentPart
     data: DataPart | Missing
