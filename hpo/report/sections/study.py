@@ -111,10 +111,10 @@ class StudyPart(TypedDict):
 def describe_study(study: PreparedStudy, notes: Notes, trials: Sequence[Trial]) -> StudyPart:
     """Return name, question, dates, seed, objective, budget and the command that runs it again."""
     config, study_id, code = study.config, notes.study_id, notes.basis(study.config).code
-    # Whoever begins a study notes both.
-    assert study_id is not None
-    assert code is not None
-    assert code.pieces is not None
+    if study_id is None or code is None or code.pieces is None:
+        raise StudyError(
+            f"{study.folder}: its record lacks the study's id, or the code that it was begun with; restore the record"
+        )
     started = min((trial.started for trial in trials if trial.started is not None), default=None)
     ended = max((trial.ended for trial in trials if trial.ended is not None), default=None)
     not_trained = missing("nothing has been trained")

@@ -95,6 +95,8 @@ def test_the_report_of_a_study_has_the_comparison_of_its_strategy_by_the_same_me
     shutil.copytree("runs/compare-s", "runs/compare-other")
     assert hpo(capsys, *limited)[0] == 0
     assert "missing" in json.loads(Path("runs/other/report.json").read_text())["comparison"]
+    Path("runs/compare-s/comparison.json").write_text(json.dumps(result | {"format": 2}))
+    assert "runs/compare-s/comparison.json: its format is 2, not 1" in refused(capsys, "report", "s")
 
 
 @pytest.fixture(scope="module")
