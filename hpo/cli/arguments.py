@@ -1,8 +1,6 @@
 """The arguments that sub-commands share: a study, a configuration, places of data, texts for a model."""
 
 import argparse
-import logging
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,8 +8,6 @@ from typing import Any, NoReturn
 
 from hpo.cli.output import is_for_programs, show_json
 from hpo.errors import ConfigError, DataError
-
-_log = logging.getLogger(__name__)
 
 STUDY = "its name under runs/, or its folder"
 STUDY_OR_MIRROR = "its name under runs/, its folder, or the URL of its mirror"
@@ -116,22 +112,11 @@ def texts_of(given: argparse.Namespace) -> list[str]:
 
 
 def one_text_of(given: argparse.Namespace) -> str:
-    """Return the given text, or the one line of the file.
-
-    If there is no such file, `--input` is the text, as in earlier versions; a warning says so.
-    """
-    if given.text is None and given.input != "-" and not _is_there(given.input):
-        _log.warning("--input: there is no such file, so it is taken for the text itself; give a text by --text")
-        return str(given.input)
+    """Return the given text, or the one line of the file; DataError as above, and for more lines."""
     texts = texts_of(given)
     if len(texts) > 1:
         raise DataError(f"--input: {_name(given.input)}: must hold one line, has {len(texts):,}; give one of them")
     return texts[0]
-
-
-def _is_there(source: str) -> bool:
-    # `Path.is_file` raises for a text that is longer than the name of a file can be.
-    return os.path.exists(source) and not os.path.isdir(source)  # noqa: PTH110, PTH112
 
 
 def _name(source: str) -> str:
@@ -144,7 +129,7 @@ def _lines(source: str) -> list[str]:
         content = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
         text = content.decode("utf-8-sig").replace("\r\n", "\n").removesuffix("\n")
     except OSError as error:
-        raise DataError(f"--input: {name}: {error.strerror}") from error
+        raise DataError(f"--input: {name}: {error.strerror}; give a file, or the text itself by --text") from error
     except UnicodeDecodeError as error:
         raise DataError(f"--input: {name}: must be UTF-8, but byte {error.start} is not; convert the file") from error
     if not text:

@@ -24,8 +24,8 @@ from hpo.study.preparing.checks import refuse_several_metrics
 from hpo.study.preparing.preparation import prepare_study
 from hpo.study.preparing.strategies import strategy_type
 from hpo.study.study import PreparedStudy
+from hpo.study.upgrade import FORMAT, upgraded
 
-_FORMAT = 1
 # Scores of this objective can be looked up, so the optimum can be computed.
 _TABLE = "hpo.objectives.table:run_fold"
 _MOST_LOOKED_UP = 200_000
@@ -87,9 +87,9 @@ class ComparisonPlan:
             raise StudyError(f"name: {self.path} holds a study; choose another name for the comparison")
         frozen_path = self.path / "comparison.yaml"
         if frozen_path.exists():
-            frozen = read_yaml(frozen_path)
-            if frozen.get("format") != _FORMAT or not isinstance(frozen.get("repeats"), int):
-                raise StudyError(f"{frozen_path}: is not a comparison of format {_FORMAT}; choose another name")
+            frozen = upgraded("comparison", read_yaml(frozen_path), str(frozen_path))
+            if not isinstance(frozen.get("repeats"), int):
+                raise StudyError(f"{frozen_path}: is not a comparison; choose another name")
             self._refuse_changes(frozen)
         elif (self.path / "searches.csv").exists():
             raise StudyError(f"{frozen_path}: is missing, but searches.csv exists; choose another name")
@@ -104,7 +104,7 @@ class ComparisonPlan:
     def _to_dict(self) -> dict[str, Any]:
         config = self.study.config.to_dict()
         return {
-            "format": _FORMAT,
+            "format": FORMAT,
             "repeats": self.repeats,
             "strategies": {label: dict(settings) for label, settings in self.strategies.items()},
             "data": _fingerprints(self.study),

@@ -24,6 +24,7 @@ from hpo.engine.trials.goal import Goal, Limit
 from hpo.engine.trials.trial import Direction, Trial, loss_sign
 from hpo.report.comparison import ComparisonJson, Pair, Standing, Unit
 from hpo.report.words import join_names
+from hpo.study.upgrade import FORMAT
 
 NOT_DISTINGUISHABLE = "not distinguishable at this budget"
 UNITS: tuple[Unit, ...] = ("trials", "seconds")
@@ -125,7 +126,7 @@ def as_json(
 ) -> ComparisonJson:
     """Return what comparison.json holds of either kind of comparison, of searches with the losses that count."""
     return {
-        "format": 1,
+        "format": FORMAT,
         "kind": kind,
         "name": name,
         "metric": measure.metric,

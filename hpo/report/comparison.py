@@ -19,7 +19,7 @@ class Standing(TypedDict):
     Attributes:
         mean_regret, regret_interval: distance to the optimum, lower is better; null where that is not known.
         mean_seconds: of training, spent by then.
-        share_over_limits: of its trials by then, the mean over its searches; with limits only.
+        share_over_limits: of its trials by then, the mean over its searches; absent without limits.
     """
 
     budget: float
@@ -74,7 +74,7 @@ class FoldPair(TypedDict):
 
 
 class WinnerOf(TypedDict):
-    """The winner of a study, its score on each fold, and with several metrics or limits its values by name."""
+    """The winner of a study, its score on each fold, and its values by name; `values` is absent with one score."""
 
     label: str
     trial: int | None
@@ -92,8 +92,8 @@ class FrontsJson(TypedDict):
         reference: the reference point, in values of this scale.
         hypervolume: that of the best front, in values of this scale, to which the regret is.
         is_table: whether scale and best front are of a whole table, not of what the searches tried.
-        attainment: of two metrics: by label and share of the searches in %, what so many attained, the corners of a
-            staircase.
+        attainment: by label and share of the searches in %, what so many attained, the corners of a staircase; absent
+            with more than two metrics.
     """
 
     metrics: dict[str, Direction]
@@ -115,9 +115,9 @@ class ComparisonJson(TypedDict):
         notes: what a reader must know, in sentences.
         curves: by label and unit: the places, `mean`, `low` and `high` of the best score so far.
         answers: which study is better, one sentence per pair.
-        winners, folds, answers: of studies only.
-        fronts: with several metrics only; then `metric` is `hypervolume regret`, and scores are this.
-        limits: what has to be kept, in words; with limits only.
+        winners, folds, answers: absent in a comparison of strategies.
+        fronts: absent with one metric; with several `metric` is `hypervolume regret`, and scores are this.
+        limits: what has to be kept, in words; absent without limits.
     """
 
     format: int

@@ -9,9 +9,8 @@ from typing_extensions import TypedDict, TypeIs
 
 from hpo.errors import HpoError, first_line
 
-# No key that is not described, or also those that earlier versions did not write.
+# No key that is not described.
 EXACT = ConfigDict(extra="forbid", strict=True)
-OPEN = ConfigDict(extra="allow", strict=True)
 
 Value = TypeVar("Value")
 Instead = TypeVar("Instead")

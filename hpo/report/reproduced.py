@@ -18,13 +18,13 @@ from hpo.errors import StudyError
 from hpo.report.part import is_missing
 from hpo.report.sections.data import describe_data
 from hpo.report.sections.fields import FIELDS
-from hpo.report.sections.report import FORMAT
 from hpo.report.sections.scores import interval
 from hpo.report.sections.space import describe_space
 from hpo.report.sections.study import describe_budget
 from hpo.study.files.folder import inner
 from hpo.study.reproduce.again import Repetition
 from hpo.study.reproduce.recorded import Recorded, amount_of
+from hpo.study.upgrade import upgraded
 
 # A figure follows from recorded numbers; only libraries of other versions may round it in another way.
 _ROUNDING = 1e-9
@@ -69,12 +69,9 @@ class ReportedNumber:
 
 
 def refuse_contradictions(report: Mapping[str, Any], config: StudyConfig) -> None:
-    """Raise StudyError for a report of a later version, with what is no number, or of another configuration."""
-    version = report.get("format", FORMAT)
-    if not isinstance(version, int) or not abs(version) <= FORMAT:
-        raise StudyError(
-            f"report.json: format is {version!r}, and this version of hpo knows those up to {FORMAT}; use a later one"
-        )
+    """Raise StudyError for a report of another format, with what is no number, or of another configuration."""
+    # A folder without its report is reproduced by its other files.
+    report = upgraded("report", report, "report.json") if report else report
     winner = inner(report, "winner")
     scores = {"winner.score": winner.get("score")} if winner.get("score") is not None else {}
     scores |= {f"winner.values.{name}": value for name, value in inner(winner, "values").items()}
@@ -269,8 +266,6 @@ def _refuse_other_winner(recorded: Recorded) -> None:
     row, names = recorded.winner, _task_names(recorded)
     if row is None or row["number"] != str(winner.get("number")):
         raise StudyError(f"report.json: winner.number is {winner.get('number')!r}, which is no complete trial of it")
-    values = winner.get("values")
-    # Early versions wrote none.
-    for name in {*names} ^ {*values} if isinstance(values, Mapping) else ():
+    for name in {*names} ^ {*inner(winner, "values")}:
         says = "is missing" if name in names else "is no task of the study"
         raise StudyError(f"report.json: winner.values.{name} {says}, which has {', '.join(names)}")

@@ -41,7 +41,6 @@ class Subject:
         workers: the configured number; None = as many as fit.
         gpus: those of each worker.
         lanes: trainings planned to be under way at once; None where the strategy never waits for one.
-        order: None before there was a clock.
         clock: begin and end of each task on the study's clock.
         climb: the trials by scale; None for a study without scales.
     """
@@ -57,7 +56,7 @@ class Subject:
     workers: int | None = None
     gpus: float = 0.0
     lanes: int | None = None
-    order: Literal["clock", "free"] | None = None
+    order: Literal["clock", "free"] = "clock"
     clock: Mapping[Key, tuple[float, float]] = field(default_factory=dict)
     stretches: Sequence[Stretch] = ()
     climb: Climb | None = None
@@ -66,7 +65,7 @@ class Subject:
     def of(cls, study: PreparedStudy, record: Record, verdict: Verdict) -> Self:
         """Return what the report of a study is made from."""
         section, dispatch = study.config.study, study.config.dispatch
-        order, waits, share = section.order, study.waits, Notes(record).gpu_share
+        waits, share = study.waits, Notes(record).gpu_share
         searched = memory_record(study.goal, study.layout, verdict.searched)
         return cls(
             space=study.space,
@@ -79,8 +78,8 @@ class Subject:
             trainings=[*verdict.searched, *verdict.further],
             workers=dispatch.workers,
             gpus=(dispatch.gpus_per_worker or 0.0) if share is None else share,
-            lanes=section.lanes if waits or order == "free" else None,
-            order=order,
+            lanes=section.lanes if waits or section.order == "free" else None,
+            order=section.order,
             clock=clock_times(study.rules(), searched) if waits else {},
             stretches=record.stretches,
             climb=Climb.of(study.config, study.space, [*Notes(record).imports, *verdict.trials]),

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from hpo.study.basis.same_trials import SAME_TRIALS
 
 from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.engine.objective.objective import Objective
 from hpo.engine.strategies import STRATEGIES
 from hpo.engine.strategies.random import RandomSearch
 from hpo.study.basis import source_code
-from hpo.study.basis.same_trials import SAME_TRIALS
 from hpo.study.basis.source_code import describe_code
 from hpo.study.files.folder import StudyFolder
 from tests.faults.driver import finished, gone_on, start, wait_for_line

@@ -116,21 +116,6 @@ def test_a_table_that_moved_is_named_once(capsys):
     assert "data.path=other.csv does not hold" in refused(capsys, "resume", "toy", "data.path=other.csv")
 
 
-def test_a_study_of_before_is_reported_from_its_report_and_its_record(moved, capsys):
-    before = read(moved)
-    (moved / "described.json").unlink()
-    assert hpo(capsys, "report", "toy")[0] == 0
-    assert read(moved) == before
-    (moved / "report.json").unlink()
-    assert hpo(capsys, "report", "toy")[0] == 0
-    data = read(moved)["data"]
-    assert data["split"] == before["data"]["split"]
-    assert "before version 0.2.0 does not keep" in data["name"]["missing"]
-    assert "before version 0.2.0 does not keep" in data["files"]["missing"]
-    assert "before version 0.2.0 does not keep" in read(moved)["method"]["preprocessing"]["missing"]
-    assert hpo(capsys, "test", "toy", "data.path=there.csv")[0] == 0
-
-
 def test_a_copied_study_brings_its_openings(moved, capsys):
     for again in ([], ["--again"]):
         assert hpo(capsys, "test", "toy", "data.path=there.csv", *again)[0] == 0

@@ -176,7 +176,7 @@ def _says_of_task(task: Mapping[str, Any]) -> _Says:
 
 
 def _where(task: Mapping[str, Any]) -> str:
-    """Return the process that trains, or has trained, as people read it; of an earlier version without its host."""
+    """Return the process that trains, or has trained, as people read it; without a host that is not known."""
     from hpo.engine.record.site import Site
 
     return str(Site(task["host"], task["process"], task["gpus"])) if task["host"] else f"process {task['process']}"

@@ -37,9 +37,8 @@ def export_study(
 
     Running and interrupted trials are left out, since nothing would finish them there, and so are those that another
     program wrote into the record. `further` are trials that were trained further after the search, with all of their
-    training; `constraints` say of trials how far they are beyond each limit, which records of earlier versions do not
-    tell. The copy is complete, or it does not exist. StudyError where a storage cannot be opened, or the target has
-    a study of that name.
+    training; `constraints` say of trials how far they are beyond each limit with all of it. The copy is complete,
+    or it does not exist. StudyError where a storage cannot be opened, or the target has a study of that name.
     """
     source = _load(source_url, name)
     storage = open_storage(target_url, "optuna")

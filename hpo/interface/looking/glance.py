@@ -1,7 +1,7 @@
 """One study at a glance: its state, the best so far, what runs now, what failed, cautions, and what to do next.
 
-Nothing of the study is imported or run, and nothing is created or changed; it may be running, killed, published, of an
-earlier version, or damaged.
+Nothing of the study is imported or run, and nothing is created or changed; it may be running, killed, published, or
+damaged.
 """
 
 import time

@@ -63,10 +63,10 @@ def _runtime(report: ReportJson) -> str:
     cost = require(report["cost"])
     if cost["wall_seconds"] is None:
         return "Nothing was trained."
-    order, lanes, planned = cost.get("order"), cost.get("lanes"), ""
-    if lanes is not None and order is not None:
-        planned = f"; planned for {lanes} trainings at once"
-        if order == "free":
+    planned = ""
+    if cost["lanes"] is not None:
+        planned = f"; planned for {cost['lanes']} trainings at once"
+        if cost["order"] == "free":
             planned = "; free order: what each proposal knew depended on which training ended first"
     return (
         f"{cost['seconds_per_trial_mean']:.1f} s a configuration on average (median "
@@ -155,7 +155,7 @@ def _data(report: ReportJson) -> str:
 
 
 def _labels(split: SplitPart) -> str:
-    labels = {name: part.get("labels") or {} for name, part in split["parts"].items()}
+    labels = {name: part["labels"] or {} for name, part in split["parts"].items()}
     if not all(labels.values()):
         return "the examples have no classes"
     listed = (f"{name}: {', '.join(f'{label} ({n:,})' for label, n in of.items())}" for name, of in labels.items())

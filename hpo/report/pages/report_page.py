@@ -83,7 +83,7 @@ def _arranged(key: str, value: Any) -> Any:
     if key != "data.split" or reason_missing(value) is not None:
         return value
     parts = {name: {k: v for k, v in part.items() if k != "labels"} for name, part in value["parts"].items()}
-    labels = {name: part["labels"] for name, part in value["parts"].items() if part.get("labels")}
+    labels = {name: part["labels"] for name, part in value["parts"].items() if part["labels"]}
     return {k: v for k, v in value.items() if k != "folds"} | {"parts": parts, **({"labels": labels} if labels else {})}
 
 

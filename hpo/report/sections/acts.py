@@ -19,8 +19,8 @@ class GivenPoint(TypedDict):
 
     point: Point
     after: Count
-    time: NotRequired[float]
-    by: NotRequired[str]
+    time: NotRequired[Annotated[float, Field(description="absent where another program queued the point")]]
+    by: NotRequired[Annotated[str, Field(description="a user's name; absent where another program queued the point")]]
 
 
 @with_config(EXACT)
@@ -43,9 +43,13 @@ class ActsPart(TypedDict):
     """Neither key is there where no hand did anything of its kind."""
 
     given: NotRequired[
-        Annotated[list[GivenPoint] | Missing, Field(description="points that a hand gave to the search")]
+        Annotated[
+            list[GivenPoint] | Missing, Field(description="points that a hand gave to the search; absent with none")
+        ]
     ]
-    acts: NotRequired[Annotated[list[OtherAct] | Missing, Field(description="what hands did besides, in order")]]
+    acts: NotRequired[
+        Annotated[list[OtherAct] | Missing, Field(description="what hands did besides, in order; absent with none")]
+    ]
 
 
 def describe_acts(record: Record) -> dict[str, Any]:

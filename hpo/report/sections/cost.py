@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NotRequired, cast
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
@@ -14,14 +14,14 @@ from typing_extensions import TypedDict
 from hpo.engine.record.record import Stretch
 from hpo.engine.trials.trial import Outcome, Trial, seconds_trained
 from hpo.report.blocks import Block, Paragraph
-from hpo.report.part import EXACT, OPEN, Count, Missing, Seconds, Share, Text, missing, reason_missing, require
+from hpo.report.part import EXACT, Count, Missing, Seconds, Share, Text, missing, reason_missing, require
 from hpo.report.sections import ReportJson
 from hpo.report.subject import Subject
 
 
-@with_config(OPEN)
+@with_config(EXACT)
 class EnvironmentPart(TypedDict):
-    """Fields 1 and 24: versions, machine and code at the study's start. Earlier versions wrote fewer keys."""
+    """Fields 1 and 24: versions, machine and code at the study's start."""
 
     python: str
     platform: str
@@ -59,9 +59,12 @@ class Cost(TypedDict):
     device_hours: Seconds
     idle_share: Share | None
     overhead_share: Share | None
-    lanes: NotRequired[Annotated[int | None, Field(description="trainings planned to be under way at once")]]
-    order: NotRequired[Annotated[Literal["clock", "free"] | None, Field(description="null before there was a clock")]]
-    prediction: NotRequired[Prediction | None]
+    lanes: Annotated[
+        int | None,
+        Field(description="trainings planned to be under way at once; null where no proposal waits for a training"),
+    ]
+    order: Annotated[Literal["clock", "free"], Field(description="study.order")]
+    prediction: Annotated[Prediction | None, Field(description="null for fewer than three trials")]
 
 
 _LEAST_PAIRS = 3
@@ -75,7 +78,7 @@ def describe_cost(subject: Subject) -> Cost:
     outcomes = [outcome for trial in trials for outcome in trial.outcomes.values() if outcome.worker]
     ran = stretch_runs(outcomes, subject.stretches)
     wall = sum(each.seconds for each in ran) if ran else None
-    # Of the workers that there were; in an older record those configured, or seen, if as many as fit were configured.
+    # Of the workers that there were; of simulated ones those configured, or seen, if as many as fit were configured.
     there = [max(each.workers, each.seen) if each.workers else subject.workers or each.seen for each in ran]
     time_there = sum(each.seconds * number for each, number in zip(ran, there, strict=True))
     busy = sum(outcome.seconds for outcome in outcomes)
@@ -124,14 +127,17 @@ def read_cost(report: ReportJson) -> Iterator[Block]:
 
 def describe_environment(environment: Mapping[str, Any]) -> EnvironmentPart:
     """Return the machine and the code that the study was started on; words stand for what does not exist."""
-    cuda = environment.get("cuda") or "none: torch was built for the CPU"
-    gpus = environment.get("gpus") or "none"
-    driver = environment.get("driver") or "none: no NVIDIA GPU"
-    commit = environment.get("commit") or missing("the study was not started inside a git repository")
-    # Without a repository there is no working tree with changes.
-    is_dirty = bool(environment["is_dirty"]) if environment.get("commit") else commit
-    described = {**environment, "cuda": cuda, "gpus": gpus, "driver": driver, "commit": commit, "is_dirty": is_dirty}
-    return cast("EnvironmentPart", described)
+    given = {key: environment[key] for key in EnvironmentPart.__annotations__}
+    commit = given["commit"] or missing("the study was not started inside a git repository")
+    said = {
+        "cuda": given["cuda"] or "none: torch was built for the CPU",
+        "gpus": given["gpus"] or "none",
+        "driver": given["driver"] or "none: no NVIDIA GPU",
+        "commit": commit,
+        # Without a repository there is no working tree with changes.
+        "is_dirty": bool(given["is_dirty"]) if given["commit"] else commit,
+    }
+    return cast("EnvironmentPart", given | said)
 
 
 def read_environment(report: ReportJson) -> Iterator[Block]:
@@ -151,7 +157,7 @@ def versions_text(environment: EnvironmentPart) -> str:
 
 @dataclass(frozen=True)
 class StretchRun:
-    """What ran in one stretch, in the order of the starts, and with how many workers, if the record says so."""
+    """What ran in one stretch, in the order of the starts, and with how many workers; None of simulated ones."""
 
     outcomes: Sequence[Outcome]
     workers: int | None
@@ -176,7 +182,7 @@ class StretchRun:
 def stretch_runs(outcomes: Iterable[Outcome], stretches: Sequence[Stretch]) -> list[StretchRun]:
     """Return what ran in each stretch, in order; all of it in one where the record notes none.
 
-    Outcomes of before the first note, and of simulated workers, whose clock begins at 0, are one stretch too.
+    What simulated workers ran, whose clock begins at 0, is one stretch too.
     """
     ordered = sorted((outcome for outcome in outcomes if outcome.worker), key=lambda outcome: outcome.started)
     begins = [-math.inf]

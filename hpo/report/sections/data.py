@@ -1,7 +1,7 @@
 """The data, its split, its preparation, and the metric: fields 3 to 6 and 8."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, NotRequired, cast
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
@@ -37,7 +37,7 @@ class DataPart(TypedDict):
     exclusions: Text
     files: Annotated[list[dict[str, Any]] | Text, Field(description="path, sha256 and bytes of each")]
     size: Annotated[int | None, Field(description="examples")]
-    notes: NotRequired[Annotated[list[str], Field(description="how they were read: what was cut, say")]]
+    notes: Annotated[list[str], Field(description="how they were read: what was cut, say")]
     split: SplitPart | Missing
 
 
@@ -64,17 +64,14 @@ class MetricPart(TypedDict):
 
 
 _OWN = "the objective brings its own data (its module has no describe_data)"
-_UNKNOWN = "the data are not where they were, and a study of before version 0.2.0 does not keep what the objective says"
 
 
 def describe_data(study: PreparedStudy) -> DataPart:
     """Return where the data comes from, and how it was divided."""
     given, name, said = study.config.report, study.reference, study.described
-    absent = missing(_OWN if study.objective.describe_data is None else _UNKNOWN)
+    absent = missing(_OWN)
     files: list[dict[str, Any]] | str | Missing = [dict(file) for file in said.files or ()]
-    if said.files is None:
-        files = missing(_UNKNOWN)
-    elif not files:
+    if not files:
         files = absent if said.split is None else "none: the data comes with a library, or is generated"
     return {
         "name": absent if said.name is None else said.name,
@@ -91,9 +88,7 @@ def describe_data(study: PreparedStudy) -> DataPart:
 
 def describe_method(study: PreparedStudy) -> MethodPart:
     """Return the objective's description of a training."""
-    described = study.described.method
-    if described is None:
-        return no_method(_UNKNOWN)
+    described = study.described.method or {}
     reason = f"{study.config.objective.partition(':')[0]} has no describe_method that describes it"
     said = {key: described[key] for key in MethodPart.__annotations__ if described.get(key)}
     return cast("MethodPart", {**no_method(reason), **said})
@@ -136,7 +131,7 @@ def read_data(report: ReportJson) -> Iterator[Block]:
         return
     source = "" if is_missing(data["source"]) else f" {data['source']}"
     yield Paragraph(f"{data['name']}: {data['size']:,} examples.{source}")
-    yield Items(data.get("notes", []))
+    yield Items(data["notes"])
     rows = [
         (name, f"{part['size']:,}", f"{part['fraction']:.1%}", part["fingerprint"][:12])
         for name, part in split["parts"].items()

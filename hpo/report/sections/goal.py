@@ -40,7 +40,9 @@ class Member(TypedDict):
 
     number: Count
     point: Point
-    amount: NotRequired[Annotated[int, Field(description="how far it was trained, where amounts differ")]]
+    amount: NotRequired[
+        Annotated[int, Field(description="how far it was trained; absent where the strategy trains completely")]
+    ]
     scores: Annotated[dict[str, Spread], Field(description="of each metric, and of what has a limit")]
     is_chosen: bool
     overlaps: Annotated[list[int], Field(description="members whose 95 % intervals overlap with its own everywhere")]

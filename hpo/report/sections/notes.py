@@ -34,7 +34,7 @@ class NotesPart(TypedDict):
 class NotesSection(TypedDict, total=False):
     """Has `notes` where there are some."""
 
-    notes: Annotated[NotesPart, Field(description="what was written by `hpo note`")]
+    notes: Annotated[NotesPart, Field(description="what was written by `hpo note`; absent with none")]
 
 
 def describe_notes(study: PreparedStudy) -> NotesSection:

@@ -4,7 +4,7 @@ Scores are in the metric's own unit, times in seconds. A value that could not be
 """
 
 from collections.abc import Callable, Iterable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, with_config
 
@@ -73,17 +73,17 @@ from hpo.report.transfer import expected_point
 from hpo.study.basis.counted_in import Units, varied_keys
 from hpo.study.notes import Notes
 from hpo.study.study import PreparedStudy
+from hpo.study.upgrade import FORMAT
 from hpo.study.winner.verdict import Verdict
-
-# Increases with every change of report.json that affects a reader.
-FORMAT: Literal[2] = 2
 
 
 @with_config(EXACT)
 class ReportJson(SearchPart, FrontSection, ScalesSection, NotesSection):
     """The whole of report.json."""
 
-    format: Literal[2]
+    format: Annotated[
+        int, Field(ge=FORMAT, le=FORMAT, description="the number of its form, which goes up where a release changes it")
+    ]
     study: StudyPart
     environment: EnvironmentPart
     data: DataPart | Missing

@@ -78,8 +78,14 @@ class ScalesPart(TypedDict):
     transfer: list[Transfer]
     choices: list[Chosen]
     law: LawPart | Missing
-    table: NotRequired[Annotated[ScaleTable, Field(description="of a grid of one hyperparameter with an order")]]
-    expected: NotRequired[Annotated[Point, Field(description="the best at the target, as a ladder expects from below")]]
+    table: NotRequired[
+        Annotated[ScaleTable, Field(description="of a grid of one hyperparameter with an order; absent of others")]
+    ]
+    expected: NotRequired[
+        Annotated[
+            Point, Field(description="the best at the target, as a ladder expects from below; absent where it cannot")
+        ]
+    ]
 
 
 class ScalesSection(TypedDict):

@@ -41,10 +41,18 @@ class Counts(TypedDict):
     """Field 11."""
 
     budget: Count
-    ended_by: NotRequired[Annotated[EndedBy, Field(description="the budget that was reached first; or the space")]]
-    budget_counts: NotRequired[Annotated[Counted, Field(description="what the budget counts; else trials")]]
-    configurations: NotRequired[Annotated[Count, Field(description="different points among those proposed")]]
-    further_trained: NotRequired[Annotated[list[int], Field(description="trials taken to their end after the search")]]
+    ended_by: NotRequired[
+        Annotated[EndedBy, Field(description="the budget that was reached first, or the space; absent before the end")]
+    ]
+    budget_counts: NotRequired[
+        Annotated[Counted, Field(description="what the budget counts; absent where the strategy trains completely")]
+    ]
+    configurations: NotRequired[
+        Annotated[Count, Field(description="different points among those proposed; absent likewise")]
+    ]
+    further_trained: NotRequired[
+        Annotated[list[int], Field(description="trials taken to their end after the search; absent likewise")]
+    ]
     tasks_per_trial: Annotated[Positive, Field(description="folds times repeats")]
     proposed: Count
     complete: Count
@@ -53,7 +61,9 @@ class Counts(TypedDict):
     tasks_saved: Count
     running: Annotated[Count, Field(description="trials that a process was training when this was written")]
     interrupted: NotRequired[
-        Annotated[Positive, Field(description="trials that are not finished, and that no process trains")]
+        Annotated[
+            Positive, Field(description="trials not finished that no process trains; absent where there are none")
+        ]
     ]
     failures: Annotated[dict[str, int], Field(description="reason: how often")]
 
@@ -168,7 +178,7 @@ def _num_parameters(trials: Sequence[Trial]) -> Sizes | Missing:
 
 
 def end_text(by: EndedBy | None) -> str:
-    """Return what ended the search, to follow its number of trials; empty where that was it, and where unknown."""
+    """Return what ended the search, to follow its number of trials; empty where that was it, and before the end."""
     return "" if by is None else _ENDS.get(by, "")
 
 

@@ -41,11 +41,14 @@ class Importance(TypedDict):
 
     evaluator: str
     values: dict[str, float]
-    shapley: NotRequired[
-        Annotated[dict[str, Contributed] | Missing, Field(description="HyperSHAP, with the middle 95 % of the fits")]
+    shapley: Annotated[
+        dict[str, Contributed] | Missing, Field(description="HyperSHAP, with the middle 95 % of the fits")
     ]
     by_metric: NotRequired[
-        Annotated[dict[str, dict[str, float] | Missing], Field(description="`values` of each of several metrics")]
+        Annotated[
+            dict[str, dict[str, float] | Missing],
+            Field(description="`values` of each of several metrics; absent with one metric"),
+        ]
     ]
 
 

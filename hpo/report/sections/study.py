@@ -31,8 +31,12 @@ class Budget(TypedDict):
     trials: Positive
     repeats: Annotated[Positive, Field(description="seeds per fold")]
     hours: str
-    trial_minutes: NotRequired[Annotated[float, Field(description="limit of one training; a longer one has failed")]]
-    stop_without_gain: NotRequired[Annotated[Positive, Field(description="trials in a row that were not better")]]
+    trial_minutes: NotRequired[
+        Annotated[float, Field(description="limit of one training; a longer one has failed; absent without a limit")]
+    ]
+    stop_without_gain: NotRequired[
+        Annotated[Positive, Field(description="trials in a row that were not better; absent where these end nothing")]
+    ]
 
 
 @with_config(EXACT)
@@ -85,7 +89,7 @@ class StudyPart(TypedDict):
     """Fields 1, 2 and 25: what the study is."""
 
     name: str
-    id: str | None
+    id: str
     title: Text
     started: Annotated[Text, Field(description="first training, UTC")]
     ended: Annotated[Text, Field(description="last training, UTC")]
@@ -97,7 +101,11 @@ class StudyPart(TypedDict):
     rerun: Annotated[str, Field(description="the command that runs the search again")]
     code: CodePart
     reproduction: NotRequired[Annotated[ReproductionPart, Field(description="absent where none was tried")]]
-    extends: NotRequired[Annotated[ExtensionPart, Field(description="the study that `hpo extend` made this one from")]]
+    extends: NotRequired[
+        Annotated[
+            ExtensionPart, Field(description="the study that `hpo extend` made this one from; absent without one")
+        ]
+    ]
 
 
 def describe_study(study: PreparedStudy, notes: Notes, trials: Sequence[Trial]) -> StudyPart:
@@ -112,7 +120,7 @@ def describe_study(study: PreparedStudy, notes: Notes, trials: Sequence[Trial]) 
     rerun = f"hpo search --config {short_path(study.folder.config_path)} study.name={config.study.name}-again"
     described: StudyPart = {
         "name": config.study.name,
-        "id": notes.study_id,
+        "id": notes.study_id or "",
         "title": config.report.title or missing(f'say what it asks: hpo report {study.reference} report.title="..."'),
         "started": simulated or (not_trained if started is None else _date(started)),
         "ended": simulated or (not_trained if ended is None else _date(ended)),

@@ -11,7 +11,7 @@ from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.trial import Direction, loss_of
 from hpo.report.blocks import Block, Items, Paragraph, Table
-from hpo.report.part import EXACT, OPEN, Missing, is_missing, missing, reason_missing, require
+from hpo.report.part import EXACT, Missing, is_missing, missing, reason_missing, require
 from hpo.report.sections import ReportJson
 from hpo.report.sections.goal import front_of, names_of, value_format
 from hpo.report.sections.winner import Winner, score_text
@@ -24,25 +24,37 @@ class TestedMember(TypedDict):
     """A trial of the front on the test part, or why it has no score there."""
 
     trial: int
-    metrics: NotRequired[dict[str, float]]
-    error: NotRequired[str]
+    metrics: NotRequired[Annotated[dict[str, float], Field(description="absent where it has no score")]]
+    error: NotRequired[Annotated[str, Field(description="why it has no score; absent where it has one")]]
     validation_score: float
     validation_metrics: Annotated[dict[str, float], Field(description="each metric, and what has a limit")]
 
 
-@with_config(OPEN)
+@with_config(EXACT)
 class TestPart(TypedDict):
-    """Field 16: what `hpo test` wrote down; earlier versions wrote fewer keys."""
+    """Field 16: what `hpo test` wrote down."""
 
     time: str
+    study: str
+    study_id: str
     trial: int
+    fingerprint: Annotated[str, Field(description="of the test part")]
     metrics: dict[str, float]
     size: int
     validation_score: float
     openings_of_these_data: int
-    default: NotRequired[dict[str, Any] | None]
-    front: NotRequired[Annotated[list[TestedMember], Field(description="of `hpo test --front`, the winner first")]]
-    scored_of_these_data: NotRequired[Annotated[int, Field(description="configurations, by all openings together")]]
+    default: Annotated[
+        dict[str, Any] | None, Field(description="the default configuration's metrics, or its error; null = not scored")
+    ]
+    scored: NotRequired[
+        Annotated[list[int], Field(description="the trials that were scored; absent without `hpo test --front`")]
+    ]
+    front: NotRequired[
+        Annotated[list[TestedMember], Field(description="the winner first; absent without `hpo test --front`")]
+    ]
+    scored_of_these_data: NotRequired[
+        Annotated[int, Field(description="configurations, by all openings together; absent without `hpo test --front`")]
+    ]
 
 
 class OnTest(TypedDict):
@@ -70,9 +82,11 @@ class FinalistPart(TypedDict):
     fresh_standard_deviation: float | None
     fresh_values: list[float]
     search_scores: NotRequired[
-        Annotated[dict[str, float], Field(description="of each metric, and of what has a limit")]
+        Annotated[dict[str, float], Field(description="of each metric, and of what has a limit; absent with one score")]
     ]
-    fresh_scores: NotRequired[Annotated[dict[str, float], Field(description="the same on the fresh seeds")]]
+    fresh_scores: NotRequired[
+        Annotated[dict[str, float], Field(description="the same on the fresh seeds; absent also where it failed there")]
+    ]
     error: str | None
 
 
@@ -95,15 +109,14 @@ def describe_overtuning(study: PreparedStudy, winner: Winner | Missing, test: Te
         absent = missing(reason_missing(test) or reason_missing(winner) or "")
         return {"default_on_test": absent, "gap": absent}
     metric, direction = study.config.study.metric, study.config.study.direction
-    default = test.get("default")
     return {
         "gap": loss_of(test["metrics"][metric] - test["validation_score"], direction),
-        "default_on_test": _against(default, test["metrics"][metric], metric, direction),
+        "default_on_test": _against(test["default"], test["metrics"][metric], metric, direction),
     }
 
 
 def _against(default: Mapping[str, Any] | None, winner: float, metric: str, direction: Direction) -> OnTest | Missing:
-    if not default:
+    if default is None:
         return missing("the default configuration was not scored in the same opening")
     if "error" in default:
         return missing(f"the default configuration has no score: {default['error']}")
@@ -146,8 +159,8 @@ def read_test(report: ReportJson) -> Iterator[Block]:
     front = front_of(report)
     others = [] if front is None else [name for name in names_of(front)[1:] if name in test["metrics"]]
     also = "".join(f", {name} **{value_format(report, name)(test['metrics'][name])}**" for name in others)
-    default, beside = require(report["overtuning"]).get("default_on_test"), ""
-    if default is not None and not is_missing(default):
+    default, beside = require(report["overtuning"])["default_on_test"], ""
+    if not is_missing(default):
         beside = f" The default configuration, in the same opening: {text(default['default'])}."
     yield Paragraph(
         f"Test {metric}: **{score}**{also} on {test['size']:,} examples, trial {test['trial']}, "
@@ -155,7 +168,7 @@ def read_test(report: ReportJson) -> Iterator[Block]:
         f"test part has been opened {opened if often == 1 else f'**{opened}**, over all studies of these data'}."
         + beside
     )
-    if test.get("front"):
+    if "front" in test:
         yield from _read_tested_front(test["front"])
 
 

@@ -23,6 +23,7 @@ from hpo.report.subject import default_at_target, score_of
 from hpo.report.words import code_rows, sentence
 from hpo.study.files.folder import short_path
 from hpo.study.study import PreparedStudy, how_far, training_command
+from hpo.study.upgrade import upgraded
 from hpo.study.winner.reasons import why_none
 from hpo.study.winner.verdict import Verdict
 
@@ -58,10 +59,16 @@ class Short(TypedDict):
     number: Count
     score: float
     point: Point
-    amount: NotRequired[Annotated[int, Field(description="how far it was trained, where amounts differ")]]
-    scores: NotRequired[Annotated[dict[str, float], Field(description="of each metric, and of what has a limit")]]
-    is_on_front: NotRequired[bool]
-    excess: NotRequired[Annotated[float, Field(ge=0, description="how far it is beyond the limits, as a share")]]
+    amount: NotRequired[
+        Annotated[int, Field(description="how far it was trained; absent where the strategy trains completely")]
+    ]
+    scores: NotRequired[
+        Annotated[dict[str, float], Field(description="of each metric, and of what has a limit; absent with one score")]
+    ]
+    is_on_front: NotRequired[Annotated[bool, Field(description="absent likewise")]]
+    excess: NotRequired[
+        Annotated[float, Field(ge=0, description="how far it is beyond the limits, as a share; absent likewise")]
+    ]
 
 
 class DefaultTrial(TypedDict):
@@ -70,9 +77,14 @@ class DefaultTrial(TypedDict):
     number: int
     score: float | None
     state: State
-    amount: NotRequired[Annotated[int | None, Field(description="how far it was trained")]]
-    values: NotRequired[Annotated[dict[str, float], Field(description="score of each fold and seed")]]
-    scores: NotRequired[Annotated[dict[str, float], Field(description="of each metric, and of what has a limit")]]
+    amount: Annotated[int | None, Field(description="how far it was trained; null = all of its training")]
+    values: Annotated[dict[str, float], Field(description="score of each fold and seed")]
+    scores: NotRequired[
+        Annotated[
+            dict[str, float],
+            Field(description="of each metric, and of what has a limit; absent with one score, or where it has none"),
+        ]
+    ]
 
 
 @with_config(EXACT)
@@ -177,7 +189,9 @@ def describe_comparison(study: PreparedStudy) -> dict[str, Any] | Missing:
     """Return the pairs and standings of `runs/compare-<study>`, or why there are none."""
     config = study.config.study
     path = study.folder.path.parent / f"compare-{config.name}" / "comparison.json"
-    result = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"kind": None}
+    result: dict[str, Any] = {"kind": None}
+    if path.exists():
+        result = upgraded("comparison", json.loads(path.read_text(encoding="utf-8")), str(short_path(path)))
     goal, of_several = study.goal, result.get("fronts")
     metrics = of_several["metrics"] if of_several else {result.get("metric"): result.get("direction")}
     limits = [str(limit) for limit in goal.limits]
@@ -234,14 +248,14 @@ def against_default(summary: ReportJson) -> str:
         return f"It is the default configuration{'' if leading else ': nothing better was found'}."
     if score is None or default["state"] in _UNFINISHED:
         return f"The default configuration (trial {number}) {_UNFINISHED.get(default['state'], 'has not ended')}."
-    if default.get("amount") != winner["amount"]:
-        trained = f"was trained to {default.get('amount')} only (trial {number}), where it had {text(score)}"
+    if default["amount"] != winner["amount"]:
+        trained = f"was trained to {default['amount']} only (trial {number}), where it had {text(score)}"
         return f"The default configuration {trained}: the two cannot be compared."
     theirs = f"the default configuration, which has {text(score)} (trial {number}){leading}"
     gain = loss_of(score - winner["score"], direction)
     if gain == 0:
         return f"As good as {theirs}."
-    before, now = default.get("values", {}), winner["values"]
+    before, now = default["values"], winner["values"]
     pairs = [(before[name], now[name]) for name in before if name in now]
     spread = interval([loss_of(one - other, direction) for one, other in pairs])
     within = ""
@@ -260,6 +274,6 @@ def _how_to_train(objective: str, best: str) -> str:
 
 def score_text(summary: ReportJson) -> Callable[[float], str]:
     """Return what writes the scores of a report: with the digits that tell the best five and the default apart."""
-    default = require(summary["baselines"]).get("default")
-    others = [] if default is None or is_missing(default) else [default["score"]]
+    default = require(summary["baselines"])["default"]
+    others = [] if is_missing(default) else [default["score"]]
     return score_format([*(trial["score"] for trial in summary["top"]), *others])

@@ -22,7 +22,10 @@ _PACKAGES = ("torch", "numpy", "scikit-learn", "optuna", "ray", "mlflow", "hydra
 # x86 vector instructions, widest first, for which numerical libraries have their own code.
 _VECTORS = ("avx512f", "avx2", "avx")
 # The keys that every report needs.
-_KEYS = ("python", "platform", "processor", "cpus", "memory_bytes", "gpus", "packages", "commit", "is_dirty", "command")
+_KEYS = (
+    *("python", "platform", "processor", "cpus", "memory_bytes", "gpus", "driver", "cuda", "packages", "commit"),
+    *("is_dirty", "command"),
+)
 
 
 def describe_environment(secrets: Secrets | None = None) -> dict[str, Any]:

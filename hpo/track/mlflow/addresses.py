@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hpo.engine.trials.trial import Direction, loss_sign
 from hpo.errors import TrackError
 from hpo.track.messages import mlflow_name
-from hpo.track.mlflow.pages import EXPERIMENTS, STUDIES, charts_page, experiment_page, run_page, view_page
+from hpo.track.mlflow.pages import EXPERIMENTS, STUDIES, charts_page, run_page, view_page
 from hpo.track.mlflow.store import all_runs, find_run, reading, unsent
 from hpo.track.mlflow.views import LARGEST_VIEW, compared_view, studies_view, tag_of
 
@@ -40,22 +40,18 @@ class TrackedStudy:
 def pages_of_all(uri: str) -> list[Page]:
     """Return the pages of the experiment that has the latest study: the view of its studies, and their charts.
 
-    Without that view, of a store that an earlier version wrote, the experiment's table; of a store without a study, or
-    one that cannot be read, the table of experiments.
+    Of a store without a study, or one that cannot be read, the table of experiments.
     """
     try:
         with reading(uri, f"uri: {uri} cannot be read: {{reason}}") as client:
-            experiments = {each.experiment_id: each for each in client.search_experiments()}
-            latest = client.search_runs([*experiments], "tags.`hpo.kind` = 'study'", max_results=1)
+            experiments = [each.experiment_id for each in client.search_experiments()]
+            latest = client.search_runs(experiments, "tags.`hpo.kind` = 'study'", max_results=1)
     except (TrackError, ImportError):
         # Its server says why; a driver of a database may be missing here alone.
         return [Page(EXPERIMENTS)]
     if not latest:
         return [Page(EXPERIMENTS)]
-    found = latest[0].info.experiment_id
-    if tag_of(STUDIES) not in experiments[found].tags:
-        return [Page(experiment_page(found))]
-    return _with_charts(view_page(found, STUDIES))
+    return _with_charts(view_page(latest[0].info.experiment_id, STUDIES))
 
 
 def pages_of_study(uri: str, study: TrackedStudy) -> list[Page]:

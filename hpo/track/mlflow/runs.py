@@ -22,8 +22,8 @@ class StudyRuns:
     """The id of a study's parent run (empty before `open`), and those of its child runs by the numbers of their trials.
 
     `params` are the names of the parent's parameters; `closed` the numbers of the trials whose runs are complete;
-    `unnamed`, of those that an earlier version sent without the study's name; `stopped`, of those that are shown as
-    stopped early; `on_front` has those that are shown as on the front, or as not on it.
+    `stopped`, of those that are shown as stopped early; `on_front` has those that are shown as on the front, or as not
+    on it.
     """
 
     def __init__(self, client: MlflowClient, experiment_id: str) -> None:
@@ -36,7 +36,6 @@ class StudyRuns:
         self.params: set[str] = set()
         self.trials: dict[int, str] = {}
         self.closed: set[int] = set()
-        self.unnamed: set[int] = set()
         self.stopped: set[int] = set()
         self.on_front: dict[int, bool] = {}
 
@@ -68,13 +67,10 @@ class StudyRuns:
             self._client.update_run(self.trials[number], status="RUNNING")
         else:
             tags = {"mlflow.parentRunId": self.parent, "hpo.trial": str(number), "hpo.kind": "trial"}
-            tags |= self.of_study(number)
+            # By these it is told from trials of other studies.
+            tags |= {"hpo.study": self.name, COLOR_TAG: color_of_trial(self.color, number)}
             self.trials[number] = self._create(message, tags)
         return self.trials[number]
-
-    def of_study(self, number: int) -> dict[str, str]:
-        """Return the tags by which a trial of this study is told from those of others: its name, and a color."""
-        return {"hpo.study": self.name, COLOR_TAG: color_of_trial(self.color, number)}
 
     def _create(self, message: TrackerMessage, tags: Mapping[str, str]) -> str:
         run = self._client.create_run(
@@ -102,8 +98,6 @@ class StudyRuns:
             self.trials[number] = kept.info.run_id
             if "hpo.status" in kept.data.tags:
                 self.closed.add(number)
-                if "hpo.study" not in kept.data.tags:
-                    self.unnamed.add(number)
                 # An earlier request may have been carried out after the one that closed the run.
                 if kept.info.status not in _ENDED:
                     self._client.set_terminated(kept.info.run_id, kept.data.tags["hpo.status"], kept.info.end_time)

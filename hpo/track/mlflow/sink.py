@@ -70,7 +70,7 @@ class MlflowSink:
     def _open_study(self, message: TrackerMessage) -> None:
         self._runs.open(message)
         self._log_params(message["params"])
-        # Also of a run that is there already: an earlier version wrote fewer.
+        # Also of a run that is there already: the study goes on, with another state, or another budget.
         self._tag_study(message)
         if message["datasets"]:
             self._client.log_inputs(self._runs.parent, [_dataset(d) for d in message["datasets"]])
@@ -95,10 +95,6 @@ class MlflowSink:
         number = message["number"]
         self._points[number] = message["tags"]["hpo.point"]
         if number in self._runs.closed:
-            if number in self._runs.unnamed:
-                tags = [RunTag(key, value) for key, value in self._runs.of_study(number).items()]
-                self._client.log_batch(self._runs.trials[number], tags=tags)
-                self._runs.unnamed.remove(number)
             return
         is_new = number not in self._runs.trials
         run_id = self._runs.open_trial(message)

@@ -107,7 +107,25 @@ def all_cases():
 def _texts(data, folder):
     """Write the data, and return the key that names it."""
     rng = random.Random(3)
-    words = "the film was a very good bad tale of two odd cats and one dog who ran".split()
+    words = [
+        "the",
+        "film",
+        "was",
+        "a",
+        "very",
+        "good",
+        "bad",
+        "tale",
+        "of",
+        "two",
+        "odd",
+        "cats",
+        "and",
+        "one",
+        "dog",
+        "who",
+        "ran",
+    ]
     lines = []
     for number in range(120):
         line = [rng.choice(words) for _ in range(rng.randint(2, 9))]

@@ -9,6 +9,7 @@ import stat
 from pathlib import Path
 
 import pytest
+import yaml
 
 from hpo.cli.main import main
 from hpo.compare.output import show
@@ -156,6 +157,13 @@ OTHER = (
     (["--set", "evolutionary.population=7"], "strategies.evolutionary.population"),
     (["--strategies", "random,grid"], "strategies."),
 )
+
+
+def test_a_comparison_of_another_format_is_refused(capsys):
+    FOLDER.mkdir(parents=True)
+    for number, words in ((2, "its format is 2, not 1"), ("1", "its format is '1'"), (1, "is not a comparison")):
+        (FOLDER / "comparison.yaml").write_text(yaml.safe_dump({"format": number}))
+        assert words in refused(capsys, *COMPARE)
 
 
 @pytest.mark.nightly

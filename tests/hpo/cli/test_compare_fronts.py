@@ -11,9 +11,8 @@ import pytest
 import yaml
 
 from tests.hpo.cli.commands import hpo, refused
-from tests.studies import REPOSITORY
+from tests.studies import run_toy, toy_config
 
-KEPT = REPOSITORY / "tests" / "end_to_end" / "kept"
 TWO = "study.metrics={accuracy: maximize, size: minimize}"
 COMPARE = (
     *("compare", "--strategies", "random,evolutionary", "--repeats", "2", "--name", "c", "data=table"),
@@ -96,12 +95,22 @@ def test_the_report_of_a_study_has_the_comparison_of_its_strategy_by_the_same_me
     shutil.copytree("runs/compare-s", "runs/compare-other")
     assert hpo(capsys, *limited)[0] == 0
     assert "missing" in json.loads(Path("runs/other/report.json").read_text())["comparison"]
+    Path("runs/compare-s/comparison.json").write_text(json.dumps(result | {"format": 2}))
+    assert "runs/compare-s/comparison.json: its format is 2, not 1" in refused(capsys, "report", "s")
 
 
-def put(name, trials, metrics="default", limits=None, winner=0):
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Make a study once; return its folder."""
+    folder = tmp_path_factory.mktemp("made") / "made"
+    run_toy(folder, toy_config(trials=2))
+    return folder
+
+
+def put(made, name, trials, metrics="default", limits=None, winner=0):
     """Make a study whose trials have these accuracies and sizes, and chose this one."""
     folder = Path("runs", name)
-    shutil.copytree(KEPT / "folds", folder)
+    shutil.copytree(made, folder)
     config = yaml.safe_load((folder / "config.yaml").read_text())
     metrics = {"accuracy": "maximize", "size": "minimize"} if metrics == "default" else metrics
     first = next(iter(metrics))
@@ -116,10 +125,10 @@ def put(name, trials, metrics="default", limits=None, winner=0):
         csv.writer(file).writerows([("number", "round", "state", "score", "size", "fold_0", "seconds"), *rows])
 
 
-def test_studies_are_compared_by_their_fronts_on_one_scale(capsys):
+def test_studies_are_compared_by_their_fronts_on_one_scale(capsys, made):
     fronts = {"a": [(0.9, 50.0), (0.5, 10.0)], "b": [(0.7, 20.0), (0.6, 30.0)]}
-    put("a", fronts["a"], winner=1)
-    put("b", fronts["b"])
+    put(made, "a", fronts["a"], winner=1)
+    put(made, "b", fronts["b"])
     code, out, err = hpo(capsys, "compare", "a", "b")
     assert code == 0, out + err
     losses = {label: [(-score, size) for score, size in front] for label, front in fronts.items()}
@@ -142,12 +151,12 @@ def test_studies_are_compared_by_their_fronts_on_one_scale(capsys):
 
 
 @pytest.mark.slow
-def test_studies_of_other_metrics_are_refused_and_one_without_a_trial_within_the_limits_is_named(capsys):
+def test_studies_of_other_metrics_are_refused_and_one_without_a_trial_within_the_limits_is_named(capsys, made):
     trials = [(0.9, 50.0), (0.5, 10.0)]
-    put("a", trials, limits={"size": 60})
-    put("b", trials, {"accuracy": "maximize", "size": "maximize"})
-    put("c", trials, {"accuracy": "maximize"})
-    put("d", trials, limits={"size": 5})
+    put(made, "a", trials, limits={"size": 60})
+    put(made, "b", trials, {"accuracy": "maximize", "size": "maximize"})
+    put(made, "c", trials, {"accuracy": "maximize"})
+    put(made, "d", trials, limits={"size": 5})
     for other in "bc":
         assert "study.metrics: must be the same in all studies" in refused(capsys, "compare", "a", other)
     code, out, err = hpo(capsys, "compare", "a", "d")

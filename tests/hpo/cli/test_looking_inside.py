@@ -105,10 +105,11 @@ def test_both_commands_read_a_text_a_file_or_a_pipe(capsys, monkeypatch, tmp_pat
 
 
 @pytest.mark.parametrize("text", ["the film was bad", "bad " * 100])
-def test_a_text_as_the_input_of_attention_is_read_as_before_with_a_warning(capsys, tmp_path, text):
-    code, _, err = hpo(capsys, "attention", "reviews", "--input", text, "--output", str(tmp_path / "heads.html"))
-    assert (code, err.count("\n"), err.startswith("warning: --input: there is no such file")) == (0, 1, True)
-    assert text in (tmp_path / "heads.html").read_text()
+@pytest.mark.parametrize("command", ["predict", "attention"])
+def test_a_text_in_the_place_of_a_file_is_refused_with_the_option_that_takes_it(capsys, command, text):
+    err = refused(capsys, command, "reviews", "--input", text)
+    assert err.startswith(f"error: --input: {text}: ")
+    assert "give a file, or the text itself by --text" in err
 
 
 def test_attention_is_drawn_as_a_picture_and_as_a_page(capsys, tmp_path):

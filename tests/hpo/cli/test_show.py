@@ -24,8 +24,8 @@ from hpo.study.looking.seen import SeenStudy
 from hpo.study.looking.view import View
 from tests.hpo.cli.commands import documented, hpo, printed, refused, searched
 from tests.hpo.interface.searched import found
-from tests.hpo.study.test_status import KEPT, PUBLISHED, contents
-from tests.studies import REPOSITORY, rows, toy_config
+from tests.hpo.study.test_status import PUBLISHED, contents
+from tests.studies import REPOSITORY, rows, run_toy, toy_config
 
 SPACE = {"lr": [0.1, 0.5, 0.9], "layers": [1, 2]}
 
@@ -215,19 +215,6 @@ def test_a_copy_at_a_url_is_shown_as_of_then(capsys, runs):
     assert "no copy of a study" in refused(capsys, "show", f"{url}/nowhere", is_silent=True)
 
 
-@pytest.mark.quick("halving")
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["halving", "clock", "holdout", "folds"])
-def test_one_of_an_earlier_version(capsys, tmp_path, name):
-    shutil.copytree(KEPT / name, tmp_path / "runs" / name)
-    winner = json.loads((KEPT / name / "report.json").read_text())["winner"]
-    lines = shown(capsys, name)
-    assert f"trial {winner['number']}" in said(lines, "best")
-    assert said(lines, "study") == f"{name}: ended"
-    lines = shown(capsys, name, "--trial", str(winner["number"]))
-    assert f"{winner['number']} of study {name}: complete" in said(lines, "trial")
-
-
 def test_one_that_was_published(capsys):
     lines = shown(capsys, str(PUBLISHED))
     assert "accuracy 0.9667" in said(lines, "test")
@@ -236,7 +223,8 @@ def test_one_that_was_published(capsys):
 
 
 def test_one_that_is_damaged_says_so(capsys, tmp_path):
-    folder = shutil.copytree(KEPT / "clock", tmp_path / "runs/clock")
+    folder = tmp_path / "runs/clock"
+    run_toy(folder, toy_config(trials=2))
     (folder / "status.json").write_text("{")
     assert not any(line.startswith("searches") for line in shown(capsys, "clock")), "half a line says nothing"
     (folder / "status.json").unlink()

@@ -28,7 +28,7 @@ CURVES = st.lists(st.tuples(st.lists(POINTS, max_size=4), VALUES), min_size=2, m
 
 
 def reported(number, tasks):
-    """Return a trial with these curves, as a record of an earlier version may hold them."""
+    """Return a trial with these curves, as an objective may report them."""
     made = trial(number, [0.1 * number, 0.2])
     outcomes = {
         index: Outcome.from_dict(cleaned({**made.outcomes[index].to_dict(), "curve": curve, "seconds": seconds}))

@@ -81,7 +81,7 @@ def test_a_search_that_was_resumed_has_its_workers_and_no_pauses():
     assert "2 pauses in which nothing ran (2 s, dotted) left out" in content.caption
 
 
-def test_a_stretch_has_its_own_workers_and_one_of_an_earlier_version_those_that_were_seen():
+def test_a_stretch_has_its_own_workers_and_what_ran_before_the_first_those_that_were_seen():
     trials, stretches = resumed_twice()
     more = [*stretches[1:2], Stretch(stretches[2].start, 3)]
     ran = stretch_runs([o for t in trials for o in t.outcomes.values()], more)

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from hpo.study.preparing.as_begun import as_begun
 
 import hpo
 from hpo.config.documents import yaml_text
@@ -10,7 +11,6 @@ from hpo.config.study_config import config_from_dict
 from hpo.errors import StudyError
 from hpo.study.basis.configurations import refuse_other_config
 from hpo.study.files.folder import RUNS, StudyFolder
-from hpo.study.preparing.as_begun import as_begun
 from tests.hpo.cli.commands import TABLE
 from tests.studies import shipped, toy_config
 

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from hpo.study.basis.same_trials import SAME_TRIALS
 
 import hpo
 from hpo.engine.objective.objective import Objective
@@ -13,7 +14,6 @@ from hpo.engine.objective.source_files import digests_of
 from hpo.engine.strategies import STRATEGIES
 from hpo.engine.strategies.random import RandomSearch
 from hpo.study.basis import source_code
-from hpo.study.basis.same_trials import SAME_TRIALS
 from hpo.study.basis.source_code import describe_code, search_files
 
 ROOMS = ("course", "objective", "space", "training", "trials")
