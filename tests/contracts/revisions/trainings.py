@@ -20,6 +20,10 @@ _FILES = {
     "encoder_decoder": ("generated", "translation"),
 }
 _MODEL = {"transformer": "", "recurrent": "recurrent_", "convolutional": "convolutional_"}
+_WORDS = (
+    *("the", "film", "was", "a", "very", "good", "bad", "tale", "of", "two", "odd", "cats", "and", "one", "dog"),
+    *("who", "ran"),
+)
 OPTIMIZERS = ("sgd", "adam", "adamw", "adagrad", "rmsprop", "muon")
 
 
