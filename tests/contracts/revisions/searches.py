@@ -16,7 +16,7 @@ from hpo.study.study import StudyFolder
 from hpo.study.winner.verdict import read_verdict
 from tests.studies import REPOSITORY, SPACES, STRATEGIES, searched_by, toy_config
 
-BLOCK = 20  # trials that are compared together
+BLOCK = 50  # trials that are compared together
 LIBRARYS = {"tpe": ("optuna",), "gp": ("optuna", "torch", "scipy"), "cma_es": ("optuna", "cmaes")}
 """Strategies that a library makes, with the libraries."""
 
@@ -157,6 +157,7 @@ def summary(trials):
         for place, row in enumerate(trials[start : start + BLOCK], start=1):
             exact.append(_split(row, "", place, sums))
         text = json.dumps(exact, sort_keys=True)
+        sums = {name: float(f"{total:.10g}") for name, total in sums.items()}
         blocks.append({"exact": hashlib.sha256(text.encode()).hexdigest()[:12], "sums": sums})
     return blocks
 

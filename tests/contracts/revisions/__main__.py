@@ -1,0 +1,26 @@
+"""Write the reference of a new number: `python -m tests.contracts.revisions`. One that is there is never written over."""
+
+import json
+import sys
+
+from tests.contracts.revisions.references import PATH, found, key_of, read, revisions, versions_of
+
+
+def main():
+    """Write what is missing, and say what; return 2 where nothing is."""
+    written, references = [], read()
+    for part in revisions():
+        entries = references.setdefault(part, {})
+        if (key := key_of(part)) not in entries:
+            entries[key] = {"versions": versions_of(part), "cases": found(part)}
+            written.append(f"{part} ({key})")
+    if not written:
+        print("each number has its reference, which is not written over; raise a REVISION first", file=sys.stderr)
+        return 2
+    PATH.write_text(json.dumps(references, separators=(",", ":"), sort_keys=True).replace('},"', '},\n"') + "\n")
+    print(f"written: {', '.join(written)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""What the toolkit's own objectives without a network return: of a table, of a command, of trials that are told."""
+
+import contextlib
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from hpo.objectives import command, outside, table
+from tests.studies import shipped
+
+_PROGRAM = """
+import json, sys
+for epoch in (1, 2):
+    print("for people"); print(json.dumps({"loss": 1 / epoch, "step": epoch, "words": len(sys.argv)}))
+print(json.dumps({"loss": 0.25, "told": sys.argv[1:]}))
+"""
+
+
+def _write_table():
+    curves = []
+    rows = ["layers,width,kind,loss,loss_2,size,hours"]
+    for layers in (1, 2, 4):
+        for width in (8, 16, 32):
+            if (layers, width) != (4, 8):
+                rows.append(
+                    f"{layers},{width},relu,{layers / width},{layers / width + 0.5},{layers * width},{width / 8}"
+                )
+                along = [layers / width / epoch for epoch in range(1, 5)]
+                curves.append(json.dumps({"layers": layers, "width": width, "losses": along}))
+    Path("table.csv").write_text("\n".join(rows) + "\n")
+    Path("curves.jsonl").write_text("\n".join(curves) + "\n")
+
+
+def _look_up(point, task, **data):
+    _write_table()
+    section = shipped("table", "data")["data"] | {"path": "table.csv", "metric": "loss", "columns": ["layers", "width"]}
+    section |= {"where": {}} | data
+    config = {"data": section, **point}
+    asked = {"config": config, "metric": "loss", "direction": "minimize", "fold": 0, "amount": None} | task
+    return _told(table.run_fold(asked)) | {
+        "cost": table.describe_cost(config),
+        "space": table.describe_search(config)["space"],
+        "folds": table.describe_search(config)["folds"],
+    }
+
+
+def _run(line, **config):
+    Path("program.py").write_text(_PROGRAM)
+    tree = {"command": shipped("command", "data")["command"] | {"line": f"{sys.executable} program.py {line}"}}
+    task = {"config": {**tree, "lr": 0.5, "model": {"name": "a b"}, "fast": True} | config, "seed": 7, "fold": 1}
+    return _told(command.run_fold(task))
+
+
+def _ask():
+    with contextlib.suppress(RuntimeError):
+        outside.run_fold({"study": "x"})
+        raise AssertionError
+    return {"continues": outside.CONTINUES, "search": outside.describe_search({})}
+
+
+def _told(steps):
+    points = []
+    try:
+        while True:
+            points.append(next(steps))
+    except StopIteration as stop:
+        return {"curve": points, "result": stop.value}
+    except LookupError as error:
+        return {"curve": points, "error": type(error).__name__}
+
+
+def cases():
+    """Return by the name of an objective what makes its results, by their names."""
+    there, absent = {"layers": 2, "width": 16}, {"layers": 4, "width": 8}
+    curves = {"curves": "curves.jsonl", "curve": "losses"}
+    return {
+        "hpo.objectives.table": {
+            "a row": lambda: _look_up(there, {}),
+            "two folds": lambda: _look_up(there, {"fold": 1}, metric=["loss", "loss_2"]),
+            "its cost": lambda: _look_up(there, {}, cost="hours"),
+            "further metrics": lambda: _look_up(there, {"metrics": ["loss", "size"], "limited": ["hours"]}),
+            "an absent row": lambda: _look_up(absent, {}, absent="fail"),
+            "the nearest row": lambda: _look_up(absent, {}, absent="nearest"),
+            "its curve": lambda: _look_up(there, {}, cost="hours", **curves),
+            "a part of its curve": lambda: _look_up(there, {"amount": 3, "trained": 1}, cost="hours", **curves),
+        },
+        "hpo.objectives.command": {
+            "values": lambda: _run("--lr={lr} {model.name} {task.seed} {{lr}}"),
+            "all values": lambda: _run("{args}"),
+            "flags": lambda: _run("{flag:fast} {task.fold}"),
+        },
+        "hpo.objectives.outside": {"what it says of itself": _ask},
+    }
+
+
+def run(made):
+    """Return what one of them makes, in a folder of its own."""
+    before = Path.cwd()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        try:
+            return json.loads(json.dumps(made()))
+        finally:
+            os.chdir(before)
