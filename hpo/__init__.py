@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from hpo.interface.study.study import Study as Study
     from hpo.interface.train import train as train
 
-__version__ = "0.2.0"
+__version__ = "0.1.0"
 
 # Where each name lies: loaded when it is first asked for, so that `import hpo` is quick.
 _PLACES = {
