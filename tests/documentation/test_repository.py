@@ -5,6 +5,7 @@ import tomllib
 
 import yaml
 
+import hpo
 from tests.documentation.blocks import blocks_of
 from tests.studies import REPOSITORY
 
@@ -31,7 +32,8 @@ def test_one_version_stands_everywhere():
     version = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["version"]
     assert yaml.safe_load((REPOSITORY / "CITATION.cff").read_text())["version"] == version
     headings = re.findall(r"^## ([\d.]+)", (REPOSITORY / "CHANGELOG.md").read_text(), re.MULTILINE)
-    assert headings[0] == version
+    assert headings == [version]
+    assert hpo.__version__ == version
 
 
 def test_what_the_documents_for_contributors_name_is_there():

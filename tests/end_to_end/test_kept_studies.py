@@ -1,4 +1,4 @@
-"""Studies of earlier code: they open, report and reproduce; those by the clock go on, those in rounds do not."""
+"""Studies that released versions have made: they open, report, reproduce and go on; one of another format is refused."""
 
 import json
 import shutil
@@ -6,74 +6,68 @@ from pathlib import Path
 
 import pytest
 
-from tests.hpo.cli.commands import hpo
+from tests.hpo.cli.commands import hpo, refused
 from tests.studies import rows
 
 KEPT = Path(__file__).parent / "kept"
+RELEASED = sorted(path.name for path in KEPT.iterdir())
 
 
 @pytest.fixture
 def kept(tmp_path, monkeypatch):
     """Return what puts a kept study into runs/ of a working directory of the test's own."""
     monkeypatch.chdir(tmp_path)
-
-    def put(name):
-        shutil.copytree(KEPT / name, tmp_path / "runs" / name)
-        return tmp_path / "runs" / name
-
-    return put
+    return lambda name: shutil.copytree(KEPT / name, tmp_path / "runs" / name)
 
 
-def reports_and_reproduces(capsys, folder):
-    code, out, err = hpo(capsys, "report", folder.name)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RELEASED)
+def test_one_is_reported_its_winner_reproduced_and_its_search_goes_on(kept, capsys, name):
+    folder = kept(name)
+    code, out, err = hpo(capsys, "report", name)
     assert code == 0, out + err
-    before, now = (json.loads((place / "report.json").read_text()) for place in (KEPT / folder.name, folder))
+    before, now = (json.loads((place / "report.json").read_text()) for place in (KEPT / name, folder))
     assert now["winner"] == before["winner"]
-    code, out, err = hpo(capsys, "reproduce", folder.name)
+    code, out, err = hpo(capsys, "reproduce", name)
     if "demanded: the same to the last bit" in out:
         assert (code, "reproduced: all" in out) == (0, True), out + err
     else:
         # Another processor or version: small networks may take another way.
         assert (code in (0, 1), "reproduced: " in out) == (True, True), out + err
-
-
-@pytest.mark.quick("holdout")
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["holdout", "folds", "halving"])
-def test_one_in_rounds_is_reported_its_winner_reproduced_and_its_search_not_continued(kept, capsys, name):
-    folder = kept(name)
-    reports_and_reproduces(capsys, folder)
-    before = rows(folder / "trials.csv")
-    assert before == rows(KEPT / name / "trials.csv")
-    for command in (["resume", name, f"study.trials={len(before) + 2}"], ["search", "--replay", name, "--trust"]):
-        code, out, err = hpo(capsys, *command)
-        assert (code, "was searched in rounds by hpo" in err, err.count("\n")) == (2, True, 1), out + err
-    assert rows(folder / "trials.csv") == before
-
-
-@pytest.mark.slow
-def test_one_by_the_clock_goes_on(kept, capsys):
-    folder = kept("clock")
-    reports_and_reproduces(capsys, folder)
-    before = rows(folder / "trials.csv")
-    code, out, err = hpo(capsys, "resume", "clock", "study.trials=6", "--allow-changes")
+    there = rows(folder / "trials.csv")
+    code, out, err = hpo(capsys, "resume", name, f"study.trials={len(there) + 2}", "--allow-changes")
     assert code == 0, out + err
     after = rows(folder / "trials.csv")
-    assert (after[: len(before)], len(after)) == (before, 6)
+    assert (after[: len(there)], len(after)) == (there, len(there) + 2)
 
 
-def test_its_test_part_is_opened(kept, capsys):
-    kept("holdout")
-    code, out, err = hpo(capsys, "test", "holdout")
+@pytest.mark.parametrize("name", RELEASED)
+def test_its_test_part_is_opened(kept, capsys, name):
+    kept(name)
+    code, out, err = hpo(capsys, "test", name)
     assert (code, "opened 1 time" in out) == (0, True), out + err
 
 
-def test_a_comparison_takes_their_own_winners(kept, capsys):
-    """With finalists that is not the trial of the best score, nor with halving one that was trained for less."""
-    names = ("holdout", "folds", "halving")
-    reports = [json.loads((kept(name) / "report.json").read_text()) for name in names]
-    code, out, err = hpo(capsys, "compare", *names)
-    assert code == 0, out + err
-    comparison = json.loads(Path("runs/compare-holdout-folds-halving/comparison.json").read_text())
-    assert [winner["trial"] for winner in comparison["winners"]] == [report["winner"]["number"] for report in reports]
-    assert reports[0]["winner"]["score"] < max(trial["score"] for trial in reports[0]["top"])
+FORMATS = {
+    None: "its format is none, not 1: it was made before the first release; finish it with the commit that made it",
+    2: "its format is 2, not 1: it was made by a later version",
+}
+
+
+@pytest.mark.parametrize("number", FORMATS)
+def test_one_of_another_format_is_named_by_every_command_and_nothing_of_it_is_touched(kept, capsys, number):
+    folder = kept("0.1.0")
+    environment = json.loads((folder / "environment.json").read_text()) | {"format": number}
+    (folder / "environment.json").write_text(json.dumps(environment))
+    (folder / "status.json").unlink()
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    for command in ("resume", "report", "test", "reproduce", "archive", "sync", "search --replay", "add", "export"):
+        words = [*command.split(), "0.1.0", *{"archive": ["a.tar.gz"], "add": ["training.lr=0.1"]}.get(command, [])]
+        words += ["--optuna", "sqlite:///x.db"] if command == "export" else []
+        assert FORMATS[number] in refused(capsys, *words, is_silent=True), command
+    for command in ("list", "show"):
+        code, out, err = hpo(capsys, command, *(["0.1.0"] if command == "show" else []))
+        assert (code, FORMATS[number] in out) == (0, True), out + err
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    assert hpo(capsys, "remove", "0.1.0", "--yes")[0] == 0
+    assert not folder.exists()

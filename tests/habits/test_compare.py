@@ -12,7 +12,7 @@ from tests.hpo.cli.commands import TABLE, TABLE_DATA
 from tests.hpo.cli.commands import hpo as command
 
 QUIET = {"track": "none", "dispatch": "local"}
-KEPT = Path(__file__).parents[1] / "end_to_end" / "kept"
+KEPT = Path(__file__).parents[1] / "end_to_end" / "kept" / "0.1.0"
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +24,7 @@ def empty_folder(tmp_path, monkeypatch):
 def put(name, scores, direction="maximize", **changes):
     """Make a study with the kept one's data whose winner has these scores by fold."""
     folder = Path("runs", name)
-    shutil.copytree(KEPT / "folds", folder)
+    shutil.copytree(KEPT, folder)
     config = yaml.safe_load((folder / "config.yaml").read_text())
     config["study"] |= {"name": name, "direction": direction}
     config["data"] |= changes

@@ -22,7 +22,7 @@ from hpo.study.files.status import read_status
 from tests.hpo.cli.commands import hpo, refused
 from tests.studies import environment
 
-KEPT = Path(__file__).parents[2] / "end_to_end" / "kept"
+KEPT = Path(__file__).parents[2] / "end_to_end" / "kept" / "0.1.0"
 PUBLISHED = Path(__file__).parents[3] / "studies"
 
 
@@ -31,8 +31,15 @@ def runs(tmp_path):
     """Studies of every state but running, and folders that are none."""
     runs = tmp_path / "runs"
     for place, name in enumerate(("clock", "folds", "halving")):
-        shutil.copytree(KEPT / name, runs / name)
-        values = {"name": name, "state": "ended", "strategy": name, "metrics": {"loss": "minimize"}, "budget": 4}
+        shutil.copytree(KEPT, runs / name)
+        values = {
+            "format": 1,
+            "name": name,
+            "state": "ended",
+            "strategy": name,
+            "metrics": {"loss": "minimize"},
+            "budget": 4,
+        }
         values |= {"begun": 1e9 + place, "scores": {"loss": 0.5 - place / 10}, "done": 4, "trials": {"complete": 4}}
         (runs / name / "status.json").write_text(json.dumps(values))
         # It is not even looked at.
@@ -43,7 +50,7 @@ def runs(tmp_path):
     (runs / "folds/status.json").write_text(json.dumps(failed))
     (runs / "compare-a").mkdir()
     (runs / "a file").touch()
-    shutil.copytree(KEPT / "holdout", runs / "foreign")
+    shutil.copytree(KEPT, runs / "foreign")
     (runs / "foreign/status.json").write_text("hello")
     (runs / "link").symlink_to(runs / "clock")
     os.utime(runs / "foreign", (1e8, 1e8))

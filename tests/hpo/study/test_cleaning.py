@@ -1,6 +1,5 @@
 """What is cleaned of a study: all that nothing needs, and nothing that something needs."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -8,10 +7,6 @@ import pytest
 from hpo.config.study_config import config_from_dict
 from hpo.study.files.folder import StudyFolder
 from hpo.study.keeping.cleaning import clean
-from hpo.study.opening import read_study
-from hpo.study.preparing.preparation import known_study
-from hpo.study.winner.verdict import read_verdict
-from tests.end_to_end.test_kept_studies import KEPT
 from tests.hpo.cli.commands import hpo
 from tests.hpo.study.killed import tree
 from tests.studies import run_toy, toy_config
@@ -113,15 +108,3 @@ def test_what_cannot_be_read_keeps_what_it_has(study):
     assert "its states and models stay: " in str(clean(StudyFolder(study)).kept)
     assert tree(study / "checkpoints") == before
     assert (study / "checkpoints/trial_0001").exists()
-
-
-@pytest.mark.parametrize("name", ["holdout", "halving", "clock"])
-def test_of_earlier_code_the_winners_model_stays(name):
-    shutil.copytree(KEPT / name, Path("runs") / name)
-    folder = StudyFolder(Path("runs") / name)
-    assert clean(folder, states=True).kept is None
-    assert not any((folder.path / "states").glob("*"))
-    study = known_study(name)
-    record = read_study(study)
-    assert read_verdict(study, record).model is not None
-    record.close()

@@ -1,6 +1,7 @@
 """A study that is removed: only itself, wholly, whatever state it is in; and what it opened stays counted."""
 
 import contextlib
+import json
 import shutil
 import sqlite3
 from pathlib import Path
@@ -15,7 +16,6 @@ from hpo.study.keeping.cleaning import clean_runs
 from hpo.study.keeping.mirror import Manifest, Mirror
 from hpo.study.keeping.removal import find_removal
 from hpo.study.ledger import all_openings, write_opening
-from tests.end_to_end.test_kept_studies import KEPT
 from tests.hpo.study.killed import killed_at, tree
 from tests.studies import toy_config
 
@@ -59,10 +59,11 @@ def test_a_damaged_one_goes_too_and_it_is_said_what_stays(toy, damage):
     assert list(Path("runs").iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["clock", "holdout"])
-def test_one_of_earlier_code_goes_too(name):
-    shutil.copytree(KEPT / name, Path("runs") / name)
-    assert remove(find_removal(f"runs/{name}")).files > 5
+def test_one_of_another_format_goes_too(toy):
+    """Of before the first release, or of a later one: it is named, and removed without being read."""
+    environment = json.loads(toy.environment_path.read_text())
+    toy.environment_path.write_text(json.dumps(environment | {"format": 2}))
+    assert remove(find_removal("runs/toy")).files > 5
     assert list(Path("runs").iterdir()) == []
 
 

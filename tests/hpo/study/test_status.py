@@ -27,7 +27,7 @@ from hpo.study.preparing.preparation import known_study
 from tests.hpo.interface.searched import found
 from tests.studies import environment
 
-KEPT = Path(__file__).parents[2] / "end_to_end" / "kept"
+KEPT = Path(__file__).parents[2] / "end_to_end" / "kept" / "0.1.0"
 PUBLISHED = Path(__file__).parents[3] / "studies" / "digits_grid"
 
 
@@ -171,11 +171,9 @@ hpo.search(train, {"lr": (0.1, 1.0)}, trials=4, direction="minimize", progress=F
     assert counts_of(hpo.load("train")) == {"running": 0, "interrupted": 1}
 
 
-@pytest.mark.quick("clock")
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["halving", "clock", "holdout", "folds"])
-def test_one_of_an_earlier_version_is_derived_and_read_as_by_optuna(name, tmp_path):
-    folder = shutil.copytree(KEPT / name, tmp_path / name)
+def test_one_whose_status_was_removed_is_derived_and_read_as_by_optuna(tmp_path):
+    folder = shutil.copytree(KEPT, tmp_path / "kept")
+    (folder / "status.json").unlink()
     status, _ = looked(folder)
     report = json.loads((folder / "report.json").read_text())
     assert (status.state, status.done) == ("ended", report["counts"]["proposed"])
@@ -202,17 +200,17 @@ FOREIGN = {
     "no JSON": b"running",
     "no text": b"\xff\xfe\x00",
     "a list": b"[]",
-    "another program's": b'{"status": "ok"}',
-    "no such state": b'{"name": "x", "state": "well"}',
-    "a text for a number": b'{"name": "x", "state": "ended", "done": "many"}',
-    "no number": b'{"name": "x", "state": "ended", "minutes": NaN}',
+    "another program's": b'{"format": 1, "status": "ok"}',
+    "no such state": b'{"format": 1, "name": "x", "state": "well"}',
+    "a text for a number": b'{"format": 1, "name": "x", "state": "ended", "done": "many"}',
+    "no number": b'{"format": 1, "name": "x", "state": "ended", "minutes": NaN}',
 }
 
 
 @pytest.mark.parametrize("name", ["status.json", "report.json"])
 @pytest.mark.parametrize("case", FOREIGN)
 def test_a_foreign_file_is_named_or_ignored(tmp_path, name, case):
-    folder = shutil.copytree(KEPT / "clock", tmp_path / "clock")
+    folder = shutil.copytree(KEPT, tmp_path / "clock")
     (folder / name).write_bytes(FOREIGN[case])
     status = read_status(StudyFolder(folder))
     assert status.state == "unreadable" or name == "report.json"
@@ -223,7 +221,7 @@ def test_a_foreign_file_is_named_or_ignored(tmp_path, name, case):
 
 @pytest.mark.parametrize("case", FOREIGN)
 def test_foreign_words_on_what_runs_are_ignored(tmp_path, case):
-    folder = StudyFolder(shutil.copytree(KEPT / "clock", tmp_path / "clock"))
+    folder = StudyFolder(shutil.copytree(KEPT, tmp_path / "clock"))
     folder.running_path.write_bytes(FOREIGN[case])
     with folder.lock():
         assert read_running(folder) == []
@@ -281,7 +279,8 @@ def test_whatever_lies_there_nothing_but_a_line_comes_of_it(tmp_path, status, re
 
 
 def test_what_is_no_study_is_unreadable(tmp_path):
-    folder = shutil.copytree(KEPT / "clock", tmp_path / "clock")
+    folder = shutil.copytree(KEPT, tmp_path / "clock")
+    (folder / "status.json").unlink()
     report = json.loads((folder / "report.json").read_text())
     for change in (
         {"counts": {"complete": "four"}},
@@ -293,7 +292,7 @@ def test_what_is_no_study_is_unreadable(tmp_path):
     (folder / "config.yaml").write_text("a: 1\n")
     assert read_status(StudyFolder(folder)).state == "unreadable"
     (folder / "report.json").unlink()
-    shutil.copyfile(KEPT / "clock" / "config.yaml", folder / "config.yaml")
+    shutil.copyfile(KEPT / "config.yaml", folder / "config.yaml")
     (folder / "study.db").write_bytes(b"no database")
     assert "study.db" in read_status(StudyFolder(folder)).error
     assert read_status(StudyFolder(tmp_path / "nothing")).state == "unreadable"
@@ -306,7 +305,7 @@ def test_what_is_no_study_is_unreadable(tmp_path):
 
 
 def test_a_folder_without_rights_is_unreadable(tmp_path):
-    folder = shutil.copytree(KEPT / "clock", tmp_path / "clock")
+    folder = shutil.copytree(KEPT, tmp_path / "clock")
     folder.chmod(0o000)
     try:
         # Who may read everything reads it.
@@ -316,7 +315,7 @@ def test_a_folder_without_rights_is_unreadable(tmp_path):
 
 
 def test_a_lock_in_the_place_of_which_something_else_lies_is_held_by_nobody(tmp_path):
-    study = shutil.copytree(KEPT / "clock", tmp_path / "clock")
+    study = shutil.copytree(KEPT, tmp_path / "clock")
     lock = study / "driver.lock"
     for make in (lock.mkdir, lambda: os.mkfifo(lock), lambda: lock.symlink_to("/etc/passwd")):
         make()
