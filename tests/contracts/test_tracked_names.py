@@ -46,10 +46,9 @@ def test_the_spread_over_folds_is_a_metric_beside_their_mean():
     assert "score_standard_deviation" not in close_trial(made_up_trial(0, [0.5]), SCORE, TaskLayout(1))["metrics"]
 
 
-@pytest.mark.parametrize("name", ["parameters", "num_parameters"])
-def test_the_number_of_parameters_is_one_metric_and_one_column_under_either_name(name):
+def test_the_number_of_parameters_is_one_metric_and_one_column():
     """That of the fold with the most, whose vocabulary is the largest."""
-    outcomes = {index: Outcome({"score": 0.5, name: size}) for index, size in enumerate((700, 900))}
+    outcomes = {index: Outcome({"score": 0.5, "parameters": size}) for index, size in enumerate((700, 900))}
     trial = finished(Trial(0, 0, {"a.lr": 0.1}), outcomes, SCORE)
     assert trial.num_parameters == 900
     assert trials_table([trial], ["a.lr"], SCORE, TaskLayout(2)).num_parameters.tolist() == [900]

@@ -126,7 +126,7 @@ def test_a_searched_key_that_the_configuration_lacks_is_told_what_to_type(capsys
         ),
         (
             ["data=text_classification", "data.path=x.csv", "data.header=maybe"],
-            "data.header: must be 'auto', 'yes' or 'no', or true or false, given 'maybe'",
+            "data.header: must be a valid boolean, given 'maybe'",
         ),
     ],
 )

@@ -156,14 +156,14 @@ def test_two_lambdas_on_one_line_are_two_functions():
     assert hpo.search(fs["neg"], {"x": [2, 3]}, trials=2, name="named", **HERE).best.score == -3
 
 
-def test_a_lambda_alone_on_its_line_or_with_those_inside_of_it_is_known_as_before():
+def test_a_lambda_alone_on_its_line_or_with_those_inside_of_it_is_known_by_its_own_text():
     # fmt: off
     alone = lambda c: sorted(c, key=lambda name: c[name])[0]  # noqa: E731
     made = (lambda k: lambda c: c["x"] * k)(2)
     # fmt: on
     texts = ("alone = lambda c: sorted(c, key=lambda name: c[name])[0]", "made = (lambda k: lambda c: c['x'] * k)(2)")
     assert (digest_of([("f", alone)]), digest_of([("f", made)])) == tuple(
-        hashlib.sha256(text.encode()).hexdigest()[:16] for text in texts
+        hashlib.sha256(f"f {text}".encode()).hexdigest()[:16] for text in texts
     )
 
 

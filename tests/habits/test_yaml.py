@@ -1,7 +1,5 @@
 """Spaces as people write them in YAML, on a command line and in Python: each line is one habit."""
 
-import logging
-
 import pytest
 import yaml
 
@@ -128,33 +126,6 @@ def test_python_and_the_command_line_follow_the_same_rule():
     assert "integer" not in tree["space"]["training"]["lr"]
     study = searched(lambda config: config["n"], {"n": wide, "m": (1, 8)}, strategy="random", name="n")
     assert all(isinstance(n, int) for key in "nm" for n in study.trials[key])
-
-
-def test_a_frozen_range_keeps_its_meaning_and_the_same_search_goes_on_with_it(caplog):
-    def objective(config):
-        return float(config["x"])
-
-    space = {"x": {"low": 1, "high": 8}}
-    old = searched(objective, {"x": {"low": 1, "high": 8, "integer": False}}, strategy="random", name="old", trials=2)
-    # As an earlier commit froze it: without the key, and so with fractions.
-    path = old.folder / "config.yaml"
-    path.write_text(path.read_text().replace("    integer: false\n", ""))
-    _forget_basis(old.folder / "study.db")
-    with caplog.at_level(logging.WARNING):
-        study = searched(objective, space, strategy="random", name="old", trials=4)
-    assert "space.x: goes on with fractions" in caplog.text
-    assert [type(x) for x in study.trials["x"]] == [float] * 4
-    assert "integer" not in path.read_text()
-
-
-def _forget_basis(path):
-    """Take `integer` out of what a record says that the study was started with."""
-    import sqlite3
-
-    with sqlite3.connect(path) as file:
-        file.execute("UPDATE study_user_attributes SET value_json = replace(value_json, ', \"integer\": false', '')")
-    path.with_name("study.db.backup").unlink()
-    path.with_name("study.db.mark").unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ class RunningTrial:
         self.train: Sequence[int] | None = task["train"]
         self.validation: Sequence[int] | None = task["validation"]
         self.test: Sequence[int] | None = task.get("test")
-        self.amount: int | None = task["epochs"]
+        self.amount: int | None = task["amount"]
         self.trained: int = task["trained"]
         self.data_dir, self.checkpoint_dir, self.resume_dir = (
             Path(task[name]) if task[name] else None for name in ("data_dir", "checkpoint_dir", "resume_dir")

@@ -59,11 +59,11 @@ class Payload:
     secrets: Mapping[str, str] = field(default_factory=dict)
 
     def task(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the objective's argument: what is for it, the configuration opened, and `amount` as `epochs` too."""
+        """Return the objective's argument: what is for it, and the configuration opened."""
         if_any = ("test", "curves", "metrics", "limited")
         absent = _NOT_TOLD | {name for name in if_any if getattr(self, name) in (None, ())}
         told = {name: value for name, value in vars(self).items() if name not in absent}
-        return told | {"config": config, "epochs": self.amount}
+        return told | {"config": config}
 
     def known_secrets(self) -> Mapping[str, str]:
         """Return the secrets by name, those of the environment included, as far as they are set."""

@@ -1,4 +1,4 @@
-"""Write the reference of a new number: `python -m tests.contracts.revisions`. One that is there is never written over."""
+"""Write the reference of a new number: `python -m tests.contracts.revisions`; no other is written over."""
 
 import json
 import sys
@@ -15,10 +15,10 @@ def main():
             entries[key] = {"versions": versions_of(part), "cases": found(part)}
             written.append(f"{part} ({key})")
     if not written:
-        print("each number has its reference, which is not written over; raise a REVISION first", file=sys.stderr)
+        sys.stderr.write("each number has its reference, which is not written over; raise a REVISION first\n")
         return 2
     PATH.write_text(json.dumps(references, separators=(",", ":"), sort_keys=True).replace('},"', '},\n"') + "\n")
-    print(f"written: {', '.join(written)}")
+    sys.stdout.write(f"written: {', '.join(written)}\n")
     return 0
 
 

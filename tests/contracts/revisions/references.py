@@ -1,4 +1,4 @@
-"""References of what is under a REVISION, and how they are compared; `python -m tests.contracts.revisions` writes them."""
+"""References of what is under a REVISION, and how they are compared; `__main__.py` writes them."""
 
 import importlib.metadata
 import json
@@ -71,7 +71,7 @@ def _of_search(before, now):
 
 
 def _of_training(before, now):
-    """Yield what differs: all numbers where the losses are the same to the bit, else losses by more than a tolerance."""
+    """Yield what differs: any number where the losses are the same to the bit, else losses beyond a tolerance."""
     pairs = [("the result", before["result"], now["result"]), ("the cost", before["cost"], now["cost"])]
     pairs += [(f"point {place}", *pair) for place, pair in enumerate(zip(before["curve"], now["curve"], strict=False))]
     if len(before["curve"]) != len(now["curve"]):

@@ -66,6 +66,13 @@ def test_the_page_has_every_key_of_a_task():
 
 
 def test_the_page_has_everything_that_a_module_may_offer():
-    # Only the toolkit's own modules are asked for `code_keys` and `code_files`.
-    offered = {field.name for field in fields(Objective)} - {"path", "run_fold", "kept", "code_keys", "code_files"}
+    # Only the toolkit's own modules are asked for `code_keys`, `code_files` and REVISION.
+    offered = {field.name for field in fields(Objective)} - {
+        "path",
+        "run_fold",
+        "kept",
+        "code_keys",
+        "code_files",
+        "revision",
+    }
     assert {name.lower() for name in named("What else")} == offered

@@ -181,7 +181,8 @@ def test_the_median_rule_stops_on_learning_curves_and_charges_what_was_trained(t
 
 
 def test_learning_curves_give_the_best_so_far_and_charge_only_what_is_added(tmp_path):
-    strategy = {"name": "successive_halving", "min_amount": 1, "max_amount": 4, "eta": 2}
+    strategy = {"name": "successive_halving", "min_amount": 1, "max_amount": 4, "eta": 2, "points": None}
+    strategy |= {"keep": None, "counts": "trials"}
     tree = with_curves(tmp_path, strategy=strategy)
     tree["study"]["trials"] = 7
     _, history, dispatcher = run(tmp_path, tree)

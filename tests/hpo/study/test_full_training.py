@@ -253,9 +253,9 @@ def test_a_trial_that_was_trained_to_its_end_is_reproduced(tmp_path):
     assert all(one.holds(0.0) for one in repetitions)
 
 
-def test_a_budget_of_trials_as_in_earlier_versions_ends_with_the_search_and_says_what_that_means(tmp_path):
+def test_a_budget_of_trials_ends_with_the_search_and_says_what_that_means(tmp_path):
     config = tree(5)
-    del config["strategy"]["counts"]
+    config["strategy"]["counts"] = "trials"
     result, searched, _ = run(tmp_path / "toy", config)
     assert len(searched) == 5
     assert not result.verdict.further_trained

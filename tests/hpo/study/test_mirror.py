@@ -95,24 +95,6 @@ def test_a_state_comes_back_with_its_links_its_empty_folders_and_its_hidden_file
     assert (back / "empty").is_dir()
 
 
-def test_a_version_that_knows_no_links_finds_the_files_that_they_lead_to(tmp_path):
-    folder = studied()
-    (folder.path / "link").symlink_to("trials.csv")
-    mirror_of(folder, f"file://{tmp_path}/mirror").copy()
-    files = json.loads((tmp_path / "mirror/manifest.json").read_text())["files"]
-    assert files["link"] == files["trials.csv"]
-
-
-def test_a_mirror_of_before_links_is_read(tmp_path):
-    folder, url = studied(), f"file://{tmp_path}/mirror"
-    mirror_of(folder, url).copy()
-    found = json.loads((tmp_path / "mirror/manifest.json").read_text())
-    before = {name: found[name] for name in ("format", "name", "study_id", "files")}
-    (tmp_path / "mirror/manifest.json").write_text(json.dumps(before))
-    folder.path.rename(tmp_path / "gone")
-    assert len(rows(restore(url).trials_path)) == 3
-
-
 @pytest.mark.parametrize(
     "links",
     [
@@ -247,19 +229,6 @@ def test_a_process_that_is_killed_as_it_writes_the_manifest_goes_on_copying(tmp_
     monkeypatch.undo()
     mirror_of(folder, url).copy()
     assert Manifest.at(Place(url, "mirror")).generation == (2 if before else 3)
-
-
-def test_a_folder_and_a_mirror_of_before_manifests_had_writers_are_taken(tmp_path):
-    folder, url = studied(), f"file://{tmp_path}/mirror"
-    place = Place(url, "mirror")
-    mirror_of(folder, url).copy()
-    found = Manifest.at(place)
-    Manifest(name="toy", study_id="one", files=found.files).write(place)
-    mirror_of(folder, url).copy()
-    assert Manifest.at(place).id
-    folder.mirrored_path.unlink()
-    mirror_of(folder, url).copy()
-    assert "mirrored.txt" not in Manifest.at(place).files
 
 
 DIGEST = "0" * 64

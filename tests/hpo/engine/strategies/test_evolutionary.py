@@ -160,14 +160,6 @@ def test_after_its_patience_it_draws_at_random(patience, made):
     assert point not in history
 
 
-def test_configurations_frozen_before_its_youngest_settings_search_as_they_did():
-    given = {
-        key: value for key, value in shipped("evolutionary").items() if key not in ("penalize_pending", "patience")
-    }
-    settings = EvolutionarySettings(**given)
-    assert (settings.penalize_pending, settings.patience) == (False, None)
-
-
 def test_the_coordinates_that_are_kept_change_no_answer(monkeypatch):
     """Even where they are dropped in between, and where more trials are pending than are kept."""
     monkeypatch.setattr(preselection, "_MOST_ROWS", 8)
