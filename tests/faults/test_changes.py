@@ -11,19 +11,20 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hpo.study.basis.same_trials import SAME_TRIALS
 
+from hpo.engine import loop
 from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.engine.objective.objective import Objective
+from hpo.engine.objective.resolution import resolve
 from hpo.engine.strategies import STRATEGIES
 from hpo.engine.strategies.random import RandomSearch
-from hpo.study.basis import source_code
 from hpo.study.basis.source_code import describe_code
 from hpo.study.files.folder import StudyFolder
+from hpo.study.opening import code_of
 from tests.faults.driver import finished, gone_on, start, wait_for_line
 from tests.faults.driver import hpo as hpo_apart
 from tests.hpo.cli.commands import hpo, refused
-from tests.studies import REPOSITORY, rows, run_toy, toy_config
+from tests.studies import SPACES, prepared, rows, run_toy, searched_by, toy_config
 
 FEW, ALL = 4, 9
 TRAINER = """
@@ -145,19 +146,6 @@ def test_a_budget_below_what_is_there_is_refused_before_anything_is_noted(begun,
 
 
 @pytest.mark.slow
-def test_a_study_of_an_earlier_version_is_held_against_the_configuration_in_its_folder(begun, capsys):
-    with sqlite3.connect("runs/toy/study.db") as database:
-        database.execute("DELETE FROM study_user_attributes WHERE key IN ('config', 'code', 'data')")
-    for name in ("study.db.mark", "study.db.backup"):
-        Path("runs/toy", name).unlink(missing_ok=True)
-    assert hpo(capsys, "report", "toy")[0] == 0
-    line = refused(capsys, "resume", "toy", f"study.trials={ALL}", "study.seed=99", "--allow-changes")
-    assert "study.seed" in line
-    assert hpo(capsys, "resume", "toy", f"study.trials={ALL}", "toy.momentum=0.1", "--allow-changes")[0] == 0
-    assert allowed_changes()[0]["changes"] == ["config: toy.momentum was 0.5 and is now 0.1"]
-
-
-@pytest.mark.slow
 def test_what_would_make_it_another_study_is_refused_even_so(begun, capsys):
     for given in ("study.seed=1", "study.direction=minimize", "strategy.round_size=6", "split.test_fraction=0.2"):
         line = refused(capsys, "resume", "toy", f"study.trials={ALL}", given, "--allow-changes")
@@ -174,43 +162,51 @@ def test_budget_and_workers_are_no_changes(begun, capsys):
     assert gone_on() == run_toy(Path("whole"), toy_config(trials=ALL))
 
 
-def change_noted_code(change):
-    """Write the note of the code as `change` makes it from what is there; return it as it was."""
+def change_noted_code(part, name, value):
+    """Write one value into the note of the code."""
     with sqlite3.connect("runs/toy/study.db") as database:
         ((text,),) = database.execute("SELECT value_json FROM study_user_attributes WHERE key = 'code'")
         note = json.loads(text)
-        note["pieces"] = change(note["pieces"])
+        note[part][name] = value
         database.execute("UPDATE study_user_attributes SET value_json = ? WHERE key = 'code'", [json.dumps(note)])
     for name in ("study.db.mark", "study.db.backup"):
         Path("runs/toy", name).unlink(missing_ok=True)
-    return json.loads(text)
-
-
-def test_code_of_the_search_that_changed_is_refused(begun, capsys):
-    change_noted_code(lambda pieces: pieces | {"search": "another"})
-    assert "code: search was another and is now " in refused(capsys, "resume", "toy", f"study.trials={ALL}")
 
 
 @pytest.mark.slow
-def test_code_that_was_changed_without_another_trial_is_no_change(begun, capsys, monkeypatch):
-    now = change_noted_code(lambda pieces: pieces | {"strategy": "another"})["pieces"]["strategy"]
-    assert "code: strategy was another" in refused(capsys, "resume", "toy", f"study.trials={ALL}")
-    monkeypatch.setitem(SAME_TRIALS, now, ("another",))
-    assert gone_on(trials=ALL) == run_toy(Path("whole"), toy_config(trials=ALL))
+@pytest.mark.parametrize("name", ["search", "strategy random"])
+def test_another_revision_is_refused_in_words_and_may_be_allowed(begun, capsys, name):
+    change_noted_code("revisions", name, 7)
+    line = f"code: revision of {name} was 7 and is now 1"
+    assert line in refused(capsys, "resume", "toy", f"study.trials={ALL}")
+    assert hpo(capsys, "resume", "toy", f"study.trials={ALL}", "--allow-changes")[0] == 0
+    assert [change["changes"] for change in allowed_changes()] == [[line]]
 
 
-@pytest.mark.slow
-def test_a_study_whose_code_an_earlier_version_noted_goes_on_and_is_noted_anew(begun, capsys):
-    """It noted five files of the training under one name; what it did not note is unknown, the rest is compared."""
-    earlier = {"training": "0123456789abcdef"}
-    noted = change_noted_code(lambda pieces: {k: v for k, v in pieces.items() if k != "search"} | earlier)
-    assert hpo(capsys, "resume", "toy", "study.trials=5")[0] == 0
-    assert change_noted_code(lambda pieces: pieces) == noted
-    assert allowed_changes() == []
-    change_noted_code(lambda pieces: {"strategy": "another"} | earlier)
-    line = refused(capsys, "resume", "toy", f"study.trials={ALL}")
-    assert "code: strategy was another" in line
-    assert "search" not in line.partition("undo it")[0]
+def test_an_edited_toolkit_goes_on_and_is_said_noted_and_a_caution(begun, capsys):
+    """Nothing that its revisions cover has changed, or the tests of those fail; who resumes is told all the same."""
+    change_noted_code("toolkit", "files", "0123")
+    code, _, err = hpo(capsys, "resume", "toy", f"study.trials={ALL}")
+    line = "toolkit: its files were edited (hash 0123, now "
+    assert (code, err.count(f"warning: {line}")) == (0, 1)
+    (allowed,) = allowed_changes()
+    assert (allowed["changes"][0].startswith(line), allowed["trials"]) == (True, FEW)
+    assert any(line in caution for caution in json.loads(Path("runs/toy/report.json").read_text())["cautions"])
+    assert rows(Path("runs/toy/trials.csv")) == run_toy(Path("whole"), toy_config(trials=ALL))
+    assert "warning" not in hpo(capsys, "resume", "toy", f"study.trials={ALL + 1}")[2]
+
+
+def test_the_search_its_strategies_and_an_objective_of_the_toolkit_are_noted_by_revision():
+    """Of a ladder also the strategy of its first scale; of a user's own strategy none."""
+    config = toy_config("ladder", searched_by("ladder", SPACES["mixed"]), objective="tests.toy:score")
+    assert code_of(prepared(Path("ladder"), config)).revisions == {
+        "search": loop.REVISION, "strategy ladder": 1, "strategy evolutionary": 1,
+    }  # fmt: skip
+    told = describe_code(resolve("model.objective:run_fold"), {"own": Objective})
+    assert told.revisions == {"search": loop.REVISION, "objective model.objective": 1}
+    assert told.pieces.keys() == set()
+    for name, (_, strategy) in STRATEGIES.items():
+        assert isinstance(strategy.REVISION, int), name
 
 
 @pytest.mark.quick("trainer.py-*")
@@ -293,18 +289,6 @@ def test_a_workers_copy_of_the_data_that_changed_is_written_anew(caplog):
     assert "was changed; it is written again" in caplog.text
 
 
-def test_a_study_of_one_strategy_does_not_rest_on_the_others(monkeypatch):
-    """What a hash is made of: the strategy's own file, and what it imports from its room."""
-    read = {}
-    for name in ("random", "evolutionary"):
-        files = []
-        monkeypatch.setattr(source_code, "_hash", lambda paths, files=files: files.extend(paths) or "")
-        describe_code(Objective("tests.toy:score", print), STRATEGIES[name][1])
-        read[name] = {path.name for path in files if REPOSITORY / "hpo/engine/strategies" in path.parents}
-    assert read["random"] == {"random.py", "draws.py", "strategy.py"}
-    assert {"evolutionary.py", "draws.py"} <= read["evolutionary"]
-
-
 def test_code_is_described_whatever_lies_around_the_objective(monkeypatch, tmp_path):
     """A package beside it counts; a link that leads nowhere and a module of another Python do no harm."""
     folder = tmp_path / "own"
@@ -318,10 +302,10 @@ def test_code_is_described_whatever_lies_around_the_objective(monkeypatch, tmp_p
     monkeypatch.syspath_prepend(str(folder))
     forget("trainer", "helpers", "old")
     importlib.import_module("trainer")
-    before = describe_code(Objective("trainer:run_fold", print), RandomSearch).pieces
-    assert {"trainer.py", "old.py", "helpers/inner.py", "strategy", "search"} == before.keys()
+    before = describe_code(Objective("trainer:run_fold", print), {"random": RandomSearch}).pieces
+    assert {"trainer.py", "old.py", "helpers/inner.py"} == before.keys()
     (folder / "helpers" / "inner.py").write_text("from math import e as A\n")
-    after = describe_code(Objective("trainer:run_fold", print), RandomSearch).pieces
+    after = describe_code(Objective("trainer:run_fold", print), {"random": RandomSearch}).pieces
     assert {name for name in before if before[name] != after[name]} == {"helpers/inner.py"}
 
 
@@ -333,5 +317,5 @@ def test_all_of_an_objectives_own_package_is_described(monkeypatch, tmp_path):
         (tmp_path / "own" / name).write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path / "own"))
     importlib.import_module("ns.obj")
-    assert files.keys() <= describe_code(Objective("ns.obj:run", print), RandomSearch).pieces.keys()
+    assert files.keys() <= describe_code(Objective("ns.obj:run", print), {"random": RandomSearch}).pieces.keys()
     forget("ns", "ns.obj", "ns.net", "ns.other", "trainer", "helpers", "helpers.inner", "old")

@@ -74,7 +74,7 @@ def test_a_refusal_names_arguments_as_they_are_typed_in_python():
         name="a", strategy="grid"
     )
     assert "seed= was 0 and is now 7" in refusal(name="a", seed=7)
-    assert "score= was not there and is now 'last'" in refusal(name="a", score="last")
+    assert "score= was 'best' and is now 'last'" in refusal(name="a", score="last")
     before = train
 
     def train(given):

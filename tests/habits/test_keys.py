@@ -28,20 +28,6 @@ def test_a_dotted_name_is_one_key_unless_the_configuration_has_it_nested():
         last({"optim": {"lr": [1]}}, {"optim": 3})
 
 
-def test_a_study_that_an_earlier_version_nested_goes_on_as_it_was(monkeypatch):
-    def train(config):
-        note(config)
-        return 1.0
-
-    with monkeypatch.context() as earlier:
-        earlier.setattr(
-            "hpo.interface.given.settings.own_tree", lambda space, config: replaced({}, dict.fromkeys(space))
-        )
-        found(train, space={"optim.lr": [1, 2]}, trials=1)
-    assert found(train, space={"optim.lr": [1, 2]}, trials=2).name == "train"
-    assert [list(config) for config in noted()] == [["optim"], ["optim"]]
-
-
 def test_keys_with_dots_are_found_changed_and_removed_where_they_stand():
     tree = {"a.b": {"c": 1}, "a": {"b": {"d": 2}, "e.f": 3}}
     assert replaced(tree, {"a.b.c": 5, "a.b.d": 6, "a.e.f": 7, "x.y": 8}) == {

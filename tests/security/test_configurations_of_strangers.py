@@ -48,7 +48,10 @@ def test_a_command_among_the_searched_values_or_the_earlier_ones_is_shown_as_wel
     kept = report["config"]
     kept["space"]["command"] = {"line": {"choices": ["touch searched"]}}
     trial = {"data": {"name": "x"}, "command": {"line": "touch before"}}
-    report["study"]["allowed_changes"] = [{"changes": ["config: x"], "trial": trial, "trials": 1}]
+    report["study"]["allowed_changes"] = [
+        {"time": "", "changes": ["config: x"], "trial": trial, "threads": 1, "processes": 1, "trials": 1}
+        | {"unfinished": []}
+    ]
     Path("mailed.json").write_text(json.dumps(report))
     err = refused(capsys, "reproduce", "mailed.json")
     assert "touch searched" in err
@@ -60,7 +63,10 @@ def test_an_earlier_configuration_of_my_own_study_that_is_not_mine_is_not_run(ca
     folder = searched(capsys, toy_config(trials=1))
     report = json.loads((folder / "report.json").read_text())
     trial = {"toy": {"always": 2}}
-    report["study"]["allowed_changes"] = [{"changes": ["config: x"], "trial": trial, "trials": 1}]
+    report["study"]["allowed_changes"] = [
+        {"time": "", "changes": ["config: x"], "trial": trial, "threads": 1, "processes": 1, "trials": 1}
+        | {"unfinished": []}
+    ]
     Path("mailed.json").write_text(json.dumps(report))
     assert "was not made here" in refused(capsys, "reproduce", "mailed.json")
 

@@ -117,6 +117,7 @@ def test_values_of_the_environment_are_named_before_they_are_given(capsys, monke
     folder.mkdir()
     tree = toy_config(objective="hpo.objectives.table:run_fold", data={"path": "http://h/${oc.env:PLANTED_TOKEN}"})
     (folder / "config.yaml").write_text(yaml.safe_dump(tree))
+    (folder / "environment.json").write_text('{"format": 1}')
     (folder / "trials.csv").write_text("number,state,score\n0,complete,1\n")
     for command in (["reproduce", "theirs"], ["search", "--replay", "theirs"]):
         assert "PLANTED_TOKEN of your environment (data.path)" in refused(capsys, *command)

@@ -32,8 +32,7 @@ class Basis:
         """Return what differs in `now`, one line each."""
         changes = [f"config: {change}" for change in self.changed_config(now).values()]
         changes += [f"data: {change}" for change in self.changed_data(now).values()]
-        code = () if self.code is None or now.code is None else self.code.changes_to(now.code)
-        return [*changes, *(f"code: {change}" for change in code)]
+        return changes + ([] if self.code is None or now.code is None else self.code.changes_to(now.code))
 
     def changed_config(self, now: "Basis") -> dict[str, str]:
         """Return the keys that differ in `now` and may not, those of data too whose content is not known to be it."""

@@ -42,11 +42,12 @@ class Code:
 
     def changes_to(self, now: "Code") -> list[str]:
         """Return in what `now` may have other trials, one line each."""
-        lines = [f"revision of {change}" for change in changed_names(self.revisions, now.revisions)]
         pieces = changed_names(self.pieces, now.without_written(self).pieces)
-        # Hashes of a function tell people nothing.
-        others = [line for line in pieces if not line.startswith(MODULE)]
-        return [*lines, *(["the code of the function changed"] if others != pieces else []), *others]
+        return [
+            *(f"code: revision of {change}" for change in changed_names(self.revisions, now.revisions)),
+            # A hash of a function says nothing to people.
+            *("the code of the function changed" if line.startswith(MODULE) else f"code: {line}" for line in pieces),
+        ]
 
     def edits_to(self, now: "Code") -> list[str]:
         """Return a line where the toolkit's own files are others in `now`, whatever their revisions say."""

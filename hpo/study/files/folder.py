@@ -114,7 +114,7 @@ class StudyFolder:
     def refuse_other_format(self) -> None:
         """Raise StudyError where the files are not of today's form; nothing is changed."""
         path = short_path(self.environment_path)
-        upgraded("study", read_json(path), str(self))
+        upgraded("study", read_json(path), str(path))
 
     def refuse_links(self) -> None:
         """Raise StudyError where a link inside the folder leads out of it."""

@@ -35,7 +35,7 @@ class Look:
 
     def told(self) -> dict[str, Any]:
         """Return it as `hpo watch --json` prints it, without the tasks' curves."""
-        status = self.status.model_dump()
+        status = self.status.model_dump(exclude={"format"})
         tasks = [task.model_dump(exclude={"curve"}) for task in self.tasks]
         of_mirror = {"copied": self.copied or None, "fault": self.fault or None}
         return {"study": status.pop("name"), **status, "tasks": tasks, **of_mirror}

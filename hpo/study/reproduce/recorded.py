@@ -135,7 +135,7 @@ def read_recorded(files: StudyFiles, elsewhere: Mapping[str, str] | None = None)
     missing = [] if report else [f"{folder}/report.json: is missing, so changed files cannot be detected"]
     # Other libraries round in other ways; other code trains something else, and no difference is allowed for that.
     is_same_machine = not data and not any(change.startswith(_DECISIVE) for change in code)
-    has_other_code = any(change.startswith("code") for change in code)
+    has_other_code = any(change.startswith(("code", "the code")) for change in code)
     now = replace(
         files,
         changes=[*missing, *data, *code, *files.changes],
@@ -211,7 +211,7 @@ def changed_code(report: Mapping[str, Any], study: PreparedStudy) -> Iterator[st
     noted, now = inner(report, "study", "code"), code_of(study)
     parts = {name: inner(noted, name) for name in vars(now)}
     before = Code(**{**parts, "toolkit": {"commit": None, "files": None, **parts["toolkit"]}})
-    yield from (f"code: {line}" for line in before.changes_to(now))
+    yield from before.changes_to(now)
     yield from before.edits_to(now)
     compared = {"python", *inner(report, "environment", "packages")}
     lines = changed_names(before.versions, {name: now.versions.get(name) for name in before.versions})

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from hpo.engine.record.looked_at import RowsLookedAt, count_folds
+from hpo.engine.record.looked_at import RowsLookedAt
 from hpo.engine.record.record import Record
 from hpo.engine.trials.trial import Outcome, Proposal
 from hpo.study.opening import read_study
@@ -34,7 +34,6 @@ def test_the_record_of_a_search_is_the_same(tmp_path, space):
     record = read_study(study)
     assert seen.trials() == record.trials()
     assert (seen.stretches, seen.ended) == (record.stretches, record.ended)
-    assert count_folds(study.folder.database_path, is_written=False) == study.num_folds
     record.close()
 
 

@@ -13,7 +13,7 @@ from hpo.session.session import run_study
 from hpo.study.opening import open_study, read_study
 from hpo.study.winner.verdict import read_verdict
 from tests.end_to_end.test_same_trials import Replaying
-from tests.studies import ORDERED, REPOSITORY, prepared, rows, run_toy, toy_config
+from tests.studies import ORDERED, REPOSITORY, STRATEGIES, prepared, rows, run_toy, toy_config
 
 
 def with_study(tree, **changes):
@@ -123,7 +123,7 @@ def test_imports_of_trials_outside_of_the_space_or_of_another_metric_are_refused
 
 @pytest.mark.slow
 def test_halving_repeats_folds_and_races_work_together(tmp_path):
-    strategy = {"name": "successive_halving", "min_amount": 1, "max_amount": 4, "eta": 2}
+    strategy = STRATEGIES["successive_halving"] | {"counts": "trials"}
     tree = with_study(folds_config(race_after=3), repeats=2, trials=14)
     tree |= {"strategy": strategy, "objective": "tests.toy_data:noisy_continued"}
     reference = run_toy(tmp_path / "a", tree)
@@ -139,9 +139,8 @@ def test_halving_repeats_folds_and_races_work_together(tmp_path):
 
 
 def test_an_objective_that_cannot_continue_is_refused_for_halving(tmp_path):
-    strategy = {"name": "hyperband", "min_amount": 1, "max_amount": 4, "eta": 2}
     with pytest.raises(HpoError, match="CONTINUES"):
-        prepared(tmp_path, toy_config(strategy, objective="tests.plain:score"))
+        prepared(tmp_path, toy_config("hyperband", objective="tests.plain:score"))
 
 
 @pytest.mark.slow
@@ -183,7 +182,7 @@ def test_dimensions_in_another_order_are_another_study(tmp_path):
 @pytest.mark.nightly
 def test_of_a_study_by_amounts_the_longest_trained_trials_are_imported(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    strategy = {"name": "successive_halving", "min_amount": 1, "max_amount": 4, "eta": 2}
+    strategy = STRATEGIES["successive_halving"] | {"counts": "trials"}
     old = run_toy(tmp_path / "runs" / "old", toy_config(strategy, trials=7, objective="tests.toy:continued"))
     study = prepared(tmp_path / "new", with_study(toy_config(objective="tests.toy:continued"), imports="old"))
     assert [trial.score for trial in study.imports] == [float(r["score"]) for r in old if r["amount"] == "4"]

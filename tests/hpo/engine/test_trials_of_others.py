@@ -181,26 +181,6 @@ def test_a_search_goes_on_and_is_reported_and_exported_as_if_they_were_not_there
     assert optuna.load_study(study_name="toy", storage=f"sqlite:///{tmp_path}/other.db").best_value < 1e9
 
 
-def test_a_record_whose_numbers_an_earlier_version_wrote_twice_is_read_and_finished(study, tmp_path):
-    """It gave a trial the number that another program's trial had in Optuna."""
-    record = create_record(study)
-    opened(record, 1, 0.5)
-    in_optuna(study).enqueue_trial({"layers": 3})
-    opened(record, 2)
-    record.close()
-    edited(
-        tmp_path / "study.db",
-        "UPDATE trials SET number = 1 WHERE number = 2",
-        "DELETE FROM trial_user_attributes WHERE key = 'number'",
-    )
-    (tmp_path / "study.db.mark").unlink()
-    record = continue_record(study)
-    record.add_outcome(1, 0, Outcome({"score": 0.6}))
-    assert [trial.score for trial in record.trials()] == [0.5, 0.6]
-    record.close()
-    assert [trial.score for trial in read_record(study).trials()] == [0.5, 0.6]
-
-
 def test_a_record_that_has_lost_a_trial_replaces_no_backup(study, tmp_path, caplog):
     record = create_record(study)
     for layers in (1, 2):

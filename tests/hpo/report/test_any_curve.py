@@ -2,14 +2,15 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hpo.engine.trials.goal import Goal, finished
-from hpo.engine.trials.reported import cleaned
-from hpo.engine.trials.trial import Outcome
+from hpo.engine.trials.reported import numbers
+from hpo.engine.trials.reported import seconds as duration
 from hpo.report import figures
 from hpo.report.figures import Drawn
 from tests.hpo.report.made_up import subject, trial
@@ -31,7 +32,7 @@ def reported(number, tasks):
     """Return a trial with these curves, as an objective may report them."""
     made = trial(number, [0.1 * number, 0.2])
     outcomes = {
-        index: Outcome.from_dict(cleaned({**made.outcomes[index].to_dict(), "curve": curve, "seconds": seconds}))
+        index: replace(made.outcomes[index], curve=[*map(numbers, curve)], seconds=duration(seconds) or 0.0)
         for index, (curve, seconds) in enumerate(tasks)
     }
     return finished(made, outcomes, Goal({"score": "maximize"}))

@@ -26,7 +26,7 @@ from tests.hpo.report.recomputed import (
     of_trials,
     of_winner,
 )
-from tests.studies import REPOSITORY, prepared, report_again, run_toy, toy_config
+from tests.studies import REPOSITORY, STRATEGIES, prepared, report_again, run_toy, toy_config
 
 SPACE = TOY_SPACE | {"first": ["default"]}
 # What is not computed: copied from the inputs, and compared with them below.
@@ -146,7 +146,7 @@ def test_the_report_is_the_same_on_another_day(folder, monkeypatch):
 
 
 def test_what_was_trained_for_less_does_not_compete_for_the_best_so_far(tmp_path):
-    tree = toy_config({"name": "successive_halving", "min_amount": 1, "max_amount": 4, "eta": 2}, trials=7)
+    tree = toy_config(STRATEGIES["successive_halving"] | {"counts": "trials"}, trials=7)
     run_toy(tmp_path / "halved", tree | {"objective": "tests.toy:continued"})
     report = json.loads((tmp_path / "halved" / "report.json").read_text())
     steps = report["best_so_far"]["trials"]

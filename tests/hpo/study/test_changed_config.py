@@ -3,14 +3,11 @@
 import re
 
 import pytest
-from hpo.study.preparing.as_begun import as_begun
 
 import hpo
-from hpo.config.documents import yaml_text
 from hpo.config.study_config import config_from_dict
 from hpo.errors import StudyError
 from hpo.study.basis.configurations import refuse_other_config
-from hpo.study.files.folder import RUNS, StudyFolder
 from tests.hpo.cli.commands import TABLE
 from tests.studies import shipped, toy_config
 
@@ -59,30 +56,6 @@ def test_a_key_of_the_objective_that_becomes_null_is_said_where_nothing_else_cha
     before = toy_config(space=SPACE)
     assert said(before | {"x": 1}, before | {"x": None}) == "x was 1 and is now None"
     assert said(before, before | {"x": None}) == "x was not there and is now None"
-
-
-def without_keys(section, keys):
-    return {name: value for name, value in section.items() if name not in keys}
-
-
-def test_a_study_of_before_the_trainers_newest_keys_goes_on_with_the_same_call_and_says_without_what(caplog):
-    data = ("source_ending=.de", "target_ending=.en", "path=a")
-    call = ["data=translation", *(f"data.{key}" for key in data), "study.name=poem", "track=none"]
-    tree = hpo.compose(*call)
-    training = without_keys(tree["training"], ["ema_warmup", "save_minutes"]) | {"precision": "float32"}
-    before = {**tree, "data": without_keys(tree["data"], ["reference", "metric_name"]), "training": training}
-    del before["metrics"]
-    folder = StudyFolder(RUNS / "poem")
-    folder.path.mkdir(parents=True)
-    folder.config_path.write_text(yaml_text(config_from_dict(before).to_dict()))
-    now = as_begun(config_from_dict(tree))
-    assert now.objective_config == {name: before[name] for name in ("data", "model", "training")}
-    refuse_other_config(folder.config(), now, "poem")
-    assert "goes on as it did then without data.reference, training." in caplog.text
-    assert all(f"training.{key}" in caplog.text for key in ("ema_warmup", "save_minutes", "precision"))
-    # What was typed counts, and is refused by name.
-    typed = as_begun(config_from_dict(hpo.compose(*call, "training.save_minutes=3", "metrics.lowercase=true")))
-    assert said(folder.config().to_dict(), typed.to_dict()).count("was not there") == 2
 
 
 def test_the_same_call_goes_on_where_the_objective_adds_to_the_space():

@@ -11,6 +11,7 @@ from hpo.engine.trials.fronts import best_first
 from hpo.engine.trials.goal import Goal, Limit, finished
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Outcome, Trial
+from tests.studies import shipped
 
 ONE = Goal({"score": "maximize"})
 SPACE = space_from_dict({"x": {"low": 0.0, "high": 1.0}})
@@ -18,7 +19,8 @@ SPACE = space_from_dict({"x": {"low": 0.0, "high": 1.0}})
 
 def rungs(name, num_rounds, goal=ONE, **settings):
     """Return (amount, number of points) of each round; the larger x is the better, and the smaller its size."""
-    strategy = make_strategy({"name": name, "min_amount": 1, "eta": 3} | settings, SPACE, 0)
+    given = shipped(name) | {"min_amount": 1, "eta": 3, "counts": "trials"} | settings
+    strategy = make_strategy(given, SPACE, 0)
     history, seen = History(), []
     for number in range(num_rounds):
         proposals = propose(strategy, history)

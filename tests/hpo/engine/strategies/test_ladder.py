@@ -72,15 +72,6 @@ def test_the_first_at_a_scale_is_among_the_best_of_the_one_below_while_nothing_m
     assert abs(math.log10(trials[4][0].point["lr"] / 0.01)) < 0.5
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_a_ladder_of_before_goes_on_by_its_own_rule(seed):
-    assert ladder([1.0, 4.0, 16.0], cost_ratio=None).counts == (24, 6, 2)
-    trials = by_scale(play(ladder(seed=seed, cost_ratio=None), 33, loss(1.0, noise=0.0)))
-    best = min(trials[1], key=lambda trial: trial.loss).point
-    assert {**trials[2][0].point, SCALE: 1} == best
-    assert abs(math.log10(trials[4][0].point["lr"] / 0.01)) < 0.5
-
-
 def test_what_moves_is_followed_and_what_is_clearly_worse_is_left():
     away = []
     for seed in range(4):
