@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from hpo.config.composing.compose import compose_config
 from hpo.config.keys import flatten
-from hpo.config.study_config import config_from_dict, study_name
+from hpo.config.study_config import study_name
 from hpo.engine.record.record import Record
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.trials.trial import TaskLayout
@@ -15,6 +14,7 @@ from hpo.errors import ConfigError, StudyError
 from hpo.integrations.exchange.csv_table import read_csv
 from hpo.integrations.exchange.imported import Imported, import_folder, renamed, write_import
 from hpo.integrations.exchange.ray_folder import read_ray
+from hpo.interface.existing import changed_config
 from hpo.report.write import WrittenReport, write_report
 from hpo.study.basis.described import Described
 from hpo.study.files.folder import find_study, short_path
@@ -42,11 +42,7 @@ class Sent(NamedTuple):
 
 def send(name: str, overrides: Sequence[str] = ()) -> Sent:
     """Send what MLflow does not have of a study, and wait for it."""
-    from hpo.study.files.folder import find_study
-
-    path = str(find_study(name).config_path)
-    overrides = ["track.name=mlflow", *overrides]
-    study = known_study(name, config_from_dict(compose_config("search", overrides, config_file=path)))
+    study = known_study(name, changed_config(find_study(name), ["track.name=mlflow", *overrides]))
     with study.folder.lock():
         record = read_study(study)
         verdict = read_verdict(study, record)

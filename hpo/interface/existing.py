@@ -46,6 +46,7 @@ def changed_config(folder: StudyFolder, changes: Changes, data: Mapping[str, str
     """Return a study's configuration with what is changed, and with its data at these places, by key."""
     if isinstance(changes, Mapping):
         return config_from_dict(with_settings(at_places(folder.config(), data or {}).to_dict(), changes))
+    folder.refuse_other_format()
     # Here, since a mapping needs no Hydra.
     from hpo.config.composing.compose import compose_config
 

@@ -60,9 +60,26 @@ def test_one_of_another_format_is_named_by_every_command_and_nothing_of_it_is_to
     environment = json.loads((folder / "environment.json").read_text()) | {"format": number}
     (folder / "environment.json").write_text(json.dumps(environment))
     (folder / "status.json").unlink()
+    # Before its configuration is read, which may be of another form, too.
+    (folder / "config.yaml").write_text("of: another form\n")
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    for command in ("resume", "report", "test", "reproduce", "archive", "sync", "search --replay", "add", "export"):
-        words = [*command.split(), "0.1.0", *{"archive": ["a.tar.gz"], "add": ["training.lr=0.1"]}.get(command, [])]
+    for command in (
+        "resume",
+        "report",
+        "test",
+        "reproduce",
+        "archive",
+        "sync",
+        "search --replay",
+        "add",
+        "export",
+        "note",
+    ):
+        words = [
+            *command.split(),
+            "0.1.0",
+            *{"archive": ["a.tar.gz"], "add": ["training.lr=0.1"], "note": ["hello"]}.get(command, []),
+        ]
         words += ["--optuna", "sqlite:///x.db"] if command == "export" else []
         assert FORMATS[number] in refused(capsys, *words, is_silent=True), command
     for command in ("list", "show"):

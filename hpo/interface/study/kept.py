@@ -51,6 +51,7 @@ class KeptStudy:
         Raises:
             hpo.HpoError: it says nothing, or a tag's name is none.
         """
+        self._folder.refuse_other_format()
         add_note(self._folder, text, tags or {})
 
     def clean(self, *, states: bool = False, logs: bool = False, dry_run: bool = False) -> Cleaned:
