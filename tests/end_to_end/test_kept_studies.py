@@ -54,6 +54,13 @@ FORMATS = {
 }
 
 
+COMMANDS = (
+    *(("resume",), ("resume", "study.trials=9"), ("report",), ("test",), ("reproduce",), ("search --replay",)),
+    *(("archive", "a.tar.gz"), ("sync",), ("add", "training.lr=0.1"), ("export", "--optuna", "sqlite:///x.db")),
+    *(("note", "hello"), ("extend", "training.epochs=3"), ("compare", "0.1.0"), ("clean",), ("logs",)),
+)
+
+
 @pytest.mark.parametrize("number", FORMATS)
 def test_one_of_another_format_is_named_by_every_command_and_nothing_of_it_is_touched(kept, capsys, number):
     folder = kept("0.1.0")
@@ -63,25 +70,8 @@ def test_one_of_another_format_is_named_by_every_command_and_nothing_of_it_is_to
     # Before its configuration is read, which may be of another form, too.
     (folder / "config.yaml").write_text("of: another form\n")
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    for command in (
-        "resume",
-        "report",
-        "test",
-        "reproduce",
-        "archive",
-        "sync",
-        "search --replay",
-        "add",
-        "export",
-        "note",
-    ):
-        words = [
-            *command.split(),
-            "0.1.0",
-            *{"archive": ["a.tar.gz"], "add": ["training.lr=0.1"], "note": ["hello"]}.get(command, []),
-        ]
-        words += ["--optuna", "sqlite:///x.db"] if command == "export" else []
-        assert FORMATS[number] in refused(capsys, *words, is_silent=True), command
+    for command, *more in COMMANDS:
+        assert FORMATS[number] in refused(capsys, *command.split(), "0.1.0", *more, is_silent=True), command
     for command in ("list", "show"):
         code, out, err = hpo(capsys, command, *(["0.1.0"] if command == "show" else []))
         assert (code, FORMATS[number] in " ".join(out.split())) == (0, True), out + err
