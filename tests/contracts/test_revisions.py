@@ -27,7 +27,9 @@ def test_a_value_that_reaches_no_training_as_it_was_proposed_is_seen(monkeypatch
     whole = StudyConfig.trial_config
 
     def thousandfold(self, point):
-        return whole(self, {key: value * 1000 if isinstance(value, int) else value for key, value in point.items()})
+        return whole(
+            self, point | {"toy.width": 1000 * width} if isinstance(width := point.get("toy.width"), int) else point
+        )
 
     monkeypatch.setattr(StudyConfig, "trial_config", thousandfold)
     entry = REFERENCES["the search"][held.key_of("the search")]

@@ -10,10 +10,12 @@ from hpo.config.study_config import config_from_dict
 from hpo.engine.dispatch.simulated import SimulatedDispatcher
 from hpo.engine.loop import search
 from hpo.engine.record.record import memory_record
+from hpo.engine.strategies import make_strategy
 from hpo.study.notes import Notes
 from hpo.study.preparing.preparation import prepare_study
 from hpo.study.study import StudyFolder
 from hpo.study.winner.verdict import read_verdict
+from tests.contracts.revisions.worlds import Scripted
 from tests.studies import REPOSITORY, SPACES, STRATEGIES, searched_by, toy_config
 
 BLOCK = 50  # trials that are compared together
@@ -21,7 +23,7 @@ LIBRARYS = {"tpe": ("optuna",), "gp": ("optuna", "torch", "scipy"), "cma_es": ("
 """Strategies that a library makes, with the libraries."""
 
 OBJECTIVE = "tests.contracts.revisions.worlds"
-SCRIPTED = {"name": f"{OBJECTIVE}:Scripted"}
+SCRIPTED = {"name": "scripted"}
 _FRONT = {"metrics": {"score": "maximize", "size": "minimize"}}
 _LIMITS = {"limits": {"latency": 8.0}}
 _LARGE = {
@@ -121,7 +123,7 @@ def run(tree):
     """Run a search in memory, and return its trials and its winner."""
     # No two searches find one another's folder.
     with tempfile.TemporaryDirectory() as folder:
-        study = dataclasses.replace(prepare_study(config_from_dict(tree)), folder=StudyFolder(Path(folder, "study")))
+        study = dataclasses.replace(_prepared(tree), folder=StudyFolder(Path(folder, "study")))
         record = memory_record(study.goal, study.layout)
         rules = study.rules(Notes(record).imports)
         # In free order what is known depends on measured seconds, unless there is one worker.
@@ -129,6 +131,15 @@ def run(tree):
         trials = search(rules, record, SimulatedDispatcher(workers, str(REPOSITORY)), tree["study"]["trials"])
         verdict = read_verdict(study, record)
         return list(trials), verdict.winner
+
+
+def _prepared(tree):
+    """Return the study of a tree; one by the tests' own strategy is prepared with another, which that replaces."""
+    if tree["strategy"]["name"] != SCRIPTED["name"]:
+        return prepare_study(config_from_dict(tree))
+    study = prepare_study(config_from_dict(tree | {"strategy": STRATEGIES["random"]}))
+    own = make_strategy(tree["strategy"], study.space, tree["study"]["seed"], (Scripted.Settings, Scripted))
+    return dataclasses.replace(study, strategy=own)
 
 
 def rows(trials, winner):
