@@ -197,7 +197,7 @@ class PreparedStudy:
 def counts_of(config: StudyConfig) -> Counts:
     """Return what a study's budget of trials counts; another than `trials` only under a strategy by amounts."""
     strategy = config.strategy
-    counts: Counts = strategy.get("counts", "trials") if strategy["name"] in BY_AMOUNT else "trials"
+    counts: Counts = strategy["counts"] if strategy["name"] in BY_AMOUNT else "trials"
     return counts
 
 

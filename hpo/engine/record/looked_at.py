@@ -23,7 +23,7 @@ from hpo.errors import first_line
 # Of Optuna's tables; one that waits is none of ours.
 _STATES: Mapping[str, State] = {"RUNNING": "running", "COMPLETE": "complete", "FAIL": "failed", "PRUNED": "stopped"}
 _NEW = """\
-SELECT trial_id, number, state FROM trials
+SELECT trial_id, state FROM trials
 WHERE study_id = :study AND (trial_id > :last OR trial_id IN (SELECT value FROM json_each(:open)))"""
 # Of the same trials; what Optuna stores of a value is a number.
 _PARAMETERS = "SELECT trial_id, param_name, param_value, distribution_json FROM trial_params WHERE trial_id IN ({})"
@@ -100,24 +100,24 @@ class RowsLookedAt(Rows):
             asked = {"study": study, "last": self._last, "open": json.dumps(self._open)}
             self._noted = {key: json.loads(text) for key, text in file.execute(_NOTES, asked)}
             trials = file.execute(_NEW, asked).fetchall()
-            those = _NEW.replace(", number, state", "")
-            attributes: dict[int, dict[str, Any]] = {trial: {} for trial, _, _ in trials}
-            points: dict[int, dict[str, Any]] = {trial: {} for trial, _, _ in trials}
+            those = _NEW.replace(", state", "")
+            attributes: dict[int, dict[str, Any]] = {trial: {} for trial, _ in trials}
+            points: dict[int, dict[str, Any]] = {trial: {} for trial, _ in trials}
             for trial, key, text in file.execute(_ATTRIBUTES.format(those), asked):
                 attributes[trial][key] = json.loads(text)
             for trial, key, value, kind in file.execute(_PARAMETERS.format(those), asked):
                 points[trial][key] = _reader(kind)(value)
-        for trial, number, state in sorted(trials):
+        for trial, state in sorted(trials):
             if not is_of_study(attributes[trial], self._noted.get(LAST)) or state not in _STATES:
                 continue
             # Of its number the first: others may copy one.
-            number = attributes[trial].get(NUMBER, number)
+            number = attributes[trial][NUMBER]
             if self._own.setdefault(number, trial) == trial:
                 there = {key: d for key, d in self._dimensions.items() if key in points[trial]}
                 point = {key: from_stored(d, points[trial][key]) for key, d in there.items()}
                 yield number, point, _STATES[state], attributes[trial]
-        self._open = [trial for trial, _, state in trials if state in ("RUNNING", "WAITING")]
-        self._last = max([self._last, *(trial for trial, _, _ in trials)])
+        self._open = [trial for trial, state in trials if state in ("RUNNING", "WAITING")]
+        self._last = max([self._last, *(trial for trial, _ in trials)])
 
 
 @functools.cache
