@@ -6,8 +6,7 @@ of what is left of the logarithm of seconds (sigma 0.3: two predictions of three
 
 With --shapes single steps are timed instead: of random networks of all families and shapes, over lengths, batches and
 vocabularies, on generated texts and one thread, in CPU seconds of this process (the median of some steps). Per family:
-Spearman's rank correlation of cost and seconds, and by which factor the worst shape is off from the median one; with
-the cost as it was counted before 0.2 (without the head, and too much for the mlp attention), and as it is now.
+Spearman's rank correlation of cost and seconds, and by which factor the worst shape is off from the median one.
 """
 
 import argparse
@@ -159,17 +158,14 @@ def compare_shapes(count: int, seed: int) -> list[list[str]]:
     draw, measured = random.Random(seed), []
     for _ in range(count):
         family, shape, size, values = draw_shape(draw)
-        before = values | {"training": values["training"] | {"cost_vocabulary": None}}
         seconds = seconds_of(step_of(shape, size, values))
-        measured.append((family, seconds, describe_cost(before), describe_cost(values)))
+        measured.append((family, seconds, describe_cost(values)))
     rows = []
     for family in ("transformer", "recurrent", "convolutional", "all"):
-        _, seconds, *costs = zip(*(row for row in measured if family in (row[0], "all")), strict=True)
+        _, seconds, costs = zip(*(row for row in measured if family in (row[0], "all")), strict=True)
         span = f"{1000 * min(seconds):.0f} to {1000 * max(seconds):.0f}"
-        ranks = [f"{spearmanr(cost, seconds).statistic:.3f}" for cost in costs]
-        rows.append(
-            [family, str(len(seconds)), span, *ranks, *(f"{largest_factor(cost, seconds):.2f}" for cost in costs)]
-        )
+        rank = f"{spearmanr(costs, seconds).statistic:.3f}"
+        rows.append([family, str(len(seconds)), span, rank, f"{largest_factor(costs, seconds):.2f}"])
     return rows
 
 
@@ -191,12 +187,8 @@ def main() -> None:
     arguments = parser.parse_args()
     print(conditions() + "\n")
     if arguments.shapes:
-        ranks, factors = (["rank correlation before", "now"], ["largest factor before", "now"])
-        print(
-            markdown(
-                ["family", "shapes", "ms a step", *ranks, *factors], compare_shapes(arguments.shapes, arguments.seed)
-            )
-        )
+        head = ["family", "shapes", "ms a step", "rank correlation", "largest factor"]
+        print(markdown(head, compare_shapes(arguments.shapes, arguments.seed)))
         return
     rows = []
     for name in arguments.sets:

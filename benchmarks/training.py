@@ -176,7 +176,6 @@ def compare_logits(rounds: int) -> None:
     size = Size(128, 2, 2, 32, 256, symbols=16380)
     sides = {
         "ours": our_step("decoder", size),
-        "ours, training.recompute_logits=true": our_step("decoder", size, training={"recompute_logits": True}),
         "torch.nn": torch_step("decoder", size),
     }
     seconds = take_turns(sides, rounds, warm_up=1)
