@@ -1,7 +1,6 @@
 """What Hydra's users type: references between keys, of which one is searched."""
 
 import json
-import shutil
 import sys
 from pathlib import Path
 
@@ -150,24 +149,6 @@ def test_the_test_part_is_scored_with_what_refers_to_the_winner(capsys, dispatch
     study = hpo.load("nine")
     assert study.best.score == study.best.point["base"]
     assert {**study.test()} == {"score": study.best.score, "base": study.best.score}
-
-
-@pytest.mark.slow
-def test_a_study_of_before_goes_on_as_it_was(capsys, own):
-    assert in_this_process(capsys, "search", *QUICK, "model.lr=0.01", "model.name=x", "study.name=old")[0] == 0
-    path = Path("runs/old/config.yaml")
-    text = yaml.safe_load(path.read_text())
-    del text["study"]["references"]
-    shutil.rmtree("runs/old")
-    Path("seen").unlink()
-    Path("old.yaml").write_text(yaml.safe_dump(text, sort_keys=False))
-    assert in_this_process(capsys, "search", "--config", "old.yaml")[0] == 0
-    assert {one["nested"]["rate"] for one in seen()} == {0.01}
-    again = (*QUICK, "model.lr=0.01", "model.name=x", "study.name=old", "study.trials=4")
-    assert in_this_process(capsys, "search", *again)[0] == 0
-    assert len(seen()) == 4
-    assert {one["nested"]["rate"] for one in seen()} == {0.01}
-    assert in_this_process(capsys, "reproduce", "old")[0] == 0
 
 
 @pytest.mark.nightly

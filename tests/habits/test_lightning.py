@@ -34,7 +34,7 @@ def trained(nets, tmp_path, monkeypatch):
 
     def train_one(*callbacks, amount=None, already=0, state="state", net=nets.Net, **values):
         task = {"trial": 0, "fold": 0, "repeat": 0, "seed": 2**33, "threads": 1, "data_dir": None, "train": None}
-        task |= {"metric": "accuracy", "validation": None, "epochs": amount, "trained": already}
+        task |= {"metric": "accuracy", "validation": None, "amount": amount, "trained": already}
         task |= {"checkpoint_dir": str(tmp_path / "kept")}
         trial = RunningTrial(task | {"resume_dir": state and str(tmp_path / state)})
         trainer = nets.new_trainer(trial, max_epochs=5, callbacks=list(callbacks), accelerator="cpu", **values)

@@ -257,15 +257,3 @@ def test_a_strangers_file_is_shown(capsys, monkeypatch):
     assert main(typed("{config}", RATES, "command.config=base.yaml")) == 0
     monkeypatch.setenv("XDG_STATE_HOME", str(Path("state").absolute()))
     assert "command.config='base.yaml'" in refused(capsys, "reproduce", "command")
-
-
-@pytest.mark.slow
-def test_a_study_that_was_frozen_without_the_key_goes_on_by_the_same_words(capsys):
-    words = typed("{lr}", "space.lr=[0.1,0.2]")
-    assert main([*words, "study.trials=1"]) == 0
-    frozen = Path("runs/command/config.yaml")
-    text = frozen.read_text()
-    assert "  config: null\n" in text
-    frozen.write_text(text.replace("  config: null\n", ""))
-    assert main([*words, "study.trials=2"]) == 0
-    assert main(["reproduce", "command"]) == 0

@@ -184,17 +184,3 @@ def test_a_default_that_is_a_text_of_a_number_is_tried_first_as_the_number(space
 
     hpo.search(train, space, config=config, trials=1, **HERE)
     assert noted() == [first]
-
-
-@pytest.mark.slow
-def test_a_study_that_an_earlier_version_began_with_such_a_text_goes_on_as_it_was(monkeypatch):
-    def train(given):
-        return given["b"]
-
-    arguments = {"space": {"b": hpo.log(1e-6, 0.1)}, "config": {"b": "1e-5"}, "name": "before", **HERE}
-    with monkeypatch.context() as before:
-        before.setattr("hpo.interface.given.settings.default_as_meant", lambda value, dimension: value)
-        begun = list(hpo.search(train, trials=1, **arguments).trials["b"])
-    study = hpo.search(train, trials=2, **arguments)
-    assert (list(study.trials["b"])[:1], study.config["b"]) == (begun, "1e-5")
-    assert begun != [1e-5]

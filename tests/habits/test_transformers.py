@@ -51,7 +51,7 @@ def trained(trainer, *configs):
     """Train these one after the other, as one worker does, which reads the objective once."""
     SEEN.clear()
     train = pickle.loads(dumps(objective_of(trainer)))
-    task = {"fold": 0, "repeat": 0, "threads": 1, "data_dir": None, "train": None, "validation": None, "epochs": None}
+    task = {"fold": 0, "repeat": 0, "threads": 1, "data_dir": None, "train": None, "validation": None, "amount": None}
     task |= {"trained": 0, "checkpoint_dir": None, "resume_dir": None, "metric": "loss"}
     for number, config in enumerate(configs):
         trial = RunningTrial({**task, "trial": number, "seed": 2**33 + number})

@@ -140,7 +140,7 @@ def test_it_is_searched_with_reported_and_continued():
     assert main(["resume", "own", "study.trials=5", "dispatch=local", "track=none"]) == 0
     assert len(study.trials) == 5
     write(OWN.replace("a draw each time", "another"))
-    with pytest.raises(hpo.HpoError, match="code: strategy"):
+    with pytest.raises(hpo.HpoError, match=r"code: mine.py \(strategy\) was"):
         study.resume(6, progress=False)
 
 

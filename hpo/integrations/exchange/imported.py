@@ -110,6 +110,8 @@ def write_import(path: Path, imported: Imported) -> None:
     if not imported.attempts:
         raise StudyError(f"import: {imported.source} has no finished trial ({imported.num_unfinished} unfinished)")
     table = trials_table(imported.attempts, imported.keys, Goal(imported.metrics), TaskLayout())
+    # No clock has counted them.
+    table = table.drop(columns=["learned", "cost"])
     about = {
         "source": imported.source,
         "metric": imported.metric,

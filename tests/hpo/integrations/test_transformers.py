@@ -24,7 +24,7 @@ def trained(tmp_path):
 
     def train(amount=None, trained=0, validation=range(200, 300), state="state", **settings):
         task = {"trial": 0, "fold": 0, "repeat": 0, "seed": 2**40 + 3, "threads": 1, "data_dir": None, "metric": "loss"}
-        task |= {"train": list(range(200)), "validation": list(validation), "epochs": amount, "trained": trained}
+        task |= {"train": list(range(200)), "validation": list(validation), "amount": amount, "trained": trained}
         task |= {"checkpoint_dir": str(tmp_path / "kept"), "resume_dir": state and str(tmp_path / state)}
         # Where there is no GPU to pin memory for, torch warns of that at each epoch.
         config = {"training": {"learning_rate": 1e-3, "dataloader_pin_memory": False, **settings}}

@@ -31,7 +31,7 @@ from tests.studies import REPOSITORY, STRATEGIES, prepared, report_again, run_to
 SPACE = TOY_SPACE | {"first": ["default"]}
 # What is not computed: copied from the inputs, and compared with them below.
 COPIED = (
-    *("study.seed", "study.budget.", "environment.", "fixed.", "strategy."),
+    *("study.seed", "study.budget.", "study.code.", "environment.", "fixed.", "strategy."),
     *("space[", "first[", "format", "test.", "config."),
 )
 
