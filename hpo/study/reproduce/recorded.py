@@ -206,8 +206,10 @@ def _changed_data(report: Mapping[str, Any], study: PreparedStudy) -> Iterator[s
 def changed_code(report: Mapping[str, Any], study: PreparedStudy) -> Iterator[str]:
     """Yield a line per revision, piece of the code and library that is not as in a report, and for other toolkit files.
 
-    Versions that the report's environment names, too, are compared there.
+    Nothing without a report; versions that its environment names, too, are compared there.
     """
+    if not report:
+        return
     noted, now = inner(report, "study", "code"), code_of(study)
     parts = {name: inner(noted, name) for name in vars(now)}
     before = Code(**{**parts, "toolkit": {"commit": None, "files": None, **parts["toolkit"]}})

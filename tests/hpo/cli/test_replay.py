@@ -43,6 +43,16 @@ def test_a_search_comes_out_the_same_and_a_second_replay_says_that_it_trains_not
 
 
 @pytest.mark.slow
+def test_another_revision_is_said_and_what_comes_out_is_compared_all_the_same(capsys):
+    path = searched(capsys, TREE) / "report.json"
+    report = json.loads(path.read_text())
+    report["study"]["code"]["revisions"]["strategy evolutionary"] = 7
+    path.write_text(json.dumps(report))
+    code, _, err = replayed(capsys)
+    assert (code, "code: revision of strategy evolutionary was 7 and is now 1" in err) == (0, True)
+
+
+@pytest.mark.slow
 def test_what_a_published_search_learned_from_goes_with_it(capsys):
     searched(capsys, TREE)
     shutil.move("runs/toy", "runs/first")
