@@ -113,7 +113,7 @@ class Climb:
     def cost_shares(self) -> list[float] | None:
         """The share of the search's cost at each scale, on the study's clock, else by the costs of the scales."""
         if self._told_costs:
-            return shares([math.fsum(t.total_cost or 0.0 for t in trials) for trials in self.by_scale])
+            return shares([math.fsum(t.total_cost for t in trials) for trials in self.by_scale])
         trainings = [sum(len(t.outcomes) for t in trials) for trials in self.by_scale]
         if any(cost is None and count for cost, count in zip(self.costs, trainings, strict=True)):
             return None

@@ -67,8 +67,8 @@ def close_trial(trial: Trial, goal: Goal, layout: TaskLayout, costs: Sequence[fl
     """
     metric = goal.metric
     metrics: dict[str, float] = {"trial": trial.number, "round": trial.round, "seconds": trial.seconds}
-    if trial.scale and (cost := costs[trial.scale - 1] if costs else trial.total_cost) is not None:
-        metrics["cost"] = cost
+    if trial.scale:
+        metrics["cost"] = costs[trial.scale - 1] if costs else trial.total_cost
     if trial.amount is not None:
         metrics["amount"] = trial.amount
     if trial.score is not None:
@@ -76,8 +76,8 @@ def close_trial(trial: Trial, goal: Goal, layout: TaskLayout, costs: Sequence[fl
         if len(values := trial.values(metric)) > 1:
             metrics["score_standard_deviation"] = statistics.stdev(values)
     for index, outcome in sorted(trial.outcomes.items()):
-        others = {name: value for name, value in outcome.metrics.items() if name != "num_parameters"}
-        metrics |= {f"{layout.name(index)}/final_{mlflow_name(name)}": value for name, value in others.items()}
+        final = {f"{layout.name(index)}/final_{mlflow_name(name)}": each for name, each in outcome.metrics.items()}
+        metrics |= final
         if outcome.num_parameters is not None:
             metrics["num_parameters"] = outcome.num_parameters
     metrics |= _means(trial, goal)
