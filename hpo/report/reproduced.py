@@ -24,7 +24,6 @@ from hpo.report.sections.study import describe_budget
 from hpo.study.files.folder import inner
 from hpo.study.reproduce.again import Repetition
 from hpo.study.reproduce.recorded import Recorded, amount_of
-from hpo.study.upgrade import upgraded
 
 # A figure follows from recorded numbers; only libraries of other versions may round it in another way.
 _ROUNDING = 1e-9
@@ -69,9 +68,7 @@ class ReportedNumber:
 
 
 def refuse_contradictions(report: Mapping[str, Any], config: StudyConfig) -> None:
-    """Raise StudyError for a report of another format, with what is no number, or of another configuration."""
-    # A folder without its report is reproduced by its other files.
-    report = upgraded("report", report, "report.json") if report else report
+    """Raise StudyError for a report with what is no number, or of another configuration."""
     winner = inner(report, "winner")
     scores = {"winner.score": winner.get("score")} if winner.get("score") is not None else {}
     scores |= {f"winner.values.{name}": value for name, value in inner(winner, "values").items()}

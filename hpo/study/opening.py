@@ -155,9 +155,12 @@ def _continue(study: PreparedStudy, frozen: StudyConfig) -> Record:
     changes, remarks = before.changes_to(now), before.remarks_on(now)
     if not changes and before.code is not None and now.code is not None:
         now = replace(now, code=now.code.without_written(before.code))
+    has_revisions = not any(change.startswith("code: revision") for change in changes)
     for remark in remarks:
-        may = "by their revisions trials are the same" if remark.startswith("toolkit") else "last digits may differ"
-        _log.warning("%s; %s, and the report says so", remark, may)
+        may = "scores may differ in their last digits, and "
+        if remark.startswith("toolkit"):
+            may = "by their revisions trials are the same, and " if has_revisions else ""
+        _log.warning("%s; %sthe report says so", remark, may)
     if changes:
         # Not valid for the new basis: the copy of the data, and unfinished trainings.
         study.remove_states(())
@@ -273,4 +276,4 @@ def stored_record(config: StudyConfig, folder: StudyFolder, space: Space, layout
     def check(number: Any) -> None:
         upgraded("record", {"format": number}, f"{folder}: record")
 
-    return Stored(url, section.name, space, goal_of(section), layout, section.storage is None, check)
+    return Stored(url, section.name, space, goal_of(section), layout, check, section.storage is None)

@@ -38,7 +38,7 @@ def refuse_changed(folder: Path) -> None:
 
 
 def _refuse_other_format(folder: Path, number: Any) -> None:
-    if number == FORMAT:
+    if number == FORMAT and type(number) is int:
         return
     is_later = isinstance(number, int) and number > FORMAT
     why = "by a later version, which reads it" if is_later else "before the first release; train it again"

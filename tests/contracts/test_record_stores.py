@@ -35,7 +35,9 @@ print(json.dumps(described(read_record(stored(Path(sys.argv[1]))))))
 def stored(folder: Path) -> Stored:
     """Return where the record of the test's study is."""
     space = space_from_dict(SPACE)
-    return Stored(sqlite_url(folder / "study.db"), "s", space, Goal({"score": "maximize"}), LAYOUT, is_own=True)
+    return Stored(
+        sqlite_url(folder / "study.db"), "s", space, Goal({"score": "maximize"}), LAYOUT, lambda _: None, is_own=True
+    )
 
 
 def reopened(record: Record, folder: Path) -> Record:

@@ -20,7 +20,7 @@ def test_a_test_part_is_not_opened_for_a_report_that_could_not_be_written(capsys
 def test_nothing_is_trained_for_a_report_that_could_not_be_written(capsys, study):
     before = (study / "study.db").read_bytes()
     (study / "environment.json").unlink()
-    assert "environment.json: cannot be read" in refused(capsys, "resume", "made", "study.trials=3")
+    assert "environment.json: is missing" in refused(capsys, "resume", "made", "study.trials=3")
     assert (study / "study.db").read_bytes() == before
 
 

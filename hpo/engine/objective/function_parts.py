@@ -82,7 +82,7 @@ def _inner(name: str, value: Any) -> Parts:
     if inspect.ismethod(value):
         return [(name, value.__func__), (f"{name}.__self__", value.__self__)]
     if isinstance(value, Mapping):
-        return [(f"{name}[{key!r}]", value[key]) for key in sorted(value, key=str)]
+        return [(f"{name}[{type(key).__name__} {key}]", value[key]) for key in sorted(value, key=str)]
     if isinstance(value, set | frozenset):
         return [(name, item) for item in sorted(value, key=repr)]
     if isinstance(value, list | tuple):
@@ -103,7 +103,10 @@ def _behind(name: str, value: Any) -> Parts:
         held = ((key, getattr(value, key, None)) for key in _HELD)
         return [(f"{name}.{key}", inner) for key, inner in held if inner is not None]
     if inspect.ismodule(value):
-        return []
+        if sys.modules.get(value.__name__) is value:
+            return []
+        # Made by hand: no worker can import it.
+        return [(f"{name}.{key}", inner) for key, inner in sorted(vars(value).items()) if _counts(key, inner)]
     others: Parts = []
     if (inner := wrapped(value)) is not None:
         others.append((f"{name}.__wrapped__", inner))

@@ -42,8 +42,8 @@ class Stored:
     space: Space
     goal: Goal
     layout: TaskLayout
+    check: Callable[[Any], None]
     is_own: bool = False
-    check: Callable[[Any], None] = lambda _: None
 
     @property
     def own_file(self) -> Path | None:

@@ -12,7 +12,7 @@ from hpo.engine.space.space import point_key
 from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.trial import State, Trial, loss_of
-from hpo.errors import SpaceError
+from hpo.errors import SpaceError, StudyError
 from hpo.objectives.outside import OUTSIDE
 from hpo.report.blocks import Block, Paragraph, Table
 from hpo.report.part import EXACT, Count, Missing, Point, Positive, is_missing, missing, require
@@ -190,8 +190,11 @@ def describe_comparison(study: PreparedStudy) -> dict[str, Any] | Missing:
     config = study.config.study
     path = study.folder.path.parent / f"compare-{config.name}" / "comparison.json"
     result: dict[str, Any] = {"kind": None}
-    if path.exists():
-        result = upgraded("comparison", json.loads(path.read_text(encoding="utf-8")), str(short_path(path)))
+    try:
+        if path.exists():
+            result = upgraded("comparison", json.loads(path.read_text(encoding="utf-8")), str(short_path(path)))
+    except StudyError as error:
+        return missing(str(error))
     goal, of_several = study.goal, result.get("fronts")
     metrics = of_several["metrics"] if of_several else {result.get("metric"): result.get("direction")}
     limits = [str(limit) for limit in goal.limits]

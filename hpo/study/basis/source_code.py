@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from typing_extensions import TypedDict
+
 from hpo.engine import loop
 from hpo.engine.objective.kept_function import MODULE
 from hpo.engine.objective.objective import Objective
@@ -23,6 +25,13 @@ _LIBRARIES = ("cmaes", "numpy", "optuna", "sacrebleu", "scikit-learn", "scipy", 
 _DIGITS = 12
 
 
+class Toolkit(TypedDict):
+    """What identifies the toolkit's own files: its repository's commit, None outside of one, and one hash of all."""
+
+    commit: str | None
+    files: str
+
+
 @dataclass(frozen=True)
 class Code:
     """The code that decided a study's trials.
@@ -31,13 +40,13 @@ class Code:
         revisions: the REVISION of the search, and of strategy and objective where they come with the toolkit, by name.
         pieces: a hash of each piece of the user's code: a source file, or the function that was given from Python.
             Docstrings and comments do not count.
-        toolkit: `commit` of the toolkit's repository, None outside of one, and `files`, one hash of its source files.
+        toolkit: what identifies the toolkit's own files.
         versions: those of Python and of the libraries, by name.
     """
 
     revisions: Mapping[str, int]
     pieces: Mapping[str, str]
-    toolkit: Mapping[str, str | None]
+    toolkit: Toolkit
     versions: Mapping[str, str]
 
     def changes_to(self, now: "Code") -> list[str]:
@@ -89,9 +98,10 @@ def describe_code(
     """
     revisions, pieces = {"search": loop.REVISION}, dict[str, str]()
     for name, strategy in strategies.items():
-        if (revision := getattr(strategy, "REVISION", None)) is not None:
-            revisions[f"strategy {name}"] = revision
-        if PACKAGE not in _file_of(strategy.__module__).parents:
+        is_users = PACKAGE not in _file_of(strategy.__module__).parents
+        if not is_users or hasattr(strategy, "REVISION"):
+            revisions[f"strategy {name}"] = strategy.REVISION  # type: ignore[attr-defined]  # a user's may inherit one
+        if is_users:
             pieces |= {f"{path} (strategy)": hash_ for path, hash_ in digests_of(strategy.__module__).items()}
     if objective.kept is not None:
         pieces[MODULE] = objective.kept.digest
@@ -102,11 +112,11 @@ def describe_code(
         pieces |= digests_of_run(objective.code_files(config or {}) if objective.code_files else (), Path.cwd())
     else:
         pieces |= digests_of(ObjectivePath.of(objective.path).module)
-    return Code(revisions, pieces, dict(_toolkit()), _versions())
+    return Code(revisions, pieces, _toolkit(), _versions())
 
 
 @functools.cache
-def _toolkit() -> Mapping[str, str | None]:
+def _toolkit() -> Toolkit:
     """Return what identifies the toolkit's own files, as this process has found them."""
     hashed = hashlib.sha256()
     for folder in (PACKAGE, ROOT / "model"):

@@ -114,6 +114,8 @@ class StudyFolder:
     def refuse_other_format(self) -> None:
         """Raise StudyError where the files are not of today's form; nothing is changed."""
         path = short_path(self.environment_path)
+        if not path.exists():
+            raise StudyError(f"{path}: is missing; restore the file")
         upgraded("study", read_json(path), str(path))
 
     def refuse_links(self) -> None:
@@ -178,8 +180,9 @@ class StudyFolder:
         return self.read_json("test.json") or None
 
     def report(self) -> dict[str, Any]:
-        """Return what report.json holds; empty without one."""
-        return self.read_json("report.json")
+        """Return what report.json holds; empty without one. StudyError where it is of another format."""
+        report = self.read_json("report.json")
+        return upgraded("report", report, str(short_path(self.path / "report.json"))) if report else {}
 
     def read_json(self, name: str) -> dict[str, Any]:
         """Return what a JSON file of the folder holds; empty without one."""

@@ -61,6 +61,5 @@ def _write_record(path: Path, target: Path, config: StudyConfig, copied: StudyCo
     rows = open_rows(sqlite_url(target), other, space)
     notes = Notes(rows)
     notes.study_id = uuid.uuid4().hex
-    if notes.config is not None:
-        notes.config = {**notes.config, "study": copied.to_dict()["study"]}
+    notes.config = {**notes.config, "study": copied.to_dict()["study"]}
     rows.dispose()

@@ -95,8 +95,11 @@ class Manifest(BaseModel):
         if content is None:
             return None
         where = f"{place.url}/{_FILE}"
+        written = parse_json(content.decode(errors="replace"), where)
         try:
-            found = cls.model_validate(upgraded("mirror", parse_json(content.decode(errors="replace"), where), where))
+            found = cls.model_validate(upgraded("mirror", written, where))
+        except StudyError as error:
+            raise NotOursError(str(error)) from error
         except (ValidationError, TypeError, AttributeError) as error:
             raise _unreadable(place) from error
         study_name(found.name, f"{where}: name")

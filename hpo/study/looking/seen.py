@@ -12,7 +12,7 @@ from hpo.config.study_config import StudyConfig
 from hpo.engine.course.rules import Counts
 from hpo.engine.record.looked_at import RowsLookedAt, folds_of
 from hpo.engine.record.own_file import DamagedRecordError
-from hpo.engine.record.record import Record, Rows, memory_record
+from hpo.engine.record.record import FORM, Record, Rows, memory_record
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.space.space import Space
 from hpo.engine.trials.goal import Goal, finished, goal_of
@@ -24,6 +24,7 @@ from hpo.study.basis.described import Described
 from hpo.study.files.folder import StudyFolder, short_path
 from hpo.study.files.status import NOT_OURS
 from hpo.study.study import counts_of
+from hpo.study.upgrade import upgraded
 from hpo.study.winner.full_training import further_trainings, join_trainings
 
 # As trials.csv has errors, and `Trial.error` returns them.
@@ -72,7 +73,9 @@ class SeenStudy:
             rows: Rows = open_rows(folder.storage_url(config), config.study.name, space)
         else:
             rows = RowsLookedAt(path, config.study.name, space, is_written)
-        return cls(folder, config, space, Record(rows, goal, TaskLayout(described.folds, config.study.repeats)))
+        record = Record(rows, goal, TaskLayout(described.folds, config.study.repeats))
+        upgraded("record", {"format": record.read_note(FORM)}, f"{folder}: record")
+        return cls(folder, config, space, record)
 
     @property
     def goal(self) -> Goal:

@@ -152,8 +152,10 @@ def _imports(study: PreparedStudy) -> tuple[Trial, ...]:
     if section.imports is None or study.folder.exists:
         return ()
     path = table_path(section.imports)
+    if (folder := StudyFolder(path.parent)).exists and folder.environment_path.exists():
+        folder.refuse_other_format()
     try:
-        made_by = StudyFolder(path.parent).config()
+        made_by = folder.config()
     except HpoError:  # a table that no study has made
         made_by = None
     if made_by is not None:

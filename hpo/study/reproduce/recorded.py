@@ -40,6 +40,7 @@ _DECISIVE = ("python", "platform", "processor", "packages")
 _TOLERANCE = 0.02
 
 _ALLOWED = TypeAdapter(list[AllowedChange])
+_CODE = TypeAdapter(Code)
 
 
 @dataclass(frozen=True)
@@ -210,9 +211,11 @@ def changed_code(report: Mapping[str, Any], study: PreparedStudy) -> Iterator[st
     """
     if not report:
         return
-    noted, now = inner(report, "study", "code"), code_of(study)
-    parts = {name: inner(noted, name) for name in vars(now)}
-    before = Code(**{**parts, "toolkit": {"commit": None, "files": None, **parts["toolkit"]}})
+    now = code_of(study)
+    try:
+        before = _CODE.validate_python(inner(report, "study").get("code"))
+    except ValidationError as error:
+        raise StudyError(f"report.json: {explain(error, 'study.code.')}; restore the file") from error
     yield from before.changes_to(now)
     yield from before.edits_to(now)
     compared = {"python", *inner(report, "environment", "packages")}

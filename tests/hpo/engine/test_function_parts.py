@@ -5,6 +5,7 @@ import functools
 import pickle
 import subprocess
 import sys
+import types
 from pathlib import Path
 from typing import NamedTuple
 
@@ -212,6 +213,18 @@ def by_typing_a_class(value):
 
 def by_typing_a_method(value):
     return by_typing(1, then=f"class Scale:\n    def by(self): return {value}\ndef score(config): return Scale().by()")
+
+
+def by_module_made_by_hand(value):
+    module = types.ModuleType("settings")
+    module.factor = value
+    return lambda config: module.factor
+
+
+def by_function_of_a_module_made_by_hand(value):
+    module = types.ModuleType("settings")
+    exec(f"def by(): return {value}", vars(module))
+    return lambda config: module.by()
 
 
 def key(function):

@@ -27,7 +27,7 @@ POINT = {"layers": 2, "kind": None, "lr": 0.1 + 0.2, "width": 7}
 
 
 def stored(url, name="one", num_folds=1):
-    return Stored(url, name, SPACE, Goal({"score": "maximize"}), TaskLayout(num_folds))
+    return Stored(url, name, SPACE, Goal({"score": "maximize"}), TaskLayout(num_folds), lambda _: None)
 
 
 def make(folder, num_folds=1, name="s"):
@@ -68,7 +68,7 @@ def test_the_best_of_a_record_in_optuna_keeps_the_limits(tmp_path, monkeypatch, 
     url, limits = sqlite_url(tmp_path / "study.db"), (Limit("size", 5.0), Limit("size", 1.0, is_least=True))
     goals = {"two": Goal({"score": "maximize", "size": "minimize"}, limits), "one": Goal({"score": "maximize"}, limits)}
     for name, goal in goals.items():
-        record = create_record(Stored(url, name, SPACE, goal, TaskLayout()))
+        record = create_record(Stored(url, name, SPACE, goal, TaskLayout(), lambda _: None))
         for number, size in enumerate((0.5, 2.0, 4.0, 6.0)):
             record.open_trial(0, Proposal({**POINT, "lr": size / 10}))
             record.add_outcome(number, 0, Outcome({"score": size, "size": size}))
@@ -76,7 +76,7 @@ def test_the_best_of_a_record_in_optuna_keeps_the_limits(tmp_path, monkeypatch, 
         record.add_outcome(4, 0, Outcome(error="no luck"))
         before = [trial.keeps_limits for trial in record.trials()]
         record.close()
-        read = read_record(Stored(url, name, SPACE, goal, TaskLayout()))
+        read = read_record(Stored(url, name, SPACE, goal, TaskLayout(), lambda _: None))
         assert [trial.keeps_limits for trial in read.trials()] == before == [False, True, True, False, False]
     two, one = (optuna.load_study(study_name=name, storage=url) for name in goals)
     assert [trial.number for trial in two.best_trials] == [1, 2]
@@ -196,7 +196,12 @@ def test_a_copy_has_the_same_trials_under_another_name_in_tables_of_any_form(tmp
 def test_a_key_of_ones_own_that_is_called_as_the_scale_ranks_no_trial(tmp_path, scales, best):
     space = space_from_dict({"study": {"scale": [1, 2, 3]}})
     study = Stored(
-        sqlite_url(tmp_path / "study.db"), "s", space, Goal({"score": "maximize"}, target=scales), TaskLayout(1)
+        sqlite_url(tmp_path / "study.db"),
+        "s",
+        space,
+        Goal({"score": "maximize"}, target=scales),
+        TaskLayout(1),
+        lambda _: None,
     )
     record = create_record(study)
     for scale, score in ((1, 0.9), (3, 0.1)):

@@ -27,7 +27,15 @@ FEW, ALL = 5, 12
 
 @pytest.fixture
 def study(tmp_path):
-    return Stored(sqlite_url(tmp_path / "study.db"), "s", SPACE, Goal({"score": "maximize"}), TaskLayout(), is_own=True)
+    return Stored(
+        sqlite_url(tmp_path / "study.db"),
+        "s",
+        SPACE,
+        Goal({"score": "maximize"}),
+        TaskLayout(),
+        lambda _: None,
+        is_own=True,
+    )
 
 
 @pytest.fixture(params=["tables", "public calls"])
