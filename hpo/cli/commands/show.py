@@ -19,7 +19,7 @@ _EXAMPLES = """\
   hpo show s3://bucket/digits       as of its last copy there (study.mirror), from any machine
   hpo show digits --json            for programs"""
 
-_MOST_COLUMNS, _MOST_LINES = 100, 2
+_MOST_COLUMNS, _MOST_LINES = 100, 3
 # In which what is said of one thing begins.
 _COLUMN = 12
 _BLOCKS, _PLAIN = "▁▂▃▄▅▆▇█", "_.-~=+*#"
@@ -60,7 +60,7 @@ def run(arguments: Sequence[str]) -> None:
 
 
 def _print(what: str, text: str) -> None:
-    """Print what is said of something, on two lines where it is long; it may come from a stranger."""
+    """Print what is said of something, on up to three lines where it is long; it may come from a stranger."""
     columns = min(shutil.get_terminal_size((_MOST_COLUMNS, 0)).columns, _MOST_COLUMNS) - _COLUMN
     lines = textwrap.wrap(
         printable(text.lstrip()),

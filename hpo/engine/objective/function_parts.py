@@ -82,7 +82,7 @@ def _inner(name: str, value: Any) -> Parts:
     if inspect.ismethod(value):
         return [(name, value.__func__), (f"{name}.__self__", value.__self__)]
     if isinstance(value, Mapping):
-        return [(f"{name}[{type(key).__name__} {key}]", value[key]) for key in sorted(value, key=str)]
+        return [(f"{name}[{key!r}]", value[key]) for key in sorted(value, key=str)]
     if isinstance(value, set | frozenset):
         return [(name, item) for item in sorted(value, key=repr)]
     if isinstance(value, list | tuple):

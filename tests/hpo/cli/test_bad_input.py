@@ -119,7 +119,11 @@ OF_A_STUDY = {
     "a tolerance that is no number": (["reproduce", "made", "--tolerance", "nan"], ["tolerance:", "nan"], None),
     "a run without MLflow": (["reproduce", "runs:/abc"], ["uri:", "no file mlflow.db"], None),
     "a report that is no JSON": (["reproduce", "made"], ["report.json:1:2", "JSON"], write("report.json", "{")),
-    "a report of another shape": (["reproduce", "made"], ["'files'"], write("report.json", '{"files": [1]}')),
+    "a report of another shape": (
+        ["reproduce", "made"],
+        ["'files'"],
+        write("report.json", '{"format": 1, "files": [1]}'),
+    ),
     "a table of other columns": (
         ["compare", "made", "made"],
         ["trials.csv", "no column"],
