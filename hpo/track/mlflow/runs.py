@@ -67,7 +67,7 @@ class StudyRuns:
             self._client.update_run(self.trials[number], status="RUNNING")
         else:
             tags = {"mlflow.parentRunId": self.parent, "hpo.trial": str(number), "hpo.kind": "trial"}
-            # By these it is told from trials of other studies.
+            # They distinguish it from trials of other studies.
             tags |= {"hpo.study": self.name, COLOR_TAG: color_of_trial(self.color, number)}
             self.trials[number] = self._create(message, tags)
         return self.trials[number]
