@@ -91,7 +91,7 @@ def _of_losses(name: str, dimensions: Dimensions, losses: Mapping[tuple[int, ...
 
     def loss(point: Point) -> float:
         # The keys of these tables are plain values; a point's type allows more.
-        return losses[tuple(point[key] for key in keys)]  # type: ignore[misc]  # A tuple of unknown length is the key.
+        return losses[tuple(point[key] for key in keys)]  # type: ignore[misc]
 
     return Problem(name, Space(dimensions, members=points), loss, min(values), float(np.median(values)))
 
