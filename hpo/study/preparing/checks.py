@@ -177,7 +177,7 @@ def refuse_several_metrics(study: PreparedStudy) -> None:
 def refuse_incomparable_metric(study: PreparedStudy) -> None:
     """Refuse a metric that is counted in something else from one trial to the next: the winner would mean nothing.
 
-    Studies that were begun before this was refused go on, and are reported and reproduced.
+    Only for a new study: the objective of one that exists may say it only now, and then its report has a caution.
     """
     varied = varied_keys(study.config)
     units = Units.of(study.described.method or {}, study.config.objective)

@@ -76,7 +76,7 @@ def test_what_cannot_be_read_is_said(capsys, monkeypatch):
     assert f"objective: {__name__}.describe_method: counted_in.loss.depend_on" in line
 
 
-def test_a_study_of_before_is_reported_resumed_and_reproduced(capsys, monkeypatch):
+def test_a_study_whose_objective_says_it_only_later_is_reported_resumed_and_reproduced(capsys, monkeypatch):
     folder = searched(capsys, tree(says=False))
     # The objective says it now, the study's files do not.
     unit = {"loss": {"unit": "tokens", "depends_on": {"toy.min_count": 1}}}
