@@ -83,6 +83,12 @@ def describe_cost(config: dict[str, Any]) -> float:
     return cost_of_unit(parse(config))
 
 
+def describe_length(config: dict[str, Any]) -> int:
+    """Return after how many epochs training ends at the latest; every epoch has a step at least."""
+    training = parse(config).training
+    return min(training.epochs, training.max_steps or training.epochs)
+
+
 def describe_scales(config: dict[str, Any], over: Growing) -> dict[str, Any]:
     """Return at which sizes `hpo scale` compares a configuration's network where the user gives none.
 

@@ -17,6 +17,7 @@ from hpo.engine.space.space import Point
 from hpo.engine.training.payload import Task
 from hpo.engine.training.worker import Limits
 from hpo.engine.trials import reported
+from hpo.engine.trials.places import Places, reached
 from hpo.engine.trials.trial import Outcome, seconds_trained
 from hpo.errors import ConfigError, NoTrialError, StudyError
 
@@ -50,16 +51,16 @@ class Asking:
         self._course.is_out_of_time = True
         self.open = {key.trial: self._course.task(key) for key in self._course.advance()}
         heard[:] = self._observers
-        self._limits = {number: self._limits_of(number) for number in self.open}
+        self._heard = {number: self._heard_of(number) for number in self.open}
         for task in self.open.values():
             for observer in notified:
                 observer.task_begun(task)
 
-    def _limits_of(self, number: int) -> "_Stop":
-        stop = _Stop(self.open[number])
+    def _heard_of(self, number: int) -> "_Heard":
+        heard = _Heard(self.open[number])
         for point in self.asked(number).curve:
-            stop.take(point)
-        return stop
+            heard.take(point)
+        return heard
 
     def asked(self, number: int) -> Asked:
         """Return when a trial was asked for, and what was reported of it since."""
@@ -68,7 +69,7 @@ class Asking:
 
     def stops(self, number: int) -> bool:
         """Return whether the median rule would end the training of an open trial at its last report."""
-        return self._limits[self.task(number).trial].reason is not None
+        return self._heard[self.task(number).trial].stops is not None
 
     @property
     def ended_by(self) -> EndedBy | None:
@@ -101,7 +102,7 @@ class Asking:
         taken = {each.place for each in asked.values()}
         place = next(place for place in range(1, len(taken) + 2) if place not in taken)
         self._record.asked = asked | {key.trial: Asked(time.time(), place)}
-        self._limits[key.trial] = _Stop(task)
+        self._heard[key.trial] = _Heard(task)
         if self._record.ended and self._record.ended.by:
             self._note_end(None)
         for observer in self._observers:
@@ -127,12 +128,18 @@ class Asking:
         return ", ".join(map(str, sorted(self.open)))
 
     def report(self, number: int, point: Mapping[str, Any]) -> None:
-        """Add a point to the learning curve of an open trial, and write it."""
+        """Add a point to the learning curve of an open trial, and write it.
+
+        ConfigError where its place is not later than that of the point before; see `hpo.engine.trials.places`.
+        """
         task, asked = self.task(number), self.asked(number)
-        curve = [*asked.curve, reported.numbers(reported.flat(point))]
+        try:
+            placed = self._heard[number].take(reported.numbers(reported.flat(point)))
+        except ValueError as error:
+            raise ConfigError(f"trial {number}: {error}") from error
+        curve = [*asked.curve, placed]
         self._record.asked = self._record.asked | {number: replace(asked, curve=curve)}
-        self._limits[number].take(curve[-1])
-        self._take(TaskReport(task, point=curve[-1], units=len(curve)))
+        self._take(TaskReport(task, point=placed, units=len(curve)))
 
     def tell(self, number: int, returned: Any = None, error: str | None = None) -> None:
         """Write what came of an open trial, which ends it.
@@ -152,8 +159,8 @@ class Asking:
         payload, metrics, seconds = task.payload, dict[str, float](), None
         if error is not None:
             error = excerpt(error, payload.known_secrets(), _LONGEST_LINE) or "told as failed"
-        elif returned is None and (stopped := self._limits[number].reason) is not None:
-            metrics[payload.metric] = self._limits[number].best
+        elif returned is None and (stopped := self._heard[number].stops) is not None:
+            metrics[payload.metric] = self._heard[number].best
         else:
             metrics, error = self._metrics(task, returned)
         if "seconds" in metrics and "seconds" not in self._record.goal.names:
@@ -161,8 +168,9 @@ class Asking:
         took = max(0.0, time.time() - asked.time) if seconds is None else seconds
         units = max(len(asked.curve) + (error is not None), 1)
         outcome = Outcome(metrics, asked.curve, took, error, units, started=asked.time, worker=asked.place)
-        self._take(TaskReport(task, outcome=replace(outcome, stopped=stopped)))
-        del self.open[number], self._limits[number]
+        outcome = replace(outcome, stopped=stopped, reached=reached(payload.earlier, asked.curve))
+        self._take(TaskReport(task, outcome=outcome))
+        del self.open[number], self._heard[number]
         if not self.open and self.ended_by is not None:
             self._note_end(self.ended_by)
 
@@ -171,7 +179,8 @@ class Asking:
         goal, payload, told = self._record.goal, task.payload, returned
         try:
             if told is None:
-                curve, is_max = self.asked(task.trial).curve, payload.direction == "maximize"
+                curve = [*payload.earlier, *self.asked(task.trial).curve]
+                is_max = payload.direction == "maximize"
                 told = reported.of_curve(curve, payload.metric, payload.score, is_max)
             elif isinstance(told, Mapping):
                 told = reported.flat(told)
@@ -205,20 +214,25 @@ class Asking:
         self._record.ended = Ended(by, seconds, self._rules.stop_without_gain)
 
 
-class _Stop:
-    """What the median rule says of a training: why it would end it at its last report; None = it goes on."""
+class _Heard:
+    """What was reported of an open trial: the place of the last report, and what the median rule says of it.
+
+    `stops`: why the rule would end the training there; None = it goes on.
+    """
 
     def __init__(self, task: Task) -> None:
-        payload = task.payload
-        self._limits = Limits(payload.limits or (), payload.metric, payload.direction)
-        self.reason: str | None = None
+        self._places, self._limits = Places(max(task.payload.trained, reached(task.payload.earlier, ()) or 0)), Limits(task.payload)
+        self.stops: str | None = None
 
     @property
     def best(self) -> float:
         assert self._limits.best is not None
         return self._limits.best
 
-    def take(self, point: Mapping[str, Any]) -> None:
+    def take(self, point: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the point with its place; ValueError where that is not later than the last."""
+        placed = self._places.take(point)
         # Once behind it stays so.
-        reason = self._limits.stops(point)
-        self.reason = self.reason or reason
+        stops = self._limits.stops(placed)
+        self.stops = self.stops or stops
+        return placed

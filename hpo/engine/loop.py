@@ -15,13 +15,14 @@ from hpo.engine.record.record import Ended, Record
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.history import History
+from hpo.engine.trials.places import reached
 from hpo.engine.trials.trial import Outcome, loss_of, seconds_trained
 
-REVISION = 1
+REVISION = 2
 """Rises where the same study would have other trials, or another winner, with the same strategy and objective.
 
 It covers the clock, the space and how a point becomes a configuration, splits, seeds, the order of tasks, what a budget
-counts, costs, limits, rules that stop trainings, and how the winner is chosen.
+counts, costs, limits, rules that stop trainings, what a report counts for, and how the winner is chosen.
 """
 
 # Seconds between two notes of the time while a search runs, and between two looks for what a hand asks.
@@ -88,7 +89,8 @@ class _Flight:
         best = min(scores, key=lambda score: loss_of(score, goal.direction), default=None)
         stopped = f"by hand at point {len(curve)}" if curve else "by hand before its first report"
         metrics = {} if best is None else {goal.metric: best}
-        return Outcome(metrics, curve, now - self.began, units=0.0, started=self.started, stopped=stopped)
+        far = reached(self.task.payload.earlier, curve)
+        return Outcome(metrics, curve, now - self.began, units=0.0, started=self.started, stopped=stopped, reached=far)
 
 
 class _Search:

@@ -55,6 +55,7 @@ def train(trainer: Trainer, model: LightningModule, trial: RunningTrial, **data:
         What the model logs, by name.
     """
     torch.set_num_threads(trial.threads)
+    _refuse_short(trainer, trial)
     if trial.validation is not None and not len(trial.validation):
         trainer.limit_val_batches = 0
     with ExitStack() as stack:
@@ -75,6 +76,17 @@ def train(trainer: Trainer, model: LightningModule, trial: RunningTrial, **data:
     # Of equal ones the first, as the ModelCheckpoint does.
     chosen = [point for point in callback.curve if point.get(best.monitor) == float(best.best_model_score)]
     return (chosen or callback.curve[-1:])[0]
+
+
+def _refuse_short(trainer: Trainer, trial: RunningTrial) -> None:
+    """Raise ValueError for a trainer that ends before the search's largest amount: it would be taken for a full one."""
+    for name in ("max_epochs", "max_steps"):
+        # Every epoch has a step at least; -1 is no end.
+        if trial.max_amount is not None and 0 < (getattr(trainer, name) or 0) < trial.max_amount:
+            raise ValueError(
+                f"Trainer({name}={getattr(trainer, name)}) ends before strategy.max_amount={trial.max_amount}; leave it "
+                f"out, or give a smaller max_amount"
+            )
 
 
 def _keep(trainer: Trainer, best: ModelCheckpoint | None, folder: Path) -> None:
@@ -165,7 +177,7 @@ class TrialCallback(Checkpoint):  # type: ignore[misc]  # its types are not read
         """Report what the search does not know; `more`: whether the training goes on after it."""
         for number in range(self._num_reported + 1, len(self.curve) + 1):
             self._num_reported = number
-            self._trial.report(self.curve[number - 1], epoch=number, more=more or number < len(self.curve))
+            self._trial.report(self.curve[number - 1], epoch=number, more=more or number < len(self.curve), again=True)
 
 
 def _epoch(state: Path) -> int:

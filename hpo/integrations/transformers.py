@@ -2,9 +2,10 @@
 
 import dataclasses
 import functools
+import math
 import tempfile
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,8 @@ def train(trainer: Trainer, trial: RunningTrial) -> dict[str, float]:
     """Train, report each evaluation, and return the metrics of the last, or of the best if that is loaded at the end.
 
     Evaluations are the points of the learning curve, counted from 1; with the usual `eval_strategy="epoch"` they are
-    epochs. Where the study keeps states, each is saved before it is reported, and a training goes on from the last. The
+    epochs. What counts is what `evaluate` returns; of several evaluation sets all metrics are one point, by the names
+    of their sets, such as `a_f1`. Where the study keeps states, each is saved before it is reported, and a training goes on from the last. The
     model is kept, as a folder that `from_pretrained` reads, where the study keeps one. A training without a
     validation part, as of the final model, trains all epochs.
 
@@ -75,12 +77,15 @@ def train(trainer: Trainer, trial: RunningTrial) -> dict[str, float]:
             trainer.args.load_best_model_at_end = False
         for shows in (PrinterCallback, ProgressCallback):
             trainer.remove_callback(shows)
+        _refuse_short(trainer.args, trial)
         last, state = _last_checkpoint(folder)
         if trial.amount is not None and state is not None and len(_evaluations(state)) >= trial.amount:
             # It was saved, and the search does not know it yet: no step is left.
             trainer.args.max_steps = state.global_step
-        trainer.add_callback(TrialCallback(trial, last))
-        trainer.train(resume_from_checkpoint=last)
+        callback = TrialCallback(trial, last)
+        trainer.add_callback(callback)
+        with _evaluations_told(trainer, callback):
+            trainer.train(resume_from_checkpoint=last)
         if trainer.args.load_best_model_at_end and trainer.state.best_model_checkpoint:
             _reload(trainer.model, trainer.state.best_model_checkpoint)
         if trial.checkpoint_dir is not None:
@@ -89,6 +94,30 @@ def train(trainer: Trainer, trial: RunningTrial) -> dict[str, float]:
     best = trainer.state.best_global_step if trainer.args.load_best_model_at_end else None
     chosen = [metrics for step, metrics in evaluations if step == best] or [metrics for _, metrics in evaluations]
     return chosen[-1] if chosen else {}
+
+
+@contextmanager
+def _evaluations_told(trainer: Trainer, callback: "TrialCallback") -> Iterator[None]:
+    """Let the callback have what `evaluate` returns while the trainer trains; with several sets it calls itself."""
+    evaluate, depth = trainer.evaluate, 0
+
+    @functools.wraps(evaluate)
+    def evaluate_and_tell(*args: Any, **kwargs: Any) -> dict[str, float]:
+        nonlocal depth
+        depth += 1
+        try:
+            metrics: dict[str, float] = evaluate(*args, **kwargs)
+        finally:
+            depth -= 1
+        if depth == 0 and trainer.is_in_train:
+            callback.evaluated(trainer.state, trainer.control, metrics)
+        return metrics
+
+    trainer.evaluate = evaluate_and_tell
+    try:
+        yield
+    finally:
+        del trainer.evaluate
 
 
 class TrialCallback(TrainerCallback):  # type: ignore[misc]  # transformers has no types
@@ -105,8 +134,9 @@ class TrialCallback(TrainerCallback):  # type: ignore[misc]  # transformers has 
             _reload(has["model"], self._checkpoint)
         self._report(state, control)
 
-    def on_evaluate(self, _: TrainingArguments, state: TrainerState, control: TrainerControl, **__: Any) -> None:
-        """Report, or have the state saved first."""
+    def evaluated(self, state: TrainerState, control: TrainerControl, metrics: Mapping[str, float]) -> None:
+        """Take what `evaluate` has returned: report it, or have the state saved first."""
+        state.log_history.append({"step": state.global_step, **metrics})
         control.should_save = control.should_save or self._trial.resume_dir is not None
         if not control.should_save:
             self._report(state, control)
@@ -129,7 +159,7 @@ class TrialCallback(TrainerCallback):  # type: ignore[misc]  # transformers has 
         for number, (_, metrics) in enumerate(evaluations, 1):
             if number > self._num_reported:
                 self._num_reported = number
-                self._trial.report(metrics, epoch=number, more=goes_on or number < len(evaluations))
+                self._trial.report(metrics, epoch=number, more=goes_on or number < len(evaluations), again=True)
 
 
 def objective_of(trainer: Trainer) -> Callable[..., Any]:
@@ -167,11 +197,14 @@ def objective_of(trainer: Trainer) -> Callable[..., Any]:
     def default_config(space: Mapping[str, Any]) -> dict[str, Any]:
         return constants | {key: described[key] for key in space if described.get(key) is not None}
 
-    @objective(continues=True, check=check)
-    def train_again(config: Mapping[str, Any], trial: RunningTrial) -> dict[str, float]:
+    def arguments(config: Mapping[str, Any], **values: Any) -> TrainingArguments:
         shown = {"eval_strategy": "epoch"} if given.eval_strategy == "no" else {}
         changed = {key: value for key, value in config.items() if key in described and value != described[key]}
-        args = dataclasses.replace(given, **{"seed": trial.seed % 2**32, "report_to": "none", **shown, **changed})
+        return dataclasses.replace(given, **{**values, **shown, **changed})
+
+    @objective(continues=True, check=check, describe_length=lambda config: _length(arguments(config)))
+    def train_again(config: Mapping[str, Any], trial: RunningTrial) -> dict[str, float]:
+        args = arguments(config, seed=trial.seed % 2**32, report_to="none")
         values = SearchedValues(config)
         init = functools.partial(model_init, values) if takes_trial else model_init
         again = make_again(kind, args, init, parts, own)
@@ -205,10 +238,31 @@ def _last_checkpoint(folder: Path) -> tuple[str | None, TrainerState | None]:
 
 
 def _evaluations(state: TrainerState) -> list[tuple[int, dict[str, float]]]:
-    """Return the step and the metrics of each evaluation so far."""
-    evaluations = []
+    """Return the step and the metrics of each evaluation so far; of one step what was logged last counts."""
+    evaluations = dict[int, dict[str, float]]()
     for entry in state.log_history:
         metrics = {name.removeprefix(_PREFIX): value for name, value in entry.items() if name.startswith(_PREFIX)}
         if metrics:
-            evaluations.append((entry["step"], metrics))
-    return evaluations
+            evaluations.setdefault(entry["step"], {}).update(metrics)
+    return list(evaluations.items())
+
+
+def _length(args: TrainingArguments) -> float:
+    """Return after how many evaluations training ends at the latest; infinite where the data decide."""
+    if args.eval_strategy == "epoch":
+        # Every epoch has a step at least.
+        return args.max_steps if args.max_steps > 0 else math.ceil(args.num_train_epochs)
+    if args.eval_strategy == "steps" and args.max_steps > 0:
+        every = args.eval_steps or args.logging_steps
+        return args.max_steps / every if every >= 1 else 1 / every
+    return math.inf
+
+
+def _refuse_short(args: TrainingArguments, trial: RunningTrial) -> None:
+    """Raise ValueError for a training that ends before the search's largest amount: it would be taken for a full one."""
+    if trial.max_amount is not None and (length := _length(args)) < trial.max_amount:
+        ends = f"max_steps={args.max_steps}" if args.max_steps > 0 else f"num_train_epochs={args.num_train_epochs:g}"
+        raise ValueError(
+            f"TrainingArguments({ends}) ends after {length:g} evaluations, before strategy.max_amount="
+            f"{trial.max_amount}; train longer, or give a smaller max_amount"
+        )

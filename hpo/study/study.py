@@ -21,6 +21,7 @@ from hpo.engine.strategies import BY_AMOUNT, Strategy
 from hpo.engine.training.splits import Plan
 from hpo.engine.training.task_builder import TaskBuilder, Training
 from hpo.engine.trials.goal import Goal, goal_of
+from hpo.engine.trials.places import how_far
 from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.objectives.outside import OUTSIDE
 from hpo.study.basis.changes import AllowedChange, config_as_of
@@ -100,8 +101,8 @@ class PreparedStudy:
         return settings["max_amount"] if name in BY_AMOUNT else None
 
     def how_far(self, trial: Trial) -> str:
-        """Return what follows a trial's score: see the function."""
-        return how_far(trial.amount, self.config.strategy)
+        """Return what follows a complete trial's score: see the function."""
+        return how_far(trial.amount, trial.reached, self.full_amount)
 
     def num_counted(self, trials: Iterable[Trial]) -> int:
         """Return how many of these trials the budget counts."""
@@ -175,7 +176,7 @@ class PreparedStudy:
             layout=self.layout,
             data_dir=self.folder.data_dir if self.plan and self.objective.prepare_data else None,
             checkpoints_dir=self.folder.checkpoints_dir if self.keeps_models else None,
-            states_dir=self.folder.states_dir,
+            states_dir=self.folder.states_dir if self.objective.keeps_states else None,
             continues=self.objective.continues,
         )
 
@@ -204,11 +205,6 @@ def counts_of(config: StudyConfig) -> Counts:
 def is_outside(config: StudyConfig) -> bool:
     """Return whether nothing trains in a study: see `hpo.objectives.outside`."""
     return config.objective == OUTSIDE
-
-
-def how_far(amount: int | None, strategy: Mapping[str, Any]) -> str:
-    """Return how far a trial was trained, to follow its score; empty where every training is a full one."""
-    return "" if amount is None else f", trained to {amount} of {strategy.get('max_amount', amount)}"
 
 
 def training_command(objective: str, best: str) -> str:

@@ -16,7 +16,7 @@ from hpo.engine.record.record import Record
 from hpo.engine.space.space import Point
 from hpo.engine.strategies import Strategy
 from hpo.engine.strategies.drawing.draws import draw_untried
-from hpo.testing.simulated_tasks import AnyOrder, RulesOf, World, ask_and_tell, empty_record, facts, run
+from hpo.testing.simulated_tasks import AnyOrder, RulesOf, States, World, ask_and_tell, empty_record, facts, run
 
 _TRIALS = 16
 
@@ -47,8 +47,9 @@ def check_law(
     expected = facts(run(world, course, _TRIALS))
     assert len({row[:4] for row in expected}) == len(expected), "a trial was made twice"
     slots, budget = disturbed.slots, disturbed.budget
-    record = run(world, course, budget, slots, disturbed.orders[0], dies_after=disturbed.dies_after)
-    resumed = facts(run(world, course, budget, slots, disturbed.orders[0], record))
+    states: States = {}
+    record = run(world, course, budget, slots, disturbed.orders[0], dies_after=disturbed.dies_after, states=states)
+    resumed = facts(run(world, course, budget, slots, disturbed.orders[0], record, states=states))
     assert resumed == expected[:budget], f"after a crash, {slots} workers make other trials"
     raised = facts(run(world, course, _TRIALS, slots, disturbed.orders[1], record))
     assert raised == expected, f"with a budget raised from {budget}, {slots} workers make other trials"
@@ -60,8 +61,9 @@ def check_free_order(
     """Check that in free order the knowledge on record gives the same trials again; arguments as above."""
     rules, slots = partial(_rules, make, lanes=1, order="free", stop_rule=stop_rule), disturbed.slots
     free = rules()
-    first = run(world, free, _TRIALS, slots, disturbed.orders[0], dies_after=disturbed.dies_after)
-    first = run(world, free, _TRIALS, slots, disturbed.orders[0], first)
+    states: States = {}
+    first = run(world, free, _TRIALS, slots, disturbed.orders[0], dies_after=disturbed.dies_after, states=states)
+    first = run(world, free, _TRIALS, slots, disturbed.orders[0], first, states=states)
     script = [trial.learned for trial in first.trials()]
     again = run(world, rules(script=script), _TRIALS, slots + 1, disturbed.orders[1])
     assert facts(again) == facts(first), "in free order, other trials come from the same knowledge"
@@ -76,11 +78,12 @@ def check_hand(
     is raised from that of the disturbance.
     """
     course, slots, first = _rules(make, lanes=lanes, order="clock", stop_rule=stop_rule), disturbed.slots, None
+    states: States = {}
     hand = _RandomHand(draw_untried(make().space, np.random.default_rng(world.seed + 1), (), 2), world.seed)
     hand.record = first = empty_record(world)
     for dies_after in (disturbed.dies_after, None):
         budget = _TRIALS if any(act.do == "raise_budget" for act in first.acts) else disturbed.budget
-        run(world, course, budget, slots, disturbed.orders[0], first, dies_after, _Ticking, hand)
+        run(world, course, budget, slots, disturbed.orders[0], first, dies_after, _Ticking, hand, states)
     expected = facts(first)
     assert len({row[3:6] for row in expected}) == len(expected), "where a hand gives points, one is tried twice"
     again = empty_record(world)
@@ -147,7 +150,8 @@ def draw_cases(number: int) -> list[tuple[World, Disturbance, int]]:
     rng = random.Random(0)
     cases = []
     for seed in range(number):
-        world = World(seed, rng.randint(1, 2), failing=rng.choice([0.0, 0.4]), tells_more=rng.random() < 0.5)
+        tells, names = rng.random() < 0.5, rng.random() < 0.5
+        world = World(seed, rng.randint(1, 2), failing=rng.choice([0.0, 0.4]), tells_more=tells, names_places=names)
         orders = (rng.randrange(1000), rng.randrange(1000))
         disturbed = Disturbance(rng.randint(2, 6), orders, rng.randint(1, 40), rng.randint(1, _TRIALS))
         cases.append((world, disturbed, rng.randint(1, 5)))

@@ -1,10 +1,12 @@
-"""Tasks that train nothing: their costs, lengths and failures are drawn, and they report in any order, and twice."""
+"""Tasks that train nothing: their costs, lengths and failures are drawn, and they report in any order, and twice.
+
+They keep states: where their worker or the driver dies, they go on in the middle, and report only what follows.
+"""
 
 import contextlib
 import random
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hpo.engine.asking import Asking
@@ -13,14 +15,17 @@ from hpo.engine.dispatch.dispatcher import Gpus, TaskReport
 from hpo.engine.loop import Hand, search
 from hpo.engine.record.record import Record, memory_record
 from hpo.engine.space.space import Point
+from hpo.engine.training.journal import Entry, Journal
 from hpo.engine.training.payload import Payload, Task
+from hpo.engine.training.reports import Reports, StateIsAhead
 from hpo.engine.training.worker import Limits
 from hpo.engine.trials.goal import Goal
+from hpo.engine.trials.places import place_of
 from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
 from hpo.errors import NoTrialError
 
 NOTHING = Payload("", {}, "score", "minimize")
-_SHARE_OF_HANDS = 0.1
+_SHARE_OF_HANDS, _SHARE_OF_DEATHS = 0.1, 0.05
 RulesOf = Callable[[Callable[[Trial], Sequence[Task]], Callable[[Trial], float]], Rules]
 
 
@@ -36,6 +41,8 @@ class World:
     failing: float = 0.0
     # Whether a report says that the training goes on.
     tells_more: bool = True
+    # Whether a report names its place.
+    names_places: bool = True
     # Whether all trials cost the same.
     even: bool = False
     # Of which `score` is the leading metric. Others, which do not depend on the fold, are 0 to 0.9.
@@ -52,7 +59,8 @@ class World:
         """Return the units after each report, and at the end."""
         rng = self._random("units", trial.key, trial.amount, index)
         done, reports = 0.0, []
-        for _ in range(rng.randint(0, self.longest)):
+        longest = self.longest if trial.amount is None else min(self.longest, trial.amount - trial.trained)
+        for _ in range(rng.randint(0, longest)):
             done += rng.choice([1, 1, 1, 2.5])
             reports.append(done)
         return reports, max(done + rng.choice([0, 0, 1]), 1)
@@ -61,7 +69,10 @@ class World:
         """Return what a task comes to, if it is not stopped."""
         reports, total = self.units(trial, index)
         rng = self._random("outcome", trial.key, index)
-        curve: list[dict[str, Any]] = [{"units": units, "score": round(rng.random(), 1)} for units in reports]
+        curve: list[dict[str, Any]] = [
+            {"epoch": place, "units": units, "score": round(rng.random(), 1)}
+            for place, units in enumerate(reports, start=trial.trained + 1)
+        ]
         rng = self._random("outcome", trial.key, index)
         if rng.random() < self.failing:
             return Outcome(curve=curve, units=max(reports, default=0) + 1, error="failed")
@@ -70,37 +81,115 @@ class World:
             metrics[name] = self._random(name, trial.key).randrange(10) / 10
         return Outcome(metrics, curve, units=total)
 
-    def messages(self, trial: Trial, task: Task) -> Iterator[TaskReport]:
-        """Yield everything that a worker says of the task, in order."""
-        outcome = self.outcome(trial, task.index)
-        limits = Limits(task.payload.limits or (), "score", "minimize")
-        for place, point in enumerate(outcome.curve, start=1):
-            units = point["units"]
+    def messages(self, trial: Trial, task: Task, kept: "Kept") -> Iterator[TaskReport]:
+        """Yield everything that a worker says of the task, in order, from where its state is."""
+        whole = self.outcome(trial, task.index)
+        limits, curve = Limits(task.payload), list[Any]()
+        for point, units in self._points(whole, task, kept):
+            curve.append(point)
             stopped = limits.stops(point)
-            goes_on = self.tells_more and units < outcome.units and not stopped
+            goes_on = self.tells_more and units < whole.units and not stopped
             yield TaskReport(task, point=point, units=units, goes_on=goes_on)
             if stopped:
                 assert limits.best is not None
-                outcome = Outcome({"score": limits.best}, outcome.curve[:place], units=units, stopped=stopped)
-                break
-        yield TaskReport(task, outcome=outcome)
+                yield TaskReport(task, outcome=Outcome({"score": limits.best}, curve, units=units, stopped=stopped))
+                return
+        yield TaskReport(task, outcome=replace(whole, curve=curve))
+
+    def _points(self, whole: Outcome, task: Task, kept: "Kept") -> Iterator[tuple[Any, float]]:
+        """Yield the points of a task, with the units up to each, of which some may be known from before."""
+        reports, done = Reports(task.payload, kept), 0.0
+
+        def known() -> Iterator[tuple[Any, float]]:
+            nonlocal done
+            for entry in reports.take_known():
+                done += entry.units
+                yield entry.point, done
+
+        def given(point: Any) -> Any:
+            return {name: value for name, value in point.items() if self.names_places or name != "epoch"}
+
+        while True:
+            try:
+                # One that starts again begins with what the trial continues.
+                for point in task.payload.earlier if reports.trained < task.payload.trained else ():
+                    reports.take(given(point))
+                for point in whole.curve[kept.num_saved :]:
+                    # The state is saved before the report: whoever dies in between leaves one that is ahead.
+                    kept.num_saved += 1
+                    new = reports.take(given(point))
+                    yield from known()
+                    if new is not None:
+                        reports.add(new, point["units"] - done, None)
+                        done = point["units"]
+                        yield new, done
+                reports.end(has_result=True)
+                yield from known()
+                return
+            except StateIsAhead:
+                reports.start_again()
+
+
+class Kept(Journal):
+    """The state of a simulated training, which is how many of its reports it has made, and its journal, in memory."""
+
+    def __init__(self) -> None:
+        self.num_saved = 0
+        self.entries, self.is_whole = list[Entry](), False
+
+    @property
+    def has_state(self) -> bool:
+        """Whether a report was made, or was about to be."""
+        return self.num_saved > 0
+
+    def state(self) -> str:
+        """Return which state it is."""
+        return str(self.num_saved)
+
+    def begin(self) -> None:
+        """Begin an attempt from the state."""
+        self.is_whole = False
+
+    def begin_anew(self, place: float) -> None:
+        """Begin an attempt without a state."""
+        self.entries, self.num_saved = [entry for entry in self.entries if place_of(entry.point) <= place], 0
+
+    def add(self, entry: Entry) -> None:
+        """Keep a report."""
+        self.entries.append(entry)
+
+    def end(self) -> None:
+        """Note that the training has come to its own end."""
+        self.is_whole = True
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+States = dict[tuple[int, int], Kept]
+"""What trainings have kept, by trial and task."""
 
 
 class AnyOrder:
     """A dispatcher whose workers go on in turns that are drawn; some of what was said is said again.
 
-    After `dies_after` messages the driver is killed; None = it is not.
+    After `dies_after` messages the driver is killed; None = it is not. Now and then a worker dies, and its task goes on
+    from its state, which is kept in `states`.
     """
 
     runs_here = True
     gpus = Gpus()
     now = 0.0
 
-    def __init__(self, world: World, slots: int, seed: int, dies_after: int | None = None) -> None:
+    def __init__(
+        self, world: World, slots: int, seed: int, dies_after: int | None = None, states: States | None = None
+    ) -> None:
         self.slots = slots
         self._world = world
         self._rng = random.Random(seed)
-        self._running: dict[tuple[int, int], deque[TaskReport]] = {}
+        self._states: States = {} if states is None else states
+        self._tasks: dict[tuple[int, int], Task] = {}
+        self._running: dict[tuple[int, int], Iterator[TaskReport]] = {}
         self._said: list[TaskReport] = []
         self._left = dies_after
         self.trials: dict[int, Trial] = {}
@@ -110,8 +199,15 @@ class AnyOrder:
         """Begin a task; there must be a slot."""
         assert len(self._running) < self.slots
         self.trained.append((task.trial, task.index))
-        trial = self.trials[task.trial]
-        self._running[task.trial, task.index] = deque(self._world.messages(trial, task))
+        self._begin(task)
+
+    def _begin(self, task: Task) -> None:
+        key = task.trial, task.index
+        self._tasks[key] = task
+        kept = self._states.setdefault(key, Kept())
+        # Its last worker may have died between saving and reporting.
+        kept.num_saved += kept.num_saved > 0 and not kept.is_whole and self._rng.random() < _SHARE_OF_DEATHS
+        self._running[key] = self._world.messages(self.trials[task.trial], task, kept)
 
     def wait(self, timeout: float | None = None) -> list[TaskReport]:  # noqa: ARG002 -- the same call as its siblings
         """Return one new message and up to two old ones; raises Killed after the last."""
@@ -119,8 +215,10 @@ class AnyOrder:
             raise Killed
         self._left = None if self._left is None else self._left - 1
         key = self._rng.choice(sorted(self._running))
-        report = self._running[key].popleft()
-        if not self._running[key]:
+        if self._rng.random() < _SHARE_OF_DEATHS:
+            self._begin(self._tasks[key])
+        report = next(self._running[key])
+        if report.outcome is not None:
             del self._running[key]
         self._said.append(report)
         return [report, *self._rng.sample(self._said, min(2, len(self._said)))]
@@ -156,18 +254,21 @@ def run(
     dies_after: int | None = None,
     dispatched_by: type[AnyOrder] = AnyOrder,
     hand: Hand = lambda _: (),
+    states: States | None = None,
 ) -> Record:
     """Run a search in a world until its budget is reached or its driver is killed, and return its record.
 
     `rules_of` returns the rules, from what returns a trial's tasks and what returns its cost; `record` is that of a
-    search that is continued; `hand` yields what a hand has asked since the last call.
+    search that is continued, and `states` what its trainings have kept; `hand` yields what a hand has asked since the
+    last call.
     """
     record = record or empty_record(world)
-    dispatcher = dispatched_by(world, slots, seed, dies_after)
+    dispatcher = dispatched_by(world, slots, seed, dies_after, states)
 
     def tasks_of(trial: Trial) -> list[Task]:
         dispatcher.trials[trial.number] = trial
-        return [Task(trial.number, index, NOTHING) for index in range(world.folds)]
+        payload = replace(NOTHING, amount=trial.amount, trained=trial.trained)
+        return [Task(trial.number, index, payload) for index in range(world.folds)]
 
     with contextlib.suppress(Killed):
         search(rules_of(tasks_of, world.cost_of), record, dispatcher, num_trials, hand=hand)
@@ -185,7 +286,7 @@ def ask_and_tell(
     record, rng, answers, hand = empty_record(world), random.Random(seed), list[str](), [*points]
 
     def tasks_of(trial: Trial) -> list[Task]:
-        return [Task(trial.number, 0, NOTHING)]
+        return [Task(trial.number, 0, replace(NOTHING, amount=trial.amount, trained=trial.trained))]
 
     asking = Asking(rules_of(tasks_of, world.cost_of), record, num_trials)
     for _ in range(4 * num_trials):
@@ -216,5 +317,10 @@ def ask_and_tell(
 def facts(record: Record) -> list[tuple[Any, ...]]:
     """Return what must be the same whatever the workers do."""
     return [
-        (t.number, t.round, t.learned, t.key, t.amount, t.continues, t.cost, t.state, t.score) for t in record.trials()
+        (t.number, t.round, t.learned, t.key, t.amount, t.continues, t.cost, t.state, t.score, t.total_cost, _curves(t))
+        for t in record.trials()
     ]
+
+
+def _curves(trial: Trial) -> list[Any]:
+    return [list(outcome.curve) for _, outcome in sorted(trial.outcomes.items())]

@@ -21,7 +21,7 @@ _STATUS: Mapping[State, str] = {"complete": "FINISHED", "failed": "FAILED", "sto
 _MAX_RUN_NAME = 250
 _MAX_NAME = 200  # of 250, since a fold's name precedes a metric's
 # Metrics of a trial's run; what a study is for is called otherwise.
-_OURS = frozenset({"score", "score_standard_deviation", "trial", "round", "seconds", "amount"})
+_OURS = frozenset({"score", "score_standard_deviation", "trial", "round", "seconds", "amount", "reached"})
 
 
 def open_trial(trial: Trial, scales: Sequence[Mapping[str, Any]] | None = None) -> TrackerMessage:
@@ -41,23 +41,38 @@ def parameters(trial: Trial, scales: Sequence[Mapping[str, Any]] | None) -> dict
     return mlflow_names({**trial.point, **at_scale(trial.point, scales)})
 
 
-def curve_point(trial: Trial, task: str, point: Mapping[str, Any], when: float | None = None) -> TrackerMessage:
-    """Return the message of one point of a task's learning curve, at its epoch (or step)."""
-    numbers = {name: value for name, value in point.items() if isinstance(value, int | float) and math.isfinite(value)}
-    step = int(numbers.pop("epoch", numbers.pop("step", 0)))
-    metrics = {f"{task}/{mlflow_name(name)}": value for name, value in numbers.items() if name != "epochs"}
-    return {"do": "curve", "number": trial.number, "step": step, "metrics": metrics, "time": when or time.time()}
+class Curve:
+    """The messages of a task's learning curve: each point at its epoch.
+
+    MLflow's steps are whole: where the first epoch is a part of one, points are at their `step`, or else are counted.
+    """
+
+    def __init__(self, trial: Trial, task: str) -> None:
+        self._trial, self._task = trial, task
+        self._axis: str | None = None
+        self._num_points = 0
+
+    def point(self, point: Mapping[str, Any], when: float | None = None) -> TrackerMessage:
+        """Return the message of the next point."""
+        numbers = {key: value for key, value in point.items() if isinstance(value, int | float) and math.isfinite(value)}
+        self._num_points += 1
+        if self._axis is None:
+            is_whole = float(numbers.get("epoch", 0.5)).is_integer()
+            self._axis = "epoch" if is_whole else "step" if "step" in numbers else "number"
+        step = math.ceil(numbers.get(self._axis, self._num_points))
+        shown = {name: value for name, value in numbers.items() if name not in ("epoch", "step", "epochs")}
+        metrics = {f"{self._task}/{mlflow_name(name)}": value for name, value in shown.items()}
+        number = self._trial.number
+        return {"do": "curve", "number": number, "step": step, "metrics": metrics, "time": when or time.time()}
 
 
 def curves(trial: Trial, layout: TaskLayout) -> list[TrackerMessage]:
     """Return the messages of a trial's recorded learning curves, with times spread over its seconds."""
-    return [
-        curve_point(
-            trial, layout.name(index), point, outcome.started + outcome.seconds * place / max(len(outcome.curve), 1)
-        )
-        for index, outcome in sorted(trial.outcomes.items())
-        for place, point in enumerate(outcome.curve, start=1)
-    ]
+    points = []
+    for index, outcome in sorted(trial.outcomes.items()):
+        curve, each = Curve(trial, layout.name(index)), outcome.seconds / max(len(outcome.curve), 1)
+        points += [curve.point(point, outcome.started + each * n) for n, point in enumerate(outcome.curve, start=1)]
+    return points
 
 
 def close_trial(trial: Trial, goal: Goal, layout: TaskLayout, costs: Sequence[float] | None = None) -> TrackerMessage:
@@ -71,6 +86,8 @@ def close_trial(trial: Trial, goal: Goal, layout: TaskLayout, costs: Sequence[fl
         metrics["cost"] = costs[trial.scale - 1] if costs else trial.total_cost
     if trial.amount is not None:
         metrics["amount"] = trial.amount
+        if trial.reached is not None:
+            metrics["reached"] = trial.reached
     if trial.score is not None:
         metrics["score"] = trial.score
         if len(values := trial.values(metric)) > 1:

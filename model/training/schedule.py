@@ -61,8 +61,7 @@ class ReplayedPlateaus:
 
 
 def _course(curve: Sequence[Mapping[str, float]], gain: Gain, config: TrainingConfig) -> Sequence[tuple[float, float]]:
-    # Several evaluations may fall into an epoch; the last one of a complete epoch says how many steps it has.
-    per_epoch = max((point["step"] / point["epoch"] for point in curve), default=1.0)
+    per_epoch = round(curve[-1]["step"] / curve[-1]["epoch"]) if curve else 1
     plateau, best, course = Plateau(), None, []
     for point in curve:
         gained = math.inf if best is None else gain(point, best)

@@ -10,6 +10,7 @@ from typing import Any
 
 from hpo.cli.arguments import STUDY_OR_MIRROR, add_json, add_study, make_parser
 from hpo.cli.output import show_json
+from hpo.engine.trials.places import how_far
 from hpo.errors import printable
 
 _EXAMPLES = """\
@@ -94,8 +95,7 @@ def _says_of_study(study: Mapping[str, Any]) -> _Says:
     yield from _says_of_progress(study)
     if (best := study["best"]) is not None:
         front = f", of {study['on_front']} on the front" if study["on_front"] else ""
-        amount = f", trained to {best['amount']}" if best.get("amount") is not None else ""
-        yield "best", f"{_values(best['scores'])}: trial {best['trial']}{amount}{front}"
+        yield "best", f"{_values(best['scores'])}: trial {best['trial']}{how_far(best.get('amount'), best.get('reached'))}{front}"
         yield from (("best", line) for line in _point_lines(best.get("point", {}), best.get("default")))
     elif study["why_none"]:
         yield "best", f"none: {study['why_none']}"
@@ -143,7 +143,8 @@ def _says_of_trial(trial: Mapping[str, Any]) -> _Says:
     yield from (("point", line) for line in _point_lines(trial["point"], trial["default"], len(trial["point"])))
     if trial["amount"] is not None:
         further = f", further from trial {trial['continues']}" if trial["continues"] is not None else ""
-        yield "trained", f"to {trial['amount']}{further}"
+        far = trial["reached"] if trial["state"] == "complete" else None
+        yield "trained", f"{how_far(trial['amount'], far).removeprefix(', ').removeprefix('trained ')}{further}"
     if trial["started"] is not None:
         began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(trial["started"]))
         host = f" on {trial['host']}" if trial["host"] else ""

@@ -3,6 +3,7 @@
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from hpo.engine.course.clock import Arrival, Clock, Event, Key
 from hpo.engine.course.proposer import Proposer
@@ -44,7 +45,7 @@ class Course:
         self._missing: dict[int, int] = {}
         self._queue: list[Key] = []
         # By the trial's number, then the task's; see `StopRule`.
-        self._limits: dict[int, dict[int, Sequence[float | None]]] = {}
+        self._limits: dict[int, dict[int, Sequence[tuple[float, float]]]] = {}
         # Under a race each trial is judged once, when its first tasks have ended; its later tasks wait for that.
         self._num_later = 0 if rules.race is None else record.layout.size - rules.race.tasks
         self._unjudged: dict[int, Rivals] = {}
@@ -99,12 +100,15 @@ class Course:
 
     def task(self, key: Key) -> Task:
         """Return a task that is to be run."""
+        trial = self._trials[key.trial]
         if key.trial not in self._tasks:
-            self._tasks[key.trial] = {task.index: task for task in self._rules.tasks_of(self._trials[key.trial])}
-            for index, limits in self._limits.pop(key.trial, {}).items():
-                task = self._tasks[key.trial][index]
-                self._tasks[key.trial][index] = replace(task, payload=replace(task.payload, limits=limits))
-        return self._tasks[key.trial].pop(key.task)
+            self._tasks[key.trial] = {task.index: task for task in self._rules.tasks_of(trial)}
+        task, more = self._tasks[key.trial].pop(key.task), dict[str, Any]()
+        if self._medians is not None:
+            more = {"limits": self._limits[key.trial].pop(key.task, ()), "limits_after": self._medians.after}
+        if trial.continues is not None:
+            more["earlier"] = self._record.earlier(trial, key.task)
+        return replace(task, payload=replace(task.payload, **more)) if more else task
 
     def take(self, report: TaskReport) -> None:
         """Write an outcome, tell the clock, then notify the observers."""
@@ -187,6 +191,7 @@ class Course:
                 self._stop(number)
             self._proposer.end(self._trials[number])
             self._tasks.pop(number, None)
+            self._limits.pop(number, None)
 
     def _drop_rest(self, number: int) -> None:
         """Begin no further tasks of a trial, one of which a rule has stopped; those that run go on to their own end."""

@@ -1,6 +1,7 @@
 """Rules that stop what falls behind: a race between the folds of trials, and the median rule between trainings."""
 
 import bisect
+import itertools
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -8,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hpo.engine.trials.goal import Goal
+from hpo.engine.trials.places import place_of
 from hpo.engine.trials.ranking import joined
 from hpo.engine.trials.trial import Outcome, Trial, loss_of, loss_sign
 
@@ -100,8 +102,10 @@ class Race:
 class StopRule:
     """The median rule: stops a training whose best score is worse than the median of others' best at that place.
 
-    The others are the same fold of the complete trials that were known when the trial was proposed; one that ended
-    earlier counts with the best that it reached. So workers, their order and the budget have no influence, and the
+    The others are the same fold of the complete trials that were known when the trial was proposed, at least five that
+    have reported at that place (see `hpo.engine.trials.places`); one that ended earlier counts with the best that it
+    reached. Where it is reported at other places than they are, nothing is concluded before the next that they share.
+    So workers, their order and the budget have no influence, and the
     worker itself can decide. Every training gets `after` points of its learning curve, 1 or more. With limits the
     others are those that keep them. It goes by one metric: with several, a training that is behind in one may be on the
     front for another, so that `study.stop_rule` is refused there.
@@ -119,41 +123,63 @@ class Medians:
 
     def __init__(self, rule: StopRule) -> None:
         self._rule = rule
-        # By what was trained, and place: the losses of all trainings, in order.
-        self._losses: dict[tuple[int | None, int, int], list[list[float]]] = {}
+        self._by_task: dict[tuple[int | None, int, int], _BestByPlace] = {}
+        # The best of each training, by trial and task: those that continue it go on from there.
+        self._best: dict[tuple[int | None, int], float] = {}
 
     def learn(self, trials: Iterable[Trial]) -> None:
         """Add trials that became known."""
         for trial in trials:
             for index, outcome in trial.outcomes.items() if trial.keeps_limits else ():
-                self._add(self._losses.setdefault((trial.amount, trial.trained, index), []), self._best(outcome.curve))
+                best, losses = self._best.get((trial.continues, index), math.inf), dict[float, float]()
+                for point in outcome.curve:
+                    best = min(best, self._loss(point))
+                    losses[place_of(point)] = best
+                self._best[trial.number, index] = best
+                if losses:
+                    self._by_task.setdefault((trial.amount, trial.trained, index), _BestByPlace()).add(losses)
 
-    def limits(self, trial: Trial, index: int) -> Sequence[float | None]:
-        """Return the score that a training must have reached, by place on its curve, the last on; None = any."""
-        losses = self._losses.get((trial.amount, trial.trained, index), [])
-        if not losses or len(losses[0]) < _LEAST:
-            return ()
-        early, sign = self._rule.after - 1, loss_sign(self._rule.goal.direction)
-        medians = [statistics.median(place) for place in losses]
+    def limits(self, trial: Trial, index: int) -> Sequence[tuple[float, float]]:
+        """Return the score that a training must have reached, by place, as far as something is concluded there."""
+        known, sign = self._by_task.get((trial.amount, trial.trained, index)), loss_sign(self._rule.goal.direction)
+        medians = known.medians() if known else ()
         # Infinite where half of them have no score yet.
-        later = [None if math.isinf(loss) else sign * loss for loss in medians[early:] or medians[-1:]]
-        return [None] * early + later
+        return [(place, sign * loss) for place, loss in medians if not math.isinf(loss)]
 
-    def _best(self, curve: Sequence[Mapping[str, Any]]) -> list[float]:
-        """Return the least loss up to each point."""
-        best, losses, goal = math.inf, [], self._rule.goal
-        for point in curve:
-            if goal.metric in point:
-                best = min(best, loss_of(point[goal.metric], goal.direction))
-            losses.append(best)
-        return losses
+    @property
+    def after(self) -> int:
+        """How many points every training gets."""
+        return self._rule.after
 
-    @staticmethod
-    def _add(places: list[list[float]], best: Sequence[float]) -> None:
-        if not best:
-            return
-        while len(places) < len(best):
-            # Trainings that were shorter so far: what they reached in the end.
-            places.append(list(places[-1]) if places else [])
-        for place, losses in enumerate(places):
-            bisect.insort(losses, best[min(place, len(best) - 1)])
+    def _loss(self, point: Mapping[str, Any]) -> float:
+        goal = self._rule.goal
+        return loss_of(point[goal.metric], goal.direction) if goal.metric in point else math.inf
+
+
+class _BestByPlace:
+    """The best losses of trainings up to each place that one of them has reported, in order."""
+
+    def __init__(self) -> None:
+        self._places: list[float] = []
+        self._losses: dict[float, list[float]] = {}
+        # The last place of each training, and its best loss there, by place.
+        self._ends: list[tuple[float, float]] = []
+
+    def add(self, best: Mapping[float, float]) -> None:
+        """Add a training: the best losses up to each of its places, which rise."""
+        *_, last = best
+        for place in best:
+            if place not in self._losses:
+                bisect.insort(self._places, place)
+                ended = itertools.takewhile(lambda end: end[0] < place, self._ends)
+                self._losses[place] = sorted(loss for _, loss in ended)
+            bisect.insort(self._losses[place], best[place])
+        for place in self._places[bisect.bisect_right(self._places, last) :]:
+            bisect.insort(self._losses[place], best[last])
+        bisect.insort(self._ends, (last, best[last]))
+
+    def medians(self) -> Iterator[tuple[float, float]]:
+        """Yield the median loss at each place where enough of them are known."""
+        for place in self._places:
+            if len(losses := self._losses[place]) >= _LEAST:
+                yield place, statistics.median(losses)

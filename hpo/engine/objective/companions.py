@@ -17,7 +17,7 @@ LONGEST_REASON = 200  # characters of an error in a user's own code
 COMPANIONS = (
     *("check", "describe_data", "describe_method", "describe_search", "prepare_data", "run_test"),
     *("predict", "describe_prediction", "attention", "describe_cost", "describe_defaults"),
-    *("describe_scales", "output_sizes"),
+    *("describe_scales", "describe_length", "output_sizes"),
 )
 TAKE_CONFIG = tuple(name for name in COMPANIONS if name not in ("run_test", "predict", "attention", "output_sizes"))
 # Parts of their answers that people see; the rest (labels, hashes, a space) is not searched for secrets.

@@ -1,5 +1,6 @@
 """The one interface to what is trained: an objective, and optional functions of its module."""
 
+import math
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -63,7 +64,8 @@ class Objective:
         run_fold: `(task) -> dict` of numbers, including the study's metric, or a generator that yields
             one dict per step of its learning curve (`epoch` and numbers) and returns that dict. A number `seconds`
             in it replaces the measured wall time. A step may say `more`: whether the training goes on after it, which
-            saves other trainings a wait.
+            saves other trainings a wait; and `again`: that after an interruption all steps from `task["trained"]` on
+            come again, so that none can be missing.
         check: `(config) -> None`; raises ValueError for a configuration that cannot be trained.
         describe_data: `(config) -> dict` with the fields of `Examples`, or one of those.
         describe_method: `(config) -> dict` with what a report says of every training: `preprocessing`, `vocabulary`,
@@ -91,6 +93,9 @@ class Objective:
             curve; without a curve, the whole training. With `describe_cost`, a step may say in `units` how many are
             done so far, at least one more than the step before, and the returned dict how many there were. Without it
             every unit costs 1. It may refuse what `check` refuses: such a trial fails anyway.
+        describe_length: `(config) -> number or None`: the most that a training of this configuration reaches by itself,
+            in the unit of its reports; None = without an end. Under a strategy that trains by amounts it must reach the
+            largest.
         describe_scales: `(config, over) -> dict` with the fields of `ScalesDescription`: the sizes at which `hpo scale`
             compares the model where the user gives none; `over` is what grows, "width" or "depth".
         output_sizes: `(task) -> dict`: how large what each layer gives is after some steps of training, for
@@ -98,8 +103,7 @@ class Objective:
             returned is by step, and then by the layer's name, the mean absolute number that the layer gives. Layers
             that are not there at every size, such as the ninth of ten, do not count.
         continues: whether trainings can be continued (`CONTINUES = True` in the module): run_fold stops after
-            `task["amount"]` and continues from the state that it left in `task["resume_dir"]`. After an interruption it
-            yields every point after `task["trained"]` again: their number is what the training has cost.
+            `task["amount"]` and continues from the state that it left in `task["resume_dir"]`, yielding what follows.
         continues_with: keys of the configuration that may change when a training is continued (`CONTINUES_WITH` in the
             module), such as the number of epochs: `hpo extend` then goes on from states.
         code_keys: keys of the configuration that are code (`CODE_KEYS` in the module), such as a command line: of a
@@ -108,6 +112,7 @@ class Objective:
         code_files: `(config) -> list of str`: the files that the configuration names as code, such as a command's
             script, by their paths from the working directory; asked like `code_keys`.
         kept: the function by its value, where no module has it.
+        keeps_states: whether its trainings have states (`KEEPS_STATES` in a module of the toolkit's own).
         revision: the REVISION of one that comes with the toolkit: it rises where the same training would end otherwise.
             None for any other, whose code is compared by content.
 
@@ -131,6 +136,7 @@ class Objective:
     describe_search: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     describe_defaults: Callable[[Mapping[str, Any], Sequence[str]], Mapping[str, Any]] | None = None
     describe_cost: Callable[[Mapping[str, Any]], float] | None = None
+    describe_length: Callable[[Mapping[str, Any]], float | None] | None = None
     describe_scales: Callable[[Mapping[str, Any], str], Mapping[str, Any]] | None = None
     output_sizes: Callable[[TaskDict], Mapping[int, Mapping[str, float]]] | None = None
     continues: bool = False
@@ -139,11 +145,17 @@ class Objective:
     code_files: Callable[[Mapping[str, Any]], Sequence[str]] | None = None
     kept: KeptFunction | None = None
     revision: int | None = None
+    keeps_states: bool = True
 
     def refuse_bad_config(self, config: Mapping[str, Any]) -> None:
         """Raise ConfigError where the objective's own check refuses the configuration."""
         if self.check is not None:
             self.check(config)
+
+    def length(self, config: Mapping[str, Any]) -> float:
+        """Return the most that a training of the configuration reaches by itself; infinite where it does not say."""
+        length = None if self.describe_length is None else reported.number(self.describe_length(config))
+        return math.inf if length is None else length
 
     def method(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return what a report says of every training; empty without `describe_method`."""

@@ -35,6 +35,7 @@ class RunningTrial:
         checkpoint_dir: where to keep the trained model, a folder to be made; None where none is kept.
         resume_dir: where to keep the training's state, and to look for one to continue; None where none is kept.
         amount: how far to train, counted from the start, such as epochs; None = to the end.
+        max_amount: how far the search trains at most; None where every training is a full one.
         trained: how far it is trained already; see `resume_dir`.
     """
 
@@ -48,21 +49,23 @@ class RunningTrial:
         self.validation: Sequence[int] | None = task["validation"]
         self.test: Sequence[int] | None = task.get("test")
         self.amount: int | None = task["amount"]
+        self.max_amount: int | None = task.get("max_amount")
         self.trained: int = task["trained"]
         self.data_dir, self.checkpoint_dir, self.resume_dir = (
             Path(task[name]) if task[name] else None for name in ("data_dir", "checkpoint_dir", "resume_dir")
         )
         self._metric: str = task["metric"]
-        self._num_reported = 0
         self._reader: greenlet | None = None
         self._is_stopped = False
 
     def report(self, point: Any = None, step: Any = None, /, **numbers: Any) -> None:
-        """Add a point to the learning curve, such as `report(epoch=3, loss=0.2)`; without `epoch` points are counted.
+        """Add a point to the learning curve, such as `report(epoch=3, loss=0.2)`.
 
-        `report(0.3, 5)`, or `report(value=0.3, step=5)`, is the study's metric at epoch 5; a `step` is the epoch where
-        none is given.
-        `more=False` says that the training ends here, which saves other trainings a wait.
+        Its place is its `epoch`, or else its `step`; places rise, and are named in all reports or in none. Without them
+        reports are counted on from `trained`. `report(0.3, 5)`, or `report(value=0.3, step=5)`, is the study's metric
+        at 5. With places from 0, that of a full training is one below the amount.
+        `more=False` says that the training ends here, which saves other trainings a wait; `again=True` that one that is
+        interrupted reports everything from `trained` on once more, and not only what follows its state.
 
         Raises:
             TrainingStopped: the search ends the training.
@@ -72,9 +75,7 @@ class RunningTrial:
             raise TrainingStopped
         if self._reader is None:
             raise RuntimeError("report() was called after the end of the training; call it while the function runs")
-        given = point_of(self._metric, self._num_reported + 1, point, step, numbers)
-        self._num_reported += 1
-        self._send(given)
+        self._send(point_of(self._metric, point, step, numbers))
 
     __call__ = report
 
@@ -115,8 +116,8 @@ class RunningTrial:
         return training.switch()
 
 
-def point_of(metric: str, place: int, point: Any, step: Any, numbers: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a point of a learning curve from the arguments of `RunningTrial.report`; the `place`-th, from 1.
+def point_of(metric: str, point: Any, step: Any, numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a point of a learning curve from the arguments of `RunningTrial.report`.
 
     Raises:
         TypeError: it is neither a number nor numbers by name.
@@ -127,9 +128,7 @@ def point_of(metric: str, place: int, point: Any, step: Any, numbers: Mapping[st
         point = {metric: point}
     if not isinstance(point, Mapping | None):
         raise TypeError(f"report() takes numbers by name, such as report(loss=0.2), given {point!r}")
-    given = {**({} if step is None else {"step": step}), **(point or {}), **numbers}
-    is_epoch = "epoch" not in given and reported.number(given.get("step")) is not None
-    return {"epoch": given.pop("step") if is_epoch else place} | given
+    return {**({} if step is None else {"step": step}), **(point or {}), **numbers}
 
 
 class SuggestingTrial(RunningTrial):

@@ -74,6 +74,7 @@ def resolve(
         code_files=None if code_files is None else guard(code_files, f"{given.module}.code_files", values),
         kept=kept,
         revision=getattr(module, "REVISION", None) if is_ours else None,
+        keeps_states=getattr(module, "KEEPS_STATES", True) if is_ours else True,
     )
 
 

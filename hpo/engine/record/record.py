@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Generic, Literal, TypeVar
 
 from hpo.engine.record.acts import Act, Given
@@ -161,13 +162,17 @@ class Record:
         self._has_begun = False
         # Where tasks are trained, as far as it is known, by trial and task; each is written with its outcome.
         self.sites: dict[tuple[int, int], Site] = {}
-        self._trials = {trial[0]: self._trial(*trial) for trial in rows.read()}
+        self._trials: dict[int, Trial] = {}
+        self.read_again()
 
     def read_again(self) -> bool:
         """Take in what the rows return now, of those that another process writes; return whether that is something."""
-        changed = {trial[0]: self._trial(*trial) for trial in self._rows.read()}
-        self._trials |= changed
-        return bool(changed)
+        has_changed = False
+        for number, *trial in self._rows.read():
+            # At once, since later ones continue it.
+            self._trials[number] = self._trial(number, *trial)
+            has_changed = True
+        return has_changed
 
     def trials(self) -> list[Trial]:
         """Return all trials in the order of their numbers, interrupted ones with their outcomes so far."""
@@ -217,7 +222,7 @@ class Record:
         if (site := self.sites.get((number, index))) is not None:
             written[f"{name}{_SITE}"] = vars(site)
         if len(outcomes) == self.layout.size:
-            trial = finished(trial, outcomes, self.goal)
+            trial = self._finished(trial, outcomes)
             self._rows.close(number, trial.state, self._scores(trial), written, self.goal.beyond(trial))
         else:
             trial = replace(trial, outcomes=outcomes)
@@ -228,10 +233,21 @@ class Record:
     def stop(self, number: int) -> Trial:
         """Write that a trial gets no further tasks, and return it, finished with the outcomes that it has."""
         trial = self._trials[number]
-        trial = finished(trial, trial.outcomes, self.goal, is_stopped=True)
+        trial = self._finished(trial, trial.outcomes, is_stopped=True)
         self._rows.close(number, trial.state, self._scores(trial), {}, {})
         self._trials[number] = trial
         return trial
+
+    def earlier(self, trial: Trial, index: int) -> list[Mapping[str, Any]]:
+        """Return the points that a task continues: those of the trials before, from the first on."""
+        points: list[Mapping[str, Any]] = []
+        while trial.continues is not None:
+            trial = self._trials[trial.continues]
+            points[:0] = trial.outcomes[index].curve if index in trial.outcomes else ()
+        return points
+
+    def _finished(self, trial: Trial, outcomes: Mapping[int, Outcome], is_stopped: bool = False) -> Trial:
+        return finished(trial, outcomes, self.goal, is_stopped, partial(self.earlier, trial))
 
     def note(self, key: str, value: Any) -> None:
         """Store a JSON-able value with the study, such as the outcome of the final training."""
@@ -285,7 +301,7 @@ class Record:
         if len(outcomes) < self.layout.size and not is_cut:
             # Whatever the state: another program may have told a result of it.
             return trial
-        return finished(trial, outcomes, self.goal, is_stopped=state == "stopped")
+        return self._finished(trial, outcomes, is_stopped=state == "stopped")
 
 
 def memory_record(goal: Goal, layout: TaskLayout, trials: Iterable[Trial] = ()) -> Record:

@@ -15,7 +15,7 @@ from hpo.engine.strategies.drawing.draws import draw_untried
 from hpo.engine.strategies.halving import HalvingSettings
 from hpo.engine.strategies.strategy import Learns, generator
 from hpo.engine.trials.history import History
-from hpo.engine.trials.ranking import Fronts, sort_key
+from hpo.engine.trials.ranking import Fronts, at_same_place, have_same_places, sort_key
 from hpo.engine.trials.trial import Proposal, Trial
 
 # The percentile of the criss-crossing pairs' differences that counts as noise, as in Bohdal et al. 2023.
@@ -29,11 +29,21 @@ class AshaSettings(HalvingSettings):
 
 
 class Rung:
-    """The trials that have ended on one rung, ranked; and the losses of complete ones by point."""
+    """The trials that have ended on one rung, ranked; and the losses of complete ones by point.
+
+    Where trainings report at different places, their losses are those of the last place that all have reported.
+    """
 
     def __init__(self) -> None:
-        self.losses: dict[str, float] = {}
         self._trials: dict[int, Trial] = {}
+        self._continued = set[int]()
+        self._furthest: Trial | None = None
+        self._are_mixed = False
+        self._forget()
+
+    def _forget(self) -> None:
+        self.losses: dict[str, float] = {}
+        self._compared: dict[int, Trial] = {}
         # By `sort_key`: all (with several metrics those that are not within the limits), and the complete ones that
         # nobody has continued.
         self._ranked: list[tuple[float, float, int]] = []
@@ -47,9 +57,28 @@ class Rung:
     def __len__(self) -> int:
         return len(self._trials)
 
-    def add(self, trial: Trial) -> None:
-        """Add a trial that has ended here."""
+    def add(self, trial: Trial) -> bool:
+        """Add a trial that has ended here; return whether the losses of others are other ones now."""
         self._trials[trial.number] = trial
+        if self._furthest is not None and not have_same_places(trial, self._furthest):
+            self._are_mixed = True
+        if self._furthest is None or len(trial.losses_at) > len(self._furthest.losses_at):
+            self._furthest = trial
+        if not self._are_mixed:
+            self._rank(trial)
+            return False
+        self._forget()
+        ended = [trial for trial in self._trials.values() if trial.state == "complete"]
+        compared = {trial.number: trial for trial in at_same_place(ended)}
+        for number, each in self._trials.items():
+            if each.state != "complete" or number in compared:
+                self._rank(compared.get(number, each))
+        for number in self._continued & compared.keys():
+            self._wait_no_longer(number)
+        return True
+
+    def _rank(self, trial: Trial) -> None:
+        self._compared[trial.number] = trial
         if trial.other_losses and trial.keeps_limits:
             place = self._places[trial.number] = len(self._numbers)
             if self._fronts is None:
@@ -65,10 +94,15 @@ class Rung:
 
     def mark_continued(self, number: int) -> None:
         """Let this trial, one of those that wait, wait no longer."""
+        self._continued.add(number)
+        if number in self._compared:
+            self._wait_no_longer(number)
+
+    def _wait_no_longer(self, number: int) -> None:
         if number in self._places:
             self._waits[self._places[number]] = False
         else:
-            del self._waiting[bisect.bisect_left(self._waiting, sort_key(self._trials[number]))]
+            del self._waiting[bisect.bisect_left(self._waiting, sort_key(self._compared[number]))]
 
     def best_waiting(self, eta: int, pending: Collection[int | None]) -> Trial | None:
         """Return the best that waits, if it is one of the best 1 / `eta` of all. Those in `pending` do not wait."""
@@ -108,7 +142,8 @@ class Rungs:
         for trial in added:
             # Imported trials have no states to continue from.
             if trial.number >= 0 and trial.amount in self._rungs:
-                self._rungs[trial.amount].add(trial)
+                if self._rungs[trial.amount].add(trial):
+                    self._ranking = None
                 if trial.continues is not None:
                     self._rungs[trial.trained].mark_continued(trial.continues)
         self._known = known
@@ -196,7 +231,7 @@ class Asha:
     """
 
     # Rises where the same settings, history and seed would give other points.
-    REVISION: ClassVar[int] = 1
+    REVISION: ClassVar[int] = 2
 
     settings: AshaSettings
     space: Space

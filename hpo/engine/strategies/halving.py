@@ -13,7 +13,7 @@ from hpo.engine.space.space import Space
 from hpo.engine.strategies.drawing.draws import draw_untried
 from hpo.engine.strategies.strategy import MOST, Learns, Settings
 from hpo.engine.trials.history import History
-from hpo.engine.trials.ranking import leaders
+from hpo.engine.trials.ranking import at_same_place, leaders
 from hpo.engine.trials.trial import Proposal, Trial
 
 
@@ -139,7 +139,7 @@ class SuccessiveHalving:
     """
 
     # Rises where the same settings, history and seed would give other points.
-    REVISION: ClassVar[int] = 1
+    REVISION: ClassVar[int] = 2
 
     settings: HalvingSettings
     space: Space
@@ -211,7 +211,7 @@ class SuccessiveHalving:
                 break
             last.append(history[place])
         # Only complete ones: a trial that a race stopped lacks the state of some folds, and was behind anyway.
-        return leaders(last, count)
+        return leaders(at_same_place(last), count)
 
 
 @dataclass(frozen=True)
@@ -227,7 +227,7 @@ class Hyperband(SuccessiveHalving):
     from 9, then 9 points again.
     """
 
-    REVISION: ClassVar[int] = 1
+    REVISION: ClassVar[int] = 2
 
     def next_halvings(self, last: int | None) -> int:
         """Return the number of halvings of the next bracket (s of algorithm 1): from most to none, and again."""

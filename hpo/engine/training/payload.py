@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from hpo.config.sealing import values_of
+from hpo.engine.training.journal import state_of
 from hpo.engine.trials.trial import Direction
 from hpo.errors import ConfigError
 
 # What an objective is not told.
-_NOT_TOLD = {"secrets", "before", "limits", "limit_minutes", "kept", "code", "score"}
+_NOT_TOLD = {"secrets", "before", "earlier", "limits", "limits_after", "limit_minutes", "kept", "code", "score"}
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,11 @@ class Payload:
     test: Sequence[int] | None = None  # indices of the test part, where a kept model is scored on it; else None
     data_dir: str | None = None  # folder of the objective's `prepare_data`, or None
     amount: int | None = None  # how far to train, counted from the start; None = to the end
+    max_amount: int | None = None  # how far the search trains at most; None where all trainings are full ones
     trained: int = 0  # how far it is trained already
-    resume_dir: str | None = None  # folder of the training's state, or None
+    resume_dir: str | None = None  # folder of the training's state and its journal (see there), or None
+    # The points of the trainings that this one continues, as the record has them.
+    earlier: Sequence[Mapping[str, Any]] = ()
     # `config` and `amount` of the training that this one continues, which is done first where its state is not there
     # yet; None = none.
     before: Mapping[str, Any] | None = None
@@ -46,8 +50,9 @@ class Payload:
     # decided; None in all others.
     curves: Sequence[Sequence[Mapping[str, float]]] | None = None
     limit_minutes: float | None = None  # after how many the training has failed, at its next report; None = no limit
-    # Scores by which a rule stops the training; see `Limits`. None = no rule.
-    limits: Sequence[float | None] | None = None
+    # By place on the curve, the score by which a rule stops the training, after so many points; see `Limits`.
+    limits: Sequence[tuple[float, float]] = ()
+    limits_after: int = 1
     # With several metrics, or limits: the names in their order, and what else must be returned because it has a limit.
     metrics: Sequence[str] = ()
     limited: Sequence[str] = ()
@@ -62,8 +67,8 @@ class Payload:
         """Return the objective's argument: what is for it, and the configuration opened."""
         if_any = ("test", "curves", "metrics", "limited")
         absent = _NOT_TOLD | {name for name in if_any if getattr(self, name) in (None, ())}
-        told = {name: value for name, value in vars(self).items() if name not in absent}
-        return told | {"config": config}
+        task = {name: value for name, value in vars(self).items() if name not in absent}
+        return task | {"config": config, "resume_dir": None if self.resume_dir is None else state_of(self.resume_dir)}
 
     def known_secrets(self) -> Mapping[str, str]:
         """Return the secrets by name, those of the environment included, as far as they are set."""

@@ -3,11 +3,10 @@
 import contextlib
 import inspect
 import sys
-from collections import deque
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Never
+from typing import Any
 
 from hpo.config.sealing import open_sealed
 from hpo.engine.objective.contained import contained_state
@@ -16,9 +15,13 @@ from hpo.engine.objective.objective import Objective
 from hpo.engine.objective.plain_function import await_result
 from hpo.engine.objective.resolution import resolve
 from hpo.engine.objective.source_files import code_watch
+from hpo.engine.training.journal import Entry
 from hpo.engine.training.payload import Payload
+from hpo.engine.training.reports import Reports, StateIsAhead
 from hpo.engine.trials import reported
 from hpo.errors import ConfigError, MachineError
+
+Steps = Generator[tuple[str, Any], None, Any]
 
 
 @dataclass
@@ -27,30 +30,51 @@ class Units:
 
     done: float = 0.0
     more: bool | None = None
+    # What an attempt that goes on in the middle does not count; None before its first report that does.
+    _uncounted: float | None = None
 
-    def step(self, given: Any, more: Any) -> None:
-        """Note a report after `given` units; None = one more than before. ValueError for less than one more."""
-        units = self.done + 1 if given is None else reported.number(given)
-        if units is None or units < self.done + 1:
+    def step(self, given: Any, more: Any) -> float:
+        """Note a report after `given` units; None = one more than before. Return how many units it took.
+
+        ValueError for less than one more, in an attempt from the start.
+        """
+        before = self.done
+        units = before + 1 if given is None else self._counted(given, before + 1)
+        if units is None or units < before + 1:
             raise ValueError(
                 f"'units' must count what is done so far, at least 1 more with every report; given {given!r} after "
-                f"{self.done:g}"
+                f"{before:g}"
             )
         self.done, self.more = float(units), None if more is None else bool(more)
+        return self.done - before
+
+    def repeat(self, entry: Entry) -> None:
+        """Note a report of an attempt that was interrupted."""
+        self.done, self.more = self.done + entry.units, entry.more
 
     def end(self, given: Any) -> None:
         """Note the end after `given` units; None = with the last report, or after one unit."""
         least = max(self.done + bool(self.more), 1.0)
-        units = least if given is None else reported.number(given)
+        units = least if given is None else self._counted(given, least)
         if units is None or units < least:
             raise ValueError(f"'units' must count what was done in the end, {least:g} or more; given {given!r}")
         self.done = float(units)
+
+    def _counted(self, given: Any, least: float) -> float | None:
+        number = reported.number(given)
+        if number is not None and self._uncounted is None:
+            # From a state that does not count them, they begin at 0 again.
+            self._uncounted = self.done if number < least else 0.0
+        return None if number is None else number + (self._uncounted or 0.0)
 
 
 def steps_of(
     payload: Payload, values: Mapping[str, str], import_from: str, units: Units, must_score: bool
 ) -> Generator[tuple[str, Any], None, None]:
-    """Run the objective; yield `point` or `warning` and last `result`, with numbers or a text; count `units`."""
+    """Run the objective; yield `point`, `warning` or `differs` and last `result`, with numbers or a text.
+
+    Points are those that are new on the learning curve, with their places; `units` are counted.
+    """
     watch = code_watch(payload.code, import_from)
     try:
         kept = KeptFunction.read(Path(payload.kept)) if payload.kept else None
@@ -60,30 +84,33 @@ def steps_of(
             # The driver has found it, so this machine lacks it, or what it imports: no trial is at fault.
             raise MachineError(str(error)) from error
         watch.refuse_changed()
-        with contained_state(payload.seed):
-            yield from _trained(objective, payload, values, units, must_score)
+        with contained_state(payload.seed), contextlib.closing(Reports.of(payload, is_first=must_score)) as reports:
+            yield from _trained(objective, payload, values, units, reports, must_score)
     finally:
         watch.refuse_changed(has_failed=isinstance(sys.exception(), Exception))
 
 
 def _trained(
-    objective: Objective, payload: Payload, values: Mapping[str, str], units: Units, must_score: bool
+    objective: Objective,
+    payload: Payload,
+    values: Mapping[str, str],
+    units: Units,
+    reports: Reports,
+    must_score: bool,
 ) -> Generator[tuple[str, Any], None, None]:
     counts = objective.describe_cost is not None
-    if payload.before is not None:
-        # An objective that finds the state at hand returns at once.
-        earlier = replace(payload, amount=payload.before["amount"], checkpoint_dir=None)
-        before = await_result(objective.run_fold(earlier.task(open_sealed(payload.before["config"], values))))
-        if inspect.isgenerator(before):
-            deque(before, maxlen=0)
-    run = objective.run_fold if payload.test is None else objective.run_test
-    assert run is not None
-    returned = await_result(run(payload.task(open_sealed(payload.config, values))))
-    curve: list[Mapping[str, Any]] = []
-    if inspect.isgenerator(returned):
-        returned = yield from _points(returned, counts, units, curve, (payload.metric, *payload.metrics[1:]))
+    try:
+        returned = yield from _attempt(objective, payload, values, units, reports)
+    except StateIsAhead:
+        if payload.processes > 1:
+            raise MachineError(
+                "its state may be ahead of what it has reported, and was dropped; it starts again with `hpo resume`"
+            ) from None
+        returned = yield from _attempt(objective, payload, values, units, reports)
+    if reports.differs is not None:
+        yield "differs", reports.differs
     if returned is None and must_score:
-        returned = reported.of_curve(curve, payload.metric, payload.score, payload.direction == "maximize")
+        returned = reported.of_curve(reports.points, payload.metric, payload.score, payload.direction == "maximize")
     if isinstance(returned, Mapping):
         returned = reported.flat(returned)
     if counts and isinstance(returned, Mapping):
@@ -108,14 +135,34 @@ def _trained(
     yield "result", numbers
 
 
-def _points(
-    training: Generator[Any, Never, Any],
-    counts: bool,
-    units: Units,
-    curve: list[Mapping[str, Any]],
-    metrics: Sequence[str],
-) -> Generator[tuple[str, Any], None, Any]:
-    """Yield what a training yields, as `steps_of` does, and add it to `curve`; return what the training returns.
+def _attempt(
+    objective: Objective, payload: Payload, values: Mapping[str, str], units: Units, reports: Reports
+) -> Steps:
+    """Train, yield what is new as `steps_of` does, and return what the objective returns; StateIsAhead as it says."""
+    run = objective.run_fold if payload.test is None else objective.run_test
+    assert run is not None
+    payload, counts = replace(payload, trained=reports.trained), objective.describe_cost is not None
+    runs = [(run, payload, payload.config)]
+    if payload.before is not None:
+        # An objective that finds its state at hand returns at once.
+        earlier = replace(payload, amount=payload.before["amount"], checkpoint_dir=None)
+        runs.insert(0, (objective.run_fold, earlier, payload.before["config"]))
+    try:
+        for run, given, config in runs:
+            reports.begin_run()
+            returned = await_result(run(given.task(open_sealed(config, values))))
+            if inspect.isgenerator(returned):
+                returned = yield from _points(returned, counts, units, reports)
+        reports.end(has_result=returned is not None)
+    except StateIsAhead:
+        reports.start_again()
+        raise
+    yield from _known(reports, units)
+    return returned
+
+
+def _points(training: Generator[Any, None, Any], counts: bool, units: Units, reports: Reports) -> Steps:
+    """Yield the points that are new, and what the training warns of; return what the training returns.
 
     A metric of the study that is no number is a gap in the curve; of each the first is told, unless it is None.
     """
@@ -131,11 +178,22 @@ def _points(
             if set(step) == {"warning"}:
                 yield "warning", str(step["warning"])
                 continue
-            units.step(step.get("units") if counts else None, step.get("more"))
-            given = reported.flat({name: value for name, value in step.items() if name != "more"})
-            curve.append(reported.numbers(given))
-            for name in metrics:
-                if name not in told and name not in curve[-1] and given.get(name) is not None:
+            given = reported.flat({name: value for name, value in step.items() if name not in ("more", "again")})
+            point = reports.take(reported.numbers(given), again=bool(step.get("again")))
+            yield from _known(reports, units)
+            if point is None:
+                continue
+            took = units.step(step.get("units") if counts else None, step.get("more"))
+            reports.add(point, took, units.more)
+            for name in reports.metrics:
+                if name not in told and name not in point and given.get(name) is not None:
                     told.add(name)
                     yield "warning", f"the objective reported a '{name}' that is a gap in its curve: no finite number"
-            yield "point", dict(curve[-1])
+            yield "point", dict(point)
+
+
+def _known(reports: Reports, units: Units) -> Steps:
+    """Yield the points of an attempt that was interrupted, once."""
+    for entry in reports.take_known():
+        units.repeat(entry)
+        yield "point", dict(entry.point)

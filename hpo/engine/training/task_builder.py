@@ -30,6 +30,7 @@ class Training:
     seed: int  # the study's; each task's own seed is derived from it
     secrets: Mapping[str, str]  # values by name that open the configuration; see `sealing.py`
     limit_minutes: float | None = None  # after how many a trial's training has failed; None = no limit
+    max_amount: int | None = None  # of a strategy that trains by amounts, the largest
     extends: Extension | None = None  # the trials of another study that its first trials continue; None = none
 
     @classmethod
@@ -56,6 +57,7 @@ class Training:
             seed=study.seed,
             secrets=config.secrets,
             limit_minutes=study.trial_minutes,
+            max_amount=config.strategy.get("max_amount"),
             extends=study.extends,
         )
 
@@ -106,6 +108,7 @@ class TaskBuilder:
             train=self._positions(self.plan.development),
             validation=[],
             amount=amount,
+            trained=0,
             curves=[list(trial.outcomes[index].curve) for index in sorted(trial.outcomes)],
             resume_dir=self._resume_dir(trial, FINAL_FOLD, 0) if self.continues else None,
             checkpoint_dir=str(self.checkpoints_dir / "final"),
@@ -156,6 +159,7 @@ class TaskBuilder:
             validation=validation,
             data_dir=str(self.data_dir) if self.data_dir else None,
             amount=trial.amount,
+            max_amount=None if trial.amount is None else training.max_amount,
             trained=trial.trained,
             resume_dir=self._resume_dir(trial, fold, repeat) if self.continues or trial.amount is not None else None,
             before=before,

@@ -2,21 +2,24 @@
 
 import contextlib
 import functools
+import math
 import os
 import sysconfig
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hpo.config.sealing import excerpt, make_writable, values_of
 from hpo.engine.objective.contained import Containment
+from hpo.engine.training.journal import state_of
 from hpo.engine.training.payload import Payload
 from hpo.engine.training.steps import Units, steps_of
 from hpo.engine.trials import reported
-from hpo.engine.trials.trial import Direction, Outcome, loss_of
+from hpo.engine.trials.places import Point, place_of, reached
+from hpo.engine.trials.trial import Outcome, loss_of
 from hpo.errors import MachineError, is_interruption, text_of
 from hpo.files import links_out
 from hpo.machine import figures, machine_fault, resident_bytes
@@ -54,8 +57,8 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
     metrics: dict[str, float] = {}
     seconds: float | None = None
     units = Units()
-    error = details = stopped = None
-    limits = Limits(payload.limits or (), payload.metric, payload.direction)
+    error = details = stopped = differs = None
+    limits = Limits(payload)
     values = payload.secrets
     place, steps = Containment(values), None
 
@@ -72,7 +75,7 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
                 if stopped is not None:
                     steps.close()
                 step = next(steps, None)
-                if step is not None and step[0] != "warning":
+                if step is not None and step[0] in ("point", "result"):
                     reported.refuse_twice(map(shown, step[1]))
             now = time.perf_counter()
             if step is None or now >= next_look:
@@ -110,6 +113,9 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
                 continue
         elif kind == "warning":
             yield {"warning": excerpt(content, values, _LONGEST_LINE)}
+        elif kind == "differs":
+            differs = excerpt(content, values, _LONGEST_LINE)
+            yield {"warning": f"repeated after an interruption, the training is not the same: {differs}"}
         else:
             seconds = content.get("seconds")
             counted = {payload.metric, *payload.metrics, *payload.limited}
@@ -127,36 +133,45 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
     took = reported.seconds(seconds)
     taken = time.perf_counter() - clock if took is None else took
     outcome = Outcome(metrics, curve, taken, error, units.done, started=started, worker=os.getpid())
-    yield {"outcome": replace(outcome, details=details, stopped=stopped)}
+    far = reached(payload.earlier, curve)
+    yield {"outcome": replace(outcome, details=details, stopped=stopped, reached=far, differs=differs)}
 
 
 class Limits:
     """Says when a training is to be stopped, from the points of its learning curve.
 
-    `scores` are what its best so far must not be worse than, by place on the curve; None = any; after the last, that.
+    Its best so far, in the trainings that it continues and in this one, must not be worse than the limit of the place,
+    where there is one; beyond the last, than that.
     """
 
-    def __init__(self, scores: Sequence[float | None], metric: str, direction: Direction) -> None:
-        self._scores, self._metric = scores, metric
-        self._direction: Direction = direction
-        self._place = 0
+    def __init__(self, payload: Payload) -> None:
+        self._payload = payload
+        self._limits = {place: limit for place, limit in payload.limits}
+        self._last = max(self._limits, default=math.inf)
+        self._num_points = 0
         self.best: float | None = None  # its best score; None before the first
+        for point in payload.earlier:
+            self._take(point)
 
-    def stops(self, point: Mapping[str, Any]) -> str | None:
+    def stops(self, point: Point) -> str | None:
         """Take the next point of the curve; return why the training is to be stopped there, or None."""
-        self._place += 1
-        score = point.get(self._metric)
-        if score is None:
+        self._num_points += 1
+        self._take(point)
+        if self.best is None or self._payload.metric not in point or self._num_points < self._payload.limits_after:
             return None
-        if self.best is None or self._loss(score) < self._loss(self.best):
-            self.best = score
-        limit = self._scores[min(self._place, len(self._scores)) - 1] if self._scores else None
+        place = place_of(point)
+        limit = self._limits.get(min(place, self._last))
         if limit is None or self._loss(self.best) <= self._loss(limit):
             return None
-        return f"at point {self._place} ({self.best:.4g}, median {limit:.4g})"
+        return f"at point {place:g} ({self.best:.4g}, median {limit:.4g})"
+
+    def _take(self, point: Point) -> None:
+        score = point.get(self._payload.metric)
+        if score is not None and (self.best is None or self._loss(score) < self._loss(self.best)):
+            self.best = score
 
     def _loss(self, score: float) -> float:
-        return loss_of(score, self._direction)
+        return loss_of(score, self._payload.direction)
 
 
 def outcome_of(messages: Iterable[Message], show: Callable[[Message], None] | None = None) -> Outcome:
@@ -175,7 +190,8 @@ def outcome_of(messages: Iterable[Message], show: Callable[[Message], None] | No
 def _refuse_links_out(payload: Payload) -> None:
     """Delete links that lead out of the state or the model, which would be missing elsewhere, and raise ValueError."""
     for name in ("resume_dir", "checkpoint_dir") if payload.test is None else ():
-        folder = getattr(payload, name)
+        given = getattr(payload, name)
+        folder = state_of(given) if given is not None and name == "resume_dir" else given
         if folder is None or not (links := links_out(Path(folder))):
             continue
         target = links[0].path.readlink()

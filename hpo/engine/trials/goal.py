@@ -1,13 +1,14 @@
 """What a search is for: metrics, each with the direction in which it is better, and limits that are kept."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from hpo.config.goals import bounds_of
 from hpo.config.scales import SCALE
-from hpo.engine.space.space import Point
+from hpo.engine.space import space
+from hpo.engine.trials.places import Point, place_of
 from hpo.engine.trials.reported import LARGEST
 from hpo.engine.trials.trial import Direction, Outcome, Trial, loss_of, loss_sign
 
@@ -48,6 +49,8 @@ class Goal:
     limits: Sequence[Limit] = ()
     # The scale for which a winner is sought; 0 where there are none.
     target: int = 0
+    # Which reported value counts of a training that returns nothing: the best, or the last.
+    takes: Literal["best", "last"] = "best"
 
     @property
     def metric(self) -> str:
@@ -81,7 +84,7 @@ class Goal:
         """Return the sum of how far the values are beyond the limits; 0 where all are kept."""
         return math.fsum(limit.excess(values[limit.metric]) for limit in self.limits)
 
-    def trial(self, number: int, round_number: int, point: Point, **others: Any) -> Trial:
+    def trial(self, number: int, round_number: int, point: space.Point, **others: Any) -> Trial:
         """Return a trial of a study with this goal, with these `others` of its attributes."""
         return Trial(number, round_number, point, is_scaled=self.target > 0 or SCALE not in point, **others)
 
@@ -104,6 +107,8 @@ class Sought(Protocol):
     def limits(self) -> Mapping[str, float | dict[str, float]] | None: ...  # noqa: D102
     @property
     def scales(self) -> Sequence[Mapping[str, Any]] | None: ...  # noqa: D102
+    @property
+    def score(self) -> Literal["best", "last"]: ...  # noqa: D102
 
 
 def goal_of(study: Sought) -> Goal:
@@ -114,11 +119,20 @@ def goal_of(study: Sought) -> Goal:
         for name, given in (study.limits or {}).items()
         for bound, is_least in bounds_of(given, metrics.get(name))
     ]
-    return Goal(metrics, tuple(limits), len(study.scales or ()))
+    return Goal(metrics, tuple(limits), len(study.scales or ()), study.score)
 
 
-def finished(trial: Trial, outcomes: Mapping[int, Outcome], goal: Goal, is_stopped: bool = False) -> Trial:
-    """Return the trial with its outcomes: failed if any task failed; else complete (or stopped) with its score."""
+def finished(
+    trial: Trial,
+    outcomes: Mapping[int, Outcome],
+    goal: Goal,
+    is_stopped: bool = False,
+    earlier: Callable[[int], Sequence[Point]] = lambda _: (),
+) -> Trial:
+    """Return the trial with its outcomes: failed if any task failed; else complete (or stopped) with its score.
+
+    `earlier` returns the points of the trainings that a task continues.
+    """
     done = replace(trial, outcomes=dict(sorted(outcomes.items())))
     if any(outcome.error for outcome in outcomes.values()):
         return replace(done, state="failed")
@@ -135,4 +149,25 @@ def finished(trial: Trial, outcomes: Mapping[int, Outcome], goal: Goal, is_stopp
         loss=losses[0],
         other_losses=losses[1:],
         excess=goal.excess(values),
+        losses_at={} if trial.amount is None else _losses_at(outcomes, goal, earlier),
     )
+
+
+def losses_by_place(points: Iterable[Point], goal: Goal) -> dict[float, float]:
+    """Return the leading metric's loss by place had a training ended there: the best so far, or that of the place."""
+    losses, best = dict[float, float](), math.inf
+    for point in points:
+        if goal.metric in point:
+            loss = loss_of(point[goal.metric], goal.direction)
+            best = loss if goal.takes == "last" else min(best, loss)
+        losses[place_of(point)] = best
+    return losses
+
+
+def _losses_at(
+    outcomes: Mapping[int, Outcome], goal: Goal, earlier: Callable[[int], Sequence[Point]]
+) -> dict[float, float]:
+    tasks = [losses_by_place([*earlier(index), *outcome.curve], goal) for index, outcome in outcomes.items()]
+    own = {place_of(point) for outcome in outcomes.values() for point in outcome.curve}
+    shared = sorted(own.intersection(*tasks))
+    return {place: math.fsum(task[place] for task in tasks) / len(tasks) for place in shared}

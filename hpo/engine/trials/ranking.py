@@ -4,6 +4,7 @@ import bisect
 import heapq
 import itertools
 import math
+from dataclasses import replace
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -141,6 +142,27 @@ class Fronts:
     def _keep(self, rows: NDArray[np.int64], fronts: NDArray[np.int64]) -> None:
         is_at_hand = fronts <= self._last
         self._at_hand, self._fronts, self._ordered = rows[is_at_hand], fronts[is_at_hand], {}
+
+
+def have_same_places(one: Trial, other: Trial) -> bool:
+    """Return whether two trials report at the same places, as far as both went; so does one that reports nothing."""
+    return all(mine == its for mine, its in zip(one.losses_at, other.losses_at, strict=False))
+
+
+def at_same_place(trials: Sequence[Trial]) -> list[Trial]:
+    """Return trials with losses that compare, where their trainings report at different places.
+
+    That is the loss of each at the last place that all have reported; none of them where there is no such place. Where
+    they report at the same places, those that went less far have ended by themselves, and count as they are.
+    """
+    furthest = max(trials, key=lambda trial: len(trial.losses_at), default=None)
+    if furthest is None or all(have_same_places(trial, furthest) for trial in trials):
+        return list(trials)
+    shared = set.intersection(*(set(trial.losses_at) for trial in trials if trial.losses_at))
+    place = max(shared, default=None)
+    if place is None:
+        return []
+    return [replace(trial, loss=trial.losses_at[place]) if trial.losses_at else trial for trial in trials]
 
 
 def leaders(trials: Iterable[Trial], count: int) -> list[Trial]:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 LARGEST = 1e100
 _MOST_SECONDS = 1e10  # three centuries: longer times were not measured
 # Say of a point where it is.
-_NOT_OF_RESULTS = ("epoch", "units", "seconds")
+_NOT_OF_RESULTS = ("epoch", "step", "units", "seconds")
 
 
 def number(value: Any) -> int | float | None:

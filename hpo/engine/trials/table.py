@@ -25,7 +25,7 @@ Row = Mapping[str, str]
 TIMES = ("seconds", "started", "ended")
 _FOLD = re.compile(r"fold_\d+(_repeat_\d+)?")
 _OTHERS = frozenset(
-    {*("number", "round", "learned", "cost", "state", "score", "amount", "num_parameters", "error"), *TIMES}
+    {*("number", "round", "learned", "cost", "state", "score", "amount", "reached", "num_parameters", "error"), *TIMES}
 )
 
 # The columns that studies of several metrics or with limits have besides.
@@ -168,6 +168,7 @@ def trials_table(trials: Sequence[Trial], keys: Sequence[str], goal: Goal, layou
     columns |= {column_of(key, columns): [trial.point.get(key) for trial in trials] for key in keys}
     if any(trial.amount is not None for trial in trials):
         columns["amount"] = [trial.amount for trial in trials]
+        columns["reached"] = [trial.reached for trial in trials]
     for index in range(layout.size):
         outcomes = [trial.outcomes.get(index) for trial in trials]
         columns[layout.name(index)] = [outcome and outcome.metrics.get(goal.metric) for outcome in outcomes]

@@ -23,6 +23,8 @@ class Outcome:
         seconds, started, worker: wall time on the worker, start since the epoch, and its process; 0 if it never ran.
         error, details: why it failed, as one line, and the traceback.
         stopped: where and why a rule stopped it; then the metrics hold the best score up to there.
+        reached: the amount of training at its last report, counted from the start; None where it reported nothing.
+        differs: where, repeated after an interruption, it reported something else than before; None where it did not.
         units: how many units of training it took, each of which costs the same; see `Objective.describe_cost`.
         attempt: 1 for the first try; more after workers died.
     """
@@ -37,6 +39,8 @@ class Outcome:
     worker: int = 0
     details: str | None = None
     stopped: str | None = None
+    reached: float | None = None
+    differs: str | None = None
 
     @property
     def num_parameters(self) -> float | None:
@@ -112,6 +116,8 @@ class Trial:
         excess: how far a complete trial is beyond the limits; 0 where it keeps them; see `Goal`.
         is_scaled: whether `study.scale` in its point is the number of a scale; False where it is a key of the user's
             own.
+        losses_at: of a complete trial that was trained by an amount, what its loss would be had it ended at each place
+            that all of its tasks have reported; see `hpo.engine.trials.places`.
         ended_later: when it ended, of one that was trained further after the search; None where its outcomes say it.
     """
 
@@ -132,6 +138,7 @@ class Trial:
     other_losses: tuple[float, ...] = ()
     excess: float = 0.0
     is_scaled: bool = True
+    losses_at: Mapping[float, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.key:
@@ -140,7 +147,14 @@ class Trial:
     @property
     def as_opened(self) -> Self:
         """The trial as it was when it was opened: without outcomes."""
-        return replace(self, outcomes={}, state="running", score=None, loss=math.inf, other_losses=(), excess=0.0)
+        opened = replace(self, outcomes={}, state="running", score=None, loss=math.inf, other_losses=(), excess=0.0)
+        return replace(opened, losses_at={})
+
+    @property
+    def reached(self) -> float | None:
+        """The amount of training that all of its tasks have reached; None where one of them reported nothing."""
+        amounts = [outcome.reached for outcome in self.outcomes.values()]
+        return min((amount for amount in amounts if amount is not None), default=None) if None not in amounts else None
 
     @property
     def losses(self) -> tuple[float, ...]:

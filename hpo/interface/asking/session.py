@@ -62,12 +62,13 @@ class AskedTrial:
     def report(self, point: Any = None, step: Any = None, /, **numbers: Any) -> None:
         """Add a point to the learning curve, and write it: `report(epoch=3, loss=0.2)`, or `report(0.3, step=5)`.
 
+        Its place, `epoch` or else `step`, is later than that of the report before; without one, reports are counted on
+        from `trained`.
+
         Raises:
-            hpo.HpoError: the trial was told before.
+            hpo.HpoError: the trial was told before, or its place is not later.
         """
-        asking = self._outside.asking
-        place = len(asking.asked(self.number).curve) + 1
-        asking.report(self.number, point_of(self._metric, place, point, step, numbers))
+        self._outside.asking.report(self.number, point_of(self._metric, point, step, numbers))
 
     @property
     def should_stop(self) -> bool:

@@ -142,6 +142,7 @@ class Glance:
             "point": dict(best.point),
             "default": None if default is None else dict(default),
             "amount": best.amount,
+            "reached": best.reached,
         }
 
     def _running(self) -> Iterator[dict[str, Any]]:

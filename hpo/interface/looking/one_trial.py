@@ -42,6 +42,7 @@ def show_trial(view: View, number: int) -> dict[str, Any]:
         "default": None if default is None else dict(default),
         "config": seen.config.trial_config(trial.point),
         "amount": trial.amount,
+        "reached": trial.reached,
         "continues": trial.continues,
         "error": trial.error,
         "stopped": trial.stopped,

@@ -84,6 +84,7 @@ def front_table(study: PreparedStudy, verdict: Verdict) -> "pd.DataFrame":
         columns[_free(column_of(key), "space", columns)] = [trial.point.get(key) for trial in trials]
     if any(trial.amount is not None for trial in trials):
         columns["amount"] = [trial.amount for trial in trials]
+        columns["reached"] = [trial.reached for trial in trials]
     import pandas as pd  # Half a second to load.
 
     # dtype object: pandas would turn a column of integers with a gap into floats.

@@ -17,9 +17,8 @@ from hpo.report.sections.scales import scales_text
 from hpo.report.sections.search import end_text
 from hpo.report.sections.space import describe_range
 from hpo.report.sections.study import heading, reproduction_text
-from hpo.report.sections.winner import score_text
+from hpo.report.sections.winner import score_text, winner_how_far
 from hpo.report.words import count_text, join_names, times_text
-from hpo.study.study import how_far
 
 
 def render_checklist(report: ReportJson) -> str:
@@ -84,7 +83,7 @@ def _parameters(report: ReportJson) -> str:
 def _validation(report: ReportJson) -> str:
     winner, metric = require(report["winner"]), report["metric"]["name"]
     test, text = report["test"], score_text(report)
-    line = f"{metric} {text(winner['score'])} on validation{how_far(winner['amount'], require(report['strategy']))}"
+    line = f"{metric} {text(winner['score'])} on validation{winner_how_far(report)}"
     if not is_missing(test):
         line += f"; test {text(test['metrics'][metric])}, opened {times_text(test['openings_of_these_data'])}"
     front = front_of(report)

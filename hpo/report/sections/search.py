@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 from hpo.config.keys import within
 from hpo.engine.course.rules import Counts as Counted
 from hpo.engine.record.record import EndedBy, Record
+from hpo.engine.trials.places import how_far
 from hpo.engine.trials.trial import Trial
 from hpo.report.blocks import Block, Items, Paragraph, Table
 from hpo.report.part import EXACT, Count, Missing, Positive, missing, require
@@ -21,7 +22,7 @@ from hpo.report.sections.space import SpacePart, describe_space
 from hpo.report.sections.winner import score_text
 from hpo.report.words import code_rows, join_names, point_text
 from hpo.study.notes import Notes
-from hpo.study.study import PreparedStudy, how_far
+from hpo.study.study import PreparedStudy
 from hpo.study.winner.reasons import why
 from hpo.study.winner.verdict import Verdict
 
@@ -215,7 +216,7 @@ def read_trials(report: ReportJson) -> Iterator[Block]:
     rows = [
         (
             str(t["number"]),
-            f"{text(t['score'])}{how_far(t.get('amount'), strategy)}",
+            f"{text(t['score'])}{how_far(t.get('amount'), t.get('reached'), strategy.get('max_amount'))}",
             *(texts[name](t["scores"][name]) for name in names),
             point_text(t["point"]),
         )

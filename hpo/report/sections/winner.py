@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 from hpo.engine.space.space import point_key
 from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.goal import Goal
+from hpo.engine.trials.places import how_far
 from hpo.engine.trials.trial import State, Trial, loss_of
 from hpo.errors import SpaceError, StudyError
 from hpo.objectives.outside import OUTSIDE
@@ -22,7 +23,7 @@ from hpo.report.sections.scores import Spread, interval, spreads
 from hpo.report.subject import default_at_target, score_of
 from hpo.report.words import code_rows, sentence
 from hpo.study.files.folder import short_path
-from hpo.study.study import PreparedStudy, how_far, training_command
+from hpo.study.study import PreparedStudy, training_command
 from hpo.study.upgrade import upgraded
 from hpo.study.winner.reasons import why_none
 from hpo.study.winner.verdict import Verdict
@@ -35,7 +36,10 @@ class Winner(TypedDict):
     number: Count
     round: Count
     point: Point
-    amount: Annotated[int | None, Field(description="how far it was trained; null = all of its training")]
+    amount: Annotated[int | None, Field(description="how far it was to be trained; null = all of its training")]
+    reached: Annotated[
+        float | None, Field(description="the amount at its last report, of its shortest training; null = none reported")
+    ]
     score: Annotated[float, Field(description="mean of `values`")]
     values: Annotated[dict[str, float], Field(description="score of each fold and seed, by its column in trials.csv")]
     n: Positive
@@ -60,7 +64,10 @@ class Short(TypedDict):
     score: float
     point: Point
     amount: NotRequired[
-        Annotated[int, Field(description="how far it was trained; absent where the strategy trains completely")]
+        Annotated[int, Field(description="how far it was to be trained; absent where the strategy trains completely")]
+    ]
+    reached: NotRequired[
+        Annotated[float | None, Field(description="the amount at its last report, null = none; absent likewise")]
     ]
     scores: NotRequired[
         Annotated[dict[str, float], Field(description="of each metric, and of what has a limit; absent with one score")]
@@ -110,6 +117,7 @@ def describe_winner(study: PreparedStudy, verdict: Verdict) -> Winner | Missing:
         "round": winner.round,
         "point": dict(winner.point),
         "amount": winner.amount,
+        "reached": winner.reached,
         "score": score_of(winner),
         "values": dict(zip(tasks, values, strict=True)),
         "n": len(values),
@@ -136,7 +144,7 @@ def describe_short(trial: Trial, goal: Goal, front: Collection[int] = ()) -> Sho
     """Return one of the best trials in short; `front` has the numbers of those that none dominates."""
     short: Short = {"number": trial.number, "score": score_of(trial), "point": dict(trial.point)}
     if trial.amount is not None:
-        short["amount"] = trial.amount
+        short["amount"], short["reached"] = trial.amount, trial.reached
     if not goal.is_single:
         short["scores"] = {name: trial.mean(name) for name in goal.names}
         short["is_on_front"] = trial.number in front
@@ -221,7 +229,7 @@ def read_winner(report: ReportJson) -> Iterator[Block]:
         low, high = require(winner["interval"])
         spread = f" ± {text(winner['standard_deviation'])} (standard deviation, n = {winner['n']}; 95 % interval "
         spread += f"{text(low)} to {text(high)})"
-    score = f"{metric} **{text(winner['score'])}**{spread}{how_far(winner['amount'], require(report['strategy']))}"
+    score = f"{metric} **{text(winner['score'])}**{spread}{winner_how_far(report)}"
     says, against = f"Trial {winner['number']}: {score}, chosen by {report['chosen_by']}.", against_default(report)
     if scores := [*read_scores(report)]:
         yield from (Paragraph(says), *scores, Paragraph(against))
@@ -232,6 +240,12 @@ def read_winner(report: ReportJson) -> Iterator[Block]:
         f"Folds: {', '.join(map(text, winner['values'].values()))}.\n"
         f"{_how_to_train(report['study']['objective'], winner['config'])}"
     )
+
+
+def winner_how_far(report: ReportJson) -> str:
+    """Return how far the winner was trained; see `how_far`."""
+    winner = require(report["winner"])
+    return how_far(winner["amount"], winner["reached"], require(report["strategy"]).get("max_amount"))
 
 
 def against_default(summary: ReportJson) -> str:

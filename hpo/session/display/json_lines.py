@@ -99,6 +99,7 @@ class JsonProgress(Progress):
             scores=self._scores(trial),
             point=trial.point,
             amount=trial.amount,
+            reached=trial.reached,
             seconds=trial.seconds,
             error=trial.error,
             is_best=is_best,

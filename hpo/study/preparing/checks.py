@@ -1,6 +1,7 @@
 """Checks between the parts of a study before anything of it is created: without its data, and with them."""
 
 import inspect
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -221,3 +222,22 @@ def _refuse_bad_amounts(study: PreparedStudy) -> None:
         raise ConfigError(
             f"strategy: {name} continues trainings, which {who} does not offer; choose another strategy, or {way}"
         )
+    _refuse_short_trainings(study)
+
+
+def _refuse_short_trainings(study: PreparedStudy) -> None:
+    """Refuse trainings that end by themselves before the largest amount: they would be taken for full ones."""
+    full, config, objective = study.full_amount, study.config, study.objective
+    assert full is not None
+    given = objective.length(config.trial_config({}))
+    searched = [
+        (f"space.{dimension.key}: with {value!r}", objective.length(config.trial_config({dimension.key: value})))
+        for dimension in study.space.dimensions
+        for value in (_values_to_check(dimension) if objective.describe_length is not None else ())
+    ]
+    for where, length in [*searched, *(() if searched else [("strategy.max_amount: here", given)])]:
+        if length < full:
+            raise ConfigError(
+                f"{where} a training ends at {length:g}, before strategy.max_amount={full}, and would be taken for a "
+                f"full one; give strategy.max_amount={max(1, math.floor(length))}, or longer trainings"
+            )

@@ -127,7 +127,9 @@ def _missing(study: PreparedStudy, record: Record) -> list[Task]:
         have = [_has_state(study, *pair) for pair in zip(states, own, strict=True)]
         trained = trial.amount if all(have) else 0
         for task, state in zip(tasks, own, strict=True):
-            missing.append(replace(task, payload=replace(task.payload, resume_dir=str(state), trained=trained)))
+            earlier = record.earlier(_further(trial, None, trained), task.index) if trained else ()
+            payload = replace(task.payload, resume_dir=str(state), trained=trained, earlier=earlier)
+            missing.append(replace(task, payload=payload))
     return missing
 
 

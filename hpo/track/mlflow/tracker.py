@@ -31,6 +31,7 @@ class MlflowTracker(Observer):
         self._scales, self._costs = config.study.scales, config.strategy.get("costs")
         self._front: Sequence[Trial] = ()
         self._layout = layout
+        self._curves: dict[tuple[int, int], messages.Curve] = {}
         self._process = subprocess.Popen(
             python("hpo.track.mlflow.process"),
             stdin=subprocess.PIPE,
@@ -62,7 +63,9 @@ class MlflowTracker(Observer):
     def reported(self, trial: Trial, report: TaskReport) -> None:
         """Send a point of a learning curve."""
         if report.point is not None:
-            self.send(messages.curve_point(trial, self._layout.name(report.task.index), report.point))
+            key, name = (trial.number, report.task.index), self._layout.name(report.task.index)
+            curve = self._curves.setdefault(key, messages.Curve(trial, name))
+            self.send(curve.point(report.point))
 
     def trial_finished(self, trial: Trial) -> None:
         """Close the trial's child run."""
@@ -73,6 +76,8 @@ class MlflowTracker(Observer):
 
     def trial_known(self, trial: Trial) -> None:
         """Close the trial's child run; whether it is on the front is told by `show_front`."""
+        for index in range(self._layout.size):
+            self._curves.pop((trial.number, index), None)
         self.send(messages.close_trial(trial, self._goal, self._layout, self._costs))
 
     def show_front(self, members: Sequence[Trial]) -> None:

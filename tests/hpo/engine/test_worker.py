@@ -28,7 +28,7 @@ from hpo.errors import Interruption, MachineError
 def odd_points(task):
     yield {"epoch": 1, 3: 0.5, "per_class": {10: 1.0, 2: 0.5}, "seen": {1}, "none": None, "text": "0.5"}
     yield {"epoch": np.int64(2), "loss": np.float32(0.5), "gap": math.nan, "far": math.inf, "vast": 10**400}
-    yield {"epoch": math.nan, "matrix": np.ones((2, 2))}
+    yield {"epoch": 2.5, "matrix": np.ones((2, 2))}
     return 1.0
 
 
@@ -163,7 +163,7 @@ def payload(name, **config):
 def test_a_point_holds_numbers_and_what_is_none_is_a_gap():
     *points, last = run_task(payload("odd_points"))
     first = {"epoch": 1, "3": 0.5, "per_class/10": 1.0, "per_class/2": 0.5}
-    assert [point["point"] for point in points] == [first, {"epoch": 2, "loss": 0.5}, {}]
+    assert [point["point"] for point in points] == [first, {"epoch": 2, "loss": 0.5}, {"epoch": 2.5}]
     json.dumps(points, allow_nan=False)
     assert last["outcome"].curve == [point["point"] for point in points]
     assert ([point["units"] for point in points], last["outcome"].units) == ([1, 2, 3], 3)
@@ -296,7 +296,9 @@ def test_what_a_task_changes_of_its_process_is_put_back_at_each_step_or_at_its_e
     *curve, last = messages
     assert last["outcome"].error is None
     points = [message["point"] for message in curve]
-    assert points == [{"umask": found[1], "ours": 1}, {"umask": 0}, {"umask": 0, "own": 1}]
+    assert points == [
+        {"epoch": 1, "umask": found[1], "ours": 1}, {"epoch": 2, "umask": 0}, {"epoch": 3, "umask": 0, "own": 1}
+    ]  # fmt: skip
 
 
 def test_a_fault_of_the_machine_is_raised_wherever_an_outcome_is_waited_for():
@@ -312,12 +314,13 @@ def test_a_fault_of_the_machine_is_raised_wherever_an_outcome_is_waited_for():
 @pytest.mark.parametrize(
     ("limits", "points", "score", "stopped"),
     [
-        (None, 3, 0.9, None),
         ([], 3, 0.9, None),
-        ([0.2, 0.4, 0.9], 3, 0.9, None),
-        ([0.2, 0.5], 2, 0.4, "at point 2 (0.4, median 0.5)"),
-        ([None, 0.3, 0.9], 3, 0.9, None),
-        ([0.3], 1, 0.2, "at point 1 (0.2, median 0.3)"),
+        ([(1, 0.2), (2, 0.4), (3, 0.9)], 3, 0.9, None),
+        ([(1, 0.2), (2, 0.5)], 2, 0.4, "at point 2 (0.4, median 0.5)"),
+        ([(2, 0.3), (3, 0.9)], 3, 0.9, None),
+        ([(1, 0.3)], 1, 0.2, "at point 1 (0.2, median 0.3)"),
+        ([(0.5, 0.9)], 1, 0.2, "at point 1 (0.2, median 0.9)"),
+        ([(1.5, 0.9), (4, 0.1)], 3, 0.9, None),
     ],
 )
 def test_a_training_that_falls_behind_its_limits_is_closed_where_it_does_unless_it_is_over(
@@ -363,10 +366,10 @@ def linking(task):
 @pytest.mark.parametrize("looks", ["at each step", "at the end"])
 @pytest.mark.parametrize("kind", ["resume_dir", "checkpoint_dir"])
 @pytest.mark.parametrize(("links", "limits", "error"), [
-    ({}, None, None), ({"link": "step_1"}, None, None), ({"link": "gone"}, None, None),
-    ({"link": "/etc"}, None, "step_2: is a link that leads out of the folder, to /etc; allowed are"),
-    ({"link": "../../x"}, None, "step_2: is a link that leads out of the folder, to ../../x; allowed are"),
-    ({"last": "/etc"}, None, "step_3: is a link"), ({"last": "/etc"}, [None, 0.9], "step_3: is a link"),
+    ({}, (), None), ({"link": "step_1"}, (), None), ({"link": "gone"}, (), None),
+    ({"link": "/etc"}, (), "step_2: is a link that leads out of the folder, to /etc; allowed are"),
+    ({"link": "../../x"}, (), "step_2: is a link that leads out of the folder, to ../../x; allowed are"),
+    ({"last": "/etc"}, (), "step_3: is a link"), ({"last": "/etc"}, [(2, 0.9)], "step_3: is a link"),
 ])  # fmt: skip
 def test_a_link_out_of_a_state_or_a_model_fails_its_training_and_is_gone(
     tmp_path, monkeypatch, kind, links, limits, error, looks
@@ -375,6 +378,7 @@ def test_a_link_out_of_a_state_or_a_model_fails_its_training_and_is_gone(
     for name in ("_SECONDS_BETWEEN_LOOKS", "_TIMES_A_LOOK"):
         monkeypatch.setattr("hpo.engine.training.worker." + name, seconds)
     folder = tmp_path / "there"
+    inside = folder / "state" if kind == "resume_dir" else folder
     *points, last = run_task(
         Payload(
             objective=f"{__name__}:linking",
@@ -390,16 +394,16 @@ def test_a_link_out_of_a_state_or_a_model_fails_its_training_and_is_gone(
         assert f"{kind}/{error}" in outcome.error
         assert outcome.stopped is None
         assert len(points) == 1 + ("last" in links or looks == "at the end")
-    assert all(link.resolve().is_relative_to(folder) for link in folder.iterdir())
+    assert all(link.resolve().is_relative_to(folder) for link in inside.iterdir())
 
 
 def links_and_fails(task):
-    Path(task["resume_dir"]).mkdir()
+    Path(task["resume_dir"]).mkdir(parents=True)
     (Path(task["resume_dir"]) / "latest").symlink_to("/etc")
     raise RuntimeError("no memory")
 
 
 def test_a_training_that_fails_leaves_no_link_out_of_its_state(tmp_path):
-    *_, last = run_task(Payload(f"{__name__}:links_and_fails", {}, "score", resume_dir=str(tmp_path / "state")))
+    *_, last = run_task(Payload(f"{__name__}:links_and_fails", {}, "score", resume_dir=str(tmp_path)))
     assert "no memory" in last["outcome"].error
     assert not list((tmp_path / "state").iterdir())
