@@ -18,9 +18,11 @@ from model.decoding.sampling import OPTIONS as SAMPLING_OPTIONS
 
 # A training can be stopped after some epochs and continued from the state in `resume_dir`.
 CONTINUES = True
+# One that is continued after an interruption yields all of its points again.
+REPORTS_AGAIN = True
 # Raised when a training of the same configuration, data and seed ends otherwise: networks, optimizers, batches,
 # metrics, costs.
-REVISION = 1
+REVISION = 2
 # Keys that may differ when a training is continued.
 CONTINUES_WITH = tuple(f"training.{name}" for name in OF_LENGTH)
 

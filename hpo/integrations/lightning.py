@@ -177,7 +177,7 @@ class TrialCallback(Checkpoint):  # type: ignore[misc]  # its types are not read
         """Report what the search does not know; `more`: whether the training goes on after it."""
         for number in range(self._num_reported + 1, len(self.curve) + 1):
             self._num_reported = number
-            self._trial.report(self.curve[number - 1], epoch=number, more=more or number < len(self.curve), again=True)
+            self._trial.report(self.curve[number - 1], epoch=number, more=more or number < len(self.curve))
 
 
 def _epoch(state: Path) -> int:

@@ -159,7 +159,7 @@ class TrialCallback(TrainerCallback):  # type: ignore[misc]  # transformers has 
         for number, (_, metrics) in enumerate(evaluations, 1):
             if number > self._num_reported:
                 self._num_reported = number
-                self._trial.report(metrics, epoch=number, more=goes_on or number < len(evaluations), again=True)
+                self._trial.report(metrics, epoch=number, more=goes_on or number < len(evaluations))
 
 
 def objective_of(trainer: Trainer) -> Callable[..., Any]:
@@ -202,7 +202,7 @@ def objective_of(trainer: Trainer) -> Callable[..., Any]:
         changed = {key: value for key, value in config.items() if key in described and value != described[key]}
         return dataclasses.replace(given, **{**values, **shown, **changed})
 
-    @objective(continues=True, check=check, describe_length=lambda config: _length(arguments(config)))
+    @objective(continues=True, reports_again=True, check=check, describe_length=lambda c: _length(arguments(c)))
     def train_again(config: Mapping[str, Any], trial: RunningTrial) -> dict[str, float]:
         args = arguments(config, seed=trial.seed % 2**32, report_to="none")
         values = SearchedValues(config)

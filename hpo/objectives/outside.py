@@ -7,7 +7,7 @@ OUTSIDE = f"{__name__}:run_fold"
 """The objective of a study whose trials are asked for and told."""
 
 # Whoever trains keeps its states.
-CONTINUES, KEEPS_STATES = True, False
+CONTINUES = True
 # Rises where the same answers would be other trials.
 REVISION = 1
 

@@ -14,7 +14,7 @@ from hpo.config.study_config import explain
 from hpo.objectives.table_rows import Row, Table, TableConfig, read_table
 
 # A proposal's amount is a number of places on the learning curve; continuing needs no state.
-CONTINUES, KEEPS_STATES = True, False
+CONTINUES = True
 # Rises where the same table and point would give another score, curve or cost.
 REVISION = 1
 

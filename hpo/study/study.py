@@ -176,7 +176,7 @@ class PreparedStudy:
             layout=self.layout,
             data_dir=self.folder.data_dir if self.plan and self.objective.prepare_data else None,
             checkpoints_dir=self.folder.checkpoints_dir if self.keeps_models else None,
-            states_dir=self.folder.states_dir if self.objective.keeps_states else None,
+            states_dir=self.folder.states_dir,
             continues=self.objective.continues,
         )
 

@@ -8,7 +8,7 @@ from hpo.engine.space.space import Point, short_value
 from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.history import History
-from hpo.engine.trials.places import how_far
+from hpo.engine.trials.places import to_amount
 from hpo.engine.trials.trial import Trial
 from hpo.report.blocks import markdown_table
 from hpo.report.words import count_text
@@ -143,7 +143,7 @@ def _texts(goal: Goal, compared: Iterable[Trial]) -> dict[str, Callable[[float],
 
 def _best_row(trial: Trial, keys: Iterable[str], goal: Goal, texts: Mapping[str, Callable[[float], str]]) -> list[str]:
     values = [short_value(trial.point[key]) if key in trial.point else "" for key in keys]
-    amount = how_far(trial.amount, trial.reached)
+    amount = to_amount(trial.amount, trial.reached)
     score, *others = (texts[name](number) for name, number in _numbers(trial, goal).items())
     cells = [score + amount, *others, *map(_cell, values)]
     return [f"[{trial.number}]({trial_page(trial.number)})", *map(_spaced, cells)]

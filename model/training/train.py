@@ -82,8 +82,8 @@ def train(
     Yields:
         One learning-curve point per evaluation: `epoch`, how many are done, such as 1.5, `step`, `train_loss` (mean
         cross-entropy since the evaluation before, in nats per prediction, without label smoothing and z-loss), what `evaluate` gives, `lr`,
-        `gradient_norm` (of the last update, before clipping), `epochs`, what `Speed.measured` gives, `more`, whether
-        the training goes on, and `again`, since one that is repeated yields them all; and {"warning": text} for each damaged state.
+        `gradient_norm` (of the last update, before clipping), `epochs`, what `Speed.measured` gives, and `more`,
+        whether the training goes on; and {"warning": text} for each damaged state.
 
     Raises:
         Diverged: the loss is NaN or infinite.
@@ -141,7 +141,7 @@ def train(
         yield from ({"warning": damage} for damage in damages)
         for point in progress.curve:
             if point["epoch"] > reported_epochs:
-                yield point | {"more": point["step"] < progress.step or goes_on(), "again": True}
+                yield point | {"more": point["step"] < progress.step or goes_on()}
     if processes.any(processes.by_first(lambda: progress.step) != progress.step, device):
         raise ValueError("the processes of this training have found different states: do they see the same folder?")
     update = Update(task, network, config, data, device, optimizers, scaler, processes)
@@ -176,7 +176,7 @@ def train(
         if validation is not None and is_due:
             progress.curve.append(evaluation())
             try:
-                yield progress.curve[-1] | {"more": goes_on(), "again": True}
+                yield progress.curve[-1] | {"more": goes_on()}
             except GeneratorExit:
                 # Stopped from outside, and perhaps trained further later.
                 save()
@@ -192,7 +192,7 @@ def train(
         save()
     is_judged = progress.curve and progress.curve[-1]["step"] == progress.step
     if validation is not None and not is_judged and progress.step <= last_step:
-        yield evaluation() | {"more": False, "again": True}
+        yield evaluation() | {"more": False}
     if average is not None:
         network.load_state_dict(evaluated.state_dict())
     return progress

@@ -36,7 +36,7 @@ class InThisProcess(MlflowTracker):
     _scales, _costs = None, None
 
     def __init__(self, study, sink):
-        self._goal, self._layout, self._front, self._sink = study.goal, study.layout, (), sink
+        self._goal, self._layout, self._front, self._sink, self._curves = study.goal, study.layout, (), sink, {}
 
     def send(self, message):
         self._sink.apply([message])

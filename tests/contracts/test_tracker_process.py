@@ -12,7 +12,7 @@ from mlflow import MlflowClient
 from hpo.engine.trials.trial import Outcome, Trial
 from hpo.study.opening import open_study
 from hpo.track import make_tracker
-from hpo.track.messages import close_trial, curve_point, curves
+from hpo.track.messages import Curve, close_trial, curves
 from hpo.track.projection import open_in_tracker
 from tests.studies import environment
 from tests.tracked import new_store, run, runs_of, tracked_study
@@ -39,13 +39,13 @@ def test_a_live_curve_is_there_within_five_seconds_and_has_each_point_once(folde
     client = MlflowClient(study.config.track.uri)
     _wait(lambda: client.get_experiment_by_name("tests") and len(client.search_runs(["1"])) == 2, 120)
     _, children = runs_of(study)
-    points = [{"epoch": epoch, "score": epoch / 10} for epoch in (1, 2, 3)]
+    points, curve = [{"epoch": epoch, "score": epoch / 10} for epoch in (1, 2, 3)], Curve(trial, "fold_0")
     for epoch, point in enumerate(points, 1):
-        tracker.send(curve_point(trial, "fold_0", point))
+        tracker.send(curve.point(point))
         seconds = _wait(lambda epoch=epoch: len(_scores(client, children[0])) == epoch, 60)
         assert seconds < 5
     trial = replace(trial, outcomes={0: Outcome({"score": 0.3}, points)}, state="complete", score=0.3)
-    again = [curve_point(trial, "fold_0", point) for point in points]
+    again = [curve.point(point) for point in points]
     for message in (*again, close_trial(trial, study.goal, study.layout), *curves(trial, study.layout)):
         tracker.send(message)
     tracker.close()

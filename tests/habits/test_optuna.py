@@ -90,11 +90,11 @@ def test_a_value_is_reported_for_a_step(report):
 def test_a_named_step_is_the_epoch():
     def train(config, trial):
         trial.report(loss=0.2, step=30)
-        trial.report(loss=0.1, step=40, epoch=4)
+        trial.report(loss=0.1, step=400, epoch=40)
         return config["lr"]
 
     curve = outcome_of(found(train, trials=1)).curve
-    assert curve == [{"epoch": 30, "loss": 0.2}, {"epoch": 4, "loss": 0.1, "step": 40}]
+    assert curve == [{"epoch": 30, "loss": 0.2}, {"epoch": 40, "loss": 0.1, "step": 400}]
 
 
 @pytest.mark.parametrize(

@@ -61,4 +61,4 @@ def test_max_steps_ends_the_training_and_its_schedule(fold):
 def test_evaluation_every_n_steps(fold):
     points, _ = run(fold(small(training__batch_size=16, training__evaluate_every_steps=4)))
     assert [point["step"] for point in points] == [4, 8, 12, 16, 20]
-    assert [point["epoch"] for point in points] == [1, 1, 2, 2, 2]
+    assert [point["epoch"] for point in points] == [0.4, 0.8, 1.2, 1.6, 2]

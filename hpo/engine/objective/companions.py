@@ -22,7 +22,7 @@ COMPANIONS = (
 TAKE_CONFIG = tuple(name for name in COMPANIONS if name not in ("run_test", "predict", "attention", "output_sizes"))
 # Parts of their answers that people see; the rest (labels, hashes, a space) is not searched for secrets.
 _SHOWN = ("name", "source", "licence", "files", "notes", "preprocessing", "vocabulary")
-_CONSTANTS = ("continues", "continues_with")
+_CONSTANTS = ("continues", "continues_with", "reports_again")
 _ALL = (*COMPANIONS, *_CONSTANTS)
 
 

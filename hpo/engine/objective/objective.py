@@ -64,8 +64,7 @@ class Objective:
         run_fold: `(task) -> dict` of numbers, including the study's metric, or a generator that yields
             one dict per step of its learning curve (`epoch` and numbers) and returns that dict. A number `seconds`
             in it replaces the measured wall time. A step may say `more`: whether the training goes on after it, which
-            saves other trainings a wait; and `again`: that after an interruption all steps from `task["trained"]` on
-            come again, so that none can be missing.
+            saves other trainings a wait.
         check: `(config) -> None`; raises ValueError for a configuration that cannot be trained.
         describe_data: `(config) -> dict` with the fields of `Examples`, or one of those.
         describe_method: `(config) -> dict` with what a report says of every training: `preprocessing`, `vocabulary`,
@@ -104,6 +103,8 @@ class Objective:
             that are not there at every size, such as the ninth of ten, do not count.
         continues: whether trainings can be continued (`CONTINUES = True` in the module): run_fold stops after
             `task["amount"]` and continues from the state that it left in `task["resume_dir"]`, yielding what follows.
+        reports_again: whether a training that is continued after an interruption yields every step after
+            `task["trained"]` once more (`REPORTS_AGAIN = True` in the module), so that none can be missing.
         continues_with: keys of the configuration that may change when a training is continued (`CONTINUES_WITH` in the
             module), such as the number of epochs: `hpo extend` then goes on from states.
         code_keys: keys of the configuration that are code (`CODE_KEYS` in the module), such as a command line: of a
@@ -112,7 +113,6 @@ class Objective:
         code_files: `(config) -> list of str`: the files that the configuration names as code, such as a command's
             script, by their paths from the working directory; asked like `code_keys`.
         kept: the function by its value, where no module has it.
-        keeps_states: whether its trainings have states (`KEEPS_STATES` in a module of the toolkit's own).
         revision: the REVISION of one that comes with the toolkit: it rises where the same training would end otherwise.
             None for any other, whose code is compared by content.
 
@@ -140,12 +140,12 @@ class Objective:
     describe_scales: Callable[[Mapping[str, Any], str], Mapping[str, Any]] | None = None
     output_sizes: Callable[[TaskDict], Mapping[int, Mapping[str, float]]] | None = None
     continues: bool = False
+    reports_again: bool = False
     continues_with: Sequence[str] = ()
     code_keys: Sequence[str] = ()
     code_files: Callable[[Mapping[str, Any]], Sequence[str]] | None = None
     kept: KeptFunction | None = None
     revision: int | None = None
-    keeps_states: bool = True
 
     def refuse_bad_config(self, config: Mapping[str, Any]) -> None:
         """Raise ConfigError where the objective's own check refuses the configuration."""

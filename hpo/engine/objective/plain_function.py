@@ -61,11 +61,10 @@ class RunningTrial:
     def report(self, point: Any = None, step: Any = None, /, **numbers: Any) -> None:
         """Add a point to the learning curve, such as `report(epoch=3, loss=0.2)`.
 
-        Its place is its `epoch`, or else its `step`; places rise, and are named in all reports or in none. Without them
-        reports are counted on from `trained`. `report(0.3, 5)`, or `report(value=0.3, step=5)`, is the study's metric
-        at 5. With places from 0, that of a full training is one below the amount.
-        `more=False` says that the training ends here, which saves other trainings a wait; `again=True` that one that is
-        interrupted reports everything from `trained` on once more, and not only what follows its state.
+        `report(0.3, 5)`, or `report(value=0.3, step=5)`, is the study's metric at epoch 5; a `step` is the epoch where
+        none is given. Epochs rise, and are named in all reports or in none; without them reports are counted on from
+        `trained`. Where the first is 0, the last of a full training is one below the amount.
+        `more=False` says that the training ends here, which saves other trainings a wait.
 
         Raises:
             TrainingStopped: the search ends the training.
@@ -128,7 +127,10 @@ def point_of(metric: str, point: Any, step: Any, numbers: Mapping[str, Any]) -> 
         point = {metric: point}
     if not isinstance(point, Mapping | None):
         raise TypeError(f"report() takes numbers by name, such as report(loss=0.2), given {point!r}")
-    return {**({} if step is None else {"step": step}), **(point or {}), **numbers}
+    given = {**({} if step is None else {"step": step}), **(point or {}), **numbers}
+    if "epoch" not in given and reported.number(given.get("step")) is not None:
+        given = {"epoch": given.pop("step"), **given}
+    return given
 
 
 class SuggestingTrial(RunningTrial):

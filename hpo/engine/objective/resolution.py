@@ -69,12 +69,12 @@ def resolve(
         run_test=run_test,
         **companions,
         continues=bool(companion("CONTINUES", False)),
+        reports_again=bool(companion("REPORTS_AGAIN", False)),
         continues_with=tuple(companion("CONTINUES_WITH", ())),
         code_keys=tuple(companion("CODE_KEYS", ())),
         code_files=None if code_files is None else guard(code_files, f"{given.module}.code_files", values),
         kept=kept,
         revision=getattr(module, "REVISION", None) if is_ours else None,
-        keeps_states=getattr(module, "KEEPS_STATES", True) if is_ours else True,
     )
 
 

@@ -47,6 +47,8 @@ class Entry:
 class Journal:
     """The reports of a training, and of those that it continues, which have the same state.
 
+    Nothing is written before there is a state: without one a training starts again.
+
     Attributes:
         entries: in the order of their places.
         is_whole: whether the last attempt came to its own end, so that the state is where the entries end.
@@ -88,7 +90,7 @@ class Journal:
         return [entry for entry in self.entries if place_of(entry.point) > place]
 
     def begin(self) -> None:
-        """Begin an attempt after these entries, from the state."""
+        """Begin to write, after these entries; what follows is another attempt."""
         lines = [*map(vars, self.entries), {"begun": True}]
         self._path.parent.mkdir(parents=True, exist_ok=True)
         aside = self._path.with_suffix(".new")
@@ -105,13 +107,17 @@ class Journal:
 
     def add(self, entry: Entry) -> None:
         """Write a report."""
-        self._write(vars(entry))
         self.entries.append(entry)
+        if self._file is None and self.has_state:
+            self.begin()
+        else:
+            self._write(vars(entry))
 
     def end(self) -> None:
         """Write that the training has come to its own end."""
-        if self.entries or self.has_state:
-            self._write({"ended": True})
+        if self._file is None and self.has_state:
+            self.begin()
+        self._write({"ended": True})
         self.close()
 
     def close(self) -> None:
@@ -121,7 +127,5 @@ class Journal:
         self._file = None
 
     def _write(self, content: Mapping[str, Any]) -> None:
-        if self._file is None:
-            self.begin()
-        assert self._file is not None
-        os.write(self._file, f"{json.dumps(content)}\n".encode())
+        if self._file is not None:
+            os.write(self._file, f"{json.dumps(content)}\n".encode())

@@ -22,8 +22,7 @@ class Reports:
     An attempt that goes on from the state of an interrupted one may miss a report: that died after it had saved its
     state and before it could report. Then the state is another one than at the last report, and the first report comes
     later than the places before let expect, or there is none. Where reports name no places, nobody knows where a state
-    is. Then `StateIsAhead` is raised; not for trainings that report everything `again`, from the amount on that the
-    trial continues from.
+    is. Then `StateIsAhead` is raised; not for an objective that `reports_again`, see `Objective`.
 
     Attributes:
         trained: the amount from which this attempt goes on, which the objective is told.
@@ -32,8 +31,8 @@ class Reports:
         differs: the first report that differs from what is known, in words; None where none does.
     """
 
-    def __init__(self, payload: Payload, journal: Journal | None) -> None:
-        self._payload, self._journal = payload, journal
+    def __init__(self, payload: Payload, journal: Journal | None, reports_again: bool = False) -> None:
+        self._payload, self._journal, self._reports_again = payload, journal, reports_again
         self.differs: str | None = None
         self.trained, self._is_suspect, self._was_interrupted = payload.trained, False, False
         self.metrics = (payload.metric, *payload.metrics[1:])
@@ -41,7 +40,7 @@ class Reports:
         # The last place of what the trial continues; where that has reported nothing, it is taken at its word.
         self._before = place_of(payload.earlier[-1]) if payload.earlier else payload.trained or -1
         if journal is not None and journal.has_state:
-            self._was_interrupted = not journal.is_whole
+            self._was_interrupted = not journal.is_whole and not reports_again
             # One that is as it was at the last report is not ahead of it.
             last = journal.entries[-1].state if journal.entries else None
             self._is_suspect = self._was_interrupted and (last is None or last != journal.state())
@@ -52,10 +51,10 @@ class Reports:
         self._begin()
 
     @classmethod
-    def of(cls, payload: Payload, is_first: bool) -> "Reports":
+    def of(cls, payload: Payload, reports_again: bool, is_first: bool) -> "Reports":
         """Return those of a payload; of processes that train together the first writes the journal."""
         has_journal = payload.resume_dir is not None and payload.test is None and is_first
-        return cls(payload, Journal(Path(str(payload.resume_dir))) if has_journal else None)
+        return cls(payload, Journal(Path(str(payload.resume_dir))) if has_journal else None, reports_again)
 
     def _begin(self) -> None:
         self.points: list[Point] = [*self._payload.earlier, *(entry.point for entry in self._known_entries)]
@@ -66,7 +65,7 @@ class Reports:
 
     def begin_run(self) -> None:
         """Begin a run of the objective, which may report again what one before has reported."""
-        counted = max(self._payload.trained, self._last)
+        counted = max(self._payload.trained, self._before if self._reports_again else self._last)
         # One that starts again makes the reports of the trials that it continues once more.
         has_started_again = self.trained < self._payload.trained
         self._places = Places(counted, [place_of(p) for p in self._payload.earlier] if has_started_again else ())
@@ -79,19 +78,17 @@ class Reports:
         self._known_entries, self.trained = (), 0
         self._begin()
 
-    def take(self, point: Point, again: bool = False) -> dict[str, Any] | None:
-        """Return the next report with its place; None where it is known. `again`: see the class.
+    def take(self, point: Point) -> dict[str, Any] | None:
+        """Return the next report with its place; None where it is known.
 
         Raises:
             ValueError: its place does not follow that of the report before.
             StateIsAhead: see the class.
         """
-        self._num_taken += 1
-        if again and self._num_taken == 1:
-            self._places = Places(self.trained)
         point = self._places.take(point)
         place = place_of(point)
-        if self._num_taken == 1 and not again:
+        self._num_taken += 1
+        if self._num_taken == 1:
             self._refuse_gap(place)
         if place > self._last:
             return point

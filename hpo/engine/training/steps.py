@@ -84,7 +84,8 @@ def steps_of(
             # The driver has found it, so this machine lacks it, or what it imports: no trial is at fault.
             raise MachineError(str(error)) from error
         watch.refuse_changed()
-        with contained_state(payload.seed), contextlib.closing(Reports.of(payload, is_first=must_score)) as reports:
+        made = Reports.of(payload, objective.reports_again, is_first=must_score)
+        with contained_state(payload.seed), contextlib.closing(made) as reports:
             yield from _trained(objective, payload, values, units, reports, must_score)
     finally:
         watch.refuse_changed(has_failed=isinstance(sys.exception(), Exception))
@@ -178,8 +179,8 @@ def _points(training: Generator[Any, None, Any], counts: bool, units: Units, rep
             if set(step) == {"warning"}:
                 yield "warning", str(step["warning"])
                 continue
-            given = reported.flat({name: value for name, value in step.items() if name not in ("more", "again")})
-            point = reports.take(reported.numbers(given), again=bool(step.get("again")))
+            given = reported.flat({name: value for name, value in step.items() if name != "more"})
+            point = reports.take(reported.numbers(given))
             yield from _known(reports, units)
             if point is None:
                 continue

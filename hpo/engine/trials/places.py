@@ -45,6 +45,12 @@ def how_far(amount: int | None, reached: float | None, full: int | None = None) 
     return f", trained to {max(amount, reached or 0):g} of {of}"
 
 
+def to_amount(amount: int | None, reached: float | None) -> str:
+    """Return the same in short, to follow a point or a score in a table: ` to 9`."""
+    is_short = amount is not None and reached is not None and reached < amount
+    return how_far(amount, reached) if is_short or amount is None else f" to {max(amount, reached or 0):g}"
+
+
 class Places:
     """Gives the reports of one training their places, which rise and are of one kind.
 

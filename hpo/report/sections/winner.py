@@ -37,8 +37,11 @@ class Winner(TypedDict):
     round: Count
     point: Point
     amount: Annotated[int | None, Field(description="how far it was to be trained; null = all of its training")]
-    reached: Annotated[
-        float | None, Field(description="the amount at its last report, of its shortest training; null = none reported")
+    reached: NotRequired[
+        Annotated[
+            float | None,
+            Field(description="the amount at its last report, null = none; absent where the strategy trains completely"),
+        ]
     ]
     score: Annotated[float, Field(description="mean of `values`")]
     values: Annotated[dict[str, float], Field(description="score of each fold and seed, by its column in trials.csv")]
@@ -117,7 +120,6 @@ def describe_winner(study: PreparedStudy, verdict: Verdict) -> Winner | Missing:
         "round": winner.round,
         "point": dict(winner.point),
         "amount": winner.amount,
-        "reached": winner.reached,
         "score": score_of(winner),
         "values": dict(zip(tasks, values, strict=True)),
         "n": len(values),
@@ -128,6 +130,8 @@ def describe_winner(study: PreparedStudy, verdict: Verdict) -> Winner | Missing:
         "model": vars(verdict.model) if verdict.model else None,
         "run": {"study": study.config.study.name, "trial": winner.number, "tag": f"hpo.trial={winner.number}"},
     }
+    if winner.amount is not None:
+        described["reached"] = winner.reached
     if not study.goal.is_single:
         described["scores"] = spreads(winner, study.goal)
     return described
@@ -245,7 +249,7 @@ def read_winner(report: ReportJson) -> Iterator[Block]:
 def winner_how_far(report: ReportJson) -> str:
     """Return how far the winner was trained; see `how_far`."""
     winner = require(report["winner"])
-    return how_far(winner["amount"], winner["reached"], require(report["strategy"]).get("max_amount"))
+    return how_far(winner["amount"], winner.get("reached"), require(report["strategy"]).get("max_amount"))
 
 
 def against_default(summary: ReportJson) -> str:

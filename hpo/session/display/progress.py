@@ -21,7 +21,7 @@ from hpo.engine.space.dimensions import Dimension, Range
 from hpo.engine.space.space import short_text, short_value
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.history import History
-from hpo.engine.trials.places import how_far
+from hpo.engine.trials.places import to_amount
 from hpo.engine.trials.trial import Trial
 from hpo.errors import printable
 from hpo.session.display.display import Progress, Shown, peak_in_words
@@ -177,7 +177,8 @@ class TerminalProgress(Progress):
     def _line(self, trial: Trial) -> str:
         width = len(str(self._study.trials))
         head = f"{self.num_done:>{width}}/{self._study.trials}  trial {trial.number:<{width}}  "
-        point = short_text(trial.point, self._widths) + _to(trial)
+        point = short_text(trial.point, self._widths)
+        point += to_amount(trial.amount, trial.reached if trial.state == "complete" else None)
         if trial.state == "stopped":
             score = "" if trial.score is None else f"{self._study.metric} {self._score_text(trial.score)}, "
             result = f"{score}stopped {trial.stopped}"
@@ -219,14 +220,6 @@ class TerminalProgress(Progress):
         fold = f", fold {layout.fold(index) + 1} of {layout.folds}" if layout.folds > 1 else ""
         repeat = f", repeat {layout.repeat(index) + 1} of {layout.repeats}" if layout.repeats > 1 else ""
         return f"trial {number}{fold}{repeat}"
-
-
-def _to(trial: Trial) -> str:
-    """Return how far a trial was trained, to follow its point."""
-    if trial.amount is None:
-        return ""
-    far = how_far(trial.amount, trial.reached if trial.state == "complete" else None)
-    return far if "itself" in far else f" to {trial.amount}"
 
 
 def _width(dimension: Dimension) -> int:

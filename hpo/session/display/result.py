@@ -14,13 +14,17 @@ Part = TypeVar("Part")
 
 
 class TrialResult(TypedDict):
-    """The winner, or one of the front; `scores` has every metric, and what has a limit; `amount` null = all of it."""
+    """The winner, or one of the front; `scores` has every metric, and what has a limit; `amount` null = all of it.
+
+    `reached` is the amount at its last report.
+    """
 
     trial: int
     score: float
     scores: Mapping[str, float]
     point: Mapping[str, Any]
     amount: int | None
+    reached: float | None
 
 
 class StudyResult(TypedDict):
@@ -94,4 +98,5 @@ def _trial(told: Mapping[str, Any], metric: str) -> TrialResult:
         "scores": scores,
         "point": told["point"],
         "amount": told.get("amount"),
+        "reached": told.get("reached"),
     }

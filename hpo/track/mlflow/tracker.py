@@ -31,7 +31,8 @@ class MlflowTracker(Observer):
         self._scales, self._costs = config.study.scales, config.strategy.get("costs")
         self._front: Sequence[Trial] = ()
         self._layout = layout
-        self._curves: dict[tuple[int, int], messages.Curve] = {}
+        # Of running trials, by number and task.
+        self._curves: dict[int, dict[str, messages.Curve]] = {}
         self._process = subprocess.Popen(
             python("hpo.track.mlflow.process"),
             stdin=subprocess.PIPE,
@@ -63,9 +64,9 @@ class MlflowTracker(Observer):
     def reported(self, trial: Trial, report: TaskReport) -> None:
         """Send a point of a learning curve."""
         if report.point is not None:
-            key, name = (trial.number, report.task.index), self._layout.name(report.task.index)
-            curve = self._curves.setdefault(key, messages.Curve(trial, name))
-            self.send(curve.point(report.point))
+            name = self._layout.name(report.task.index)
+            curves = self._curves.setdefault(trial.number, {})
+            self.send(curves.setdefault(name, messages.Curve(trial, name)).point(report.point))
 
     def trial_finished(self, trial: Trial) -> None:
         """Close the trial's child run."""
@@ -76,8 +77,7 @@ class MlflowTracker(Observer):
 
     def trial_known(self, trial: Trial) -> None:
         """Close the trial's child run; whether it is on the front is told by `show_front`."""
-        for index in range(self._layout.size):
-            self._curves.pop((trial.number, index), None)
+        self._curves.pop(trial.number, None)
         self.send(messages.close_trial(trial, self._goal, self._layout, self._costs))
 
     def show_front(self, members: Sequence[Trial]) -> None:

@@ -14,6 +14,7 @@ from hpo.engine.training.journal import Journal, state_of
 from hpo.engine.training.payload import Payload
 from hpo.engine.training.worker import outcome_of, run_task
 from hpo.engine.trials.trial import Outcome
+from tests.hpo.engine import reporting_again
 
 
 class Killed(KeyboardInterrupt):
@@ -38,12 +39,12 @@ def goes_on(task):
 
     done = json.loads(state.read_text()) if state.exists() else 0
     end = min(task["amount"] or config["epochs"], config["epochs"])
-    again = {"again": True} if config["names"] == "again" else {}
+    again = config["names"] == "again"
 
     def point(epoch):
         score = abs(epoch - 7) + 0.5 * (epoch % 2)
         place = {"epoch": {"epoch": epoch}, "from zero": {"epoch": epoch - 1}, "step": {"step": 10 * epoch}}
-        return {"score": score, **again, **place.get(config["names"], {})}
+        return {"score": score, **place.get(config["names"], {})}
 
     for epoch in range(task["trained"] + 1, done + 1) if again else ():
         yield point(epoch)
@@ -64,7 +65,8 @@ def outcome(folder, config, trials, **changes):
     """Return the outcome of the last of a few trainings, each of which continues the one before; all may die once."""
     trained, earlier, last = 0, [], None
     for amount in trials:
-        payload = Payload(f"{__name__}:goes_on", {**config, **changes}, "score", "minimize", amount=amount)
+        name = f"{reporting_again.__name__ if config['names'] == 'again' else __name__}:goes_on"
+        payload = Payload(name, {**config, **changes}, "score", "minimize", amount=amount)
         payload = replace(payload, trained=trained, earlier=earlier, resume_dir=str(folder))
         try:
             last = outcome_of(run_task(payload))
@@ -109,28 +111,20 @@ def test_a_state_that_ended_by_itself_is_not_trained_again(tmp_path):
 
 
 def test_what_a_repeated_training_reports_otherwise_is_said_and_does_not_count(tmp_path):
-    config = {"epochs": 3, "names": "epoch", "saves_first": True, "every": 1, "dies_at": None}
+    config = {"epochs": 3, "names": "epoch", "saves_first": True, "every": 1, "dies_at": ["at the end", 3]}
     payload = Payload(f"{__name__}:goes_on", config, "score", "minimize", resume_dir=str(tmp_path))
-    *points, _ = run_task(payload)
-    journal = tmp_path / "reports.jsonl"
-    lines = journal.read_text().splitlines()
-    journal.write_text("\n".join(lines[:-1]) + "\n")
-    Path(state_of(str(tmp_path)), "state.json").write_text("1")
-    other = {**config, "names": "epoch"}
-    first = json.loads(lines[1])
-    first["point"]["score"] = 42.0
-    journal.write_text("\n".join([lines[0], json.dumps(first), *lines[2:-1]]) + "\n")
-    *said, last = run_task(replace(payload, config=other))
-    assert [message["point"]["score"] for message in said if "point" in message] == [42.0, 5.0, 4.5]
-    assert last["outcome"].differs is None, "epoch 1 is not trained again"
-    Path(state_of(str(tmp_path)), "state.json").unlink()
-    (tmp_path / "state" / "kept").touch()
-    journal.write_text("\n".join([lines[0], json.dumps(first), *lines[2:-1]]) + "\n")
+    with pytest.raises(Killed):
+        outcome_of(run_task(payload))
+    # Its first report was another one, and its state is as after the second.
+    journal, state = tmp_path / "reports.jsonl", Path(state_of(str(tmp_path)), "state.json")
+    journal.write_text(journal.read_text().replace('"score": 6.5', '"score": 0.5'))
+    state.write_text("0")
     *said, last = run_task(payload)
-    assert last["outcome"].differs == "score at 1 was 42.0, and is 6.5 now"
-    assert last["outcome"].metrics == {"score": 4.5}
+    outcome = last["outcome"]
+    assert outcome.differs == "score at 1 was 0.5, and is 6.5 now"
+    assert outcome.metrics == {"score": 0.5}
+    assert [point["score"] for point in outcome.curve] == [0.5, 5.0, 4.5]
     assert any("not the same" in message.get("warning", "") for message in said)
-    assert len(points) == 3
 
 
 def test_without_a_state_a_training_starts_again(tmp_path):

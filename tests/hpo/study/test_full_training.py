@@ -28,9 +28,10 @@ def late(task):
     layers, state = task["config"]["toy"]["layers"], Path(task["resume_dir"]) / "epochs.txt"
     found, end = int(state.read_text()) if state.exists() else 0, task["amount"] or 8
     state.parent.mkdir(parents=True, exist_ok=True)
-    with (state.parents[2] / "trained.txt").open("a") as file:
-        file.write(f"{state.parent.name} {found} {end}\n")
-    if FAULT.exists() and state.parent.name.endswith("_full") and layers in json.loads(FAULT.read_text()):
+    name = state.parents[1].name
+    with (state.parents[3] / "trained.txt").open("a") as file:
+        file.write(f"{name} {found} {end}\n")
+    if FAULT.exists() and name.endswith("_full") and layers in json.loads(FAULT.read_text()):
         raise ValueError("out of memory")
     for epoch in range(task["trained"] + 1, end + 1):
         state.write_text(str(max(epoch, found)))

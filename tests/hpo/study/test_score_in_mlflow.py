@@ -39,7 +39,7 @@ def sent(monkeypatch):
         _scales, _costs = None, None
 
         def __init__(self, _uri, config, layout, _lock):
-            self._goal, self._front, self._layout = goal_of(config.study), (), layout
+            self._goal, self._front, self._layout, self._curves = goal_of(config.study), (), layout, {}
 
         def send(self, message):
             Sent.messages.append(message)

@@ -1,0 +1,30 @@
+"""A training that keeps a state, and reports only what follows it; its process dies where a file says."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+CONTINUES = True
+EPOCHS = 27
+
+
+def run_fold(task):
+    """Train to the amount; best at the 15th epoch, and nothing is returned."""
+    state, done = Path(task["resume_dir"]) / "epoch", 0
+    if state.exists():
+        done = int(state.read_text())
+    for epoch in range(done + 1, (task["amount"] or EPOCHS) + 1):
+        state.parent.mkdir(parents=True, exist_ok=True)
+        state.write_text(str(epoch))
+        _die(task["trial"], epoch, "before the report")
+        place = {"epoch": epoch} if task["config"]["names"] else {}
+        yield {"score": task["config"]["toy"]["lr"] * (1 - abs(epoch - 15) / 30), **place}
+        _die(task["trial"], epoch, "after the report")
+
+
+def _die(trial, epoch, moment):
+    flag = Path("deadly.json")
+    if flag.exists() and json.loads(flag.read_text()) == [trial, epoch, moment]:
+        flag.unlink()
+        os.kill(os.getpid(), signal.SIGKILL)
