@@ -79,6 +79,13 @@ def _about_the_search(subject: Subject, has_ended: bool = True) -> Iterator[str]
         yield f"the search has not ended: {running} {'trial is' if running == 1 else 'trials are'} not finished"
     if trials and failed / len(trials) > _MANY_FAILURES:
         yield f"{failed} of {len(trials)} trials failed: part of the space cannot be trained, so it was hardly searched"
+    repeated = [(t.number, o.differs) for t in trials for _, o in sorted(t.outcomes.items()) if o.differs]
+    if repeated:
+        number, differs = repeated[0]
+        yield (
+            f"trainings are not deterministic: that of trial {number}, repeated after an interruption, reported "
+            f"something else ({differs}); what it reported first counts"
+        )
     complete = [trial for trial in trials if trial.state == "complete"]
     beyond = sum(not trial.keeps_limits for trial in complete)
     limits = ", ".join(map(str, subject.goal.limits))

@@ -227,17 +227,22 @@ def _refuse_bad_amounts(study: PreparedStudy) -> None:
 
 def _refuse_short_trainings(study: PreparedStudy) -> None:
     """Refuse trainings that end by themselves before the largest amount: they would be taken for full ones."""
-    full, config, objective = study.full_amount, study.config, study.objective
+    if study.objective.describe_length is None:
+        return
+    full, where, point = study.full_amount, "strategy.max_amount: here", dict[str, Value]()
     assert full is not None
-    given = objective.length(config.trial_config({}))
-    searched = [
-        (f"space.{dimension.key}: with {value!r}", objective.length(config.trial_config({dimension.key: value})))
-        for dimension in study.space.dimensions
-        for value in (_values_to_check(dimension) if objective.describe_length is not None else ())
-    ]
-    for where, length in [*searched, *(() if searched else [("strategy.max_amount: here", given)])]:
-        if length < full:
-            raise ConfigError(
-                f"{where} a training ends at {length:g}, before strategy.max_amount={full}, and would be taken for a "
-                f"full one; give strategy.max_amount={max(1, math.floor(length))}, or longer trainings"
-            )
+
+    def length(values: Mapping[str, Value]) -> float:
+        return study.objective.length(study.config.trial_config(values))
+
+    for dimension in study.space.dimensions:
+        before, key = length(point), dimension.key
+        lengths = [(length({**point, key: value}), value) for value in _values_to_check(dimension)]
+        shortest, point[key] = min(lengths, key=lambda each: each[0])
+        if shortest != before or len({each for each, _ in lengths}) > 1:
+            where = f"space.{key}: with {point[key]!r}"
+    if (shortest := length(point)) < full:
+        raise ConfigError(
+            f"{where} a training ends at {shortest:g}, before strategy.max_amount={full}, and would be taken for a "
+            f"full one; give strategy.max_amount={max(1, math.floor(shortest))}, or longer trainings"
+        )

@@ -116,18 +116,73 @@ def test_the_example_runs(tmp_path, name):
     assert "accuracy" in tested
 
 
-@pytest.mark.slow
-def test_it_takes_the_place_of_hyperparameter_search(tmp_path):
+def small_trainer(tmp_path, kind=None, evaluated=None, **settings):
+    """Return a trainer of a small network on images of two kinds, for `objective_of`."""
     from transformers import Trainer, TrainingArguments, ViTConfig, ViTForImageClassification
-
-    from hpo.integrations.transformers import objective_of
 
     shape = {"image_size": 8, "patch_size": 4, "num_channels": 1, "num_labels": 2, "hidden_size": 8}
     config = ViTConfig(**shape, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8)
     images = [{"pixel_values": [[[float(i % 2)] * 8] * 8], "labels": i % 2} for i in range(32)]
-    arguments = TrainingArguments(output_dir=str(tmp_path / "trainer"), report_to="none", use_cpu=True)
-    parts = {"train_dataset": images, "eval_dataset": images}
-    trainer = Trainer(model_init=lambda: ViTForImageClassification(config), args=arguments, **parts)
+    arguments = TrainingArguments(output_dir=str(tmp_path / "trainer"), report_to="none", use_cpu=True, **settings)
+    parts = {"train_dataset": images, "eval_dataset": evaluated(images) if evaluated else images}
+    return (kind or Trainer)(model_init=lambda: ViTForImageClassification(config), args=arguments, **parts)
+
+
+@pytest.mark.slow
+def test_all_sets_of_an_evaluation_are_one_report_of_what_evaluate_returns(tmp_path):
+    from transformers import Trainer
+
+    from hpo.integrations.transformers import objective_of
+
+    class Adjusted(Trainer):
+        def evaluate(self, *args, **kwargs):
+            metrics = super().evaluate(*args, **kwargs)
+            if {"eval_a_loss", "eval_b_loss"} <= metrics.keys():
+                metrics["eval_both"] = metrics["eval_a_loss"] + self.state.global_step
+            return metrics
+
+    trainer = small_trainer(tmp_path, Adjusted, lambda images: {"a": images[:16], "b": images[16:]}, num_train_epochs=9)
+    search = {"metric": "both", "direction": "minimize", "progress": False}
+    settings = {"dispatch": "local", "track": "none"}
+    study = hpo.search(
+        objective_of(trainer), {"learning_rate": hpo.log(1e-4, 1e-1)}, trials=7, name="sets", **search,
+        strategy={"name": "asha", "max_amount": 9, "counts": "trials"}, settings=settings,
+    )  # fmt: skip
+    assert study.trials["error"].isna().all(), study.trials["error"].tolist()
+    assert set(study.trials["reached"]) == {1, 3}
+    assert set(study.trials["amount"]) == {1, 3}
+    best = study.trials.sort_values("both").iloc[0]
+    # After the first epoch, of 4 steps; the best so far of more epochs is the same.
+    assert 4 < best["both"] < 6
+    plain = hpo.search(
+        objective_of(small_trainer(tmp_path, Adjusted, lambda images: {"a": images[:16], "b": images[16:]})),
+        {"learning_rate": [1e-3]}, trials=1, name="plain", **search, settings={"dispatch": "local", "track": "none"},
+    )  # fmt: skip
+    # What it returns is the last of its three epochs.
+    assert 12 < plain.best.score < 14
+
+
+@pytest.mark.parametrize(("space", "settings", "line"), [
+    ({"learning_rate": [1e-3]}, {"num_train_epochs": 3}, "strategy.max_amount: here a training ends at 3"),
+    ({"learning_rate": [1e-3], "num_train_epochs": [2, 9]}, {}, "space.num_train_epochs: with 2 a training ends at 2"),
+    ({"learning_rate": [1e-3]}, {"max_steps": 100, "eval_strategy": "steps", "eval_steps": 50}, "a training ends at 2"),
+])  # fmt: skip
+def test_a_training_that_ends_before_the_largest_amount_is_refused(tmp_path, space, settings, line):
+    from hpo.integrations.transformers import objective_of
+
+    with pytest.raises(ConfigError, match="before strategy.max_amount=9") as refused:
+        hpo.search(
+            objective_of(small_trainer(tmp_path, **settings)), space, metric="loss", direction="minimize", name="short",
+            strategy={"name": "asha", "max_amount": 9}, trials=3, progress=False,
+        )  # fmt: skip
+    assert line in str(refused.value)
+
+
+@pytest.mark.slow
+def test_it_takes_the_place_of_hyperparameter_search(tmp_path):
+    from hpo.integrations.transformers import objective_of
+
+    trainer = small_trainer(tmp_path)
     space = {"learning_rate": hpo.log(1e-4, 1e-1), "num_train_epochs": [1, 2, 3]}
     local = {"dispatch": "local", "track": "none"}
     study = hpo.search(
@@ -135,5 +190,6 @@ def test_it_takes_the_place_of_hyperparameter_search(tmp_path):
     )
     assert list(study.trials.state) == ["complete"] * 3
     assert study.best.score < 0.7
+    trainer.model_init = None
     with pytest.raises(ConfigError, match="model_init"):
-        objective_of(Trainer(ViTForImageClassification(config), arguments, **parts))
+        objective_of(trainer)
