@@ -17,7 +17,7 @@ from hpo.engine.space.space import Point
 from hpo.engine.training.payload import Task
 from hpo.engine.training.worker import Limits
 from hpo.engine.trials import reported
-from hpo.engine.trials.places import Places, reached
+from hpo.engine.trials.places import Places, place_of, reached
 from hpo.engine.trials.trial import Outcome, seconds_trained
 from hpo.errors import ConfigError, NoTrialError, StudyError
 
@@ -51,16 +51,10 @@ class Asking:
         self._course.is_out_of_time = True
         self.open = {key.trial: self._course.task(key) for key in self._course.advance()}
         heard[:] = self._observers
-        self._heard = {number: self._heard_of(number) for number in self.open}
+        self._heard = {number: _Heard(task, self.asked(number).curve) for number, task in self.open.items()}
         for task in self.open.values():
             for observer in notified:
                 observer.task_begun(task)
-
-    def _heard_of(self, number: int) -> "_Heard":
-        heard = _Heard(self.open[number])
-        for point in self.asked(number).curve:
-            heard.take(point)
-        return heard
 
     def asked(self, number: int) -> Asked:
         """Return when a trial was asked for, and what was reported of it since."""
@@ -220,9 +214,14 @@ class _Heard:
     `stops`: why the rule would end the training there; None = it goes on.
     """
 
-    def __init__(self, task: Task) -> None:
-        self._places, self._limits = Places(max(task.payload.trained, reached(task.payload.earlier, ()) or 0)), Limits(task.payload)
+    def __init__(self, task: Task, curve: Sequence[Mapping[str, Any]] = ()) -> None:
+        payload = task.payload
+        counted = max(payload.trained, reached(payload.earlier, curve) or 0)
+        self._places = Places(counted, last=place_of(curve[-1]) if curve else None)
+        self._limits = Limits(payload)
         self.stops: str | None = None
+        for point in curve:
+            self._judge(point)
 
     @property
     def best(self) -> float:
@@ -232,7 +231,10 @@ class _Heard:
     def take(self, point: Mapping[str, Any]) -> dict[str, Any]:
         """Return the point with its place; ValueError where that is not later than the last."""
         placed = self._places.take(point)
-        # Once behind it stays so.
-        stops = self._limits.stops(placed)
-        self.stops = self.stops or stops
+        self._judge(placed)
         return placed
+
+    def _judge(self, point: Mapping[str, Any]) -> None:
+        # Once behind it stays so.
+        stops = self._limits.stops(point)
+        self.stops = self.stops or stops

@@ -9,7 +9,7 @@ import pytest
 from hpo.engine.trials.goal import Goal, finished
 from hpo.engine.trials.table import trials_table
 from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
-from hpo.track.messages import close_trial, mlflow_name, run_name
+from hpo.track.messages import Curve, close_trial, mlflow_name, run_name
 from hpo.track.mlflow.views import (
     LARGEST_VIEW,
     color_of_study,
@@ -37,6 +37,17 @@ SCORE = Goal({"score": "maximize"})
 )
 def test_names_are_short_and_bounded(point, name):
     assert run_name(Trial(7, 0, point)) == name
+
+
+@pytest.mark.parametrize(("points", "steps"), [
+    ([{"epoch": 1, "step": 50}, {"epoch": 2, "step": 100}, {"epoch": 2.5, "step": 125}], [1, 2, 3]),
+    ([{"epoch": 0.5, "step": 50}, {"epoch": 1, "step": 100}, {"epoch": 1.5, "step": 150}], [50, 100, 150]),
+    ([{"epoch": 0.5}, {"epoch": 1}, {"epoch": 1.5}], [1, 2, 3]),
+    ([{"step": 50}, {"step": 100}], [50, 100]),
+])  # fmt: skip
+def test_a_curve_is_at_its_epochs_and_where_these_are_parts_at_its_steps(points, steps):
+    curve = Curve(Trial(0, 0, {}), "fold_0")
+    assert [curve.point(point)["step"] for point in points] == steps
 
 
 def test_the_spread_over_folds_is_a_metric_beside_their_mean():

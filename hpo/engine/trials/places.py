@@ -58,12 +58,13 @@ class Places:
         counted: the amount after which reports without `epoch` and `step` are counted on: that of the trial which is
             continued, or 0.
         again: the places of those that are repeated before.
+        last: the place of the report before the first; None = there is none.
     """
 
-    def __init__(self, counted: float = 0, again: Iterable[float] = ()) -> None:
+    def __init__(self, counted: float = 0, again: Iterable[float] = (), last: float | None = None) -> None:
         self._numbers = itertools.chain(again, itertools.count(counted + 1))
         self._kind: Kind | None = None
-        self._last: float | None = None
+        self._last = last
 
     @property
     def kind(self) -> Kind | None:

@@ -149,6 +149,33 @@ def test_the_median_rule_says_when_to_stop():
         assert not ahead.should_stop
 
 
+def test_places_rise_and_are_counted_on_from_what_a_trial_continues():
+    asha = {"name": "asha", "min_amount": 2, "max_amount": 6, "eta": 3}
+    with opened(trials=4, strategy=asha) as session:
+        for _ in range(3):
+            trial = session.ask()
+            trial.report(0.9)
+            trial.report(0.5)
+            session.tell(trial)
+        trial = session.ask()
+        assert (trial.amount, trial.trained) == (6, 2)
+        trial.report(0.7)
+    with opened(trials=4, strategy=asha) as session:
+        (trial,) = session.open_trials
+        trial.report(0.6)
+        session.tell(trial)
+        # Of all places the first one of the trial that it continues is the best.
+        trials = session.study.trials
+        assert trials["reached"].tolist() == [2, 2, 2, 4]
+        assert trials["score"].tolist() == [0.9] * 4
+        trial = session.ask()
+        trial.report(0.1, 5)
+        with pytest.raises(hpo.HpoError, match="must be later than that of the report before, 5, given 5"):
+            trial.report(0.2, 5)
+        with pytest.raises(hpo.HpoError, match="must name the same in all reports"):
+            trial.report(0.2)
+
+
 def test_several_metrics_and_limits_are_told_by_name_or_in_order():
     metrics = {"accuracy": "maximize", "latency": "minimize"}
     with opened(direction=None, metric=metrics, limits={"memory": 8}, trials=4) as session:

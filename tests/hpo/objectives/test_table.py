@@ -193,6 +193,19 @@ def test_learning_curves_give_the_best_so_far_and_charge_only_what_is_added(tmp_
     assert history[-1].score == best + 3
 
 
+def test_a_curve_that_ends_before_the_amount_says_how_far_it_went(tmp_path):
+    strategy = {"name": "successive_halving", "min_amount": 3, "max_amount": 12, "eta": 2, "points": None}
+    strategy |= {"keep": None, "counts": "trials"}
+    tree = with_curves(tmp_path, strategy=strategy)
+    tree["study"]["trials"] = 7
+    study, history, _ = run(tmp_path, tree)
+    # Its curves have four places.
+    assert [(trial.amount, trial.reached) for trial in history] == [(3, 3)] * 4 + [(6, 4)] * 2 + [(12, 4)]
+    assert [trial.total_cost for trial in history] == [3] * 4 + [1] * 3
+    assert study.how_far(history[-1]) == ", ended by itself at 4 of 12"
+    assert study.how_far(history[0]) == ", trained to 3 of 12"
+
+
 @pytest.mark.quick("random")
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["random", "grid", "shifting_window", "evolutionary"])

@@ -66,6 +66,38 @@ def test_the_highest_rung_is_served_first_and_failures_count_but_never_rise():
     assert proposed(make(), on((1, {0.1: None, 0.2: None, 0.3: None})))[1:] == (1, None, 0)
 
 
+def curve_of(x, every, end, number, **amounts):
+    """A trial whose loss is x / place, reported at every so manieth place."""
+    places = range(every, end + 1, every)
+    curve = [{"epoch": place, "s": x / place} for place in places]
+    return finished(
+        Trial(number, number, {"x": x}, **amounts), {0: Outcome({"s": x / places[-1]}, curve)}, Goal({"s": "minimize"})
+    )
+
+
+def test_trainings_that_report_at_different_places_compare_at_the_last_that_all_have():
+    strategy = make(min_amount=7, max_amount=63)
+    # By its last report the second would be the best; at place 6, which all have, the third is.
+    known = [curve_of(0.9, 3, 7, 0, amount=7), curve_of(0.8, 1, 7, 1, amount=7), curve_of(0.7, 2, 7, 2, amount=7)]
+    assert min(known, key=lambda trial: trial.loss).number == 1
+    assert proposed(strategy, History(known)) == (0.7, 21, 2, 7)
+    # One without a place in common: nothing is concluded.
+    odd = [*known[:2], curve_of(0.1, 5, 7, 2, amount=7)]
+    assert proposed(strategy, History(odd))[1:] == (7, None, 0)
+    # Those that ended by themselves have the same places, and count as they are.
+    ended = [curve_of(0.9, 1, 7, 0, amount=7), curve_of(0.1, 1, 3, 1, amount=7), curve_of(0.7, 1, 7, 2, amount=7)]
+    assert proposed(strategy, History(ended)) == (0.1, 21, 1, 7)
+
+
+def test_who_was_continued_stays_so_where_places_begin_to_differ():
+    strategy = make(min_amount=6, max_amount=54)
+    known = [curve_of(x, 1, 6, number, amount=6) for number, x in enumerate((0.3, 0.2, 0.1))]
+    assert proposed(strategy, History(known)) == (0.1, 18, 2, 6)
+    further = curve_of(0.1, 1, 18, 3, amount=18, continues=2, trained=6)
+    more = [curve_of(x, 2, 6, number, amount=6) for number, x in ((4, 0.05), (5, 0.4), (6, 0.5))]
+    assert proposed(strategy, History([*known, further, *more])) == (0.05, 18, 4, 6)
+
+
 def test_rungs_that_open_by_the_noise_of_one_metric_are_refused_with_several():
     assert make().refuses_several is None
     assert "strategy.rungs=fixed" in make(rungs="progressive").refuses_several

@@ -54,6 +54,22 @@ def test_with_several_metrics_the_first_fronts_go_on_within_the_limits_first(lim
         assert [t.continues for t in after] == [t.number for t in order[: len(after)]]
 
 
+def test_of_a_rung_whose_trainings_share_no_place_nobody_goes_on():
+    strategy = make_strategy(shipped("successive_halving") | {"min_amount": 3, "max_amount": 9}, SPACE, 0)
+    first = strategy.propose(History(), [])
+
+    def known(every):
+        trials = []
+        for number, proposal in enumerate(first):
+            curve = [{"epoch": place, "s": number / place} for place in range(every(number), 4, every(number))]
+            trial = Trial(number, 0, proposal.point, amount=3)
+            trials.append(finished(trial, {0: Outcome({"s": 1.0}, curve)}, Goal({"s": "minimize"})))
+        return strategy.propose(History(trials), [])
+
+    assert {proposal.continues for proposal in known(lambda number: 2 + number % 2)} == {None}
+    assert known(lambda number: 1 + 2 * (number % 2))[0].continues == 0
+
+
 def test_one_epoch_keeps_the_best_few_to_the_end():
     seen, history = rungs("successive_halving", 5, max_amount=9, points=7, keep=2)
     assert seen == [(1, 7), (9, 2), (1, 7), (9, 2), (1, 7)]
