@@ -79,13 +79,13 @@ def train(trainer: Trainer, model: LightningModule, trial: RunningTrial, **data:
 
 
 def _refuse_short(trainer: Trainer, trial: RunningTrial) -> None:
-    """Raise ValueError for a trainer that ends before the search's largest amount: it would be taken for a full one."""
+    """Raise ValueError for a trainer that ends before the largest amount: it would be taken for a full training."""
     for name in ("max_epochs", "max_steps"):
         # Every epoch has a step at least; -1 is no end.
         if trial.max_amount is not None and 0 < (getattr(trainer, name) or 0) < trial.max_amount:
             raise ValueError(
-                f"Trainer({name}={getattr(trainer, name)}) ends before strategy.max_amount={trial.max_amount}; leave it "
-                f"out, or give a smaller max_amount"
+                f"Trainer({name}={getattr(trainer, name)}) ends before strategy.max_amount={trial.max_amount}; leave "
+                f"it out, or give a smaller max_amount"
             )
 
 

@@ -54,9 +54,9 @@ def train(trainer: Trainer, trial: RunningTrial) -> dict[str, float]:
 
     Evaluations are the points of the learning curve, counted from 1; with the usual `eval_strategy="epoch"` they are
     epochs. What counts is what `evaluate` returns; of several evaluation sets all metrics are one point, by the names
-    of their sets, such as `a_f1`. Where the study keeps states, each is saved before it is reported, and a training goes on from the last. The
-    model is kept, as a folder that `from_pretrained` reads, where the study keeps one. A training without a
-    validation part, as of the final model, trains all epochs.
+    of their sets, such as `a_f1`. Where the study keeps states, each is saved before it is reported, and a training
+    goes on from the last. The model is kept, as a folder that `from_pretrained` reads, where the study keeps one. A
+    training without a validation part, as of the final model, trains all epochs.
 
     Args:
         trainer: with its model and data; the folder of its arguments is set here.
@@ -249,17 +249,18 @@ def _evaluations(state: TrainerState) -> list[tuple[int, dict[str, float]]]:
 
 def _length(args: TrainingArguments) -> float:
     """Return after how many evaluations training ends at the latest; infinite where the data decide."""
+    length = math.inf
     if args.eval_strategy == "epoch":
         # Every epoch has a step at least.
-        return args.max_steps if args.max_steps > 0 else math.ceil(args.num_train_epochs)
-    if args.eval_strategy == "steps" and args.max_steps > 0:
+        length = args.max_steps if args.max_steps > 0 else math.ceil(args.num_train_epochs)
+    elif args.eval_strategy == "steps" and args.max_steps > 0:
         every = args.eval_steps or args.logging_steps
-        return args.max_steps / every if every >= 1 else 1 / every
-    return math.inf
+        length = args.max_steps / every if every >= 1 else 1 / every
+    return length
 
 
 def _refuse_short(args: TrainingArguments, trial: RunningTrial) -> None:
-    """Raise ValueError for a training that ends before the search's largest amount: it would be taken for a full one."""
+    """Raise ValueError for a training that ends before the largest amount: it would be taken for a full one."""
     if trial.max_amount is not None and (length := _length(args)) < trial.max_amount:
         ends = f"max_steps={args.max_steps}" if args.max_steps > 0 else f"num_train_epochs={args.num_train_epochs:g}"
         raise ValueError(

@@ -54,7 +54,9 @@ class Curve:
 
     def point(self, point: Mapping[str, Any], when: float | None = None) -> TrackerMessage:
         """Return the message of the next point."""
-        numbers = {key: value for key, value in point.items() if isinstance(value, int | float) and math.isfinite(value)}
+        numbers = {
+            key: value for key, value in point.items() if isinstance(value, int | float) and math.isfinite(value)
+        }
         self._num_points += 1
         if self._axis is None:
             is_whole = float(numbers.get("epoch", 0.5)).is_integer()

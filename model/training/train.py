@@ -81,9 +81,9 @@ def train(
 
     Yields:
         One learning-curve point per evaluation: `epoch`, how many are done, such as 1.5, `step`, `train_loss` (mean
-        cross-entropy since the evaluation before, in nats per prediction, without label smoothing and z-loss), what `evaluate` gives, `lr`,
-        `gradient_norm` (of the last update, before clipping), `epochs`, what `Speed.measured` gives, and `more`,
-        whether the training goes on; and {"warning": text} for each damaged state.
+        cross-entropy since the evaluation before, in nats per prediction, without label smoothing and z-loss), what
+        `evaluate` gives, `lr`, `gradient_norm` (of the last update, before clipping), `epochs`, what `Speed.measured`
+        gives, and `more`, whether the training goes on; and {"warning": text} for each damaged state.
 
     Raises:
         Diverged: the loss is NaN or infinite.
@@ -131,8 +131,9 @@ def train(
         epochs, rest = divmod(progress.step, steps_per_epoch)
         _note(progress, metrics, epochs + bool(rest), evaluated, goal, config)
         return {
-            "epoch": progress.step / steps_per_epoch if rest else epochs, "step": progress.step, "train_loss": progress.train_loss, **metrics, "lr": lr,
-            "gradient_norm": progress.gradient_norm, "epochs": config.epochs, **speed.measured(),
+            "epoch": progress.step / steps_per_epoch if rest else epochs, "step": progress.step,
+            "train_loss": progress.train_loss, **metrics, "lr": lr, "gradient_norm": progress.gradient_norm,
+            "epochs": config.epochs, **speed.measured(),
         }  # fmt: skip
 
     # Where it goes on from. The points that an interrupted training yielded were lost with their receiver.

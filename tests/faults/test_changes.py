@@ -21,6 +21,7 @@ from hpo.engine.strategies.random import RandomSearch
 from hpo.study.basis.source_code import describe_code
 from hpo.study.files.folder import StudyFolder
 from hpo.study.opening import code_of
+from model import objective as model_objective
 from tests.faults.driver import finished, gone_on, start, wait_for_line
 from tests.faults.driver import hpo as hpo_apart
 from tests.hpo.cli.commands import hpo, refused
@@ -174,10 +175,10 @@ def change_noted_code(part, name, value):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["search", "strategy random"])
-def test_another_revision_is_refused_in_words_and_may_be_allowed(begun, capsys, name):
+@pytest.mark.parametrize(("name", "now"), [("search", loop.REVISION), ("strategy random", RandomSearch.REVISION)])
+def test_another_revision_is_refused_in_words_and_may_be_allowed(begun, capsys, name, now):
     change_noted_code("revisions", name, 7)
-    line = f"code: revision of {name} was 7 and is now 1"
+    line = f"code: revision of {name} was 7 and is now {now}"
     assert line in refused(capsys, "resume", "toy", f"study.trials={ALL}")
     assert hpo(capsys, "resume", "toy", f"study.trials={ALL}", "--allow-changes")[0] == 0
     assert [change["changes"] for change in allowed_changes()] == [[line]]
@@ -203,7 +204,7 @@ def test_the_search_its_strategies_and_an_objective_of_the_toolkit_are_noted_by_
         "search": loop.REVISION, "strategy ladder": 1, "strategy evolutionary": 1,
     }  # fmt: skip
     told = describe_code(resolve("model.objective:run_fold"), {"own": type("Own", (), {"__module__": "tests.toy"})})
-    assert told.revisions == {"search": loop.REVISION, "objective model.objective": 1}
+    assert told.revisions == {"search": loop.REVISION, "objective model.objective": model_objective.REVISION}
     assert all(piece.endswith(" (strategy)") for piece in told.pieces)
     for name, (_, strategy) in STRATEGIES.items():
         assert isinstance(strategy.REVISION, int), name

@@ -11,7 +11,15 @@ from tests.studies import rows
 
 pytestmark = pytest.mark.slow
 
-SEARCH = ("search", "objective=tests.faults.peak:run_fold", *TOY, "study.trials=9", "study.lanes=2", "--progress", "none")
+SEARCH = (
+    "search",
+    "objective=tests.faults.peak:run_fold",
+    *TOY,
+    "study.trials=9",
+    "study.lanes=2",
+    "--progress",
+    "none",
+)
 BY = {
     "evolutionary": (),
     "successive_halving": ("strategy=successive_halving", "strategy.max_amount=27"),

@@ -95,7 +95,8 @@ def _says_of_study(study: Mapping[str, Any]) -> _Says:
     yield from _says_of_progress(study)
     if (best := study["best"]) is not None:
         front = f", of {study['on_front']} on the front" if study["on_front"] else ""
-        yield "best", f"{_values(best['scores'])}: trial {best['trial']}{how_far(best.get('amount'), best.get('reached'))}{front}"
+        far = how_far(best.get("amount"), best.get("reached"))
+        yield "best", f"{_values(best['scores'])}: trial {best['trial']}{far}{front}"
         yield from (("best", line) for line in _point_lines(best.get("point", {}), best.get("default")))
     elif study["why_none"]:
         yield "best", f"none: {study['why_none']}"

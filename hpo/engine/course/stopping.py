@@ -1,7 +1,6 @@
 """Rules that stop what falls behind: a race between the folds of trials, and the median rule between trainings."""
 
 import bisect
-import itertools
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -171,8 +170,8 @@ class _BestByPlace:
         for place in best:
             if place not in self._losses:
                 bisect.insort(self._places, place)
-                ended = itertools.takewhile(lambda end: end[0] < place, self._ends)
-                self._losses[place] = sorted(loss for _, loss in ended)
+                ended = bisect.bisect_left(self._ends, (place, -math.inf))
+                self._losses[place] = sorted(loss for _, loss in self._ends[:ended])
             bisect.insort(self._losses[place], best[place])
         for place in self._places[bisect.bisect_right(self._places, last) :]:
             bisect.insort(self._losses[place], best[last])

@@ -168,9 +168,9 @@ class Record:
     def read_again(self) -> bool:
         """Take in what the rows return now, of those that another process writes; return whether that is something."""
         has_changed = False
-        for number, *trial in self._rows.read():
+        for row in self._rows.read():
             # At once, since later ones continue it.
-            self._trials[number] = self._trial(number, *trial)
+            self._trials[row[0]] = self._trial(*row)
             has_changed = True
         return has_changed
 

@@ -9,7 +9,7 @@ import itertools
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,17 +73,22 @@ class Journal:
         return self._state.is_dir() and any(self._state.iterdir())
 
     def state(self) -> str | None:
-        """Return a hash of what the objective has kept, which another state does not have; None for too many files."""
-        paths = sorted(path for path in itertools.islice(self._state.rglob("*"), _MOST_FILES + 1) if path.is_file())
-        if len(paths) > _MOST_FILES:
+        """Return a hash of what the objective has kept, which another state does not have; None where none is known.
+
+        That is so with many files, and while another thread writes.
+        """
+        hashed, folder = hashlib.sha256(), str(self._state)
+        try:
+            paths = sorted(itertools.islice(_files(folder), _MOST_FILES + 1))
+            for path in paths:
+                # Of a file that takes a while to write its time is enough; a small one may be written twice in a tick.
+                status = os.stat(path)
+                size, time = status.st_size, str(status.st_mtime_ns).encode()
+                content = Path(path).read_bytes() if size <= _SMALL else time
+                hashed.update(f"{path.removeprefix(folder)}\0{size}\0".encode() + content)
+        except OSError:
             return None
-        hashed = hashlib.sha256()
-        for path in paths:
-            # Of a file that takes a while to write its time is enough; a small one may be written twice in a tick.
-            status = path.stat()
-            content = path.read_bytes() if status.st_size <= _SMALL else str(status.st_mtime_ns).encode()
-            hashed.update(f"{path.relative_to(self._state)}\0{status.st_size}\0".encode() + content)
-        return hashed.hexdigest()[:16]
+        return hashed.hexdigest()[:16] if len(paths) <= _MOST_FILES else None
 
     def after(self, place: float) -> list[Entry]:
         """Return the entries after a place."""
@@ -129,3 +134,8 @@ class Journal:
     def _write(self, content: Mapping[str, Any]) -> None:
         if self._file is not None:
             os.write(self._file, f"{json.dumps(content)}\n".encode())
+
+
+def _files(folder: str) -> Iterator[str]:
+    for inside, _, names in os.walk(folder):
+        yield from (f"{inside}/{name}" for name in names)

@@ -1,5 +1,6 @@
 """The reports of one training: what is known of it from before an interruption, and what it reports now."""
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -111,6 +112,11 @@ class Reports:
         if self._journal is not None:
             self._journal.end()
 
+    @property
+    def has_known(self) -> bool:
+        """Whether `take_known` returns any."""
+        return bool(self._unsaid)
+
     def take_known(self) -> Sequence[Entry]:
         """Return the reports of this trial that an interrupted attempt had made, at the first call."""
         entries, self._unsaid = self._unsaid, ()
@@ -128,7 +134,7 @@ class Reports:
         places = sorted(self._known)
         # Where nothing is known the first one is at 0, or it may be missing.
         last = places[-1] if places else -1
-        least = min((after - before for before, after in zip(places, places[1:], strict=False)), default=1)
+        least = min((after - before for before, after in itertools.pairwise(places)), default=1)
         if self._places.kind == "number" or place > last + least:
             raise StateIsAhead
 

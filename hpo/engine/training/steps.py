@@ -6,7 +6,7 @@ import sys
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
 from hpo.config.sealing import open_sealed
 from hpo.engine.objective.contained import contained_state
@@ -162,7 +162,7 @@ def _attempt(
     return returned
 
 
-def _points(training: Generator[Any, None, Any], counts: bool, units: Units, reports: Reports) -> Steps:
+def _points(training: Generator[Any, Never, Any], counts: bool, units: Units, reports: Reports) -> Steps:
     """Yield the points that are new, and what the training warns of; return what the training returns.
 
     A metric of the study that is no number is a gap in the curve; of each the first is told, unless it is None.
@@ -181,7 +181,8 @@ def _points(training: Generator[Any, None, Any], counts: bool, units: Units, rep
                 continue
             given = reported.flat({name: value for name, value in step.items() if name != "more"})
             point = reports.take(reported.numbers(given))
-            yield from _known(reports, units)
+            if reports.has_known:
+                yield from _known(reports, units)
             if point is None:
                 continue
             took = units.step(step.get("units") if counts else None, step.get("more"))
@@ -190,7 +191,7 @@ def _points(training: Generator[Any, None, Any], counts: bool, units: Units, rep
                 if name not in told and name not in point and given.get(name) is not None:
                     told.add(name)
                     yield "warning", f"the objective reported a '{name}' that is a gap in its curve: no finite number"
-            yield "point", dict(point)
+            yield "point", point
 
 
 def _known(reports: Reports, units: Units) -> Steps:

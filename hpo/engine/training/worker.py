@@ -146,7 +146,7 @@ class Limits:
 
     def __init__(self, payload: Payload) -> None:
         self._payload = payload
-        self._limits = {place: limit for place, limit in payload.limits}
+        self._limits = dict(payload.limits)
         self._last = max(self._limits, default=math.inf)
         self._num_points = 0
         self.best: float | None = None  # its best score; None before the first

@@ -4,8 +4,6 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from hpo.engine.trials import reported
-
 Point = Mapping[str, Any]
 """A point of a learning curve; with its place as `epoch` or `step` once `Places` has taken it."""
 
@@ -72,22 +70,21 @@ class Places:
         return self._kind
 
     def take(self, point: Point) -> dict[str, Any]:
-        """Return the next point, with its place as `epoch` where it names none.
+        """Return the next point, of numbers, with its place as `epoch` where it names none.
 
         Raises:
             ValueError: its place is no later than that of the point before, below 0, or of another kind.
         """
-        kind = next((name for name in ("epoch", "step") if reported.number(point.get(name)) is not None), "number")
+        kind: Kind = "epoch" if "epoch" in point else "step" if "step" in point else "number"
         if self._kind is not None and kind != self._kind:
             names = {"number": "no epoch", "epoch": "epochs", "step": "steps"}
             raise ValueError(
                 f"report: must name the same in all reports, given {names[kind]} after {names[self._kind]}: "
                 f"by them trainings are compared"
             )
-        self._kind = kind  # type: ignore[assignment]  # mypy widens the literals to str
-        if kind == "number":
-            point = {"epoch": next(self._numbers), **{name: each for name, each in point.items() if name != "epoch"}}
-        place = point["step" if kind == "step" else "epoch"]
+        self._kind = kind
+        placed = {"epoch": next(self._numbers), **point} if kind == "number" else dict(point)
+        place = place_of(placed)
         if place < 0:
             raise ValueError(f"report: its {kind} must be 0 or more, given {place:g}")
         if self._last is not None and place <= self._last:
@@ -96,4 +93,4 @@ class Places:
                 f"several reports of an epoch have parts of it, such as 1.5"
             )
         self._last = place
-        return dict(point)
+        return placed

@@ -4,8 +4,8 @@ import bisect
 import heapq
 import itertools
 import math
-from dataclasses import replace
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray

@@ -40,7 +40,9 @@ class Winner(TypedDict):
     reached: NotRequired[
         Annotated[
             float | None,
-            Field(description="the amount at its last report, null = none; absent where the strategy trains completely"),
+            Field(
+                description="the amount at its last report, null = none; absent where the strategy trains completely"
+            ),
         ]
     ]
     score: Annotated[float, Field(description="mean of `values`")]

@@ -171,7 +171,7 @@ def test_all_sets_of_an_evaluation_are_one_report_of_what_evaluate_returns(tmp_p
 def test_a_training_that_ends_before_the_largest_amount_is_refused(tmp_path, space, settings, line):
     from hpo.integrations.transformers import objective_of
 
-    with pytest.raises(ConfigError, match="before strategy.max_amount=9") as refused:
+    with pytest.raises(ConfigError, match=r"before strategy\.max_amount=9") as refused:
         hpo.search(
             objective_of(small_trainer(tmp_path, **settings)), space, metric="loss", direction="minimize", name="short",
             strategy={"name": "asha", "max_amount": 9}, trials=3, progress=False,
