@@ -80,12 +80,11 @@ class Journal:
         hashed, folder = hashlib.sha256(), str(self._state)
         try:
             paths = sorted(itertools.islice(_files(folder), _MOST_FILES + 1))
-            for path in paths:
+            for path in map(Path, paths):
                 # Of a file that takes a while to write its time is enough; a small one may be written twice in a tick.
-                status = os.stat(path)
-                size, time = status.st_size, str(status.st_mtime_ns).encode()
-                content = Path(path).read_bytes() if size <= _SMALL else time
-                hashed.update(f"{path.removeprefix(folder)}\0{size}\0".encode() + content)
+                status = path.stat()
+                content = path.read_bytes() if status.st_size <= _SMALL else str(status.st_mtime_ns).encode()
+                hashed.update(f"{path.relative_to(folder)}\0{status.st_size}\0".encode() + content)
         except OSError:
             return None
         return hashed.hexdigest()[:16] if len(paths) <= _MOST_FILES else None
