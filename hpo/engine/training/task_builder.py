@@ -96,8 +96,8 @@ class TaskBuilder:
         return [replace(tasks[0], payload=replace(tasks[0].payload, checkpoint_dir=kept)), *tasks[1:]]
 
     def again(self, trial: Trial, repeat: int) -> list[Task]:
-        """Return one task per fold to train a finished trial again, with the seeds of this repeat."""
-        return self._tasks(trial, range(repeat * self.layout.folds, (repeat + 1) * self.layout.folds))
+        """Return one task per fold to train a finished trial again, from the start, with the seeds of this repeat."""
+        return self._tasks(replace(trial, trained=0), range(repeat * self.layout.folds, (repeat + 1) * self.layout.folds))
 
     def final_task(self, trial: Trial, amount: int | None) -> Task:
         """Return the task that trains the winner on all development examples, up to `amount`."""

@@ -51,6 +51,14 @@ def test_many_failures_and_few_trials():
     assert "few trials: 2 for 3" in said([trial(0, [0.9]), trial(1, [0.1])])[0]
 
 
+def test_a_training_that_was_not_the_same_when_it_was_repeated():
+    first, *others = many()
+    differs = replace(first.outcomes[0], differs="score at 3 was 0.5, and is 0.4 now")
+    (line,) = said([replace(first, outcomes={**first.outcomes, 0: differs}), *others])
+    assert f"that of trial {first.number}, repeated after an interruption, reported something else" in line
+    assert "score at 3 was 0.5, and is 0.4 now" in line
+
+
 def test_a_search_that_has_not_ended():
     lines = said([*many(), Trial(50, 0, MIDDLE), Trial(51, 0, MIDDLE)])
     assert lines[0] == "the search has not ended: 2 trials are not finished"
