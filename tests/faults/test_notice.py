@@ -55,14 +55,14 @@ def test_a_search_of_two_processes_a_training_that_is_told_to_end_goes_on_in_the
     driver = start("search", *DIGITS, *settings, "study.name=told")
     states = Path("runs/told/states")
     deadline = time.monotonic() + 100
-    while not list(states.glob("*/last")):
+    while not list(states.glob("*/state/last")):
         assert time.monotonic() < deadline
         time.sleep(0.02)
     driver.send_signal(signal.SIGTERM)
     _, err = driver.communicate(timeout=60)
     assert driver.returncode == 128 + signal.SIGTERM, err
     assert "hpo resume told" in err
-    progress = [json.loads((state / "training.json").read_text())["progress"] for state in states.glob("*/last")]
+    progress = [json.loads((state / "training.json").read_text())["progress"] for state in states.glob("*/state/last")]
     # Between two evaluations.
     assert [each["loss_count"] > 0 for each in progress] == [True]
     code, out, err = hpo("resume", "told")
