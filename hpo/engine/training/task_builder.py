@@ -97,7 +97,8 @@ class TaskBuilder:
 
     def again(self, trial: Trial, repeat: int) -> list[Task]:
         """Return one task per fold to train a finished trial again, from the start, with the seeds of this repeat."""
-        return self._tasks(replace(trial, trained=0), range(repeat * self.layout.folds, (repeat + 1) * self.layout.folds))
+        indices = range(repeat * self.layout.folds, (repeat + 1) * self.layout.folds)
+        return self._tasks(replace(trial, trained=0), indices)
 
     def final_task(self, trial: Trial, amount: int | None) -> Task:
         """Return the task that trains the winner on all development examples, up to `amount`."""
