@@ -26,7 +26,7 @@ class Reports:
     is. Then `StateIsAhead` is raised; not for an objective that `reports_again`, see `Objective`.
 
     Attributes:
-        trained: the amount from which this attempt goes on, which the objective is told.
+        trained: the amount from which this attempt goes on; the objective gets it.
         points: of the whole training, of the trials that it continues and of this one, in the order of their places.
         metrics: those of the study.
         differs: the first report that differs from what is known, in words; None where none does.

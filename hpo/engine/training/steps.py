@@ -103,6 +103,7 @@ def _trained(
     try:
         returned = yield from _attempt(objective, payload, values, units, reports)
     except StateIsAhead:
+        reports.start_again()
         if payload.processes > 1:
             raise MachineError(
                 "its state may be ahead of what it has reported, and was dropped; it starts again with `hpo resume`"
@@ -148,16 +149,12 @@ def _attempt(
         # An objective that finds its state at hand returns at once.
         earlier = replace(payload, amount=payload.before["amount"], checkpoint_dir=None)
         runs.insert(0, (objective.run_fold, earlier, payload.before["config"]))
-    try:
-        for run, given, config in runs:
-            reports.begin_run()
-            returned = await_result(run(given.task(open_sealed(config, values))))
-            if inspect.isgenerator(returned):
-                returned = yield from _points(returned, counts, units, reports)
-        reports.end(has_result=returned is not None)
-    except StateIsAhead:
-        reports.start_again()
-        raise
+    for run, given, config in runs:
+        reports.begin_run()
+        returned = await_result(run(given.task(open_sealed(config, values))))
+        if inspect.isgenerator(returned):
+            returned = yield from _points(returned, counts, units, reports)
+    reports.end(has_result=returned is not None)
     yield from _known(reports, units)
     return returned
 

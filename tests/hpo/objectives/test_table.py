@@ -164,6 +164,14 @@ def with_curves(folder, **changes):
     return config(path, absent="exclude", curves=str(curves), curve="bleu", cost=None, **changes)
 
 
+def halved(folder, least, most):
+    """A search of seven trials by successive halving, by these amounts."""
+    strategy = {"name": "successive_halving", "min_amount": least, "max_amount": most, "eta": 2, "points": None}
+    tree = with_curves(folder, strategy=strategy | {"keep": None, "counts": "trials"})
+    tree["study"]["trials"] = 7
+    return tree
+
+
 def test_the_median_rule_stops_on_learning_curves_and_charges_what_was_trained(tmp_path):
     tree = with_curves(tmp_path)
     tree["study"] |= {"stop_rule": "median", "lanes": 1}
@@ -181,11 +189,7 @@ def test_the_median_rule_stops_on_learning_curves_and_charges_what_was_trained(t
 
 
 def test_learning_curves_give_the_best_so_far_and_charge_only_what_is_added(tmp_path):
-    strategy = {"name": "successive_halving", "min_amount": 1, "max_amount": 4, "eta": 2, "points": None}
-    strategy |= {"keep": None, "counts": "trials"}
-    tree = with_curves(tmp_path, strategy=strategy)
-    tree["study"]["trials"] = 7
-    _, history, dispatcher = run(tmp_path, tree)
+    _, history, dispatcher = run(tmp_path, halved(tmp_path, 1, 4))
     assert [trial.amount for trial in history] == [1, 1, 1, 1, 2, 2, 4]
     assert [trial.seconds for trial in history] == [1, 1, 1, 1, 1, 1, 2]
     assert dispatcher.now == 8
@@ -194,11 +198,7 @@ def test_learning_curves_give_the_best_so_far_and_charge_only_what_is_added(tmp_
 
 
 def test_a_curve_that_ends_before_the_amount_says_how_far_it_went(tmp_path):
-    strategy = {"name": "successive_halving", "min_amount": 3, "max_amount": 12, "eta": 2, "points": None}
-    strategy |= {"keep": None, "counts": "trials"}
-    tree = with_curves(tmp_path, strategy=strategy)
-    tree["study"]["trials"] = 7
-    study, history, _ = run(tmp_path, tree)
+    study, history, _ = run(tmp_path, halved(tmp_path, 3, 12))
     # Its curves have four places.
     assert [(trial.amount, trial.reached) for trial in history] == [(3, 3)] * 4 + [(6, 4)] * 2 + [(12, 4)]
     assert [trial.total_cost for trial in history] == [3] * 4 + [1] * 3
