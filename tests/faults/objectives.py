@@ -216,8 +216,10 @@ def dies_with_its_worker(task):
 def meets_another(task):
     """Wait for the other one of the trials 0 and 1."""
     Path(f"here_is_{task['trial']}").touch()
+    epoch = 0
     while not Path(f"here_is_{1 - task['trial']}").exists():
-        yield {"epoch": 1}
+        epoch += 1
+        yield {"epoch": epoch}
         time.sleep(0.02)
     return {"score": 1.0}
 
