@@ -121,7 +121,7 @@ def run_search(
     record = memory_record(study.goal, study.layout)
     try:
         # Strategies are compared at equal numbers of trials, as they are run.
-        rules = replace(study.rules(study.imports), tasks_of=builder.tasks_of, counts="trials")
+        rules = replace(study.rules(study.imports.trials), tasks_of=builder.tasks_of, counts="trials")
         history = search(rules, record, dispatcher, config.trials, [observer], config.minutes)
     finally:
         shutil.rmtree(states, ignore_errors=True)

@@ -3,8 +3,10 @@
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
+from hpo.config.directions import known_direction
+from hpo.config.goals import Direction
 from hpo.config.keys import flatten
 from hpo.config.study_config import study_name
 from hpo.engine.record.record import Record
@@ -24,8 +26,6 @@ from hpo.study.study import PreparedStudy
 from hpo.study.winner.full_training import further_trainings, join_trainings
 from hpo.study.winner.verdict import read_verdict
 from hpo.track.projection import send_study
-
-Direction = Literal["maximize", "minimize"]
 
 # The options that have an effect for each source.
 _OPTIONS = {"optuna": ("study",), "ray": ("metric", "direction"), "csv": ("metric", "direction", "keys")}
@@ -97,9 +97,9 @@ def import_trials(
         ray: the folder of a Ray Tune experiment; with the result `metric` that was searched for.
         study: the name of the study in an Optuna storage that has several.
         metric: the column or result that is the score.
-        direction: which way is better, where the source does not tell.
+        direction: which way is better; with `csv` and `ray` needed but for a few names such as `val_loss`.
         keys: the columns that are hyperparameters; None = all others.
-        rename: from old names of hyperparameters to new.
+        rename: from old names of hyperparameters and metrics to new.
 
     Returns:
         The table of the trials.
@@ -136,11 +136,21 @@ def take_over(
     if source == "optuna":
         imported = read_optuna(place, options["study"])
     elif source == "csv":
-        imported = read_csv(Path(place).expanduser(), metric or "score", keys, direction)
+        metric = metric or "score"
+        imported = read_csv(Path(place).expanduser(), metric, keys, _direction(metric, direction))
     elif metric:
-        imported = read_ray(Path(place).expanduser(), metric, direction)
+        imported = read_ray(Path(place).expanduser(), metric, _direction(metric, direction))
     else:
         raise ConfigError("metric: must name the result that was searched for, such as val_loss")
     imported = renamed(imported, rename)
     write_import(path, imported)
     return path / "trials.csv", imported
+
+
+def _direction(metric: str, given: Direction | None) -> Direction:
+    if (direction := given or known_direction(metric)) is None:
+        raise ConfigError(
+            f"direction: is missing, and the metric {metric!r} does not say which way is better; give minimize or "
+            f"maximize"
+        )
+    return direction

@@ -76,7 +76,7 @@ def climbing_from(study: PreparedStudy, given: StudyConfig, keys_given: Collecti
 def _ended(study: PreparedStudy) -> int:
     """Return how many trials have ended at a study's largest scale; StudyError where none of them is complete."""
     largest = len(study.config.study.scales or ()) or None
-    ended = read_imports(study.reference, study.space, study.goal)
+    ended = read_imports(study.reference, study.space, study.goal).trials
     states = [trial.state for trial in ended if trial.point.get(SCALE) == largest]
     if "complete" not in states:
         where = f" at scale {largest}" if largest else ""

@@ -132,7 +132,9 @@ def _create(study: PreparedStudy) -> Record:
 
     record = create_record(_stored(study))
     notes = Notes(record)
-    notes.imports = study.imports
+    notes.imports = study.imports.trials
+    if study.imports.trials:
+        notes.imported = study.imports.counts()
     notes.format = FORMAT
     if study.given:
         record.write_given(study.given)

@@ -29,6 +29,7 @@ from hpo.study.basis.described import Described
 from hpo.study.basis.environment import read_environment
 from hpo.study.basis.source_code import Code
 from hpo.study.files.folder import RUNS, StudyFolder, short_path
+from hpo.study.files.imports import Imports
 from hpo.study.notes import Notes
 
 
@@ -56,7 +57,7 @@ class PreparedStudy:
     own: SearchDescription = field(default_factory=SearchDescription)
     examples: Examples | None = None
     plan: Plan | None = None
-    imports: tuple[Trial, ...] = ()
+    imports: Imports = field(default_factory=Imports)
     allow_changes: bool = False
     script: tuple[tuple[int, ...], ...] = ()
     given: tuple[Given, ...] = ()

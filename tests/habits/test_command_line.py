@@ -10,10 +10,14 @@ import pytest
 import hpo
 from hpo.config.composing.compose import compose_config
 from hpo.config.study_config import config_from_dict
+from hpo.errors import ConfigError
 from hpo.session import session as run
 from hpo.study.preparing.preparation import refuse_bad_search
+from model.tasks.directions import DIRECTIONS
 from tests.hpo.cli.commands import hpo as command
 from tests.hpo.cli.commands import refused
+
+SPLITS = ("", "val_", "eval/", "test_", "dev_")
 
 TRAINER = """
 def train(config, trial):
@@ -140,17 +144,25 @@ def test_a_helper_that_others_refer_to_is_searched():
     assert refuse_bad_search(config).study.references == {"training.lr": "${base}"}
 
 
-@pytest.mark.quick("val_loss-*", "test_error*", "lossless-*", "terror-*")
-@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("metric", "direction"),
     [
-        *((name, "minimize") for name in ("val_loss", "val/loss", "error", "test_error_rate", "RMSE", "eval.nll")),
-        *((name, "maximize") for name in ("accuracy", "lossless", "terror", "f1", "bleu", "score")),
+        *DIRECTIONS.items(),
+        *((f"{split}{name}", "minimize") for split in SPLITS for name in ("loss", "error", "perplexity")),
+        *((f"{split}{name}", "maximize") for split in SPLITS for name in ("score", "accuracy")),
     ],
 )
-def test_a_metric_that_is_an_error_by_its_name_is_minimized(metric, direction):
+def test_the_direction_of_a_few_names_is_known(metric, direction):
     assert hpo.compose(f"study.metric='{metric}'")["study"]["direction"] == direction
+
+
+@pytest.mark.parametrize("metric", ["val_bpb", "fid", "logloss", "kl", "runtime", "val_val_loss", "loss_scale", "f1"])
+def test_of_any_other_metric_the_direction_must_be_given(metric):
+    """A wrong guess finds the worst configuration."""
+    with pytest.raises(ConfigError, match=rf"study.metric '{metric}' does not .* add study.direction=minimize or"):
+        hpo.compose(f"study.metric={metric}")
+    given = hpo.compose(f"study.metric={metric}", "study.direction=minimize")["study"]
+    assert given["direction"] == hpo.compose(f"study.metrics={{{metric}: minimize}}")["study"]["direction"]
 
 
 @pytest.mark.usefixtures("trainer")

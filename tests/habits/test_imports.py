@@ -8,14 +8,16 @@ import pytest
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
+import hpo
 from hpo.cli.main import main
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.trials.goal import Goal
+from hpo.errors import ConfigError
 from hpo.study.files.imports import read_imports
 
 
-def learned(space, metric="score", direction="maximize"):
-    trials = read_imports("old", space_from_dict(space), Goal({metric: direction}))
+def learned(space, metric="score", direction="maximize", name="old"):
+    trials = read_imports(name, space_from_dict(space), Goal({metric: direction})).trials
     return [(dict(trial.point), trial.score) for trial in trials]
 
 
@@ -26,14 +28,85 @@ def imported(*words):
 def test_the_table_of_wandb_has_booleans_in_small_letters_and_numbers_as_texts():
     Path("runs.csv").write_text('"Name","amp","width","accuracy"\n"a","true","16.0","0.5"\n"b","False","32","0.7"\n')
     assert imported("--csv", "runs.csv", "--metric", "accuracy", "--keys", "amp,width") == 0
-    assert learned({"amp": [True, False], "width": {"choices": [16, 32]}}) == [
+    assert learned({"amp": [True, False], "width": {"choices": [16, 32]}}, "accuracy") == [
         ({"amp": True, "width": 16}, 0.5),
         ({"amp": False, "width": 32}, 0.7),
     ]
-    assert learned({"amp": ["true", "False"], "width": {"low": 8, "high": 64, "integer": True}})[0][0] == {
-        "amp": "true",
-        "width": 16,
-    }
+    other = {"amp": ["true", "False"], "width": {"low": 8, "high": 64, "integer": True}}
+    assert learned(other, "accuracy")[0][0] == {"amp": "true", "width": 16}
+
+
+@pytest.mark.parametrize(
+    ("column", "states"),
+    [
+        ("State", "finished finished running crashed failed"),
+        ("Status", "FINISHED FINISHED RUNNING KILLED FAILED"),
+    ],
+)
+def test_only_finished_runs_of_wandb_and_mlflow_count(capsys, column, states):
+    lines = [f"{number / 10},{state},{number / 8}\n" for number, state in enumerate(states.split(), start=1)]
+    Path("runs.csv").write_text("".join([f"lr,{column},accuracy\n", *lines]))
+    assert imported("--csv", "runs.csv", "--metric", "accuracy") == 0
+    assert (
+        "3 trials, 1 failed, 2 unfinished left out: runs/old/trials.csv\nmetric: accuracy (maximize)"
+        in capsys.readouterr().out
+    )
+    found = learned({"lr": {"low": 0.05, "high": 1.0}}, "accuracy")
+    assert found == [({"lr": 0.1}, 0.125), ({"lr": 0.2}, 0.25), ({"lr": 0.5}, None)]
+
+
+def test_rows_of_one_point_are_its_repeats_and_what_is_used_is_said(capsys):
+    rows = ("0.1,0.95", "0.1,0.5", "0.1,0.5", "0.2,0.6", "7,0.9")
+    Path("runs.csv").write_text("\n".join(["lr,score", *rows]))
+    assert imported("--csv", "runs.csv") == 0
+    assert learned({"lr": [0.1, 0.2]}) == [({"lr": 0.1}, pytest.approx(0.65)), ({"lr": 0.2}, 0.6)]
+    settings = {"track": "none", "study.imports": "old"}
+    study = hpo.search(
+        lambda config: config["lr"], {"lr": [0.1, 0.2, 0.3]}, trials=1, direction="maximize", name="new",
+        strategy="tpe", settings=settings,
+    )  # fmt: skip
+    said = "4 of 5 finished trials of runs/old/trials.csv are used as repeats of 2 points, 1 not in this space"
+    assert f"study.imports: {said}; strategy=tpe learns from them" in capsys.readouterr().out
+    report = json.loads((study.folder / "report.json").read_text())
+    assert report["imported"] == {
+        "source": "runs/old/trials.csv", "finished": 5, "used": 4, "points": 2, "outside": 1, "shorter": 0,
+    }  # fmt: skip
+    assert "imported" in report["fields"][10]["keys"]
+    assert said in (study.folder / "report.md").read_text()
+
+
+@pytest.mark.parametrize(("strategy", "learns"), [("random", False), ("asha", False), ("evolutionary", True)])
+def test_whether_the_strategy_learns_from_what_is_imported_is_said(capsys, strategy, learns):
+    Path("runs.csv").write_text("lr,score\n0.1,0.95\n")
+    assert imported("--csv", "runs.csv") == 0
+
+    def train(config, trial):
+        for epoch in range(trial.trained + 1, (trial.amount or 3) + 1):
+            trial.report(epoch=epoch, score=config["lr"])
+
+    chosen = {"name": "asha", "max_amount": 3} if strategy == "asha" else strategy
+    hpo.search(
+        hpo.objective(continues=True)(train), {"lr": [0.1, 0.2, 0.3]}, trials=1, direction="maximize", name="new",
+        strategy=chosen, settings={"track": "none", "study.imports": "old"},
+    )  # fmt: skip
+    uses = "learns from them" if learns else "does not learn from them, and proposes none of their points again"
+    assert f"strategy={strategy} {uses}" in capsys.readouterr().out
+
+
+def test_scores_of_another_metric_or_direction_are_refused(capsys):
+    """Accuracies that are taken as losses breed from the worst."""
+    Path("runs.csv").write_text("lr,accuracy,fid\n0.1,0.9,3\n")
+    assert imported("--csv", "runs.csv", "--metric", "fid") == 2
+    assert "direction: is missing, and the metric 'fid' does not say" in capsys.readouterr().err
+    assert not Path("runs").exists()
+    assert imported("--csv", "runs.csv", "--metric", "accuracy") == 0
+    space = {"lr": [0.1, 0.2]}
+    with pytest.raises(ConfigError, match=r"was made for accuracy: maximize, this study has loss: minimize$"):
+        learned(space, "loss", "minimize")
+    with pytest.raises(ConfigError, match=r"this study has score: maximize; .* --rename OLD=NEW"):
+        learned(space, "score")
+    assert main(["import", "same", "--csv", "runs.csv", "--metric", "accuracy", "--rename", "accuracy=score"]) == 0
+    assert learned(space, "score", name="same") == [({"lr": 0.1}, 0.9)]
 
 
 def test_blanks_around_the_name_of_a_column_are_nobodys(capsys):
@@ -86,5 +159,5 @@ def test_a_finished_trial_of_ray_counts_with_the_last_result_that_has_the_metric
     results = [{"val": {"acc": 0.4}}, {"val": {"acc": 0.6}, "time_total_s": 1}, {"done": True, "time_total_s": 5}]
     (folder / "result.json").write_text("".join(json.dumps(result) + "\n" for result in results))
     assert imported("--ray", "sweep", "--metric", "val/acc", "--direction", "maximize") == 0
-    assert learned({"lr": [0.1, 0.2]}) == [({"lr": 0.1}, 0.6)]
+    assert learned({"lr": [0.1, 0.2]}, "val/acc") == [({"lr": 0.1}, 0.6)]
     assert ",5.0," in Path("runs/old/trials.csv").read_text()

@@ -89,7 +89,7 @@ def test_what_is_no_json_value_is_refused_by_name(text, words):
 
 def test_on_a_command_line(capsys):
     tree = hpo.compose(
-        "data=table", "space=none", "+space.layers.choices=[[64,32],[128]]", "data.path=t", "data.metric=m"
+        "data=table", "space=none", "+space.layers.choices=[[64,32],[128]]", "data.path=t", "data.metric=score"
     )
     assert tree["space"] == {"layers": {"choices": [[64, 32], [128]]}}
 

@@ -43,7 +43,7 @@ def run(arguments: Sequence[str]) -> int:
     if section.extends is None:
         changes = point_text((section.scales or [{}])[-1])
         # One that exists goes on, and its record knows how many.
-        known = f"{len(study.imports)} trials are known, " if study.imports else ""
+        known = f"{len(study.imports.trials)} trials are known, " if study.imports.trials else ""
         print(f"climbs from {section.imports}: {known}{section.trials} at {changes}")
     else:
         trials = section.extends.trials

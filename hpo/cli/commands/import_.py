@@ -23,9 +23,15 @@ def run(arguments: Sequence[str]) -> None:
     source.add_argument("--csv", metavar="FILE", help="a table with a header and one row per trial")
     parser.add_argument("--study", metavar="OTHER", help="with --optuna: the study's name there")
     parser.add_argument("--metric", metavar="NAME", help="with --ray: the result, with --csv: the column of the score")
-    parser.add_argument("--direction", choices=["maximize", "minimize"], help="with --ray, --csv: which way is better")
+    parser.add_argument(
+        "--direction",
+        choices=["maximize", "minimize"],
+        help="with --ray, --csv: which way is better; needed but for names such as val_loss",
+    )
     parser.add_argument("--keys", metavar="A,B", help="with --csv: the columns of hyperparameters")
-    parser.add_argument("--rename", metavar="OLD=NEW,...", help="what hyperparameters are called in the new study")
+    parser.add_argument(
+        "--rename", metavar="OLD=NEW,...", help="what hyperparameters and metrics are called in the new study"
+    )
     add_json(parser)
     given = parser.parse_args(arguments)
 
@@ -36,7 +42,9 @@ def run(arguments: Sequence[str]) -> None:
     options["keys"] = [key.strip() for key in given.keys.split(",")] if given.keys else None
     path, imported = take_over(given.name, sources, options, _new_names(given.rename or ""))
     unfinished = f", {imported.num_unfinished} unfinished left out" if imported.num_unfinished else ""
+    goal = ", ".join(f"{name} ({direction})" for name, direction in imported.metrics.items())
     print(f"{len(imported.attempts)} trials, {imported.num_failed} failed{unfinished}: {path}")
+    print(f"metric: {printable(goal)}")
     if imported.left_out:
         print(f"left out, since they hold more than one value: {', '.join(imported.left_out)}")
     if imported.constraints:

@@ -1,7 +1,6 @@
 """From overrides to a plain tree: Hydra composes once, here; no later step uses Hydra."""
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -25,6 +24,7 @@ from hpo.config.composing.overrides import (
     written_out,
 )
 from hpo.config.composing.references import own_references, references_of, with_changes
+from hpo.config.directions import known_direction, refuse_missing_direction
 from hpo.config.documents import read_yaml, refuse_optimized_python
 from hpo.config.goals import leading, refuse_beside_metrics
 from hpo.config.keys import flatten, typed_key, within, without
@@ -39,13 +39,6 @@ _CHOSEN_ANEW: Mapping[str, Sequence[str]] = {
     "track": ("uri", "experiment"),
     "report": (),
 }
-
-# A metric with one of these words in its name is better the lower it is: `val_loss`, `token_error_rate`.
-_LOWER_IS_BETTER = re.compile(
-    r"(^|[^a-z])(loss|losses|perplexity|ppl|bits|error|err|regret|nll|mse|rmse|mae|mape|wer|cer|"
-    r"parameters|params|bytes|cost|latency|seconds|memory)([^a-z]|$)",
-    re.IGNORECASE,
-)
 
 # Hydra fails with other exceptions than its own on some values where it expects another type.
 _FAULTS = (HydraException, OmegaConfBaseException, RecursionError, ValueError, TypeError, AttributeError)
@@ -68,7 +61,10 @@ def compose_config(
             raise ConfigError(f"{key}: is a group of the configuration; your own key of this name is +{typed}=...")
     refuse_twice(of_user)
     tree = _load(config_file, name, parsed) if config_file else _composed(name, config_dir, of_user, others)
-    metrics = section.get("metrics") if isinstance(section := tree.get("study"), Mapping) else None
+    section = tree.get("study")
+    if isinstance(section, Mapping):
+        refuse_missing_direction(section)
+    metrics = section.get("metrics") if isinstance(section, Mapping) else None
     if not isinstance(metrics, Mapping) or not metrics:
         return tree
     refuse_beside_metrics([o.key_or_group for o in parsed])
@@ -98,11 +94,7 @@ def _compose(name: str, overrides: Sequence[Override], config_dir: str | None) -
             raise ConfigError(f"config_dir: there is no folder {config_dir}")
         search_path = [searchpath(Path(config_dir))]
     OmegaConf.register_new_resolver("metric_name", _metric_name, replace=True)
-    OmegaConf.register_new_resolver(
-        "direction_of",
-        lambda metric: "minimize" if _LOWER_IS_BETTER.search(str(metric)) else "maximize",
-        replace=True,
-    )
+    OmegaConf.register_new_resolver("direction_of", lambda metric: known_direction(str(metric)), replace=True)
     defaults = read_yaml(shipped_dir() / f"{name}.yaml")["defaults"]
     groups = [group for entry in defaults if isinstance(entry, dict) for group in entry]
     chosen = [o for o in overrides if o.key_or_group in groups and not o.is_add()]

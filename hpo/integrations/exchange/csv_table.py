@@ -10,7 +10,9 @@ from hpo.errors import DataError, nearest
 from hpo.integrations.exchange.imported import Imported, attempt
 
 # Columns of the tables of other libraries and our own that are not hyperparameters.
-_OTHERS = {"number", "round", "state", "score", "num_parameters", *TIMES, "error", "trial_id"}
+_OTHERS = {"number", "round", "score", "num_parameters", *TIMES, "error", "trial_id"}
+# What the column of a trial's state is called, here and in Optuna, W&B (`State`) and MLflow (`Status`).
+_STATES = ("state", "status")
 # In our own tables only: elsewhere they may be hyperparameters.
 _OF_THE_CLOCK = {"learned", "cost"}
 # Prefixes of hyperparameters in Optuna's `trials_dataframe` and Ray's `get_dataframe`.
@@ -22,18 +24,19 @@ _IS_FAILED = {
 }
 
 
-def read_csv(path: Path, metric: str, keys: Sequence[str] | None, direction: Direction | None) -> Imported:
+def read_csv(path: Path, metric: str, keys: Sequence[str] | None, direction: Direction) -> Imported:
     """Return the trials of a table, one per row; DataError where it cannot be read, lacks columns, or a score is none.
 
-    A row without a score failed. A column `state` decides where it exists: rows that are neither completed nor failed
-    are left out as unfinished. Cells are kept as text; an empty one is a hyperparameter that the trial did not have.
+    A row without a score failed. A column `state` or `status` decides where it exists: rows that are neither completed
+    nor failed, such as running or crashed ones, are left out as unfinished. Cells are kept as text; an empty one is a
+    hyperparameter that the trial did not have.
 
     Args:
         path: a CSV file with a header.
         metric: the column of the score.
         keys: the columns of hyperparameters; None = those marked by Optuna (`params_x`) or Ray (`config/x`) if any,
             else all columns that are not known to be something else.
-        direction: which way is better, if known.
+        direction: which way is better.
     """
     rows, columns = _rows(path)
     for column in (metric, *(keys or ())):
@@ -45,9 +48,10 @@ def read_csv(path: Path, metric: str, keys: Sequence[str] | None, direction: Dir
     if (again := twice(list(names.values()))) is not None:
         both = " and ".join(f"'{column}'" for column, key in names.items() if key == again)
         raise DataError(f"csv: {path}: the columns {both} are both the hyperparameter '{again}'; rename one")
+    state = next((column for column in columns if column.lower() in _STATES and column not in names), None)
     trials: list[Trial] = []
     for line, row in enumerate(rows, start=2):
-        is_failed = _IS_FAILED.get(row["state"].lower()) if "state" in row else False
+        is_failed = _IS_FAILED.get(row[state].strip().lower()) if state else False
         if is_failed is None:
             continue
         point = {key: row[column] for column, key in names.items() if row[column]}
@@ -91,7 +95,11 @@ def _names(columns: Sequence[str], metric: str, keys: Sequence[str] | None) -> d
         if marked:
             return marked
     others = _OTHERS | (_OF_THE_CLOCK if {"number", "round"} <= set(columns) else set())
-    return {c: c for c in columns if c and c not in others and c != metric and not c.startswith("fold_")}
+    return {
+        c: c
+        for c in columns
+        if c and c not in others and c.lower() not in _STATES and c != metric and not c.startswith("fold_")
+    }
 
 
 def _seconds(row: Mapping[str, str]) -> float:

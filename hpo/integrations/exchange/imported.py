@@ -22,7 +22,7 @@ class Imported:
 
     Attributes:
         attempts: its finished trials, failures included, in their order, each of one fold.
-        direction: which way was better; None where it is not known.
+        direction: which way was better.
         further: which way the further metrics of a study of several were better, in their order.
         source: where it was read, without passwords.
         num_unfinished: number of unfinished trials, which were left out.
@@ -32,7 +32,7 @@ class Imported:
 
     attempts: Sequence[Trial]
     metric: str
-    direction: Direction | None
+    direction: Direction
     source: str
     num_unfinished: int = 0
     left_out: tuple[str, ...] = ()
@@ -41,8 +41,8 @@ class Imported:
 
     @property
     def metrics(self) -> dict[str, Direction]:
-        """Which way each metric was better, the leading one first; `minimize` where it is not known."""
-        return {self.metric: self.direction or "minimize", **self.further}
+        """Which way each metric was better, the leading one first."""
+        return {self.metric: self.direction, **self.further}
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -58,7 +58,7 @@ class Imported:
 def attempt(
     number: int,
     point: Point,
-    metrics: Mapping[str, Direction | None],
+    metrics: Mapping[str, Direction],
     scores: Sequence[Any],
     seconds: float,
     error: str | None,
@@ -73,26 +73,36 @@ def attempt(
                 error = f"'{metric}' was {score!r}, which is not a finite number"
                 break
     values = {} if error else {metric: float(score) for metric, score in zip(metrics, scores, strict=True)}
-    goal = Goal({metric: direction or "minimize" for metric, direction in metrics.items()})
-    return finished(Trial(number, 0, point), {0: Outcome(values, seconds=seconds, error=error)}, goal)
+    return finished(Trial(number, 0, point), {0: Outcome(values, seconds=seconds, error=error)}, Goal(metrics))
 
 
 def renamed(imported: Imported, names: Mapping[str, str]) -> Imported:
-    """Return the trials with hyperparameters renamed (old key: new key); ConfigError for one that is not there, or two
-    that would get the same key.
+    """Return the trials with hyperparameters and metrics renamed (old: new); ConfigError for one that is not there, or
+    two that would get the same name.
     """
     for old in names:
-        if old not in imported.keys:
-            hint = nearest(old, imported.keys)
-            raise ConfigError(f"rename: there is no hyperparameter '{old}'; there are {', '.join(imported.keys)}{hint}")
-    new = [names.get(key, key) for key in imported.keys]
-    if (again := twice(new)) is not None:
-        raise ConfigError(f"rename: two hyperparameters would be called '{again}'; give each its own name")
+        if old not in (known := [*imported.keys, *imported.metrics]):
+            raise ConfigError(
+                f"rename: there is no hyperparameter or metric '{old}'; there are {', '.join(known)}"
+                f"{nearest(old, known)}"
+            )
+    for kind, old_names in (("hyperparameters", imported.keys), ("metrics", imported.metrics)):
+        if (again := twice([names.get(name, name) for name in old_names])) is not None:
+            raise ConfigError(f"rename: two {kind} would be called '{again}'; give each its own name")
+
+    def new(by_name: Mapping[str, Any]) -> dict[str, Any]:
+        return {names.get(name, name): value for name, value in by_name.items()}
+
     attempts = [
-        replace(each, point={names.get(key, key): value for key, value in each.point.items()})
+        replace(
+            each,
+            point=new(each.point),
+            outcomes={task: replace(outcome, metrics=new(outcome.metrics)) for task, outcome in each.outcomes.items()},
+        )
         for each in imported.attempts
     ]
-    return replace(imported, attempts=attempts)
+    metric = names.get(imported.metric, imported.metric)
+    return replace(imported, attempts=attempts, metric=metric, further=new(imported.further))
 
 
 def import_folder(name: str) -> Path:

@@ -93,7 +93,7 @@ def read_optuna(url: str, name: str | None) -> Imported:
     trials = study.get_trials(deepcopy=False)
     done = [trial for trial in trials if trial.state.is_finished()]
     directions = directions_of(study)
-    names = study.metric_names or (["value"] if len(directions) == 1 else unnamed(len(directions)))
+    names = study.metric_names or unnamed(len(directions))
     metrics = dict(zip(names, directions, strict=True))
     attempts = [
         attempt(

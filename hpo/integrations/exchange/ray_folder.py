@@ -13,7 +13,7 @@ from hpo.errors import DataError, nearest
 from hpo.integrations.exchange.imported import Imported, attempt
 
 
-def read_ray(folder: Path, metric: str, direction: Direction | None) -> Imported:
+def read_ray(folder: Path, metric: str, direction: Direction) -> Imported:
     """Return the finished trials of a Ray Tune experiment's folder, each with its last result that has the metric.
 
     A trial that returned, or that a scheduler stopped, counts with that result; one with an error counts as failed;
@@ -26,7 +26,7 @@ def read_ray(folder: Path, metric: str, direction: Direction | None) -> Imported
     if not trial_folders:
         raise DataError(f"ray: {folder} holds no folder with a params.json; give the folder of the experiment")
     states = dict(_states(folder))
-    metric = metric.replace("/", ".")
+    path_of_metric = metric.replace("/", ".")
     attempts: list[Trial] = []
     metrics: set[str] = set()
     left_out: dict[str, None] = {}
@@ -34,14 +34,15 @@ def read_ray(folder: Path, metric: str, direction: Direction | None) -> Imported
         params = flatten(read_json(path / "params.json", "ray"))
         left_out |= {key: None for key, value in params.items() if not isinstance(value, int | float | str | None)}
         point = {key: value for key, value in params.items() if key not in left_out}
-        result = _last_result(path, metric)
+        result = _last_result(path, path_of_metric)
         ending = _ending(path, states, result)
         metrics |= result.keys()
         if ending != "unfinished":
             error = _error(path) if ending == "failed" else None
             seconds = number(result.get("time_total_s")) or 0.0
-            attempts.append(attempt(len(attempts), point, {metric: direction}, [result.get(metric)], seconds, error))
-    if attempts and metrics and metric not in metrics:
+            scores = [result.get(path_of_metric)]
+            attempts.append(attempt(len(attempts), point, {metric: direction}, scores, seconds, error))
+    if attempts and metrics and path_of_metric not in metrics:
         numbers = sorted(key for key in metrics if not key.startswith("config."))
         raise DataError(f"metric: no result has '{metric}'{nearest(metric, numbers)}; they have {', '.join(numbers)}")
     unfinished = len(trial_folders) - len(attempts)

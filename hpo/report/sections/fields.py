@@ -45,7 +45,7 @@ FIELDS = {
     ),
     "Every dimension, and what was held fixed": "space space_rules fixed",
     "Strategy, its settings, seed, proposals": "strategy study.seed",
-    "Trials proposed, finished, failed, stopped early": "counts",
+    "Trials proposed, finished, failed, stopped early, imported": "counts imported",
     "How the winner is chosen": "chosen_by",
     "Baselines at equal budget": "baselines.default baselines.random",
     "The winner as a configuration that runs": "winner.config winner.run",

@@ -21,6 +21,7 @@ from hpo.report.sections.goal import front_of, names_of, value_format
 from hpo.report.sections.space import SpacePart, describe_space
 from hpo.report.sections.winner import score_text
 from hpo.report.words import code_rows, join_names, point_text
+from hpo.study.files.imports import imported_text
 from hpo.study.notes import Notes
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.reasons import why
@@ -69,6 +70,18 @@ class Counts(TypedDict):
     failures: Annotated[dict[str, int], Field(description="reason: how often")]
 
 
+@with_config(EXACT)
+class Imported(TypedDict):
+    """How many of the trials in another study's table were taken over."""
+
+    source: Annotated[str, Field(description="the table")]
+    finished: Annotated[Count, Field(description="its finished trials")]
+    used: Annotated[Count, Field(description="those that were taken over")]
+    points: Annotated[Count, Field(description="their different points: trials of one point are its repeats")]
+    outside: Annotated[Count, Field(description="those that were not in this space")]
+    shorter: Annotated[Count, Field(description="those that were trained less far than others in the table")]
+
+
 class SearchPart(SpacePart, ActsPart):
     """Fields 7 and 9 to 12: what was searched, by what, and how many trials there were."""
 
@@ -77,7 +90,8 @@ class SearchPart(SpacePart, ActsPart):
     strategy: Annotated[dict[str, Any], Field(description="field 10: name, settings, rounds_run")]
     counts: Counts | Missing
     imported: Annotated[
-        Count | Missing, Field(description="trials of another study that the strategy knew from the start")
+        Imported | Missing | None,
+        Field(description="finished trials of another study that the strategy knew from the start; null with none"),
     ]
     chosen_by: Annotated[str | Missing, Field(description="field 12")]
 
@@ -112,7 +126,7 @@ def describe_search(study: PreparedStudy, record: Record, verdict: Verdict) -> S
         "fixed": {k: v for k, v in config.fixed.items() if not any(within(k, key) for key in searched)},
         "strategy": dict(config.strategy) | {"rounds_run": 1 + max((t.round for t in trials), default=-1)},
         "counts": _counts(study, record, verdict),
-        "imported": len(Notes(record).imports),
+        "imported": Notes(record).imported,
         "chosen_by": _chosen_by(study, Notes(record), verdict),
         **describe_acts(record),
     }
@@ -204,8 +218,8 @@ def read_trials(report: ReportJson) -> Iterator[Block]:
     if counts["stopped"]:
         saved = f"{counts['tasks_saved']} trainings not begun"
         notes.append(f"{counts['stopped']} stopped early: {saved}")
-    if report["imported"]:
-        notes.append(f"{report['imported']} trials of another study were known from the start")
+    if imported := report["imported"]:
+        notes.append(f"known from the start: {imported_text(require(imported))}")
     yield Items(
         [*notes, *read_acts(report), *(f"{count} failed: {reason}" for reason, count in counts["failures"].items())]
     )

@@ -19,13 +19,12 @@ from hpo.engine.space.reader import overridden, space_from_dict
 from hpo.engine.space.space import Space
 from hpo.engine.space.written import as_meant
 from hpo.engine.training.splits import make_plan
-from hpo.engine.trials.trial import Trial
 from hpo.errors import ConfigError, HpoError, StudyError
 from hpo.study.basis.configurations import refuse_other_config, sources_of
 from hpo.study.basis.counted_in import Units
 from hpo.study.basis.described import Described
 from hpo.study.files.folder import RUNS, StudyFolder, find_study, short_path
-from hpo.study.files.imports import read_imports, table_path
+from hpo.study.files.imports import Imports, imported_text, read_imports, table_path
 from hpo.study.files.made_here import function_of
 from hpo.study.preparing.checks import notes_on_measured, refuse_bad_data, refuse_bad_parts, refuse_incomparable_metric
 from hpo.study.preparing.scales import notes_on_scales, refuse_imports_of_other_scales, with_scales
@@ -107,7 +106,12 @@ def _with_data(study: PreparedStudy) -> PreparedStudy:
             f"split, given {config.split.folds}; set split.folds=1"
         )
     imports = _imports(study)
-    said = (*notes_on_measured(study), *notes_on_scales(config, imports), *(examples.notes if examples else ()))
+    said = (
+        *notes_on_measured(study),
+        *notes_on_scales(config, imports.trials),
+        *_notes_on_imports(study, imports),
+        *(examples.notes if examples else ()),
+    )
     own = replace(own, notes=(*own.notes, *said))
     plan = make_plan(examples, config.split) if examples else None
     described = Described.of(study.described.method or {}, examples, plan, own)
@@ -146,11 +150,11 @@ def _with_references(config: StudyConfig, space: Space) -> StudyConfig:
     return config
 
 
-def _imports(study: PreparedStudy) -> tuple[Trial, ...]:
+def _imports(study: PreparedStudy) -> Imports:
     """Return the trials to import into a new study; an existing one has them in its record."""
     section = study.config.study
     if section.imports is None or study.folder.exists:
-        return ()
+        return Imports()
     path = table_path(section.imports)
     if (folder := StudyFolder(path.parent)).exists and folder.environment_path.exists():
         folder.refuse_other_format()
@@ -161,7 +165,19 @@ def _imports(study: PreparedStudy) -> tuple[Trial, ...]:
     if made_by is not None:
         refuse_imports_of_other_scales(path, made_by, study.config)
         _refuse_imports_in_other_units(path, made_by, study)
-    return tuple(read_imports(section.imports, study.space, study.goal))
+    return read_imports(section.imports, study.space, study.goal)
+
+
+def _notes_on_imports(study: PreparedStudy, imports: Imports) -> tuple[str, ...]:
+    """Return how many trials are imported, what nothing says of them, and whether the strategy learns from them."""
+    if not imports.trials:
+        return ()
+    name, metrics = study.config.strategy["name"], ", ".join(study.goal.names)
+    # Trials of amounts are compared at the same place of their curves, and imported ones have no curve.
+    learns = study.strategy.learns != "never" and study.full_amount is None
+    uses = "learns from them" if learns else "does not learn from them, and proposes none of their points again"
+    unknown = "" if imports.has_metrics else f"; nothing says what their scores are: they are taken as {metrics}"
+    return (f"study.imports: {imported_text(imports.counts())}{unknown}; strategy={name} {uses}",)
 
 
 def _refuse_imports_in_other_units(path: Path, config: StudyConfig, study: PreparedStudy) -> None:

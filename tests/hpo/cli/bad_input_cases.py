@@ -408,8 +408,8 @@ DATA = {
     "a setting of the hub": (["data=text_classification", "data.path=x.csv", "data.subset=x"], ("data.subset", "hub")),
 }
 TABLES = {
-    "a table that is not there": (["data=table", "data.path=t.csv", "data.metric=m"], ("data.path", "t.csv")),
-    "a table without a path": (["data=table", "data.metric=m"], ("data.path", "is missing")),
+    "a table that is not there": (["data=table", "data.path=t.csv", "data.metric=score"], ("data.path", "t.csv")),
+    "a table without a path": (["data=table", "data.metric=score"], ("data.path", "is missing")),
     "a metric that is a number": (["data=table", "data.path=t.csv", "data.metric=3"], ("data.metric",), {"t.csv": "a"}),
     "an empty table": table("", "table.csv", "not a table"),
     "halving over a table without curves": table(

@@ -138,7 +138,7 @@ OF_A_STUDY = {
     "an import of nothing": (["import", "x"], ["--csv", "hpo import --help"], None),
     "an import over a study": (["import", "made", "--csv", "rows.txt"], ["already exists"], None),
     "an import from no file": (["import", "x", "--csv", "missing.csv"], ["csv:", "missing.csv"], None),
-    "an import from no folder": (["import", "x", "--ray", "missing", "--metric", "m"], ["ray:", "missing"], None),
+    "an import from no folder": (["import", "x", "--ray", "missing", "--metric", "loss"], ["ray:", "missing"], None),
     "an import from no database": (["import", "x", "--optuna", "sqlite:///no.db"], ["no file no.db"], None),
     "a model that is not there": (["predict", "nothing", "--input", "rows.txt"], ["model:", "'nothing'"], None),
     "a folder that is no model": (

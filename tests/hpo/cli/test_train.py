@@ -43,7 +43,7 @@ def test_warnings_and_points_of_every_kind_are_shown(capsys, monkeypatch):
     ("given", "words"),
     [
         ("model.shape=blue", "model.shape: must be 'encoder', 'decoder'"),
-        ("study.metric=blue", "study.metric: must be one of accuracy"),
+        ("study.metric=val_loss", "study.metric: must be one of accuracy"),
         ("data=translation", "data.path: no data given"),
         ("model.d_model=63", "model.d_model"),
         ("training.lr=-1", "training.lr"),

@@ -89,7 +89,7 @@ def test_imported_trials_teach_the_strategy_and_cost_no_budget(tmp_path, monkeyp
     old = run_toy(tmp_path / "runs" / "old", toy_config("evolutionary", trials=12))
     tree = with_study(toy_config("evolutionary", trials=8), name="new", imports="old")
     study = prepared(tmp_path / "runs" / "new", tree)
-    assert [t.number for t in study.imports] == list(range(-12, 0))
+    assert [t.number for t in study.imports.trials] == list(range(-12, 0))
     new = run_toy(tmp_path / "runs" / "new", tree)
     assert len(new) == 8
     points = {tuple(v for k, v in row.items() if k.startswith("toy.")) for row in old}
@@ -109,7 +109,7 @@ def test_imports_of_trials_outside_of_the_space_or_of_another_metric_are_refused
     monkeypatch.chdir(tmp_path)
     run_toy(tmp_path / "runs" / "old", toy_config(trials=3))
     other = with_study(toy_config(), imports="old", metric="accuracy")
-    with pytest.raises(HpoError, match="made for the metric score"):
+    with pytest.raises(HpoError, match="made for score: "):
         prepared(tmp_path / "new", other)
     elsewhere = with_study(toy_config(space={"toy": {"layers": [70], "width": [8], "lr": [0.1]}}), imports="old")
     with pytest.raises(HpoError, match="none of the 3 trials"):

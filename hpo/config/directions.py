@@ -1,0 +1,39 @@
+"""Which way a metric is better, for the few names that mean the same everywhere."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from hpo.config.goals import Direction
+from hpo.errors import ConfigError, nearest
+
+# The metrics of the bundled trainer (`DIRECTIONS` in model/tasks/directions.py), `score` and `error`.
+_KNOWN: dict[str, Direction] = {
+    **dict.fromkeys(
+        ("score", "accuracy", "macro_f1", "exact_match", "bleu", "chrf", "examples_per_second"), "maximize"
+    ),
+    **dict.fromkeys(
+        ("loss", "error", "perplexity", "bits_per_character", "bits_per_byte", "token_error_rate"), "minimize"
+    ),
+    **dict.fromkeys(("parameters", "cost_per_example", "model_bytes"), "minimize"),
+}
+_SPLIT = re.compile(r"^(val|eval|test|dev)[_/]")
+
+
+def known_direction(metric: str) -> Direction | None:
+    """Return the direction of a known metric, with or without the prefix of a split such as `val_`; None for others.
+
+    A word within a name decides nothing: of `log_loss_gain` or `bits_saved` nobody can tell.
+    """
+    name = metric.lower()
+    return _KNOWN.get(name) or _KNOWN.get(_SPLIT.sub("", name, count=1))
+
+
+def refuse_missing_direction(study: Mapping[str, Any]) -> None:
+    """Raise ConfigError where the section has one metric, and nothing says which way it is better."""
+    metric = study.get("metric")
+    if isinstance(metric, str) and study.get("direction") is None and study.get("metrics") is None:
+        raise ConfigError(
+            f"study.direction: is missing, and study.metric {metric!r} does not say which way is better"
+            f"{nearest(metric, list(_KNOWN))}; add study.direction=minimize or study.direction=maximize"
+        )
