@@ -12,8 +12,9 @@ from hpo.engine.record.record import Record
 from hpo.engine.trials.ranking import front
 from hpo.engine.trials.trial import Outcome, Trial
 from hpo.errors import HpoError, first_line
-from hpo.report.subject import Subject, default_of
+from hpo.report.subject import Subject
 from hpo.report.transfer import Climb
+from hpo.study.basis.default import default_of
 from hpo.study.files.folder import StudyFolder, short_path
 from hpo.study.files.running import RunningTask, read_running
 from hpo.study.files.status import Status, read_status

@@ -6,24 +6,21 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, Self
 
-from hpo.config.keys import flatten
 from hpo.config.scales import SCALE
-from hpo.config.study_config import StudyConfig
 from hpo.engine.course.clock import Key
 from hpo.engine.course.course import clock_times
 from hpo.engine.record.record import Record, Stretch, memory_record
-from hpo.engine.space.first_points import default_point
 from hpo.engine.space.space import Point, Space
 from hpo.engine.strategies.ladder import within_scale
 from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.ranking import front, leaders
 from hpo.engine.trials.trial import Direction, Outcome, TaskLayout, Trial
-from hpo.errors import SpaceError
 from hpo.report.hypervolume import Expectation, Growth, expected_growth, growth
 from hpo.report.importance import Contribution, importances, shapley_values
 from hpo.report.part import Absent
 from hpo.report.transfer import Climb, at_largest_scale
 from hpo.report.words import count_text
+from hpo.study.basis.default import default_of
 from hpo.study.notes import Notes
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.verdict import Verdict
@@ -228,20 +225,6 @@ class Subject:
     def is_winner(self, trial: Trial) -> bool:
         """Return whether the trial is the winner."""
         return self.winner is not None and trial.number == self.winner.number
-
-
-def default_of(space: Space, config: StudyConfig) -> Point | None:
-    """Return the default configuration's point, with scales that at the target; None where it is not in the space."""
-    try:
-        return default_at_target(space, config)
-    except SpaceError:
-        return None
-
-
-def default_at_target(space: Space, config: StudyConfig) -> Point:
-    """Return the same point; SpaceError where it does not lie in the space."""
-    point = default_point(space, flatten(config.objective_config))
-    return point if config.study.scales is None else {**point, SCALE: len(config.study.scales)}
 
 
 def dependent_text(strategy: str) -> str | None:

@@ -31,6 +31,7 @@ def run(arguments: Sequence[str]) -> None:
 
     from hpo.interface.existing import score_on_test
     from hpo.session.display.result import study_result
+    from hpo.study.basis.default import why_no_default
     from hpo.study.files.folder import short_path
     from hpo.study.files.status import read_status
 
@@ -46,6 +47,8 @@ def run(arguments: Sequence[str]) -> None:
         print(f"the default configuration has no score: {default['error']}")
     elif default:
         print(f"the default configuration, in the same opening: {metric} = {text(default['metrics'][metric])}")
+    elif (none := why_no_default(study.space, study.config)) and not given.no_default:
+        print(none)
     print(f"validation {metric} was {text(score)} (trial {result['trial']})")
     if given.front:
         print("\n".join(_front(result, study.goal.names)))

@@ -12,6 +12,14 @@ _SHOWN = 200
 _MISSING = object()
 
 
+class NoDefaultError(SpaceError):
+    """A point leaves out a key that has no default: for the default configuration, that there is none."""
+
+    def __init__(self, where: str, key: str) -> None:
+        super().__init__(f"{where}: {key} is missing, and has no default; give it")
+        self.key = key
+
+
 def first_points(given: Any, space: Space, fixed: Mapping[str, Value]) -> tuple[Point, ...]:
     """Return the points given by a mapping of keys (nested or dotted) to values, by `default`, or by a list of these.
 
@@ -39,12 +47,19 @@ def first_points(given: Any, space: Space, fixed: Mapping[str, Value]) -> tuple[
 
 
 def default_point(space: Space, fixed: Mapping[str, Value]) -> Point:
-    """Return each dimension's default, or else the configuration's value; SpaceError where that is not in the space."""
+    """Return each dimension's default, or else the configuration's value.
+
+    NoDefaultError where a dimension has neither, so that there is no default configuration; SpaceError where it is not
+    in the space.
+    """
     return read_point("the default configuration", {}, space, fixed)
 
 
 def read_point(where: str, entry: Any, space: Space, fixed: Mapping[str, Value]) -> Point:
-    """Return one point; arguments and errors as of `first_points`, `where` begins the message."""
+    """Return one point; arguments and errors as of `first_points`, `where` begins the message.
+
+    NoDefaultError comes before any other fault of a value.
+    """
     if not isinstance(entry, Mapping):
         raise SpaceError(f"{where}: must be a point such as {{training.lr: 0.001}}, or 'default', given {entry!r}")
     flat = flatten(entry)
@@ -55,18 +70,21 @@ def read_point(where: str, entry: Any, space: Space, fixed: Mapping[str, Value])
                 f"{where}: '{key}' is not searched; allowed: {', '.join(space.keys)}{nearest(key, space.keys)}"
             )
     point: dict[str, Value] = {}
+    outside = []
     for dimension in space.dimensions:
         if not space.active(dimension, point):
             continue
         default = at(fixed, dimension.key) if dimension.default is NoDefault else dimension.default
         value: Any = from_stored(dimension, values.get(dimension.key, default))
         if value is None and dimension.key not in values:
-            raise SpaceError(f"{where}: {dimension.key} is missing, and has no default; give it")
-        if not allows(dimension, value):
-            raise SpaceError(
-                f"{where}: {dimension.key}={value!r} is not in its range ({_range(dimension)}); give one that is"
-            )
-        point[dimension.key] = canonical(dimension, value)
+            raise NoDefaultError(where, dimension.key)
+        if allows(dimension, value):
+            value = canonical(dimension, value)
+        else:
+            outside.append(f"{dimension.key}={value!r} is not in its range ({_range(dimension)})")
+        point[dimension.key] = value
+    if outside:
+        raise SpaceError(f"{where}: {outside[0]}; give one that is")
     inactive = [key for key in values if key not in point]
     if inactive:
         raise SpaceError(f"{where}: '{inactive[0]}' does not exist with these values (its 'when'); remove it")

@@ -71,10 +71,15 @@ def plain_space(space: Mapping[str, Any], config: Mapping[str, Any] | None) -> d
             # So that nobody takes them for rules or points.
             written[name] = {"values": written[name]}
     plain = as_meant(written)
-    if "first" in rules:
-        return with_first(plain, rules["first"])
-    is_whole = all(path_of(config or {}, ".".join(path)) for path, _ in leaves(branches))
-    return with_first(plain, ["default"]) if is_whole else plain
+    return with_first(plain, rules["first"]) if "first" in rules else _with_default(plain, config or {})
+
+
+def _with_default(space: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the space with the default configuration as its first point, where `config` has all that is searched."""
+    branches, rules = parted(space)
+    keys = [".".join(path) for path, _ in leaves(branches)]
+    is_first = "first" not in rules and bool(keys) and all(path_of(config, key) for key in keys)
+    return with_first(space, ["default"]) if is_first else dict(space)
 
 
 def search_tree(
@@ -135,12 +140,18 @@ def made_config(
 def compose_search(
     overrides: Sequence[str], config_dir: str | None = None, config_file: str | None = None
 ) -> dict[str, Any]:
-    """Return what `compose_config` does for `search`, its space explicit; that of a whole file keeps its meaning."""
+    """Return what `compose_config` does for `search`, its space explicit; that of a whole file keeps its meaning.
+
+    As from Python, the default configuration is tried first, unless `first` says otherwise or is removed.
+    """
     # Here, since what is given from Python needs no Hydra.
     from hpo.config.composing.compose import compose_config
 
     tree = compose_config("search", overrides, config_dir, config_file)
-    return tree if config_file else tree | {"space": as_meant(tree["space"])}
+    if config_file:
+        return tree
+    space = as_meant(tree["space"])
+    return tree | {"space": space if "~space.first" in overrides else _with_default(space, tree)}
 
 
 def with_settings(tree: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,9 +19,10 @@ from hpo.engine.training.task_builder import FINAL_FOLD
 from hpo.engine.trials.trial import Trial
 from hpo.errors import HpoError, first_line
 from hpo.report.sections.cautions import cautions_so_far
-from hpo.report.subject import Subject, default_of
+from hpo.report.subject import Subject
 from hpo.report.words import count_text
 from hpo.study.additions import untried_points, what_tries
+from hpo.study.basis.default import default_of
 from hpo.study.basis.described import Described
 from hpo.study.files.folder import StudyFolder, inner, short_path
 from hpo.study.files.running import RunningTask

@@ -7,7 +7,7 @@ from typing import Any
 from hpo.engine.record.record import Asked
 from hpo.engine.record.site import Site
 from hpo.engine.trials.trial import Outcome, Trial, training_seed
-from hpo.report.subject import default_of
+from hpo.study.basis.default import default_of
 from hpo.study.files.running import RunningTask
 from hpo.study.looking.seen import SeenStudy
 from hpo.study.looking.view import Look, View

@@ -16,6 +16,7 @@ from hpo.report.sections import ReportJson
 from hpo.report.sections.goal import front_of, names_of, value_format
 from hpo.report.sections.winner import Winner, score_text
 from hpo.report.words import sentence, times_text
+from hpo.study.basis.default import why_no_default
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.finalists import Finalist
 
@@ -109,10 +110,9 @@ def describe_overtuning(study: PreparedStudy, winner: Winner | Missing, test: Te
         absent = missing(reason_missing(test) or reason_missing(winner) or "")
         return {"default_on_test": absent, "gap": absent}
     metric, direction = study.config.study.metric, study.config.study.direction
-    return {
-        "gap": loss_of(test["metrics"][metric] - test["validation_score"], direction),
-        "default_on_test": _against(test["default"], test["metrics"][metric], metric, direction),
-    }
+    none = why_no_default(study.space, study.config)
+    against = missing(none) if none else _against(test["default"], test["metrics"][metric], metric, direction)
+    return {"gap": loss_of(test["metrics"][metric] - test["validation_score"], direction), "default_on_test": against}
 
 
 def _against(default: Mapping[str, Any] | None, winner: float, metric: str, direction: Direction) -> OnTest | Missing:

@@ -16,12 +16,13 @@ from hpo.engine.trials.trial import State, Trial, loss_of
 from hpo.errors import SpaceError, StudyError
 from hpo.objectives.outside import OUTSIDE
 from hpo.report.blocks import Block, Paragraph, Table
-from hpo.report.part import EXACT, Count, Missing, Point, Positive, is_missing, missing, require
+from hpo.report.part import EXACT, Count, Missing, Point, Positive, is_missing, missing, reason_missing, require
 from hpo.report.sections import ReportJson
 from hpo.report.sections.goal import front_of, read_scores
 from hpo.report.sections.scores import Spread, interval, spreads
-from hpo.report.subject import default_at_target, score_of
+from hpo.report.subject import score_of
 from hpo.report.words import code_rows, sentence
+from hpo.study.basis.default import default_at_target, why_no_default
 from hpo.study.files.folder import short_path
 from hpo.study.study import PreparedStudy, training_command
 from hpo.study.upgrade import upgraded
@@ -174,6 +175,8 @@ def describe_baselines(
 
 
 def _default(study: PreparedStudy, trials: Sequence[Trial]) -> DefaultTrial | Missing:
+    if none := why_no_default(study.space, study.config):
+        return missing(none)
     try:
         point = default_at_target(study.space, study.config)
     except SpaceError as error:
@@ -260,12 +263,13 @@ def against_default(summary: ReportJson) -> str:
     Of several metrics that of the leading one, which the sentence then names.
     """
     winner, baselines = summary["winner"], summary["baselines"]
-    if is_missing(winner) or is_missing(baselines) or is_missing(baselines["default"]):
-        return "There is no default configuration to compare with: it was not tried, or does not lie in the space."
+    default = baselines if is_missing(baselines) else baselines["default"]
+    if is_missing(winner) or is_missing(default):
+        return sentence(reason_missing(winner) or reason_missing(default) or "")
     text, front = score_text(summary), front_of(summary)
     several = front is not None and len(front["metrics"]) > 1
     leading = f", in {summary['metric']['name']}, the leading metric" if several else ""
-    default, direction = baselines["default"], summary["metric"]["direction"]
+    direction = summary["metric"]["direction"]
     score, number = default["score"], default["number"]
     if number == winner["number"]:
         return f"It is the default configuration{'' if leading else ': nothing better was found'}."

@@ -9,6 +9,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked
 
 from hpo.config.keys import within
+from hpo.config.scales import changed_keys
 from hpo.config.study_config import StudyConfig, explain
 from hpo.engine.objective.resolution import resolve
 from hpo.engine.space.branches import leaves, parted
@@ -93,6 +94,8 @@ class Units:
 
 
 def varied_keys(config: StudyConfig) -> list[str]:
-    """Return the keys of the trial's own tree that differ between trials: the searched, and what refers to those."""
+    """Return the keys of the trial's own tree that differ between trials: the searched, what refers to those, and what
+    scales change.
+    """
     searched = [".".join(path) for path, _ in leaves(parted(config.space)[0])]
-    return [*searched, *(config.study.references or {})]
+    return [*searched, *(config.study.references or {}), *changed_keys(config.study.scales)]

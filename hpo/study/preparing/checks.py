@@ -8,7 +8,6 @@ from typing import Any
 from hpo.config.composing.references import references_to
 from hpo.config.keys import GROUPS, at, flatten, refuse_inside_of_list, typed_key
 from hpo.config.scales import SCALE, changed_keys
-from hpo.config.study_config import keys_at_fault
 from hpo.engine.objective.objective import Objective
 from hpo.engine.objective.path import ObjectivePath
 from hpo.engine.space.dimensions import Dimension, Range, Value
@@ -186,10 +185,13 @@ def refuse_incomparable_metric(study: PreparedStudy) -> None:
         if not (changed := units[metric].changed_by(varied)):
             continue
         others, keys = ", ".join(units.unchanged_by(varied)), ", ".join(changed)
+        by_scales = not {*changed}.isdisjoint(changed_keys(study.config.study.scales))
         raise ConfigError(
-            f"study.metric: {metric} is counted in {units[metric].unit}, and {keys}, which is searched, "
+            f"study.metric: {metric} is counted in {units[metric].unit}, and {keys}, which "
+            f"{'study.scales changes' if by_scales else 'is searched'}, "
             f"changes those, so that scores of different trials do not compare; "
-            f"{f'choose one of {others}, or ' if others else ''}do not search {keys}"
+            f"{f'choose one of {others}, or ' if others else ''}"
+            f"{f'leave {keys} out of study.scales' if by_scales else f'do not search {keys}'}"
         )
 
 

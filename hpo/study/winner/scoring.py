@@ -14,12 +14,14 @@ from typing import Any
 from hpo.config.scales import SCALE
 from hpo.engine.dispatch.process.group import run_here
 from hpo.engine.record.record import Record
+from hpo.engine.space.space import Point
 from hpo.engine.training.payload import Task
 from hpo.engine.training.splits import open_test_part
 from hpo.engine.training.task_builder import checkpoint_name
 from hpo.engine.training.worker import outcome_of
 from hpo.engine.trials.trial import Outcome, Trial
 from hpo.errors import MachineError, StudyError
+from hpo.study.basis.default import default_of, why_no_default
 from hpo.study.ledger import Opening, all_openings, num_scored, write_opening
 from hpo.study.notes import Notes
 from hpo.study.study import PreparedStudy
@@ -52,7 +54,7 @@ def open_test(
     with_default: bool = True,
     with_front: bool = False,
 ) -> dict[str, Any]:
-    """Score the winner, and the default configuration, on the test part; return the content of test.json.
+    """Score the winner on the test part, and the default configuration if there is one; return test.json's content.
 
     `with_front` scores the other trials of the front in the same opening: those whose models are not kept are trained
     again before it, with their seeds. Of one that fails the error is told. StudyError where the search is not finished,
@@ -151,14 +153,17 @@ def _winner(study: PreparedStudy, record: Record, verdict: Verdict) -> Trial:
     return verdict.winner
 
 
-def _default_model(study: PreparedStudy, scratch: Path) -> _Model:
-    """Train the default configuration in this process; its model is below `scratch`.
+def _default_model(study: PreparedStudy, scratch: Path) -> _Model | None:
+    """Train the default configuration in this process; its model is below `scratch`. None where there is no default.
 
     With a hold-out it is stopped early on that, as every trial was; with folds it is trained on all of them together
     for all epochs, since its best epoch is not known.
     """
-    target = study.goal.target
-    trial = Trial(number=_DEFAULT, round=-1, point={SCALE: target} if target else {})
+    if why_no_default(study.space, study.config):
+        return None
+    # One that is not in the space is the configuration as it is.
+    outside: Point = {SCALE: study.goal.target} if study.goal.target else {}
+    trial = Trial(number=_DEFAULT, round=-1, point=default_of(study.space, study.config) or outside)
     if not study.keeps_models:
         return _Model(trial, study)
     builder = replace(study.task_builder(), checkpoints_dir=scratch)

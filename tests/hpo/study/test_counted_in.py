@@ -32,8 +32,8 @@ def describe_method(config):
 SEARCHED = {"toy": {"min_count": [1, 400], "lr": [0.1, 0.2]}}
 
 
-def tree(space=SEARCHED, *, says=True, min_count=1, references=None, **study):
-    config = toy_config("random", space, 2, f"{__name__}:train")
+def tree(space=SEARCHED, *, says=True, min_count=1, references=None, strategy="random", **study):
+    config = toy_config(strategy, space, 2, f"{__name__}:train")
     config["toy"] = {"lr": 0.1, "min_count": min_count, "says": says, "rare": 1}
     config["study"] |= {"metric": "loss", "direction": "minimize", "references": references, **study}
     return config
@@ -60,6 +60,23 @@ def test_a_metric_that_means_something_else_in_each_trial_is_refused(capsys, spa
     assert "study.metric: loss is counted in tokens, and toy.min_count, which is searched, changes those" in line
     assert "choose one of bits, or do not search toy.min_count" in line
     assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize("command", [["search"], ["scale", "--table"]])
+def test_a_metric_that_means_something_else_at_each_scale_is_refused(capsys, command):
+    scales = [{"toy.min_count": 1}, {"toy.min_count": 400}]
+    Path("toy.yaml").write_text(yaml.safe_dump(tree({"toy": {"lr": [0.1, 0.2]}}, scales=scales, strategy="grid")))
+    line = refused(capsys, *command, "--config", "toy.yaml", *([] if command == ["search"] else ["study.trials=4"]))
+    assert "loss is counted in tokens, and toy.min_count, which study.scales changes, changes those" in line
+    assert "choose one of bits, or leave toy.min_count out of study.scales" in line
+    assert not Path("runs").exists()
+
+
+def test_a_climb_to_another_unit_is_refused(capsys):
+    searched(capsys, tree({"toy": {"lr": [0.1, 0.2]}}))
+    line = refused(capsys, "extend", "toy", "--climb", "toy.min_count=400", "++strategy.costs=[1,4]")
+    assert "toy.min_count" in line
+    assert "loss is counted in tokens" in line
 
 
 def test_a_metric_that_means_the_same_in_each_trial_is_searched(capsys):
