@@ -4,9 +4,11 @@ import codecs
 import io
 import json
 import locale
+import math
 import os
 import select
 import subprocess
+import sys
 import tempfile
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -16,13 +18,12 @@ from typing import IO, Any
 import psutil
 
 from hpo.config.keys import at, flatten, path_of
-from hpo.errors import ConfigError
-from hpo.objectives.command_line import COPY, CommandLine, fill, placeholders
+from hpo.errors import ConfigError, HpoError
+from hpo.objectives import command_code
+from hpo.objectives.command_line import COPY, CommandLine
 
 # Of a stranger's study they are shown, and run only after a yes: see `Objective.code_keys`.
 CODE_KEYS = ("command.line", "command.config")
-# What a command reads and never writes; a file of another kind may be its result of last time.
-_OF_CODE = (".py", ".sh", ".r", ".jl", ".pl", ".rb", ".js", ".lua", ".m", ".yaml", ".yml", ".toml", ".ini", ".cfg")
 _SECONDS_TO_END = 10.0
 _LONGEST_LINE = 100_000  # characters
 _MILLISECONDS_BETWEEN_LOOKS = 100
@@ -30,7 +31,11 @@ _MOST_IN_PIPE = 1 << 20  # bytes that the system lets a pipe hold
 
 
 # Rises where the same command would get other values, or other numbers would be read of what it prints.
-REVISION = 1
+REVISION = 2
+
+
+class ProgramError(HpoError):
+    """A program failed; what it has written says why."""
 
 
 def check(config: Mapping[str, Any]) -> None:
@@ -51,16 +56,8 @@ def check(config: Mapping[str, Any]) -> None:
 
 
 def code_files(config: Mapping[str, Any]) -> list[str]:
-    """Return the scripts, programs and configurations that the command names; no program from elsewhere."""
-    command = CommandLine(config)
-    words = [fill(word, {}) for word in command.words if not placeholders(word)]
-    # An option may have its value behind a sign: `--config=small.yaml`.
-    named = {part for word in words for part in (word, word.partition("=")[2]) if part}
-    program = Path(command.words[0])
-    if program.is_absolute() and not program.is_relative_to(Path.cwd()):
-        named.discard(command.words[0])
-    read = {command.file} if command.file and Path(command.file).is_file() else set()
-    return sorted(read | {name for name in named if _is_script(Path(name))})
+    """Return the files that the command names as code, and the modules of Python that these run."""
+    return command_code.code_files(CommandLine(config))
 
 
 def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -68,7 +65,8 @@ def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
     command = CommandLine(config)
     space, given = ({}, ()) if command.file is None else ({"first": "default"}, COPY)
     names = [name for name in command.names if not name.startswith("task.") and name not in given]
-    return {"space": space, "keys": None if command.takes_all() else names, "needs": names}
+    notes = command_code.notes_on_unseen(command)
+    return {"space": space, "keys": None if command.takes_all() else names, "needs": names, "notes": notes}
 
 
 def describe_defaults(config: Mapping[str, Any], searched: Sequence[str]) -> dict[str, Any]:
@@ -99,78 +97,124 @@ def describe_method(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[str, Any]]:
-    """Run the command; yield each line of its output that is a JSON object, and return the last value of each name."""
-    last: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+", errors="replace") as errors:
+    """Run the command; yield each line of its output that is a JSON object, and return the values that count.
+
+    These are the last value of each name, or with `study.score=best` those of the point that is best. All that the
+    command writes goes to this process's own streams as it comes.
+    """
+    points: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as folder:
         command = CommandLine(task["config"])
         words = command.filled(task, command.write_copy(Path(folder)))
         try:
             # It stays in this worker's process group, which ends as a whole.
-            process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)
+            process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         except OSError as error:
-            raise RuntimeError(f"command '{words[0]}' cannot be run: {error.strerror}") from error
+            raise ProgramError(f"command '{words[0]}' cannot be run: {error.strerror}") from error
+        streams = [_Stream(process.stdout, "stdout"), _Stream(process.stderr, "stderr")]
         with process:
             try:
-                for number, point in enumerate(_points(process), 1):
-                    yield {"epoch": number, **point}
-                    last |= point
+                for line in _lines(process, streams):
+                    point = _read(line)
+                    if point is not None and set(point) == {"warning"}:
+                        yield point
+                    elif point is not None:
+                        points.append(dict(_flat(point)))
+                        yield {"epoch": len(points), **point}
             except BaseException:
                 # The search ends it: `with` waits for it.
                 _end(process)
                 raise
         if process.returncode:
-            raise RuntimeError(f"the command ended with exit code {process.returncode}: {_last_line(errors)}")
-    if not last:
-        raise RuntimeError('the command printed no line of JSON; print one such as {"loss": 0.25}')
-    return {name: value for name, value in last.items() if name not in ("epoch", "more", "units", "warning")}
+            why = streams[1].last or streams[0].last or "it said nothing"
+            raise ProgramError(f"the command ended with exit code {process.returncode}: {why}")
+    if not points:
+        raise ProgramError('the command printed no line of JSON; print one such as {"loss": 0.25}')
+    values = {name: value for point in points for name, value in point.items()}
+    if task["score"] == "best":
+        values |= _best(points, task["metric"], task["direction"] == "maximize")
+    return {name: value for name, value in values.items() if name not in ("epoch", "more", "units", "warning")}
 
 
-def _is_script(path: Path) -> bool:
+def _best(points: Sequence[dict[str, Any]], metric: str, is_max: bool) -> dict[str, Any]:
+    """Return the point in which the metric is best, of equals the first; empty where none has it as a number."""
+    numbers = [(point[metric], point) for point in points if isinstance(point.get(metric), int | float)]
+    scored = [(value if is_max else -value, point) for value, point in numbers if -math.inf < value < math.inf]
+    return max(scored, key=lambda each: each[0])[1] if scored else {}
+
+
+def _flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield groups of values by one name each, as metrics are named."""
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{before}{name}/")
+        else:
+            yield f"{before}{name}", value
+
+
+def _read(line: str) -> dict[str, Any] | None:
+    """Return the point in a line; None for what is printed for people."""
+    if len(line) >= _LONGEST_LINE and line.startswith("{"):
+        return {"warning": f"a line of JSON of {_LONGEST_LINE:,} characters or more is not read"}
     try:
-        return path.is_file() and (path.suffix.lower() in _OF_CODE or os.access(path, os.X_OK))
-    except (OSError, ValueError):
-        # No file can have this name.
-        return False
+        point = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return point if isinstance(point, dict) else None
 
 
-def _points(process: subprocess.Popen[bytes]) -> Iterator[dict[str, Any]]:
-    for line in _lines(process):
-        if len(line) >= _LONGEST_LINE and line.startswith("{"):
-            yield {"warning": f"a line of JSON of {_LONGEST_LINE:,} characters or more is not read"}
-            continue
-        try:
-            point = json.loads(line)
-        except (ValueError, RecursionError):
-            continue  # What it prints for people.
-        if isinstance(point, dict):
-            yield point
+def _lines(process: subprocess.Popen[bytes], streams: Sequence["_Stream"]) -> Iterator[str]:
+    """Yield the lines of the first stream, and pass all on, until the command has ended.
 
-
-def _lines(process: subprocess.Popen[bytes]) -> Iterator[str]:
-    """Yield what the command prints; of a line that is too long the beginning."""
-    decoder = codecs.getincrementaldecoder(locale.getpreferredencoding(False))("replace")
-    newlines, text = io.IncrementalNewlineDecoder(decoder, translate=True), ""
-    for chunk in _chunks(process):
-        *lines, text = (text + newlines.decode(chunk)).split("\n")
-        yield from lines
-        text = text[:_LONGEST_LINE]
-    yield text + newlines.decode(b"", final=True)
-
-
-def _chunks(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
-    """Yield what is printed until the command has ended: what it leaves running may hold its output open."""
-    assert process.stdout is not None
-    pipe, poll = process.stdout.fileno(), select.poll()
-    poll.register(pipe, select.POLLIN)
+    What it leaves running may hold its output open.
+    """
+    poll, left = select.poll(), {stream.pipe: stream for stream in streams}
+    for pipe in left:
+        poll.register(pipe, select.POLLIN)
     has_ended = False
-    while not has_ended:
-        # First, so that all that it has printed is in the pipe, which one reading takes.
+    while left and not has_ended:
+        # First, so that all that it has written is in the pipes, which one reading takes.
         has_ended = process.poll() is not None
-        if poll.poll(0 if has_ended else _MILLISECONDS_BETWEEN_LOOKS):
-            chunk = os.read(pipe, _MOST_IN_PIPE)
-            if not chunk:
-                return
-            yield chunk
+        lines: list[str] = []
+        for pipe, _ in poll.poll(0 if has_ended else _MILLISECONDS_BETWEEN_LOOKS):
+            if chunk := os.read(pipe, _MOST_IN_PIPE):
+                completed = left[pipe].take(chunk)
+                lines += completed if left[pipe] is streams[0] else []
+            else:
+                poll.unregister(pipe)
+                del left[pipe]
+        # After both were passed on: whoever reads a line may end the command there.
+        yield from lines
+    rests = [stream.take(b"", is_last=True) for stream in streams]
+    yield from rests[0]
+
+
+class _Stream:
+    """One stream of a command: what is written to it goes on to this process's own of that name, and is divided.
+
+    Attributes:
+        pipe: the descriptor to read it from.
+        last: its last line that is not empty, or nothing.
+    """
+
+    def __init__(self, pipe: IO[bytes] | None, name: str) -> None:
+        assert pipe is not None
+        self.pipe, self.last, self._name, self._rest = pipe.fileno(), "", name, ""
+        self._decoder = codecs.getincrementaldecoder(locale.getpreferredencoding(False))("replace")
+        self._newlines = io.IncrementalNewlineDecoder(None, translate=True)
+
+    def take(self, chunk: bytes, is_last: bool = False) -> list[str]:
+        """Pass what was read on; return the lines that it completes, of one that is too long the beginning."""
+        text = self._decoder.decode(chunk, is_last)
+        # Looked up each time: what the search shows and keeps is redirected from step to step.
+        ours = getattr(sys, self._name)
+        ours.write(text)
+        ours.flush()
+        *lines, rest = (self._rest + self._newlines.decode(text, is_last)).split("\n")
+        self._rest = rest[:_LONGEST_LINE]
+        lines += [self._rest] if is_last else []
+        self.last = next((line.strip() for line in reversed(lines) if line.strip()), self.last)
+        return lines
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -183,9 +227,3 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait(_SECONDS_TO_END)
     except subprocess.TimeoutExpired:
         process.kill()
-
-
-def _last_line(errors: IO[str]) -> str:
-    errors.seek(0)
-    lines: Sequence[str] = errors.read()[-_LONGEST_LINE:].splitlines()
-    return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing on stderr")

@@ -15,7 +15,7 @@ from hpo.config.keys import at, flatten, path_of, replaced, within
 from hpo.errors import ConfigError, nearest
 
 # What a command may be told of its task.
-_TOLD = ("seed", "fold", "repeat", "trial", "threads", "amount", "checkpoint_dir", "resume_dir")
+_TOLD = ("seed", "fold", "repeat", "trial", "threads")
 # All values as `--key=value`, where the trial has no key of this name.
 _ARGS = "{args}"
 # The trial's own copy of `command.config`, and its folder.

@@ -3,6 +3,7 @@
 import ast
 import functools
 import hashlib
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -27,9 +28,7 @@ def files_with_imports(module: str) -> dict[str, Path]:
         # A single module, or one in a package without an __init__.py, which imports from the same root.
         root = file.parents[module.count(".")]
         files = _with_imports([file], root)
-    if "site-packages" not in root.parts:
-        files = _with_imports(files, root, apart=(ROOT / "hpo", ROOT / "model"))
-    return {path.relative_to(root).as_posix(): path for path in files}
+    return {path.relative_to(root).as_posix(): path for path in _with_own_imports(files, root)}
 
 
 def _place_of(module: str) -> Path:
@@ -45,6 +44,13 @@ def _place_of(module: str) -> Path:
 def sources(place: Path) -> Iterator[Path]:
     """Yield all source files below a folder, without the dangling links that editors leave."""
     return (path for path in place.rglob("*.py") if path.is_file())
+
+
+def _with_own_imports(files: Iterable[Path], root: Path) -> set[Path]:
+    """Return files with what they import from the folder `root`, which is not the toolkit's; of a library nothing."""
+    if "site-packages" in root.parts:
+        return {*files}
+    return _with_imports(files, root, apart=(ROOT / "hpo", ROOT / "model"))
 
 
 def _with_imports(files: Iterable[Path], root: Path, apart: Sequence[Path] = ()) -> set[Path]:
@@ -100,8 +106,22 @@ def digests_of(module: str) -> dict[str, str]:
 
 
 def digests_of_run(names: Iterable[str], folder: Path) -> dict[str, str]:
-    """Return a hash of each of these files, by its path from the folder and `RUN`."""
-    return {f"{name}{RUN}": _digest_at(folder / name, _stamp(folder / name)) for name in names}
+    """Return a hash of each of these files, by its path from the folder and `RUN`, and of what those of Python import.
+
+    That is found in the file's own folder, in `folder` and on PYTHONPATH.
+    """
+    entries = [folder / entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    paths = {name: folder / name for name in names}
+    for file in [path for path in paths.values() if path.suffix == ".py"]:
+        imported = {file}
+        for root in dict.fromkeys([file.parent, folder, *entries]):
+            package = root / file.relative_to(root).parts[0] if file.is_relative_to(root) else None
+            if package is not None and (package / "__init__.py").is_file():
+                imported |= {*sources(package)}
+            imported = _with_own_imports(imported, root)
+        for path in imported - {*paths.values()}:
+            paths[str(path.relative_to(folder) if path.is_relative_to(folder) else path)] = path
+    return {f"{name}{RUN}": _digest_at(path, _stamp(path)) for name, path in sorted(paths.items())}
 
 
 def digest(text: str) -> str:
@@ -131,8 +151,8 @@ def _digest_of(source: bytes) -> str:
     return digest(hashlib.sha256(source).hexdigest() if tree is None else ast.unparse(without_docstrings(tree)))
 
 
-# A program may be large, and is looked at before and after each training.
-@functools.lru_cache(maxsize=64)
+# A program may be large, or many files, and is looked at before and after each training.
+@functools.lru_cache(maxsize=1024)
 def _digest_at(path: Path, _stamp: tuple[int, int] | None) -> str:
     source = path.read_bytes()
     return _digest_of(source) if path.suffix == ".py" else digest(hashlib.sha256(source).hexdigest())

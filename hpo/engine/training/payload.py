@@ -10,7 +10,7 @@ from hpo.engine.trials.trial import Direction
 from hpo.errors import ConfigError
 
 # What an objective is not told.
-_NOT_TOLD = {"secrets", "before", "earlier", "limits", "limits_after", "limit_minutes", "kept", "code", "score"}
+_NOT_TOLD = {"secrets", "before", "earlier", "limits", "limits_after", "limit_minutes", "kept", "code"}
 
 
 @dataclass(frozen=True)

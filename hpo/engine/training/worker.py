@@ -20,7 +20,7 @@ from hpo.engine.training.steps import Units, steps_of
 from hpo.engine.trials import reported
 from hpo.engine.trials.places import Point, place_of, reached
 from hpo.engine.trials.trial import Outcome, loss_of
-from hpo.errors import MachineError, is_interruption, text_of
+from hpo.errors import HpoError, MachineError, is_interruption, text_of
 from hpo.files import links_out
 from hpo.machine import figures, machine_fault, resident_bytes
 
@@ -94,7 +94,8 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
                 yield {"machine_fault": excerpt(fault, values)}
                 return
             error = one_line(caught, values)
-            details = excerpt(traceback.format_exc(), values, _LONGEST_DETAILS, has_lines=True)
+            if not _is_whole(caught):
+                details = excerpt(traceback.format_exc(), values, _LONGEST_DETAILS, has_lines=True)
             units.done += 1
             break
         if step is None:
@@ -217,8 +218,15 @@ def one_line(error: BaseException, values: Mapping[str, str]) -> str:
     if isinstance(error, MemoryError) and "were free" not in text:
         # Usually its own text is empty; an objective may have given a better one.
         text = f"{text or 'out of memory'}; {figures(resident_bytes())}"
+    if text and _is_whole(error):
+        return excerpt(text, values, _LONGEST_LINE)
     name = f"{type(error).__name__}{_place(error)}"
     return excerpt(f"{name}: {text}" if text else name, values, _LONGEST_LINE)
+
+
+def _is_whole(error: BaseException) -> bool:
+    """Return whether an error's own line says all: it was written for people, and passed no code of the user's."""
+    return isinstance(error, HpoError) and not _place(error)
 
 
 def _said_by_argparse(error: BaseException) -> str | None:

@@ -9,9 +9,10 @@ import psutil
 import pytest
 
 from hpo.cli.main import main
+from hpo.engine.objective.source_files import RUN, digests_of_run
 from hpo.engine.training.payload import Payload
 from hpo.engine.training.worker import outcome_of, run_task
-from hpo.objectives.command import check, code_files
+from hpo.objectives.command import check, code_files, describe_search
 from tests.studies import rows
 
 LOCAL = ("dispatch=local", "track=none")
@@ -19,7 +20,7 @@ LOCAL = ("dispatch=local", "track=none")
 
 def outcome(line, **task):
     config = {"command": {"line": line}, "lr": 0.5, "model": {"name": "big one"}, "none": None}
-    payload = Payload(objective="hpo.objectives.command:run_fold", config=config, metric="loss", **task)
+    payload = Payload(**{"objective": "hpo.objectives.command:run_fold", "config": config, "metric": "loss"} | task)
     return outcome_of(run_task(payload))
 
 
@@ -40,16 +41,47 @@ def test_each_value_is_one_word_as_it_stands():
     assert json.loads(Path("got").read_text()) == ["--lr=0.5", "big one", "two words 0.5", "{lr}", "7", "", "$HOME;ls"]
 
 
-def test_lines_of_json_are_its_curve_and_the_last_its_result():
+def test_lines_of_json_are_its_curve():
     code = "print('for people'); print('3')\nfor e in (1, 2): print('{\"loss\": %s, \"epoch\": %s}' % (1 / e, e * 10))"
     said = outcome(python(code))
     assert [dict(point) for point in said.curve] == [{"epoch": 10, "loss": 1.0}, {"epoch": 20, "loss": 0.5}]
-    assert said.metrics == {"loss": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("score", "direction", "expected"),
+    [("best", "maximize", 0.9), ("best", "minimize", 0.4), ("last", "maximize", 0.4)],
+)
+def test_its_score_is_the_best_or_the_last_of_its_curve(score, direction, expected):
+    code = 'for n, x in enumerate((.5, .9, .4)): print(\'{"val": {"loss": %s}, "number": %s}\' % (x, n))'
+    said = outcome(python(code), metric="val/loss", score=score, direction=direction)
+    assert said.metrics == {"val/loss": expected, "number": [0.5, 0.9, 0.4].index(expected)}
 
 
 def test_a_line_without_the_metric_takes_nothing_back():
-    said = outcome(python('print(\'{"loss": 2, "size": 1}\'); print(\'{"size": 3}\')'))
-    assert said.metrics == {"loss": 2, "size": 3}
+    for score in ("best", "last"):
+        said = outcome(python("print('{\"loss\": 2}'); print('{\"size\": 3}')"), score=score)
+        assert said.metrics == {"loss": 2, "size": 3}
+
+
+def test_a_line_with_a_warning_is_for_people():
+    line = python(
+        'print(\'{"warning": "few data"}\'); print(\'{"loss": 1}\'); print(\'{"a": "%s"}\' % (\'x\' * 10**5))'
+    )
+    config = {"command": {"line": line}}
+    messages = [*run_task(Payload("hpo.objectives.command:run_fold", config, "loss"))]
+    assert [message["warning"][:14] for message in messages if "warning" in message] == ["few data", "a line of JSON"]
+    assert [message["point"] for message in messages if "point" in message] == [{"epoch": 1, "loss": 1}]
+
+
+def test_all_that_it_writes_is_passed_on_as_it_comes(capsys):
+    code = (
+        "import sys, time; print('for people'); print('a fault', file=sys.stderr)\n"
+        "print('{\"loss\": 1}', flush=True); time.sleep(60)"
+    )
+    messages = run_task(Payload("hpo.objectives.command:run_fold", {"command": {"line": python(code)}}, "loss"))
+    next(messages)
+    messages.close()
+    assert capsys.readouterr() == ('for people\n{"loss": 1}\n', "a fault\n")
 
 
 def test_what_a_stopped_command_has_started_ends_too():
@@ -93,11 +125,15 @@ def test_they_are_read_while_it_runs():
     [
         ("raise ValueError('too hot')", "exit code 1: ValueError: too hot"),
         ("import sys; sys.exit(3)", "exit code 3: it said nothing"),
+        ("import sys; print('no such data\\n'); sys.exit(3)", "exit code 3: no such data"),
         ("print('done')", "printed no line of JSON"),
     ],
 )
 def test_a_fault_is_the_trials_error_in_one_line(code, error):
-    assert error in outcome(python(code)).error
+    said = outcome(python(code))
+    assert error in said.error
+    # A traceback of the toolkit's own says nothing of it.
+    assert said.details is None
 
 
 def test_a_command_that_cannot_be_run_is_the_trials_error():
@@ -112,6 +148,7 @@ def test_a_command_that_cannot_be_run_is_the_trials_error():
         ("train {lr", "cannot be read"),
         ("train 'lr", "cannot be read"),
         ("train {task.sead}", "did you mean 'seed'"),
+        ("train {task.amount}", "a task has no 'amount'"),
     ],
 )
 def test_a_command_that_cannot_be_read_is_refused(line, error):
@@ -133,6 +170,77 @@ def test_the_files_that_it_names_are_code():
         f"{Path.cwd()}/train.py",
     ]
     assert code_files({"command": {"line": f"{sys.executable} -c 1"}}) == []
+
+
+MODULES = {
+    "lib.py": "",
+    "beside.py": "import unread",
+    "single.py": "import beside",
+    "pkg/__init__.py": "",
+    "pkg/__main__.py": "from . import inner",
+    "pkg/inner.py": "",
+    "pkg/other.py": "",
+    "scripts/train.py": "import near, lib, numpy",
+    "scripts/near.py": "",
+    "src/far/run.py": "import lib",
+    "data/a.txt": "",
+    "small.yaml": "",
+}
+PACKAGE = ["pkg/__init__.py", "pkg/__main__.py", "pkg/inner.py", "pkg/other.py"]
+SCRIPT = ["lib.py", "scripts/near.py", "scripts/train.py"]
+
+
+@pytest.mark.parametrize(
+    ("line", "files"),
+    [
+        ("python -m single {lr}", ["beside.py", "single.py"]),
+        ("python -u -m pkg --lr {lr}", PACKAGE),
+        ("python -m pkg.inner", PACKAGE),
+        ("uv run python -m single", ["beside.py", "single.py"]),
+        ("torchrun --nproc_per_node 2 -m pkg.inner data", PACKAGE),
+        ("torchrun -m --nproc_per_node 2 single", ["beside.py", "single.py"]),
+        ("torchrun scripts/train.py {lr}", SCRIPT),
+        ("accelerate launch scripts/train.py -m single_model", SCRIPT),
+        ("accelerate launch --config_file=small.yaml --module single", ["beside.py", "single.py", "small.yaml"]),
+        ("python -m installed.launcher scripts/train.py", SCRIPT),
+        ("python pkg", PACKAGE),
+        ("python -m far.run", ["lib.py", "src/far/run.py"]),
+        ("env PYTHONPATH=elsewhere python -m away", ["elsewhere/away.py"]),
+    ],
+)
+def test_a_module_is_code_and_so_is_what_python_files_import(monkeypatch, line, files):
+    for name, text in (MODULES | {"elsewhere/away.py": ""}).items():
+        Path(name).parent.mkdir(exist_ok=True, parents=True)
+        Path(name).write_text(text)
+    monkeypatch.setenv("PYTHONPATH", "src")
+    config = {"command": {"line": line}}
+    found = digests_of_run(code_files(config), Path.cwd())
+    assert [name.removesuffix(RUN) for name in found] == files
+    assert not describe_search(config)["notes"]
+
+
+@pytest.mark.parametrize(
+    "line", ["bin/python -m absent {lr}", "python -m pkg --config small.yaml", "torchrun -m {net}.run"]
+)
+def test_a_module_that_is_not_found_is_said(line):
+    for folder in ("pkg", "bin"):
+        Path(folder).mkdir()
+    Path("bin/python").touch(mode=0o755)
+    Path("small.yaml").touch()
+    (note,) = describe_search({"command": {"line": line}})["notes"]
+    assert "neither in the working directory nor on PYTHONPATH" in note
+    assert f"the module {line.partition('-m ')[2].split()[0]} is" in note
+
+
+def test_a_module_that_changed_refuses_a_resume(capsys):
+    line = f"{sys.executable} -m single {{lr}}"
+    Path("single.py").write_text("import beside, sys; print('{\"loss\": %s}' % (beside.FACTOR * float(sys.argv[1])))")
+    Path("beside.py").write_text("FACTOR = 1")
+    words = ["search", "objective=command", f"command.line={line}", "space.lr=[1.0, 2.0, 3.0]", "strategy=grid"]
+    assert main([*words, "study.trials=2", "study.metric=loss", "study.direction=minimize", *LOCAL]) == 0
+    Path("beside.py").write_text("FACTOR = 7")
+    assert main(["resume", "command", "study.trials=3"]) == 2
+    assert "code: beside.py (run) was " in capsys.readouterr().err
 
 
 TRAINS = """\
@@ -178,6 +286,21 @@ def test_a_study_of_commands(capsys):
     assert main(["reproduce", "command"]) == 0
     assert main([*words, "study.name=other", "space.lrr=[1, 2]", *LOCAL]) == 2
     assert "did you mean 'lr'" in capsys.readouterr().err
+
+
+def test_its_log_is_what_it_wrote_and_its_failure_says_the_last_lines(capsys):
+    code = "import sys; print('begins'); print('{\"loss\": 1}'); print('a', 'b', sep='\\n', file=sys.stderr); 1 / 0"
+    words = ["search", "objective=command", f"command.line={python(code, '{lr}')}", "space.lr=[1.0]", "strategy=grid"]
+    main([*words, "study.metric=loss", *LOCAL])
+    capsys.readouterr()
+    assert main(["logs", "command", "0"]) == 0
+    logged = capsys.readouterr().out
+    for text in ("begins", '{"loss": 1}', "a\nb\n", "ZeroDivisionError"):
+        assert text in logged
+    assert main(["show", "command", "--trial", "0"]) == 0
+    shown = capsys.readouterr().out
+    assert "in <module>" in shown
+    assert "hpo/objectives" not in shown
 
 
 def test_a_name_that_nothing_gives_a_value_is_refused(capsys):

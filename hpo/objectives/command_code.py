@@ -1,0 +1,92 @@
+"""The code of a command: the files that its line names, and the modules that it runs by `-m`; none is imported."""
+
+import os
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+from hpo.objectives.command_line import CommandLine, fill, placeholders
+
+# What a command reads and never writes; a file of another kind may be its result of last time.
+_PROGRAMS = (".py", ".sh", ".r", ".jl", ".pl", ".rb", ".js", ".lua", ".m")
+_CONFIGS = (".yaml", ".yml", ".toml", ".ini", ".cfg")
+# What Python, torchrun and Accelerate have before the name of a module.
+_BEFORE_MODULE = ("-m", "--module")
+_PATH = "PYTHONPATH"
+
+
+def code_files(command: CommandLine) -> list[str]:
+    """Return scripts, modules, programs and configurations of a command; no program from elsewhere."""
+    configs = {name for name in _named(command) if _is_file(name, _CONFIGS)}
+    if command.file and Path(command.file).is_file():
+        configs.add(command.file)
+    return sorted(configs | _programs(command))
+
+
+def notes_on_unseen(command: CommandLine) -> list[str]:
+    """Return a line for people where no program of the command is found, so that nobody notices when it changes."""
+    programs = _programs(command)
+    module = next((words[0] for words in _after_module_option(command.words) if words), None)
+    # Behind a script of Python `-m` is an option of the script's own, and before one a launcher's module.
+    if any(name.endswith(".py") for name in programs) or (programs and module is None):
+        return []
+    what, where = f"program {command.words[0]}", "no file of the working directory"
+    if module is not None:
+        what, where = f"module {module}", f"neither in the working directory nor on {_PATH}"
+    return [f"command.line: the {what} is {where}, so that resume and reproduce do not notice when it changes"]
+
+
+def _programs(command: CommandLine) -> set[str]:
+    """Return what runs, by paths from the working directory."""
+    named = {name for name in _named(command) if _is_file(name)}
+    programs = {name for name in named if _is_file(name, _PROGRAMS) or os.access(name, os.X_OK)}
+    # Python runs a folder, too.
+    programs |= {main for name in _named(command) if _is_file(main := f"{name}/__main__.py")}
+    for words in _after_module_option(command.words):
+        # Options of a launcher may stand between.
+        found = (_module_in(place, word) for word in words for place in _places(command))
+        programs |= set(islice(filter(None, found), 1))
+    return programs
+
+
+def _named(command: CommandLine) -> set[str]:
+    """Return the words that may be names of files, of an option its value: `--config=small.yaml`."""
+    words = [fill(word, {}) for word in command.words if not placeholders(word)]
+    named = {part for word in words for part in (word, word.partition("=")[2]) if part}
+    program = Path(command.words[0])
+    if program.is_absolute() and not program.is_relative_to(Path.cwd()):
+        named.discard(command.words[0])
+    return named
+
+
+def _places(command: CommandLine) -> list[Path]:
+    """Return the folders in which the command's Python looks for modules besides its own."""
+    given = [word.removeprefix(f"{_PATH}=") for word in command.words if word.startswith(f"{_PATH}=")]
+    entries = [entry for text in (*given, os.environ.get(_PATH, "")) for entry in text.split(os.pathsep) if entry]
+    return list(dict.fromkeys([Path.cwd(), *(Path.cwd() / entry for entry in entries)]))
+
+
+def _after_module_option(words: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield the words after each option that names a module, or the one word behind its sign."""
+    for number, word in enumerate(words, start=1):
+        option, _, name = word.partition("=")
+        if option in _BEFORE_MODULE:
+            yield [name] if name else words[number:]
+
+
+def _module_in(place: Path, name: str) -> str | None:
+    """Return the file that `-m` runs of a module in this folder; None where there is none."""
+    path = name.replace(".", "/")
+    files = (place / f"{path}/__main__.py", place / f"{path}.py")
+    found = next((file for file in files if path and _is_file(file)), None)
+    if found is None:
+        return None
+    return str(found.relative_to(Path.cwd()) if found.is_relative_to(Path.cwd()) else found)
+
+
+def _is_file(path: Path | str, suffixes: Sequence[str] = ()) -> bool:
+    try:
+        return Path(path).is_file() and (not suffixes or Path(path).suffix.lower() in suffixes)
+    except (OSError, ValueError):
+        # No file can have this name.
+        return False
