@@ -8,6 +8,7 @@ from typing import Any
 from hpo.config.composing.references import references_to
 from hpo.config.keys import GROUPS, at, flatten, refuse_inside_of_list, typed_key
 from hpo.config.scales import SCALE, changed_keys
+from hpo.config.study_config import keys_at_fault
 from hpo.engine.objective.objective import Objective
 from hpo.engine.objective.path import ObjectivePath
 from hpo.engine.space.dimensions import Dimension, Range, Value
