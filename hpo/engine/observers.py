@@ -30,6 +30,9 @@ class Observer:
     def search_ended(self) -> None:
         """React to the end of the search; what follows it is trained next."""
 
+    def followed_up(self, what: str, num_ended: int, num_all: int) -> None:
+        """React to trainings that follow the search: what is trained, and how many of these trainings have ended."""
+
 
 class FirstFailures(Observer):
     """Watches whether the first trials of a run, as many as there are lanes, all fail with the same error."""

@@ -135,6 +135,7 @@ def _subject(seen: SeenStudy, status: Status, tasks: Sequence[RunningTask]) -> S
         gpus=dispatch.gpus_per_worker or 0.0,
         stretches=record.stretches,
         climb=Climb.of(config, space, [*Notes(record).imports, *trials]),
+        is_over=status.state == "ended",
     )
 
 

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hpo.engine.trials.digits import score_format, shown_value, values_in_words
+from hpo.engine.trials.digits import beside_search, score_format, shown_value, values_in_words
 from hpo.engine.trials.trial import Trial
 from hpo.errors import HpoError
 from hpo.page.reading import Seen
 from hpo.report.sections.cautions import cautions_so_far
 from hpo.report.subject import Subject
-from hpo.report.words import count_text, value_text
+from hpo.report.words import count_text, sentence, value_text
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.status import Status
 
@@ -38,7 +38,7 @@ def state(seen: Seen) -> Mapping[str, Any]:
     }
     return {
         "status": status,
-        "best": values_in_words(best, subject.goal, subject.scored) if subject and best else best_text(status),
+        "best": best_text(status) if status.search_scores or not (subject and best) else _so_far_text(subject, best),
         "number": best.number if best else status.best,
         "point": [(key, value_text(value)) for key, value in best.point.items()] if best else [],
         "text": ", ".join(filter(None, (*_progress(status), str(status.holder or "")))),
@@ -49,6 +49,10 @@ def state(seen: Seen) -> Mapping[str, Any]:
     }
 
 
+def _so_far_text(subject: Subject, best: Trial) -> str:
+    return values_in_words(best, subject.goal, subject.scored)
+
+
 def _why_none(subject: Subject) -> str:
     limits = ", ".join(map(str, subject.goal.limits))
     return f"No trial keeps the limits ({limits})." if limits and subject.scored else "No trial is complete."
@@ -56,7 +60,12 @@ def _why_none(subject: Subject) -> str:
 
 def best_text(status: Status) -> str:
     """Return what the best has of the metrics, as its status says; empty where there is none."""
-    parts = [f"{name} {score_format([score])(score)}" for name, score in status.scores.items()]
+    write = {name: score_format([score, status.search_scores.get(name)]) for name, score in status.scores.items()}
+    values, in_search = (
+        ", ".join(f"{name} {write[name](score)}" for name, score in scores.items() if name in write)
+        for scores in (status.scores, status.search_scores)
+    )
+    parts = [beside_search(values, in_search)] if values else []
     on_front = status.on_front
     return ", ".join([*parts, *([f"{count_text(on_front, 'trial*')} on the front"] if on_front is not None else [])])
 
@@ -79,8 +88,8 @@ def time_text(status: Status) -> str:
 def _progress(status: Status) -> list[str]:
     failed = status.trials.get("failed", 0)
     parts = [done_text(status), f"{failed:,} failed" if failed else ""]
-    if status.phase == "after the search":
-        parts.append("training what follows the search")
+    if status.following:
+        parts.append(status.following)
     return [*parts, f"{time_text(status)} of search" if status.minutes is not None else ""]
 
 
@@ -99,7 +108,9 @@ def cautions(seen: Seen) -> Mapping[str, Any]:
 def workers(seen: Seen) -> Mapping[str, Any]:
     """Return what each worker does."""
     if not seen.status.goes_on:
-        return {"rows": [], "is_running": False}
+        return {"rows": [], "why_none": "No process runs this study."}
+    if seen.status.following:
+        return {"rows": [], "why_none": sentence(seen.status.following)}
     tasks = {task.worker: task for task in seen.tasks}
     layout = seen.subject.layout if seen.subject else None
     rows = []
@@ -112,7 +123,7 @@ def workers(seen: Seen) -> Mapping[str, Any]:
         said = ", ".join(f"{name} {value_text(value)}" for name, value in point.items())
         has_log = task is not None and _has_log(seen, task.trial)
         rows.append({"worker": place + 1, "task": task, "what": what, "point": said, "has_log": has_log})
-    return {"rows": rows, "is_running": True}
+    return {"rows": rows, "why_none": "No training is under way."}
 
 
 def trials(seen: Seen) -> Mapping[str, Any]:

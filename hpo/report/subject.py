@@ -25,6 +25,10 @@ from hpo.study.notes import Notes
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.verdict import Verdict
 
+# With fewer trials for each hyperparameter, chance moves the shares of PED-ANOVA, and surfaces between the trials, more
+# than the space does.
+_ENOUGH_PER_KEY = 20
+
 
 @dataclass(frozen=True)
 class Subject:
@@ -32,6 +36,7 @@ class Subject:
 
     Attributes:
         trials: all trials, in the order of their numbers.
+        finalists: the finalists on the fresh seeds that chose the winner; empty where the search's scores did.
         default: the default configuration; None where it does not lie in the space.
         trainings: the trials as they ran: those of the search, and those that took some to their end after it, under
             the same numbers; None = the trials.
@@ -40,6 +45,7 @@ class Subject:
         lanes: trainings planned to be under way at once; None where the strategy never waits for one.
         clock: begin and end of each task on the study's clock.
         climb: the trials by scale; None for a study without scales.
+        is_over: whether the winner was chosen; before that it is the best so far.
     """
 
     space: Space
@@ -48,6 +54,7 @@ class Subject:
     strategy: str
     trials: Sequence[Trial]
     winner: Trial | None
+    finalists: Sequence[Trial] = ()
     default: Point | None = None
     trainings: Sequence[Trial] | None = None
     workers: int | None = None
@@ -57,6 +64,7 @@ class Subject:
     clock: Mapping[Key, tuple[float, float]] = field(default_factory=dict)
     stretches: Sequence[Stretch] = ()
     climb: Climb | None = None
+    is_over: bool = True
 
     @classmethod
     def of(cls, study: PreparedStudy, record: Record, verdict: Verdict) -> Self:
@@ -71,6 +79,7 @@ class Subject:
             strategy=study.config.strategy["name"],
             trials=verdict.trials,
             winner=verdict.winner,
+            finalists=() if verdict.fresh_winner is None else [finalist.again for finalist in verdict.finalists],
             default=default_of(study.space, study.config),
             trainings=[*verdict.searched, *verdict.further],
             workers=dispatch.workers,
@@ -221,6 +230,20 @@ class Subject:
             return ""
         target = self.goal.target
         return f" at scale {scale} of {target}{', the target' if scale == target else ', below the target'}"
+
+    @property
+    def called(self) -> str:
+        """What `winner` is called."""
+        return "winner" if self.is_over else "best trial so far"
+
+    @property
+    def few_text(self) -> str:
+        """A warning, to follow a caption, where what is drawn of each hyperparameter rests on few trials."""
+        keys = [key for key in self.keys if len({repr(trial.point.get(key)) for trial in self.scored}) > 1]
+        if len(self.scored) >= _ENOUGH_PER_KEY * len(keys):
+            return ""
+        few = "trial is" if len(self.scored) == 1 else "trials are"
+        return f" {len(self.scored)} {few} few for {count_text(len(keys), 'hyperparameter*')}: a hint, no more."
 
     def is_winner(self, trial: Trial) -> bool:
         """Return whether the trial is the winner."""

@@ -16,7 +16,7 @@ from hpo.report.pages.checklist import render_checklist
 from hpo.report.pages.latex import render_latex
 from hpo.report.pages.report_page import render_report_markdown, render_report_page
 from hpo.report.sections.report import ReportJson, summarise
-from hpo.report.subject import Subject
+from hpo.report.subject import Subject, score_of
 from hpo.study.files.folder import OPENINGS, StudyFolder, refuse_link
 from hpo.study.files.imports import write_imports
 from hpo.study.notes import FinalModel, Notes
@@ -79,8 +79,7 @@ def write_report(study: PreparedStudy, record: Record, verdict: Verdict, has_pag
         metrics[f"trials_{state}"] = float(sum(trial.state == state for trial in trials))
     if winner is not None:
         paths.append(folder.best_path)
-        assert winner.score is not None
-        metrics |= {"best_score": winner.score, "best_trial": float(winner.number)}
+        metrics |= {"best_score": score_of(verdict.fresh_winner or winner), "best_trial": float(winner.number)}
     return WrittenReport(tuple(paths), summary, metrics)
 
 

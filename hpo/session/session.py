@@ -173,7 +173,7 @@ def run_study(
             observer.search_ended()
         recent = study.task_builder().state_names(_continued_later(study, history))
         study.remove_states(recent | state_names(study, trials_to_finish(study, record, with_next=True)))
-        verdict = _finish(study, record, dispatcher)
+        verdict = _finish(study, record, dispatcher, watching)
         if keeper is not None:
             keeper.trials_finished(verdict.further_trained, [verdict.winner.number] if verdict.winner else [])
         study.remove_states(recent)
@@ -199,13 +199,18 @@ def _continued_later(study: PreparedStudy, history: History) -> list[Trial]:
     return stopped + [trial for trial in by_amount if trial.round >= history[-1].round - 1]
 
 
-def _finish(study: PreparedStudy, record: Record, dispatcher: Dispatcher) -> Verdict:
+def _finish(study: PreparedStudy, record: Record, dispatcher: Dispatcher, watching: Sequence[Observer]) -> Verdict:
     """Train what follows the search; if that fails, the search is still reported."""
+
+    def tell(what: str, num_ended: int, num_all: int) -> None:
+        for observer in watching:
+            observer.followed_up(what, num_ended, num_all)
+
     try:
-        train_to_the_end(study, record, dispatcher)
-        train_finalists(read_verdict(study, record).finalists, record, dispatcher)
+        train_to_the_end(study, record, dispatcher, tell)
+        train_finalists(read_verdict(study, record).finalists, record, dispatcher, tell)
         verdict = read_verdict(study, record)
-        return replace(verdict, model=make_final_model(study, record, dispatcher, verdict))
+        return replace(verdict, model=make_final_model(study, record, dispatcher, verdict, tell))
     except BaseException:
         # Also for an interruption: the search is over and gets its report.
         write_report(study, record, read_verdict(study, record), has_page=False)

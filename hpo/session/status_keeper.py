@@ -15,7 +15,7 @@ from hpo.engine.record.site import Site
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.trial import Trial
 from hpo.errors import first_line
-from hpo.session.display.display import Progress
+from hpo.session.display.display import Progress, follow_up_in_words
 from hpo.study.files.running import RunningTask, write_running
 from hpo.study.files.status import Phase, State, Status, write_status
 from hpo.study.notes import Notes
@@ -47,6 +47,8 @@ class StatusKeeper(Progress):
         self._site = {} if site is None else vars(site)
         self._tasks: dict[tuple[int, int], RunningTask] = {}
         self._phase: Phase = "asked and told" if study.is_outside else "search"
+        self._following: str | None = None
+        self._fresh: Trial | None = None
         self._left: State = "open" if study.is_outside else "interrupted"
         self._changing, self._is_changed, self._is_over = threading.Lock(), threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._write_changes, daemon=True)
@@ -69,7 +71,7 @@ class StatusKeeper(Progress):
         study, winner = self._prepared, verdict.winner
         # Elsewhere nothing follows the search.
         is_over = study.is_over(self._record) and (study.is_outside or verdict.are_finalists_trained)
-        self._front = [*filter(None, [winner])]
+        self._front, self._fresh = [*filter(None, [winner])], verdict.fresh_winner
         self._write("ended" if is_over else self._left, on_front=len(verdict.front))
 
     def trial_opened(self, trial: Trial) -> None:
@@ -117,6 +119,11 @@ class StatusKeeper(Progress):
         with self._change():
             self._phase = "after the search"
 
+    def followed_up(self, what: str, num_ended: int, num_all: int) -> None:
+        """Say what of it."""
+        with self._change():
+            self._following = follow_up_in_words(what, num_ended, num_all)
+
     def _with_point(self, task: RunningTask, point: dict[str, float]) -> RunningTask:
         curve, value = task.curve, point.get(self._goal.metric)
         if value is not None:
@@ -148,11 +155,13 @@ class StatusKeeper(Progress):
 
     def _status(self, state: State, error: str | None, on_front: int | None) -> Status:
         study, best, ended = self._prepared, self._best, self._record.ended
+        by = self._fresh or best
         is_several = len(self._goal.metrics) > 1
         return Status(
             name=self._study.name,
             state=state,
             phase=self._phase if state == "running" else None,
+            following=self._following if state == "running" else None,
             study_id=self._id,
             updated=time.time(),
             begun=self._begun,
@@ -160,7 +169,8 @@ class StatusKeeper(Progress):
             data=study.described.name or "",
             metrics=dict(self._goal.metrics),
             best=best.number if best else None,
-            scores={name: best.mean(name) for name in self._goal.names} if best else {},
+            scores={name: by.mean(name) for name in self._goal.names} if by else {},
+            search_scores={name: best.mean(name) for name in self._goal.names} if best and self._fresh else {},
             on_front=(len(self._front) if on_front is None else on_front) if is_several else None,
             done=self.num_done,
             budget=self._study.trials,

@@ -27,27 +27,35 @@ _CHOICE = 200
 _NOTES = 3
 
 
-def study_note(study: PreparedStudy, history: History, winner: Trial | None, is_running: bool) -> str:
+def study_note(
+    study: PreparedStudy, history: History, winner: Trial | None, is_running: bool, fresh: Trial | None = None
+) -> str:
     """Return the note as Markdown, the most important first: trackers show only the first lines unfolded.
 
-    Addresses are placeholders, which the tracker fills in. `history` holds the finished trials so far.
+    Addresses are placeholders, which the tracker fills in. `history` holds the finished trials so far, and `fresh` the
+    winner as trained again on fresh seeds, where these chose it.
     """
-    head = (_winner_lines(study, history, winner), _what(study, history, is_running))
+    head = (_winner_lines(study, history, winner, fresh), _what(study, history, is_running))
     again = [] if study.is_outside else [_again(study)]
     parts = (*head, _best(study, history), *again, _written(study))
     return "\n".join(line for part in parts for line in [*part, ""]).rstrip() + "\n"
 
 
-def _winner_lines(study: PreparedStudy, history: History, winner: Trial | None) -> Iterator[str]:
+def _winner_lines(study: PreparedStudy, history: History, winner: Trial | None, fresh: Trial | None) -> Iterator[str]:
     if winner is None:
         reason = _plain(_cut(why_none(history, study.goal) or "every trial failed so far", _POINT))
         yield f"**No winner:** {reason}." if len(history) else "**No trial is finished yet.**"
         return
-    goal, values = study.goal, winner.values(study.goal.metric)
-    texts = _texts(goal, [*_best_trials(study, history), *([] if goal.is_single else [winner])])
-    score = ", ".join(f"{_name(goal, name)} {texts[name](value)}" for name, value in _numbers(winner, goal).items())
+    goal, by = study.goal, fresh or winner
+    values = by.values(goal.metric)
+    texts = _texts(goal, [*_best_trials(study, history), *([] if by is winner and goal.is_single else [by])])
+    score, in_search = (
+        ", ".join(f"{_name(goal, name)} {texts[name](value)}" for name, value in _numbers(trial, goal).items())
+        for trial in (by, winner)
+    )
     spread = f" ± {texts[goal.metric](statistics.stdev(values))}" if goal.is_single and len(values) > 1 else ""
     over = f"{spread} over {len(values)} trainings" if len(values) > 1 else ""
+    over += f" on fresh seeds ({in_search} in the search)" if fresh else ""
     trial = f"[trial {winner.number}]({trial_page(winner.number)})"
     # Of an opened page some lines are seen, three beside MLflow's assistant.
     again = f"again with `hpo reproduce {study.reference}`"

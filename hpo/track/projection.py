@@ -89,7 +89,7 @@ def close_in_tracker(
     else:
         assert winner is not None
         assert verdict.model is not None
-        tracker.send({"do": "register_model", **_model(study, record, winner, verdict.model)})
+        tracker.send({"do": "register_model", **_model(study, record, verdict, winner, verdict.model)})
     ended, is_over = "FINISHED" if record.history().best() else "FAILED", study.is_over(record)
     tags = {"hpo.state": "ended" if is_over else "interrupted", "hpo.trials": _done(study, history)}
     tracker.send({
@@ -100,7 +100,7 @@ def close_in_tracker(
         "tags": tags | ({} if winner is None else {"hpo.winner": _winner_text(winner)}),
         "time": max((trial.ended for trial in history if trial.ended), default=time.time()),
         "metrics": _numbers(study, verdict, report),
-        "note": study_note(study, history, winner, is_running=False),
+        "note": study_note(study, history, winner, is_running=False, fresh=verdict.fresh_winner),
         "artifacts": [str(path) for path in report.paths],
         "best": list(_best_so_far(verdict)),
     })  # fmt: skip
@@ -173,7 +173,7 @@ def _numbers(study: PreparedStudy, verdict: Verdict, report: WrittenReport) -> d
     if not goal.is_single and winner is not None:
         # Not the trial of the best score.
         numbers["chosen/trial"] = numbers.pop("best_trial")
-        values = messages.goal_values(winner, goal)
+        values = messages.goal_values(verdict.fresh_winner or winner, goal)
         numbers |= {f"chosen/{messages.mlflow_name(name)}": value for name, value in values.items()}
     return numbers
 
@@ -238,7 +238,7 @@ def _why_no_model(study: PreparedStudy, verdict: Verdict) -> str | None:
     return next((reason for is_so, reason in reasons if is_so), None)
 
 
-def _model(study: PreparedStudy, record: Record, winner: Trial, final: FinalModel) -> dict[str, Any]:
+def _model(study: PreparedStudy, record: Record, verdict: Verdict, winner: Trial, final: FinalModel) -> dict[str, Any]:
     """Return what is registered: the model's trial, its folder on this machine, and what its use needs."""
     describe = study.objective.describe_prediction
     config = study.as_of(Notes(record).allowed_changes, winner).config.trial_config(winner.point)
@@ -247,7 +247,9 @@ def _model(study: PreparedStudy, record: Record, winner: Trial, final: FinalMode
         "name": messages.mlflow_name(study.config.study.name),
         "trial": winner.number,
         "point": dict(winner.point),
-        "description": f"{values_in_words(winner, study.goal, [winner])}, {short_text(winner.point)}",
+        "description": (
+            f"{values_in_words(winner, study.goal, [winner], verdict.fresh_winner)}, {short_text(winner.point)}"
+        ),
         "checkpoint_dir": str(study.folder.inside(final.checkpoint_dir)),
         "objective": study.config.objective,
         "prediction": describe(config) if describe else {"inputs": "text", "options": {}},

@@ -65,6 +65,7 @@ def _cells(study: Mapping[str, Any]) -> list[str]:
     state = study["state"]
     if study["process"] is not None:
         state += f" ({study['process']}, since {study['since'][11:16]})"
+        state += f", {study['following']}" if study["following"] else ""
     metric = f"{study['metric']} ({study['direction'][:3]})" if study["metric"] else ""
     return [
         study["name"],

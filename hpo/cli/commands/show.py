@@ -10,6 +10,7 @@ from typing import Any
 
 from hpo.cli.arguments import STUDY_OR_MIRROR, add_json, add_study, make_parser
 from hpo.cli.output import show_json
+from hpo.engine.trials.digits import beside_search
 from hpo.engine.trials.places import how_far
 from hpo.errors import printable
 
@@ -96,7 +97,8 @@ def _says_of_study(study: Mapping[str, Any]) -> _Says:
     if (best := study["best"]) is not None:
         front = f", of {study['on_front']} on the front" if study["on_front"] else ""
         far = how_far(best.get("amount"), best.get("reached"))
-        yield "best", f"{_values(best['scores'])}: trial {best['trial']}{far}{front}"
+        values = beside_search(_values(best["scores"]), _values(best["search_scores"]))
+        yield "best", f"{values}: trial {best['trial']}{far}{front}"
         yield from (("best", line) for line in _point_lines(best.get("point", {}), best.get("default")))
     elif study["why_none"]:
         yield "best", f"none: {study['why_none']}"

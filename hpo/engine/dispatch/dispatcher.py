@@ -1,7 +1,7 @@
 """The protocol of every dispatcher: it takes tasks and returns what their workers report."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -128,14 +128,23 @@ class Dispatcher(Protocol):
         """Stop the workers; running tasks are dropped."""
 
 
-def outcomes(dispatcher: Dispatcher, tasks: Iterable[Task]) -> Iterator[tuple[Task, Outcome]]:
-    """Yield each of a few tasks with its outcome as it arrives, with one task per slot at a time; see `settled`."""
+def outcomes(
+    dispatcher: Dispatcher, tasks: Iterable[Task], tell: Callable[[int, int], None] = lambda *_: None
+) -> Iterator[tuple[Task, Outcome]]:
+    """Yield each of a few tasks with its outcome as it arrives, with one task per slot at a time; see `settled`.
+
+    `tell` gets how many have ended, of how many.
+    """
     waiting, in_flight = deque(tasks), 0
+    total, ended = len(waiting), 0
+    if total:
+        tell(ended, total)
     while waiting or in_flight:
         while waiting and in_flight < dispatcher.slots:
             dispatcher.submit(waiting.popleft())
             in_flight += 1
         for report in dispatcher.wait():
             if (outcome := report.settled()) is not None:
-                in_flight -= 1
+                in_flight, ended = in_flight - 1, ended + 1
                 yield report.task, outcome
+                tell(ended, total)

@@ -25,13 +25,26 @@ def score_format(compared: Iterable[float | None]) -> Callable[[float], str]:
     return partial(_text, decimals=digits - 1 - _exponent(largest), most=digits + 2)
 
 
-def values_in_words(trial: Trial, goal: Goal, compared: Sequence[Trial]) -> str:
-    """Return a complete trial's metrics, and what has a limit, told apart from those of others: `accuracy 0.91`."""
-    texts = []
+def values_in_words(trial: Trial, goal: Goal, compared: Sequence[Trial], fresh: Trial | None = None) -> str:
+    """Return a complete trial's metrics, and what has a limit, told apart from those of others: `accuracy 0.91`.
+
+    `fresh` is the same trial on fresh seeds, where these chose it: then its values come first.
+    """
+    own = (trial,) if fresh is None else (fresh, trial)
+    texts: list[list[str]] = [[] for _ in own]
     for name in goal.names:
-        values = [shown_value(each, name, goal) for each in compared]
-        texts.append(f"{name} {score_format(values)(trial.mean(name))}")
-    return ", ".join(texts)
+        write = score_format([shown_value(each, name, goal) for each in (*compared, *own)])
+        for said, each in zip(texts, own, strict=True):
+            said.append(f"{name} {write(each.mean(name))}")
+    return beside_search(*(", ".join(said) for said in texts))
+
+
+def beside_search(values: str, in_search: str = "") -> str:
+    """Return the values by which a winner was chosen; with those of the search, they are of fresh seeds."""
+    if not in_search:
+        return values
+    # A single metric was just named.
+    return f"{values} on fresh seeds ({in_search if ', ' in values else in_search.rpartition(' ')[2]} in the search)"
 
 
 def shown_value(trial: Trial, name: str, goal: Goal) -> float | None:

@@ -97,6 +97,7 @@ class Glance:
             "state": status.state,
             "says": status.words,
             "phase": status.phase,
+            "following": status.following,
             "process": vars(holder) if holder else None,
             "metric": metric,
             "direction": status.metrics.get(metric or ""),
@@ -130,7 +131,8 @@ class Glance:
     def _best(self) -> dict[str, Any] | None:
         best, status = self.best, self.status
         if best is None or self.seen is None:
-            return {"trial": status.best, "score": status.score, "scores": status.scores} if status.scores else None
+            of_status = {name: getattr(status, name) for name in ("score", "scores", "search_scores")}
+            return {"trial": status.best, **of_status} if status.scores else None
         # The winner among finalists has its scores on fresh seeds.
         named = status.scores if best.number == status.best else {}
         scores = named or {name: best.mean(name) for name in self.seen.goal.names}
@@ -140,6 +142,7 @@ class Glance:
             "trial": best.number,
             "score": score,
             "scores": scores,
+            "search_scores": status.search_scores if named else {},
             "point": dict(best.point),
             "default": None if default is None else dict(default),
             "amount": best.amount,
@@ -183,7 +186,9 @@ class Glance:
         if seen is None:
             return []
         strategy = seen.config.strategy["name"]
-        return cautions_so_far(Subject(seen.space, seen.goal, seen.layout, strategy, seen.trials, self.best))
+        is_over = self.status.state == "ended"
+        subject = Subject(seen.space, seen.goal, seen.layout, strategy, seen.trials, self.best, is_over=is_over)
+        return cautions_so_far(subject)
 
     def _report(self) -> dict[str, Any] | None:
         """Return report.json where it tells of the study as it is: no process has it, and no trial came since."""
@@ -265,6 +270,7 @@ def _as_recorded(status: Status, seen: SeenStudy) -> Status:
         "trials": {state: trials[state] for state in STATES},
         "best": best.number if best else None,
         "scores": {name: best.mean(name) for name in seen.goal.names} if best else {},
+        "search_scores": {},
         "on_front": len(seen.history.front) if len(seen.goal.metrics) > 1 else None,
     }
     return status.model_copy(update=counted)

@@ -23,7 +23,8 @@ FIELDS: dict[str, Kind] = {
     "host": "text",
     **dict.fromkeys(("done", "budget"), "number"),
     "counts": "text",
-    **dict.fromkeys(("score", "best"), "number"),
+    "following": "text",
+    **dict.fromkeys(("score", "search_score", "best"), "number"),
     **dict.fromkeys(("metric", "direction", "strategy", "data", "tags"), "text"),
     **dict.fromkeys(("test", "on_front", "complete", "failed", "stopped", "running", "minutes", "size"), "number"),
     "date": "time",
@@ -45,8 +46,9 @@ def studies(in_: Path | str = RUNS, where: str | None = None, sort: str | None =
 
     Returns:
         Columns: `name`; `state` (running, interrupted, open, ended, failed, unreadable); `since`, `process`, `host` of
-        the process that runs it; `done` of `budget`, which counts `counts` (trials, or configurations); `score`, that
-        of trial `best` in `metric`, better by `direction`; `strategy`, `data`; `tags`, as `key=value, key=value`;
+        the process that runs it; `done` of `budget`, which counts `counts` (trials, or configurations);
+        `following`, what is trained after the search; `score`, that of trial `best` in `metric`, better by
+        `direction`, and where fresh seeds chose it `search_score`; `strategy`, `data`; `tags`, as `key=value`;
         `test`, the metric on the test part, where that was opened; `on_front`, how many trials the front has, of
         several metrics; `complete`, `failed`, `stopped`, `running`, trials by state; `minutes` of search; `size` in
         bytes; `date` when it began; `ended_by`; `error`, why it failed or cannot be read; `folder`.
@@ -122,7 +124,9 @@ def _row(path: Path) -> dict[str, Any]:
         "done": status.done if status.budget else None,
         "budget": status.budget or None,
         "counts": status.counts,
+        "following": status.following,
         "score": status.score,
+        "search_score": status.search_scores.get(metric or ""),
         "best": status.best,
         "metric": metric,
         "direction": status.metrics.get(metric or ""),

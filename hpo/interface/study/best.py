@@ -23,12 +23,14 @@ class Best:
 
     Attributes:
         number: its trial.
-        score: of the study's metric (with several, of the leading one), on the validation parts.
+        score: of the study's metric (with several, of the leading one), on the validation parts; with
+            `study.finalists` on their fresh seeds, by which the winner is chosen.
         point: its values of what was searched, by dotted key.
         config: the whole configuration that it was trained with; objects as files hold them, but tuples and numbers as
             keys, which a function from Python got, as they were given.
         amount: how far it was trained, under a strategy that trains by amounts; None = to its end.
         scores: all metrics and what has a limit, by name, each the mean over folds and repeats.
+        search_scores: the same in the search, of a winner that fresh seeds chose; else empty.
     """
 
     number: int
@@ -37,18 +39,20 @@ class Best:
     config: Mapping[str, Any]
     amount: int | None = None
     scores: Mapping[str, float] = field(default_factory=dict)
+    search_scores: Mapping[str, float] = field(default_factory=dict)
 
 
 def best_of(study: PreparedStudy, verdict: Verdict) -> Best:
     """Return the winner; StudyError where there is none."""
-    winner = winner_of(study, verdict)
-    assert winner.score is not None
+    winner, fresh = winner_of(study, verdict), verdict.fresh_winner
+    by = fresh or winner
+    assert by.score is not None
     point, config = copy_plain(winner.point), study.config.trial_config(winner.point)
     if kept := study.objective.kept:
         function = kept.load()
         point, config = as_given(function, point), as_given(function, config)
-    scores = {name: winner.mean(name) for name in study.goal.names}
-    return Best(winner.number, winner.score, point, config, winner.amount, scores)
+    scores, in_search = ({name: trial.mean(name) for name in study.goal.names} for trial in (by, winner))
+    return Best(winner.number, by.score, point, config, winner.amount, scores, in_search if fresh else {})
 
 
 def winner_of(study: PreparedStudy, verdict: Verdict) -> Trial:
@@ -67,7 +71,7 @@ def front_table(study: PreparedStudy, verdict: Verdict) -> "pd.DataFrame":
     goal, keys, winner = study.goal, study.space.keys, verdict.winner
     trials = verdict.front
     if len(goal.metrics) == 1:
-        trials = [] if winner is None else [winner]
+        trials = [] if winner is None else [verdict.fresh_winner or winner]
     columns: dict[str, list[Any]] = {
         "number": [trial.number for trial in trials],
         "is_chosen": [winner is not None and trial.number == winner.number for trial in trials],

@@ -71,7 +71,7 @@ def _draw_panel(figure: Any, subject: Subject, dots: _Places, places: _Places, c
     star = {"marker": STAR, "cliponaxis": False}
     look = {"marker": {"color": OTHER, "size": 5, "opacity": 0.6}}
     lines = [(name, *_steps(those, colour)) for name, colour, those in _by_scale(subject, places)]
-    for name, drawn, style in (("trials", dots, look), *lines, ("winner", won, star)):
+    for name, drawn, style in (("trials", dots, look), *lines, (subject.called, won, star)):
         trials = [trial for _, trial in drawn]
         x, y = [place for place, _ in drawn], [trial.score for trial in trials]
         hover = f"{name}: %{{y}} (trial %{{customdata}})<extra></extra>"

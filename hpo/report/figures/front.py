@@ -188,7 +188,7 @@ def _draw_panel(
         ],
         # From the best across to the worst: the height that is held was reached before.
         "front": list(reversed(members)),
-        "winner": [trial for trial in drawn if subject.is_winner(trial)],
+        subject.called: [trial for trial in drawn if subject.is_winner(trial)],
     }
     is_line = len(subject.goal.metrics) == 2 and x.name in subject.goal.metrics
     looks: dict[str, dict[str, Any]] = {
@@ -200,7 +200,7 @@ def _draw_panel(
             "error_x": x.error(groups["front"]),
             "error_y": y.error(groups["front"]),
         },
-        "winner": {"marker": STAR | {"size": 15}, "cliponaxis": False},
+        subject.called: {"marker": STAR | {"size": 15}, "cliponaxis": False},
     }
     for name, trials in groups.items():
         if trials:
@@ -236,7 +236,7 @@ def _lines(text: str, most: int = 60) -> list[str]:
 
 def _caption(subject: Subject, axes: Mapping[str, _Axis]) -> str:
     goal, winner = subject.goal, subject.winner
-    text = f"{subject.which}; the star is the winner." if winner is not None else f"{subject.which}."
+    text = f"{subject.which}; the star is the {subject.called}." if winner is not None else f"{subject.which}."
     if len(goal.metrics) > 1:
         blue = "Blue: the front" if subject.front else "There is no front: no trial keeps the limits"
         text += f" {blue}" + (", of which none is as good in all metrics and better in one." if subject.front else ".")

@@ -8,9 +8,6 @@ from hpo.report.part import Absent
 from hpo.report.subject import Subject
 from hpo.report.words import escape_markup
 
-# With fewer trials for each hyperparameter, chance moves the shares of PED-ANOVA more than the space does.
-_ENOUGH_PER_KEY = 20
-
 
 def draw_importance(subject: Subject) -> Drawn | Absent:
     """Draw one bar per hyperparameter, the longest at the top; beside them its part of the winner's gain."""
@@ -43,7 +40,7 @@ def draw_importance(subject: Subject) -> Drawn | Absent:
         look = {"marker": {"color": colours}, "error_x": error}
         _add(figure, gains, {**look, "hovertemplate": "%{y}: %{x:+.4g}<extra></extra>"}, len(titles))
         caption += (
-            f" Right: what each of the winner's values adds to the default's {subject.named.rstrip(',')}, "
+            f" Right: what each of the {subject.called}'s values adds to the default's {subject.named.rstrip(',')}, "
             "with those of hyperparameters that depend on it; above 0 is better. Shapley values (HyperSHAP, Wever "
             "et al. 2025) of what randomised trees predict, and the middle 95 % of twenty fits to samples of the "
             "trials."
@@ -51,8 +48,7 @@ def draw_importance(subject: Subject) -> Drawn | Absent:
     if others:
         caption += f" Each metric has its own panel, in the order of {subject.metric}, limits aside."
         caption += "".join(f" {name}: {each.reason}." for name, each in others.items() if isinstance(each, Absent))
-    if len(subject.scored) < _ENOUGH_PER_KEY * len(shares):
-        caption += f" {len(subject.scored)} trials are few for {len(shares)} hyperparameters: a hint, no more."
+    caption += subject.few_text
     styled(figure, 110 + 30 * len(shares), margin={"t": 40, "r": 40, "b": 40, "l": 20}, bargap=0.35, showlegend=False)
     names = [escape_markup(key) for key in reversed(shares)]
     figure.update_yaxes(automargin=True, ticksuffix="  ", categoryorder="array", categoryarray=names)

@@ -63,8 +63,14 @@ def draw_learning_curves(subject: Subject) -> Drawn | Absent:
             folds = ", dotted its folds and seeds"
             line = {"color": pale(WINNER, 0.6), "dash": "dot"}
             for index, outcome in sorted(winner.outcomes.items()):
-                _add(figure, winner, _curve(outcome, axis, metric), f"winner, {subject.layout.name(index)}", line)
-        _add(figure, winner, means[winner.number], "winner", {"color": WINNER, "width": 3})
+                _add(
+                    figure,
+                    winner,
+                    _curve(outcome, axis, metric),
+                    f"{subject.called}, {subject.layout.name(index)}",
+                    line,
+                )
+        _add(figure, winner, means[winner.number], subject.called, {"color": WINNER, "width": 3})
     if not figure.data:
         return Absent("no two trainings of a trial have an evaluation at the same place")
     styled(figure, showlegend=False)
@@ -73,7 +79,7 @@ def draw_learning_curves(subject: Subject) -> Drawn | Absent:
     figure.update_yaxes(title_text=escape_markup(metric))
     far = leave_out_far(figure, [y for trace in figure.data for y in trace.y])
     name = subject.named if metric == subject.metric else metric
-    caption = f"{name} on the way, mean over folds and seeds; the winner in orange{folds}."
+    caption = f"{name} on the way, mean over folds and seeds; the {subject.called} in orange{folds}."
     states = {trial.state for trial in (*drawn, *running)}
     others = " Stopped trials in yellow." * ("stopped" in states) + " Failed trials in purple." * ("failed" in states)
     others += " Running trials in green." * bool(running)
@@ -135,5 +141,5 @@ def draw_fold_spread(subject: Subject) -> Drawn | Absent:
     count = f"the {len(best)} best of {subject.which}" if len(best) < len(subject.scored) else subject.which
     return Drawn(
         figure,
-        f"{subject.named} on each of {parts}, and their mean (bar), for {count}; the winner first (★).",
+        f"{subject.named} on each of {parts}, and their mean (bar), for {count}; the {subject.called} first (★).",
     )

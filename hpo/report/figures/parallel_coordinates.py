@@ -58,7 +58,7 @@ def draw_parallel_coordinates(subject: Subject) -> Drawn | Absent:
     styled(figure, 460, margin={"t": 30, "r": 30, "b": 40, "l": 60}, hovermode="closest", showlegend=False)
     return Drawn(
         figure,
-        f"A line is a trial, full blue is good{f' in {subject.metric}' * bool(others)}, orange the winner: "
+        f"A line is a trial, full blue is good{f' in {subject.metric}' * bool(others)}, orange the {subject.called}: "
         f"{subject.which}."
         + f" The {len(keys)} most important of {len(subject.keys)} hyperparameters." * (len(subject.keys) > len(keys))
         + sampled(drawn, subject.scored)

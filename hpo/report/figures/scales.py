@@ -49,8 +49,8 @@ def draw_transfer(subject: Subject) -> Drawn | Absent:
     return Drawn(
         figure,
         f"The {subject.named} over each hyperparameter, one colour a scale, darker for larger ones: a dot is a trial, "
-        f"a line joins the best along the values, a diamond is the best of its scale, the star the winner.{more} The "
-        f"worst trials lie beyond the picture: double-click to see all.",
+        f"a line joins the best along the values, a diamond is the best of its scale, the star the {subject.called}."
+        f"{more} The worst trials lie beyond the picture: double-click to see all.",
     )
 
 
@@ -76,10 +76,12 @@ def _draw_panel(
             "marker": STAR,
             "cliponaxis": False,
             "showlegend": has_legend,
-            "name": "winner",
+            "name": subject.called,
             "legendgroup": "winner",
         }
-        _add(figure, dimension, [winner], "%{y} (trial %{customdata})<extra>winner</extra>", **star, **at)
+        _add(
+            figure, dimension, [winner], f"%{{y}} (trial %{{customdata}})<extra>{subject.called}</extra>", **star, **at
+        )
 
 
 def _add(figure: Any, dimension: Dimension, trials: Sequence[Trial], hover: str, **look: Any) -> None:

@@ -84,9 +84,9 @@ def draw_contours(subject: Subject) -> Drawn | Absent:
     snapped = f" Numbers of ranges are drawn at the nearest of {_STEPS + 1} places." if ranges else ""
     return Drawn(
         figure,
-        f"The best {subject.named} at each pair of values ({subject.which}; a dot is a trial, the star the winner; "
-        f"full blue is good), and between them what the neighbours suggest.{snapped}"
-        f"{sampled(drawn, subject.scored)}{clipped}",
+        f"The best {subject.named} at each pair of values ({subject.which}; a dot is a trial, the star the "
+        f"{subject.called}; full blue is good), and between them what the neighbours suggest.{snapped}"
+        f"{subject.few_text}{sampled(drawn, subject.scored)}{clipped}",
     )
 
 
@@ -145,4 +145,4 @@ def draw_slices(subject: Subject) -> Drawn | Absent:
     styled(figure, 60 + 260 * rows, margin={"t": 20, "r": 30, "b": 60, "l": 80}, showlegend=False)
     more = f" The {len(keys)} most important of {len(known)} hyperparameters." if len(known) > len(keys) else ""
     which = f"{subject.named} of {subject.which}" if len(subject.goal.metrics) > 1 else subject.which
-    return Drawn(figure, f"{which}; the star is the winner.{more}{sampled(drawn, subject.scored)}{far}")
+    return Drawn(figure, f"{which}; the star is the {subject.called}.{more}{sampled(drawn, subject.scored)}{far}")

@@ -13,7 +13,10 @@ from hpo.report.subject import Subject
 from hpo.report.words import count_text
 
 _MOST = 3_000
-_KINDS = {"complete": OTHER, "winner": WINNER, "stopped early": STOPPED, "failed": FAILED}
+_KINDS = {
+    **{"complete": OTHER, "winner": WINNER, "best trial so far": WINNER},
+    **{"stopped early": STOPPED, "failed": FAILED},
+}
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ def _bar(subject: Subject, trial: Trial, task: int, row: int, start: float, end:
     if trial.outcomes[task].error:
         kind = "failed"
     elif subject.is_winner(trial):
-        kind = "winner"
+        kind = subject.called
     else:
         kind = "stopped early" if trial.state == "stopped" else "complete"
     return _Bar(row, kind, start, end, f"trial {trial.number}, {subject.layout.name(task)}")

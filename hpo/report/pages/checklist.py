@@ -17,7 +17,7 @@ from hpo.report.sections.scales import scales_text
 from hpo.report.sections.search import end_text
 from hpo.report.sections.space import describe_range
 from hpo.report.sections.study import heading, reproduction_text
-from hpo.report.sections.winner import score_text, winner_how_far
+from hpo.report.sections.winner import chosen_score, on_seeds, score_text, winner_how_far
 from hpo.report.words import count_text, join_names, times_text
 
 
@@ -83,12 +83,13 @@ def _parameters(report: ReportJson) -> str:
 def _validation(report: ReportJson) -> str:
     winner, metric = require(report["winner"]), report["metric"]["name"]
     test, text = report["test"], score_text(report)
-    line = f"{metric} {text(winner['score'])} on validation{winner_how_far(report)}"
+    line = f"{metric} {text(chosen_score(winner)['score'])} on validation{on_seeds(report)}{winner_how_far(report)}"
     if not is_missing(test):
         line += f"; test {text(test['metrics'][metric])}, opened {times_text(test['openings_of_these_data'])}"
     front = front_of(report)
     names = [] if front is None else names_of(front)[1:]
-    others = [f"{name} {value_format(report, name)(winner['scores'][name]['mean'])}" for name in names]
+    scores = chosen_score(winner).get("scores", {})
+    others = [f"{name} {value_format(report, name)(scores[name]['mean'])}" for name in names]
     return f"{line}.{f' On validation also {join_names(others)}.' if others else ''}"
 
 
@@ -136,13 +137,14 @@ def _choice(report: ReportJson) -> str:
 
 
 def _statistics(report: ReportJson) -> str:
-    winner, text = require(report["winner"]), score_text(report)
-    if is_missing(winner["interval"]):
-        return f"{text(winner['score'])}. {_or_missing(winner['interval'])}"
-    low, high = winner["interval"]
+    by, text = chosen_score(require(report["winner"])), score_text(report)
+    if is_missing(by["interval"]):
+        return f"{text(by['score'])}. {_or_missing(by['interval'])}"
+    low, high = by["interval"]
+    fresh = ", on fresh seeds" if by is not report["winner"] else ""
     return (
-        f"{text(winner['score'])} ± {text(winner['standard_deviation'] or 0.0)} (standard deviation, "
-        f"n = {winner['n']}), 95 % interval [{text(low)}, {text(high)}] by Student's t over folds and seeds."
+        f"{text(by['score'])} ± {text(by['standard_deviation'] or 0.0)} (standard deviation, n = {by['n']}{fresh}), "
+        f"95 % interval [{text(low)}, {text(high)}] by Student's t over folds and seeds."
     )
 
 

@@ -8,7 +8,7 @@ from hpo.report.sections.report import ReportJson
 from hpo.report.sections.scores import spread_text
 from hpo.report.sections.space import describe_range
 from hpo.report.sections.study import heading
-from hpo.report.sections.winner import Winner, score_text
+from hpo.report.sections.winner import FreshScore, Winner, chosen_score, score_text
 from hpo.report.words import times_text, value_text
 
 _ESCAPED = {
@@ -52,7 +52,7 @@ def _results(summary: ReportJson) -> Iterable[str]:
     rows = []
     if not is_missing(winner):
         tested = "--" if is_missing(test) else text(test["metrics"][metric])
-        rows.append((f"Best (trial {winner['number']})", _spread(winner, text), tested))
+        rows.append((f"Best (trial {winner['number']})", _spread(chosen_score(winner), text), tested))
     default, against = require(summary["baselines"])["default"], require(summary["overtuning"])["default_on_test"]
     by_default = [
         None if is_missing(default) else default["score"],
@@ -92,8 +92,8 @@ def _front(summary: ReportJson, front: FrontPart) -> Iterable[str]:
     yield from _table(head, rows, caption, f"tab:{summary['study']['name']}-front")
 
 
-def _spread(winner: Winner, text: Callable[[float], str]) -> str:
-    spread, score = winner["standard_deviation"], text(winner["score"])
+def _spread(scored: FreshScore | Winner, text: Callable[[float], str]) -> str:
+    spread, score = scored["standard_deviation"], text(scored["score"])
     return f"${score}$" if spread is None else f"${score} \\pm {text(spread)}$"
 
 

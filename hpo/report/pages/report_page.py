@@ -24,7 +24,7 @@ from hpo.report.sections.report import SECTIONS, ReportJson, read_section
 from hpo.report.sections.scales import read_scales
 from hpo.report.sections.study import heading, read_extension, read_study
 from hpo.report.sections.tested import read_test
-from hpo.report.sections.winner import read_winner, score_text
+from hpo.report.sections.winner import chosen_score, on_seeds, read_winner, score_text
 
 _MOST_TRIALS = 500
 _OF_FRONT = ("is_on_front", "excess")
@@ -63,6 +63,8 @@ def render_report_page(
         summary=summary,
         heading=heading,
         score_text=score_text(summary),
+        chosen_score=chosen_score,
+        on_seeds=on_seeds,
         read=lambda name: [block for read in _READ[name] for block in read_section(read, summary)],
         pictures=[(section, list(those)) for section, those in groupby(drawings, key=lambda drawing: drawing.section)],
         # First those that lack something.

@@ -140,15 +140,23 @@ def at_the_end(space: Space, winner: Trial) -> list[AtEnd]:
 
 def _within_noise(subject: Subject, winner: Trial) -> Iterator[str]:
     """Compare by the standard error over the winner's folds and seeds; one standard error is within the noise."""
-    near = as_good_as(winner, subject.trials, subject.metric)
+    trials, seeds = subject.finalists or subject.trials, " on fresh seeds" if subject.finalists else ""
+    by = next(trial for trial in trials if trial.number == winner.number)
+    near = as_good_as(by, trials, subject.metric)
     if near:
         numbers = ", ".join(str(t.number) for t in sorted(near, key=lambda t: t.loss)[:10])
-        which = "1 other configuration is" if len(near) == 1 else f"{len(near)} other configurations are"
+        thing = "finalist*" if subject.finalists else "configuration*"
+        which = f"{count_text(len(near), f'other {thing}')} {'is' if len(near) == 1 else 'are'}"
         what = "trial" if len(near) == 1 else "trials"
-        error = standard_error(winner, subject.metric)
-        chosen, is_best = cheapest([winner, *near]), all(trial.loss >= winner.loss for trial in near)
-        instead = "" if chosen is winner or not is_best else f"; study.winner=one_standard_error takes {chosen.number}"
-        yield f"{which} within one standard error ({error:.2g}) of the winner: {what} {numbers}{instead}"
+        numbered = {trial.number for trial in (by, *near)}
+        chosen, is_best = (
+            cheapest(t for t in subject.trials if t.number in numbered),
+            all(t.loss >= by.loss for t in near),
+        )
+        takes = f"; study.winner=one_standard_error takes {chosen.number}"
+        instead = "" if chosen.number == by.number or not is_best else takes
+        error = f"one standard error ({standard_error(by, subject.metric):.2g})"
+        yield f"{which} within {error} of the {subject.called}{seeds}: {what} {numbers}{instead}"
 
 
 def _overlapping(report: ReportJson) -> Iterator[str]:
@@ -169,7 +177,8 @@ def _still_improving(subject: Subject, winner: Trial) -> Iterator[str]:
             best = min(curve, key=lambda score: loss_of(score, subject.direction))
             best_at_end.append(curve[-1] == best and best not in curve[:-1])
     if best_at_end and all(best_at_end):
-        yield "the winner's learning curves were best at their last evaluation: it may want longer training"
+        whose = f"the learning curves of the {subject.called}"
+        yield f"{whose} were best at their last evaluation: it may want longer training"
 
 
 def _about_the_rest(summary: ReportJson) -> Iterator[str]:

@@ -149,7 +149,7 @@ def read_scores(report: ReportJson) -> Iterator[Block]:
     default = require(report["baselines"])["default"]
     theirs = {} if is_missing(default) else default.get("scores", {})
     rows = []
-    for name, score in winner["scores"].items():
+    for name, score in winner.get("fresh", winner)["scores"].items():
         text = value_format(report, name)
         rows.append((aim_text(front, name), spread_text(score, text), text(theirs[name]) if name in theirs else "–"))
     yield Table(("metric", "winner (95 % interval)", "default configuration"), rows)

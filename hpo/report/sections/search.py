@@ -138,9 +138,9 @@ def _chosen_by(study: PreparedStudy, notes: Notes, verdict: Verdict) -> str:
     within = f", within {' and '.join(map(str, goal.limits))}" if goal.limits else ""
     if len(goal.metrics) == 1:
         cheapest = "" if section.winner == "best" else _CHEAPEST
-        return cheapest + _CHOSEN_BY[section.finalists > 0].format(within=within)
+        return cheapest + _CHOSEN_BY[verdict.fresh_winner is not None].format(within=within)
     # After another choice the new finalists are trained by `hpo resume`.
-    is_fresh = bool(section.finalists) and verdict.are_finalists_trained
+    is_fresh = verdict.fresh_winner is not None
     fresh = ", on fresh seeds, among the best trials of the search" if is_fresh else ""
     # Each change is said beside the front.
     decided = "as it was changed after the search had begun" if notes.changed_choices else _DECIDED

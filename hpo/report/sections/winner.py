@@ -31,8 +31,24 @@ from hpo.study.winner.verdict import Verdict
 
 
 @with_config(EXACT)
+class FreshScore(TypedDict):
+    """What a winner has on the fresh seeds that chose it among the finalists."""
+
+    score: Annotated[float, Field(description="mean of `values`")]
+    values: Annotated[list[float], Field(description="score of each fold and fresh seed")]
+    n: Positive
+    standard_deviation: Annotated[float | None, Field(description="of `values`, with n - 1; null for one value")]
+    interval: Annotated[list[float] | Missing, Field(description="95 % interval of the mean by Student's t")]
+    scores: NotRequired[
+        Annotated[
+            dict[str, Spread], Field(description="of each metric, and of what has a limit; absent with one score")
+        ]
+    ]
+
+
+@with_config(EXACT)
 class Winner(TypedDict):
-    """Fields 14 and 15."""
+    """Fields 14 and 15; scores are of the search."""
 
     number: Count
     round: Count
@@ -52,6 +68,9 @@ class Winner(TypedDict):
     standard_deviation: Annotated[float | None, Field(description="of `values`, with n - 1; null for one value")]
     interval: Annotated[list[float] | Missing, Field(description="95 % interval of the mean by Student's t")]
     num_parameters: int | None
+    fresh: NotRequired[
+        Annotated[FreshScore, Field(description="the score by which it was chosen; absent where `score` is that")]
+    ]
     scores: NotRequired[
         Annotated[
             dict[str, Spread], Field(description="of each metric, and of what has a limit; absent with one score")
@@ -137,7 +156,32 @@ def describe_winner(study: PreparedStudy, verdict: Verdict) -> Winner | Missing:
         described["reached"] = winner.reached
     if not study.goal.is_single:
         described["scores"] = spreads(winner, study.goal)
+    if (fresh := verdict.fresh_winner) is not None:
+        described["fresh"] = _fresh(fresh, study.goal)
     return described
+
+
+def _fresh(again: Trial, goal: Goal) -> FreshScore:
+    values = again.values(goal.metric)
+    fresh: FreshScore = {
+        "score": score_of(again),
+        "values": values,
+        "n": len(values),
+        "standard_deviation": statistics.stdev(values) if len(values) > 1 else None,
+        "interval": interval(values),
+    }
+    return fresh if goal.is_single else {**fresh, "scores": spreads(again, goal)}
+
+
+def chosen_score(winner: Winner) -> FreshScore | Winner:
+    """Return the scores by which the winner was chosen: those on fresh seeds, where finalists had some."""
+    return winner.get("fresh", winner)
+
+
+def on_seeds(report: ReportJson) -> str:
+    """Return what follows the score by which the winner was chosen; empty where that is the search's."""
+    winner = require(report["winner"])
+    return f", on fresh seeds ({score_text(report)(winner['score'])} in the search)" if "fresh" in winner else ""
 
 
 def no_winner(goal: Goal, verdict: Verdict) -> Missing:
@@ -233,20 +277,21 @@ def read_winner(report: ReportJson) -> Iterator[Block]:
     if is_missing(winner):
         yield Paragraph(sentence(winner["missing"]))
         return
-    text, spread = score_text(report), ""
-    if winner["standard_deviation"] is not None:
-        low, high = require(winner["interval"])
-        spread = f" ± {text(winner['standard_deviation'])} (standard deviation, n = {winner['n']}; 95 % interval "
+    text, spread, by = score_text(report), "", chosen_score(winner)
+    if by["standard_deviation"] is not None:
+        low, high = require(by["interval"])
+        spread = f" ± {text(by['standard_deviation'])} (standard deviation, n = {by['n']}; 95 % interval "
         spread += f"{text(low)} to {text(high)})"
-    score = f"{metric} **{text(winner['score'])}**{spread}{winner_how_far(report)}"
+    score = f"{metric} **{text(by['score'])}**{spread}{on_seeds(report)}{winner_how_far(report)}"
     says, against = f"Trial {winner['number']}: {score}, chosen by {report['chosen_by']}.", against_default(report)
     if scores := [*read_scores(report)]:
         yield from (Paragraph(says), *scores, Paragraph(against))
     else:
         yield Paragraph(f"{says}\n{against}")
     yield Table(("hyperparameter", "value"), code_rows(winner["point"]))
+    in_search = " in the search" if "fresh" in winner else ""
     yield Paragraph(
-        f"Folds: {', '.join(map(text, winner['values'].values()))}.\n"
+        f"Folds{in_search}: {', '.join(map(text, winner['values'].values()))}.\n"
         f"{_how_to_train(report['study']['objective'], winner['config'])}"
     )
 
@@ -279,9 +324,11 @@ def against_default(summary: ReportJson) -> str:
         trained = f"was trained to {default['amount']} only (trial {number}), where it had {text(score)}"
         return f"The default configuration {trained}: the two cannot be compared."
     theirs = f"the default configuration, which has {text(score)} (trial {number}){leading}"
+    # The default was trained on the seeds of the search alone: on the same ones both have the same luck.
+    place = "In the search it is {}" if "fresh" in winner else "{}"
     gain = loss_of(score - winner["score"], direction)
     if gain == 0:
-        return f"As good as {theirs}."
+        return _capital(place.format(f"as good as {theirs}."))
     before, now = default["values"], winner["values"]
     pairs = [(before[name], now[name]) for name in before if name in now]
     spread = interval([loss_of(one - other, direction) for one, other in pairs])
@@ -290,7 +337,12 @@ def against_default(summary: ReportJson) -> str:
         low, high = spread
         chance = ", which may be chance" if low <= 0 <= high else ""
         within = f" (95 % interval over {len(pairs)} folds and seeds: {text(low)} to {text(high)}{chance})"
-    return f"{'Better' if gain > 0 else 'Worse'} by {text(abs(gain))}{within} than {theirs}."
+    by = f"{'better' if gain > 0 else 'worse'} by {text(abs(gain))}{within} than {theirs}."
+    return _capital(place.format(by))
+
+
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]
 
 
 def _how_to_train(objective: str, best: str) -> str:
@@ -303,4 +355,7 @@ def score_text(summary: ReportJson) -> Callable[[float], str]:
     """Return what writes the scores of a report: with the digits that tell the best five and the default apart."""
     default = require(summary["baselines"])["default"]
     others = [] if is_missing(default) else [default["score"]]
+    winner = summary["winner"]
+    if not is_missing(winner):
+        others.append(chosen_score(winner)["score"])
     return score_format([*(trial["score"] for trial in summary["top"]), *others])

@@ -215,6 +215,11 @@ def untried_in_words(study: PreparedStudy, result: Result) -> str | None:
     return f"{count_text(result.untried, 'added point*')} not tried: `{command}` tries {them}"
 
 
+def follow_up_in_words(what: str, num_ended: int, num_all: int) -> str:
+    """Return what is trained after the search, and how far that is."""
+    return f"training {what}, {num_ended} of {count_text(num_all, 'training*')} done"
+
+
 def failures_in_words(study: PreparedStudy, result: Result) -> str:
     """Return why a search has no winner."""
     if (why := why_none(result.verdict.history, study.goal)) is not None:

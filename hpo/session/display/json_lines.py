@@ -106,6 +106,10 @@ class JsonProgress(Progress):
             **self._how_far(),
         )
 
+    def followed_up(self, what: str, num_ended: int, num_all: int) -> None:
+        """Print what is trained after the search."""
+        tell("follow_up", what=what, ended=num_ended, total=num_all)
+
     def _how_far(self) -> Mapping[str, Any]:
         best = self._best
         found = None if best is None else {"trial": best.number, "score": best.score, "scores": self._scores(best)}

@@ -14,7 +14,15 @@ from hpo.engine.loop import seconds_spent
 from hpo.engine.record.record import Record
 from hpo.engine.space.space import short_text
 from hpo.engine.trials.trial import Trial
-from hpo.session.display.display import Display, Progress, Result, failures_in_words, gpus_in_words, untried_in_words
+from hpo.session.display.display import (
+    Display,
+    Progress,
+    Result,
+    failures_in_words,
+    follow_up_in_words,
+    gpus_in_words,
+    untried_in_words,
+)
 from hpo.study.files.folder import short_path
 from hpo.study.study import PreparedStudy
 
@@ -78,6 +86,7 @@ class NotebookProgress(Progress):
         # With the number of the first trial that gave it.
         self._warnings: dict[str, int] = {}
         self._running: dict[int, Mapping[str, Any]] = {}
+        self._following = ""
 
     def __enter__(self) -> Self:
         self._update()
@@ -108,6 +117,11 @@ class NotebookProgress(Progress):
         self._lines.append(f"trial {trial.number}  {result}  {short_text(trial.point)}  {trial.seconds:.1f} s")
         self._update(_SECONDS_BETWEEN_UPDATES)
 
+    def followed_up(self, what: str, num_ended: int, num_all: int) -> None:
+        """Show what is trained after the search."""
+        self._following = follow_up_in_words(what, num_ended, num_all)
+        self._update()
+
     def _update(self, seconds_between: float = 0.0) -> None:
         from IPython.display import HTML
 
@@ -125,6 +139,7 @@ class NotebookProgress(Progress):
             head += f", best {html.escape(section.metric)} <b>{self._score_text(best.score)}</b> ({where})"
         head += f", {self._workers} workers" if self._workers > 1 else ""
         head += f", {left} left" if (left := self._time_left()) else ""
+        head += f", {self._following}" if self._following else ""
         bar = f'<progress value="{self.num_done}" max="{section.trials}" style="width: 100%"></progress>'
         lines = [*self._lines, *(self._line_of(number) for number in sorted(self._running))]
         lines += [f"warning: trial {number}: {warning}" for warning, number in self._warnings.items()]

@@ -24,7 +24,8 @@ from hpo.engine.trials.history import History
 from hpo.engine.trials.places import to_amount
 from hpo.engine.trials.trial import Trial
 from hpo.errors import printable
-from hpo.session.display.display import Progress, Shown, peak_in_words
+from hpo.report.words import count_text
+from hpo.session.display.display import Progress, Shown, follow_up_in_words, peak_in_words
 
 # Every trial gets a line at a readable pace; of thousands per second, as over tables, only some do.
 _LINES_AT_ONCE = 200
@@ -67,6 +68,8 @@ class TerminalProgress(Progress):
         self._running: dict[tuple[int, int], Sign] = {}
         self._last_line, self._num_printed = self._started, 0
         self._is_first_trial, self._has_begun, self._is_long = True, False, False
+        # What is trained after the search.
+        self._following = ""
         # What is printed once a search, such as a warning that every trial gives.
         self._said: set[str] = set()
         self._console = Console(file=sys.stdout)
@@ -126,6 +129,16 @@ class TerminalProgress(Progress):
         """Print what a hand has asked."""
         super().instructed(instruction)
         self._say(str(instruction))
+
+    def followed_up(self, what: str, num_ended: int, num_all: int) -> None:
+        """Show it in the panel; print that it begins, and where no panel is, after a silence how far it is."""
+        self._following = follow_up_in_words(what, num_ended, num_all)
+        if not num_ended:
+            self._say(f"training {what}: {count_text(num_all, 'training*')}")
+            self._last_line = self._clock()
+        elif not self._live and self._clock() - self._last_line >= _SILENT_SECONDS:
+            self._say(self._following)
+            self._last_line = self._clock()
 
     def _explain(self, trial: Trial) -> None:
         """Say, before the first line that has them, what its marks are."""
@@ -194,6 +207,7 @@ class TerminalProgress(Progress):
         left = self._time_left()
         head = f"{self.num_done} of {self._study.trials} {self._counts}  {self._best_text}"
         head += f"  {left} left" if left else ""
+        head += f"  {self._following}" if self._following else ""
         bar = ProgressBar(total=self._study.trials, completed=self.num_done, width=60)
         table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
         for (number, index), sign in sorted(self._running.items()):

@@ -16,12 +16,14 @@ Part = TypeVar("Part")
 class TrialResult(TypedDict):
     """The winner, or one of the front; `scores` has every metric, and what has a limit; `amount` null = all of it.
 
-    `reached` is the amount at its last report.
+    `search_scores` are those of the search, of a winner that fresh seeds chose; else null. `reached` is the amount at
+    its last report.
     """
 
     trial: int
     score: float
     scores: Mapping[str, float]
+    search_scores: Mapping[str, float] | None
     point: Mapping[str, Any]
     amount: int | None
     reached: float | None
@@ -90,13 +92,19 @@ def _there(part: Part | Missing | None) -> Part | None:
 
 
 def _trial(told: Mapping[str, Any], metric: str) -> TrialResult:
-    spreads = told.get("scores")
-    scores = {metric: told["score"]} if spreads is None else {name: spreads[name]["mean"] for name in spreads}
+    fresh, in_search = told.get("fresh"), _scores(told, metric)
+    scores = in_search if fresh is None else _scores(fresh, metric)
     return {
         "trial": told["number"],
         "score": scores[metric],
         "scores": scores,
+        "search_scores": None if fresh is None else in_search,
         "point": told["point"],
         "amount": told.get("amount"),
         "reached": told.get("reached"),
     }
+
+
+def _scores(told: Mapping[str, Any], metric: str) -> dict[str, float]:
+    spreads = told.get("scores")
+    return {metric: told["score"]} if spreads is None else {name: spreads[name]["mean"] for name in spreads}

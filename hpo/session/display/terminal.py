@@ -15,7 +15,7 @@ from hpo.engine.loop import seconds_spent
 from hpo.engine.record.record import Record
 from hpo.engine.space.branches import parted
 from hpo.engine.space.first_points import default_point
-from hpo.engine.trials.digits import values_in_words
+from hpo.engine.trials.digits import score_format, values_in_words
 from hpo.engine.trials.trial import Trial
 from hpo.errors import SpaceError, printable
 from hpo.report.part import require
@@ -138,6 +138,7 @@ class Terminal(Display):
         if further:
             _say(f"trained to the end after the search, to {study.full_amount}: trials {further}")
         of = f" of {study.num_counted(history)} configurations" if study.counts == "configurations" else ""
+        _tell_finalists(study, result)
         print()
         _say(f"{len(history)} trials{of}, {failed} failed{end_text(counts.get('ended_by'))}")
         if not history:
@@ -152,7 +153,7 @@ class Terminal(Display):
                 numbers = ", ".join(str(trial.number) for trial in front[:_SHOWN])
                 _say(f"front: {len(front)} of {_count(len(history), 'trial')}, by {goal.metric}: {numbers}{more}")
                 chosen = f": {why(study.config.study.choose)}"
-            values = values_in_words(winner, goal, history)
+            values = values_in_words(winner, goal, history, result.verdict.fresh_winner)
             _say(f"winner: trial {winner.number}, {values}{study.how_far(winner)}{chosen}")
             for key, value in winner.point.items():
                 _say(f"  {key} = {value:g}" if isinstance(value, float) else f"  {key} = {value}")
@@ -164,6 +165,16 @@ class Terminal(Display):
             _say(f"MLflow does not have everything: send it later with `hpo sync {name}`")
         for number, step in enumerate(_next_steps(study, winner) if self._next_step else ()):
             _say(f"{'' if number else 'next:':<8}{step}")
+
+
+def _tell_finalists(study: PreparedStudy, result: Result) -> None:
+    """Print what the finalists have on the fresh seeds, which chose the winner."""
+    if result.verdict.fresh_winner is None:
+        return
+    again = [finalist.again for finalist in result.verdict.finalists]
+    write = score_format(trial.score for trial in again)
+    scores = (f"trial {each.number} {'failed' if each.score is None else write(each.score)}" for each in again)
+    _say(f"on fresh seeds the winner is chosen; {study.goal.metric} there: {', '.join(scores)}")
 
 
 def _say(text: str) -> None:

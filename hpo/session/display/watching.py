@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 
 from hpo.engine.space.space import short_text
+from hpo.engine.trials.digits import beside_search
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError, printable
@@ -35,6 +36,9 @@ class WatchedProgress(TerminalProgress):
         """Show a look; `study` is None where its trials were not read again."""
         # It may have been raised; where the status cannot be read it is not known.
         self._study = self._study.model_copy(update={"trials": look.status.budget or self._study.trials})
+        if look.status.following and look.status.following != self._following:
+            self._following = look.status.following
+            self._say(self._following)
         if look.fault:
             self._say_once(look.fault, f"warning: {look.fault}; it is tried again")
         if study is not None:
@@ -102,8 +106,11 @@ def _end(view: View, status: Status) -> Iterator[str]:
         return
     yield f"{status.done} of {status.budget} {status.counts}, {failed} failed"
     if status.best is not None:
-        values = ", ".join(f"{name} {value:.6g}" for name, value in status.scores.items())
-        yield f"best: trial {status.best}, {values}"
+        values, in_search = (
+            ", ".join(f"{name} {value:.6g}" for name, value in scores.items())
+            for scores in (status.scores, status.search_scores)
+        )
+        yield f"best: trial {status.best}, {beside_search(values, in_search)}"
         trials = view.study().record.trials()
         yield f"  {short_text(trials[status.best].point)}" if status.best < len(trials) else ""
     elif isinstance(why := inner(view.folder.report(), "winner").get("missing"), str):

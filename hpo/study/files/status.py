@@ -41,7 +41,9 @@ class Status(BaseModel):
             what follows; or asked and told in a session.
         holder: the process that has it; None where none has.
         begun: when its first training began; None before that.
+        following: while that is trained, what of it and how much of it has ended.
         best, scores: the winner's number, or the best so far, and what it has of the metrics and of what has a limit.
+        search_scores: what it has in the search, where it was chosen on fresh seeds, which `scores` are then of.
         on_front: with several metrics the number of trials on the front; else None.
         done, budget, counts: how much of the budget is used, and what that counts.
         trials: how many trials are complete, failed, stopped and running, by state.
@@ -60,12 +62,14 @@ class Status(BaseModel):
     holder: Holder | None = None
     study_id: str = ""
     updated: float | None = None
+    following: str | None = None
     begun: float | None = None
     strategy: str = ""
     data: str = ""
     metrics: dict[str, Direction] = {}
     best: int | None = None
     scores: dict[str, float] = {}
+    search_scores: dict[str, float] = {}
     on_front: int | None = None
     done: int = 0
     budget: int = 0
@@ -90,7 +94,7 @@ class Status(BaseModel):
     def words(self) -> str:
         """The state as people read it: `running since 11:47 by process 30085 on ada`."""
         if self.holder is not None:
-            doing = ", training what follows the search" if self.phase == "after the search" else ""
+            doing = f", {self.following}" if self.following else ""
             state = "starting" if self.phase == "starting" else "running"
             return f"{state} since {_clock(self.holder.since)} by {self.holder}{doing}"
         if self.state == "ended":
@@ -121,11 +125,12 @@ def read_status(folder: StudyFolder) -> Status:
         status = Status(name=folder.path.name, state="unreadable", error=why)
     if holder is not None:
         phase = status.phase if status.state == "running" else None
-        return status.model_copy(update={"state": "running", "phase": phase, "holder": holder})
+        following = status.following if phase else None
+        return status.model_copy(update={"state": "running", "phase": phase, "following": following, "holder": holder})
     if status.state != "running":
         return status
     state = "open" if status.phase == "asked and told" else "interrupted"
-    return status.model_copy(update={"state": state, "phase": None})
+    return status.model_copy(update={"state": state, "phase": None, "following": None})
 
 
 def parse_status(text: str, where: str) -> Status:
@@ -159,7 +164,7 @@ def _derived(folder: StudyFolder) -> Status:
     trials = {state: counts.get(state, 0) for state in STATES} if counts else _recorded(folder, config)
     trials["running"] += counts.get("interrupted", 0)
     ended_by, ended = counts.get("ended_by"), inner(report, "study").get("ended")
-    scores, is_by_points = inner(winner, "scores"), counts.get("budget_counts") == "configurations"
+    by, is_by_points = inner(winner, "fresh") or winner, counts.get("budget_counts") == "configurations"
     goal = section.metrics or {section.metric: section.direction}
     is_over = counts and not trials["running"] and (winner or not trials["complete"])
     return Status(
@@ -172,7 +177,8 @@ def _derived(folder: StudyFolder) -> Status:
         data=name if isinstance(name := inner(report, "data").get("name"), str) else "",
         metrics=goal,
         best=winner.get("number"),
-        scores={name: scores[name]["mean"] for name in scores} or _one(section.metric, winner.get("score")),
+        scores=_scores(by, section.metric),
+        search_scores={} if by is winner else _scores(winner, section.metric),
         done=counts["configurations"] if is_by_points else sum(trials.values()) - trials["running"],
         budget=section.trials,
         counts=counts.get("budget_counts", "trials"),
@@ -198,8 +204,11 @@ def _clock(seconds: float) -> str:
     return time.strftime("%H:%M" if time.date() == datetime.now().date() else "%Y-%m-%d %H:%M")
 
 
-def _one(metric: str, score: Any) -> Mapping[str, float]:
-    return {metric: score} if isinstance(score, int | float) else {}
+def _scores(reported: Mapping[str, Any], metric: str) -> Mapping[str, float]:
+    """Return what a report has of the winner's metrics."""
+    several, score = inner(reported, "scores"), reported.get("score")
+    alone = {metric: score} if isinstance(score, int | float) else {}
+    return {name: several[name]["mean"] for name in several} or alone
 
 
 def _seconds(time: Any) -> float | None:

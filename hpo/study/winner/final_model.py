@@ -1,8 +1,9 @@
 """The winner after the search: its model, kept from its hold-out or trained on all folds, and its configuration."""
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from hpo.config.keys import plain_own
 from hpo.engine.dispatch.dispatcher import Dispatcher, outcomes
@@ -18,12 +19,17 @@ from hpo.study.winner.verdict import Verdict, lacks_model
 
 
 def make_final_model(
-    study: PreparedStudy, record: Record, dispatcher: Dispatcher, verdict: Verdict
+    study: PreparedStudy,
+    record: Record,
+    dispatcher: Dispatcher,
+    verdict: Verdict,
+    tell: Callable[[str, int, int], None],
 ) -> FinalModel | None:
     """Return the winner's model, trained if necessary; None where the objective keeps no models.
 
     That of a hold-out is trained again, with its seed, where it was not kept. With folds, the winning configuration is
-    trained once on all of them together, for the mean of the folds' best epochs. StudyError where the training failed.
+    trained once on all of them together, for the mean of the folds' best epochs. `tell` gets that it is trained.
+    StudyError where the training failed.
     """
     winner = verdict.winner
     if winner is None or not lacks_model(study, verdict):
@@ -34,7 +40,7 @@ def make_final_model(
     if not is_hold_out:
         name, epochs = "checkpoints/final", task.payload.amount
     if not (is_hold_out and has_own_model(study, winner)):
-        ((_, outcome),) = outcomes(dispatcher, [task])
+        ((_, outcome),) = outcomes(dispatcher, [task], partial(tell, "the winner's model"))
         if outcome.error:
             what = "training the model of trial {} again" if is_hold_out else "final training of trial {}"
             raise StudyError(f"{what.format(winner.number)} failed: {outcome.error}")

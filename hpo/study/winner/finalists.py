@@ -4,8 +4,9 @@ Source: the top-k protocol of Bouthillier et al. 2021 (arXiv 2103.03098), and re
 (arXiv 2506.19540, on overtuning).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from hpo.engine.dispatch.dispatcher import Dispatcher, outcomes
 from hpo.engine.record.record import Record
@@ -54,7 +55,11 @@ def _candidates(study: PreparedStudy, history: History) -> list[Trial]:
     return chosen_first(best, history.front, study.goal, section.choose)[: section.finalists]
 
 
-def train_finalists(finalists: Iterable[Finalist], record: Record, dispatcher: Dispatcher) -> None:
-    """Train what is missing; each outcome is recorded before the next is waited for."""
-    for task, outcome in outcomes(dispatcher, [task for finalist in finalists for task in finalist.missing]):
+def train_finalists(
+    finalists: Sequence[Finalist], record: Record, dispatcher: Dispatcher, tell: Callable[[str, int, int], None]
+) -> None:
+    """Train what is missing; each outcome is recorded before the next is waited for. `tell` gets how far that is."""
+    what = f"the best {len(finalists)} again on fresh seeds" if len(finalists) > 1 else "the best again on fresh seeds"
+    missing = [task for finalist in finalists for task in finalist.missing]
+    for task, outcome in outcomes(dispatcher, missing, partial(tell, what)):
         Notes(record).write_finalist_outcome(task, outcome)

@@ -6,8 +6,9 @@ which stays the same under a larger budget; what was trained stays known.
 
 import logging
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from hpo.config.study_config import StudyConfig
@@ -93,11 +94,13 @@ def join_trainings(trials: Sequence[Trial], further: Iterable[Trial]) -> list[Tr
     return [_joined(trial, continued[trial.number]) if trial.number in continued else trial for trial in trials]
 
 
-def train_to_the_end(study: PreparedStudy, record: Record, dispatcher: Dispatcher) -> None:
-    """Train what is missing; each outcome is recorded before the next is waited for."""
+def train_to_the_end(
+    study: PreparedStudy, record: Record, dispatcher: Dispatcher, tell: Callable[[str, int, int], None]
+) -> None:
+    """Train what is missing; each outcome is recorded before the next is waited for. `tell` gets how far that is."""
     while missing := _missing(study, record):
         record.begin_stretch(dispatcher.slots)
-        for task, outcome in outcomes(dispatcher, missing):
+        for task, outcome in outcomes(dispatcher, missing, partial(tell, "the best to the end")):
             Notes(record).write_full_outcome(task, outcome)
             if outcome.error:
                 _log.warning("trial %d: its training to the end failed: %s", task.trial, outcome.error)

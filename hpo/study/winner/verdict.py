@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hpo.engine.record.record import Record
@@ -40,6 +40,14 @@ class Verdict:
     def front(self) -> list[Trial]:
         """The trials that none dominates, by the search's scores; the best and its equals with one metric."""
         return self.history.front
+
+    @property
+    def fresh_winner(self) -> Trial | None:
+        """The winner as trained again on fresh seeds, where these chose it; None where the search's scores did."""
+        winner = self.winner
+        if winner is None or not _complete_again(self.finalists):
+            return None
+        return next(each.again for each in self.finalists if each.trial.number == winner.number)
 
     @property
     def are_finalists_trained(self) -> bool:
@@ -85,12 +93,8 @@ def _winner(study: PreparedStudy, history: History, finalists: tuple[Finalist, .
     none of the target scale is complete.
     """
     section, goal = study.config.study, study.goal
-    complete = [finalist for finalist in finalists if finalist.again.state == "complete"]
-    if not complete or any(finalist.again.state == "running" for finalist in finalists):
-        first, others = history.front, list(history)
-    else:
-        others = [finalist.again for finalist in complete]
-        first = front(others)
+    others = _complete_again(finalists) or list(history)
+    first = front(others)
     if not first or first[0].scale < goal.target:
         return None
     if len(goal.metrics) > 1:
@@ -101,6 +105,12 @@ def _winner(study: PreparedStudy, history: History, finalists: tuple[Finalist, .
         good = {trial.number for trial in as_good_as(first[0], others, goal.metric)}
         chosen = cheapest(t for t in history if t.number == first[0].number or t.number in good)
     return next(trial for trial in history if trial.number == chosen.number)
+
+
+def _complete_again(finalists: Sequence[Finalist]) -> list[Trial]:
+    """Return the finalists that are complete on the fresh seeds; none while one of them is being trained."""
+    again = [finalist.again for finalist in finalists]
+    return [] if any(trial.state == "running" for trial in again) else [t for t in again if t.state == "complete"]
 
 
 def _model(study: PreparedStudy, record: Record, winner: Trial | None) -> FinalModel | None:

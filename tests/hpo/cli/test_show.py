@@ -153,7 +153,7 @@ def test_a_worker_elsewhere_and_its_gpus_are_shown(capsys, runs):
         told = View(folder, "mine").look().told()["tasks"][0]
         (row,) = [row for row in workers(StudyReader(folder).read())["rows"] if row["task"]]
     assert (told["host"], told["process"], told["gpus"]) == tuple(vars(site).values())
-    assert str(site) in render_macro("live_parts.html", "workers", rows=[row], is_running=True)
+    assert str(site) in render_macro("live_parts.html", "workers", rows=[row], why_none="")
 
 
 def test_one_that_was_killed(capsys, runs):

@@ -1,11 +1,23 @@
 """Finalists of a search for several metrics, or with limits: the fresh scores decide, by front and choice."""
 
+import json
+import statistics
+import time
+from pathlib import Path
+
 import pytest
 
 from hpo.engine.dispatch.local import LocalDispatcher
+from hpo.interface.looking.studies import list_studies
+from hpo.page.reading import StudyReader
+from hpo.page.texts import state
 from hpo.session.session import run_study
+from hpo.study.files.folder import StudyFolder
+from hpo.study.files.status import read_status
 from hpo.study.opening import open_study, read_study
 from hpo.study.winner.verdict import read_verdict
+from tests.hpo.cli.commands import hpo
+from tests.hpo.interface.searched import found
 from tests.studies import REPOSITORY, prepared, toy_config
 
 METRICS = {"score": "maximize", "size": "minimize"}
@@ -71,3 +83,63 @@ def test_another_choice_goes_by_the_scores_of_the_search_while_its_finalist_is_n
     by_score = read_verdict(study, record)
     record.close()
     assert (layers(by_score.winner), by_score.are_finalists_trained) == (2, False)
+
+
+def seeded(config, trial):
+    """Score by the learning rate and, more than that, by the seed."""
+    trial.report(epoch=1, score=config["lr"] / 10 + trial.seed % 97 / 100)
+
+
+def test_the_score_that_chose_the_winner_is_the_one_that_is_shown_with_that_of_the_search_beside_it(capsys):
+    study = found(seeded, name="fin", trials=6, progress=True, settings={"study.finalists": 2})
+    out, best = capsys.readouterr().out, study.best
+    reported = json.loads((study.folder / "report.json").read_text())["winner"]
+    assert best.score == reported["fresh"]["score"] == statistics.fmean(reported["fresh"]["values"])
+    assert best.search_scores["score"] == reported["score"] != best.score
+    assert "training the best 2 again on fresh seeds: 6 trainings" in out
+    both = f"{best.score:.4f} on fresh seeds ({best.search_scores['score']:.4f} in the search)"
+    page = state(StudyReader(study._folder).read())
+    written = f"{best.score:.4f}", f"{best.search_scores['score']:.4f}"
+    for says in (out, str(study), page["best"], hpo_says(capsys, "show", "fin")):
+        assert both in says
+    assert all(text in (study.folder / "report.md").read_text() for text in written)
+    assert json.loads(hpo_says(capsys, "list", "--json"))["studies"][0]["score"] == best.score
+    # A status that was removed is derived from the report.
+    (study.folder / "status.json").unlink()
+    assert both in hpo_says(capsys, "show", "fin")
+    told = json.loads(hpo_says(capsys, "report", "fin", "--json"))["winner"]
+    assert (told["score"], told["search_scores"]) == (best.score, best.search_scores)
+
+
+def test_what_follows_the_search_is_told_while_it_is_trained(monkeypatch):
+    monkeypatch.setattr("hpo.session.status_keeper._SECONDS_BETWEEN", 0.0)
+
+    def train(config, trial):
+        if len(set(seeds := [*read_lines(), trial.seed])) > 3:
+            deadline = time.monotonic() + 20
+            while (status := read_status(StudyFolder(Path("runs/toy")))).following is None:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            said = status.words, list_studies(Path("runs"))[0]["following"], state_text("toy")
+            Path("said").write_text(json.dumps(said))
+        Path("seeds").write_text(json.dumps(seeds))
+        return config["lr"]
+
+    found(train, name="toy", trials=3, settings={"study.finalists": 1, "study.finalist_repeats": 1})
+    says = "training the best again on fresh seeds, 0 of 1 training done"
+    assert all(says in text for text in json.loads(Path("said").read_text()))
+    assert read_status(StudyFolder(Path("runs/toy"))).following is None
+
+
+def read_lines():
+    return json.loads(Path("seeds").read_text()) if Path("seeds").exists() else []
+
+
+def state_text(name):
+    return state(StudyReader(StudyFolder(Path("runs", name))).read())["text"]
+
+
+def hpo_says(capsys, *arguments):
+    code, out, _ = hpo(capsys, *arguments)
+    assert code == 0
+    return " ".join(out.split())
