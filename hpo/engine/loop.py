@@ -11,7 +11,7 @@ from hpo.engine.course.rules import Rules
 from hpo.engine.dispatch.dispatcher import Dispatcher, TaskReport
 from hpo.engine.observers import FirstFailures, Observer
 from hpo.engine.record.acts import Act, Add, Instruction, Raise, Stop
-from hpo.engine.record.record import Ended, Record
+from hpo.engine.record.record import Ended, EndedBy, Record
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.history import History
@@ -138,11 +138,22 @@ class _Search:
             if not self._in_flight:
                 if self._look():
                     continue
-                by = "hand" if self._is_stopping else self._course.ended_by
-                record.ended = Ended(by, self._seconds, self._rules.stop_without_gain)
+                record.ended = Ended(self._ended_by(), self._seconds, self._rules.stop_without_gain)
                 return record.history()
             for report in dispatcher.wait():
                 self._take(report)
+
+    def _ended_by(self) -> EndedBy:
+        """Return what has ended the search: of one that a hand has stopped what it had reached, if nothing is left."""
+        if self._is_stopping:
+            if not is_over(self._rules, self._record, self._num_trials, self._minutes):
+                return "hand"
+            self._course.is_out_of_time = self._is_late
+        return self._course.ended_by
+
+    @property
+    def _is_late(self) -> bool:
+        return self._minutes is not None and self._seconds >= 60 * self._minutes
 
     @property
     def _seconds(self) -> float:
@@ -157,8 +168,7 @@ class _Search:
 
     def _plan(self) -> None:
         """Let the clock begin what it can, and queue it for the workers."""
-        is_late = self._minutes is not None and self._seconds >= 60 * self._minutes
-        self._course.is_out_of_time = self._is_stopping or is_late
+        self._course.is_out_of_time = self._is_stopping or self._is_late
         for key in self._course.advance():
             if key in self._in_flight:
                 # After the course was begun again.

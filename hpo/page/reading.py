@@ -17,7 +17,8 @@ from hpo.report.transfer import Climb
 from hpo.study.basis.default import default_of
 from hpo.study.files.folder import StudyFolder, short_path
 from hpo.study.files.running import RunningTask, read_running
-from hpo.study.files.status import Status, read_status
+from hpo.study.files.status import Status
+from hpo.study.looking.latest import latest_status
 from hpo.study.looking.seen import SeenStudy
 from hpo.study.notes import Notes
 from hpo.study.winner.choosing import choose
@@ -77,7 +78,7 @@ class StudyReader:
 
     def _read(self, before: Seen | None) -> Seen:
         folder, subject = self._folder, before.subject if before else None
-        status, tasks, fault, has_more = read_status(folder), list[RunningTask](), None, self._opened is None
+        status, tasks, fault, has_more = latest_status(folder), list[RunningTask](), None, self._opened is None
         try:
             tasks = read_running(folder)
             if self._opened is None:

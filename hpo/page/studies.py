@@ -8,7 +8,8 @@ from typing import Any
 from hpo.page.texts import best_text, done_text, time_text
 from hpo.report.pages.html import render, render_macro
 from hpo.study.files.folder import StudyFolder, short_path, studies_in
-from hpo.study.files.status import Status, read_status
+from hpo.study.files.status import Status
+from hpo.study.looking.latest import latest_status
 
 
 class StudiesContent:
@@ -44,4 +45,4 @@ class StudiesContent:
             with suppress(OSError):
                 stamps.append((path.name, path.stat().st_mtime_ns))
         known = self._known.get(folder.path.name)
-        return known if known is not None and known[0] == stamps else (stamps, read_status(folder))
+        return known if known is not None and known[0] == stamps else (stamps, latest_status(folder))

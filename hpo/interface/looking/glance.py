@@ -5,7 +5,6 @@ damaged.
 """
 
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,7 +12,6 @@ from functools import cached_property
 from typing import Any, Self
 
 from hpo.config.scales import SCALE
-from hpo.engine.course.rules import is_counted
 from hpo.engine.space.space import point_key
 from hpo.engine.training.task_builder import FINAL_FOLD
 from hpo.engine.trials.trial import Trial
@@ -26,7 +24,7 @@ from hpo.study.basis.default import default_of
 from hpo.study.basis.described import Described
 from hpo.study.files.folder import StudyFolder, inner, short_path
 from hpo.study.files.running import RunningTask
-from hpo.study.files.status import STATES, Status
+from hpo.study.files.status import Status
 from hpo.study.files.user_notes import tags
 from hpo.study.ledger import what_opens
 from hpo.study.looking.seen import SeenStudy
@@ -67,11 +65,7 @@ class Glance:
         except HpoError as error:
             # One that is just starting cannot be read yet.
             fault = "" if look.status.phase == "starting" else first_line(error)
-        # A process that was killed had last written its status some seconds before.
-        status = look.status
-        if seen is not None and status.state == "interrupted":
-            status = _as_recorded(status, seen)
-        return cls(view.reference, folder, status, look.tasks, look.copied, seen, fault or None)
+        return cls(view.reference, folder, look.status, look.tasks, look.copied, seen, fault or None)
 
     @property
     def _is_mirror(self) -> bool:
@@ -260,17 +254,3 @@ class Glance:
     def _parts(self) -> Mapping[str, Any]:
         described = Described.at(short_path(self.folder.described_path))
         return described.split["parts"] if described and described.split else {}
-
-
-def _as_recorded(status: Status, seen: SeenStudy) -> Status:
-    """Return the status with the numbers and the best of the record."""
-    trials, best = Counter[str](trial.state for trial in seen.trials), seen.best
-    counted = {
-        "done": sum(is_counted(trial, seen.counts) for trial in seen.history),
-        "trials": {state: trials[state] for state in STATES},
-        "best": best.number if best else None,
-        "scores": {name: best.mean(name) for name in seen.goal.names} if best else {},
-        "search_scores": {},
-        "on_front": len(seen.history.front) if len(seen.goal.metrics) > 1 else None,
-    }
-    return status.model_copy(update=counted)

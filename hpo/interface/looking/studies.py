@@ -1,4 +1,4 @@
-"""All studies in a folder: what each has come to, filtered and sorted; no record is opened for it."""
+"""All studies in a folder: what each has come to, filtered and sorted; records are opened of killed searches alone."""
 
 import os
 from collections.abc import Iterator
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from hpo.errors import HpoError, StudyError, first_line
 from hpo.interface.looking.where import Kind, condition, known_field
 from hpo.study.files.folder import RUNS, StudyFolder, is_training, refuse_link
-from hpo.study.files.status import Status, read_status
+from hpo.study.files.status import Status
 from hpo.study.files.user_notes import tags
+from hpo.study.looking.latest import latest_status
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,7 +111,7 @@ def _row(path: Path) -> dict[str, Any]:
     folder = StudyFolder(path)
     try:
         refuse_link(path)
-        status = read_status(folder)
+        status = latest_status(folder)
     except HpoError as error:
         status = Status(name=path.name, state="unreadable", error=first_line(error))
     holder, trials = status.holder, status.trials

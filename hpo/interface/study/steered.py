@@ -12,7 +12,8 @@ from hpo.interface.study.kept import KeptStudy
 from hpo.machine import user_name
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.requests import is_searching, request
-from hpo.study.files.status import Status, read_status
+from hpo.study.files.status import Status
+from hpo.study.looking.latest import latest_status
 
 # What a running search takes: with another budget its trials stay the same.
 BUDGET = ("trials", "minutes")
@@ -27,8 +28,8 @@ class SteeredStudy(KeptStudy):
 
     @property
     def status(self) -> Status:
-        """Its state, who runs it, how far it is and what is the best so far; its record is not opened."""
-        return read_status(self._folder)
+        """Its state, who runs it, how far it is and what is the best so far."""
+        return latest_status(self._folder)
 
     def add(self, point: Mapping[str, Any]) -> str:
         """Let the search try a point of one's own next, and return what was answered.

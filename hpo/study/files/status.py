@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hpo.config.documents import parse_json
 from hpo.config.goals import Direction
@@ -51,6 +51,7 @@ class Status(BaseModel):
         ended_by: which budget ended it.
         error: why it failed, or cannot be read.
         test: what was found on the test part; empty while that is closed.
+        lags: whether the record may hold more trials than this counts, since the process that wrote it was killed.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
@@ -79,6 +80,7 @@ class Status(BaseModel):
     ended_by: str | None = None
     error: str | None = None
     test: dict[str, float] = {}
+    lags: bool = Field(default=False, exclude=True)
 
     @property
     def score(self) -> float | None:
@@ -109,7 +111,10 @@ def write_status(folder: StudyFolder, status: Status) -> None:
 
 
 def read_status(folder: StudyFolder) -> Status:
-    """Return a study's status; nothing is created or changed, and what cannot be read says so instead of raising."""
+    """Return a study's status; nothing is created or changed, and what cannot be read says so instead of raising.
+
+    Where it `lags`, `latest_status` has what the record holds.
+    """
     # Before the file: a search that ends meanwhile has written it.
     holder = folder.holder()
     if holder is not None and not folder.exists:
@@ -130,7 +135,7 @@ def read_status(folder: StudyFolder) -> Status:
     if status.state != "running":
         return status
     state = "open" if status.phase == "asked and told" else "interrupted"
-    return status.model_copy(update={"state": state, "phase": None, "following": None})
+    return status.model_copy(update={"state": state, "phase": None, "following": None, "lags": True})
 
 
 def parse_status(text: str, where: str) -> Status:
@@ -185,6 +190,7 @@ def _derived(folder: StudyFolder) -> Status:
         trials=trials,
         minutes=_minutes(inner(report, "cost").get("wall_seconds")),
         ended_by=ended_by,
+        lags=not counts,
     )
 
 

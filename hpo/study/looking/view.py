@@ -12,8 +12,9 @@ from hpo.engine.store.url import UrlStore
 from hpo.errors import StudyError
 from hpo.study.files.folder import RUNS, StudyFolder, find_study
 from hpo.study.files.running import RunningTask, parse_running, read_running
-from hpo.study.files.status import Status, parse_status, read_status
+from hpo.study.files.status import Status, parse_status
 from hpo.study.keeping.mirror import Manifest
+from hpo.study.looking.latest import latest_status
 from hpo.study.looking.seen import SeenStudy
 
 # Of a mirror, what is looked at.
@@ -52,7 +53,7 @@ class View:
 
     def look(self) -> Look:
         """Return what is there now; StudyError where a mirror cannot be reached."""
-        return Look(read_status(self.folder), read_running(self.folder))
+        return Look(latest_status(self.folder), read_running(self.folder))
 
     def study(self) -> SeenStudy:
         """Return the study with its trials of now, a mirror's as of the last look; StudyError where that cannot be."""
@@ -116,7 +117,7 @@ class MirrorView(View):
         copied = self._fetch()
         path, running = self.folder.status_path, self.folder.running_path
         if not path.exists():
-            return Look(read_status(self.folder), [], copied)
+            return Look(latest_status(self.folder), [], copied)
         status = parse_status(path.read_text(encoding="utf-8"), f"{self.reference}/{path.name}")
         is_running = status.state == "running" and running.exists()
         return Look(status, parse_running(running.read_text(encoding="utf-8"), "") if is_running else [], copied)

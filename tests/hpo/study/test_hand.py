@@ -198,3 +198,12 @@ def test_what_follows_the_search_takes_nothing_but_a_stop_at_once(tmp_path):
             with pytest.raises(StudyError, match="what follows it is being trained"):
                 ask()
         assert not study._folder.requests_dir.exists()
+
+
+def test_a_search_that_is_complete_when_a_stop_takes_effect_ends_as_complete(tmp_path):
+    folder = tmp_path / "study"
+    (answer,) = run(folder, 1, lambda study: study.stop())
+    assert "no further trial" in answer
+    status = SteeredStudy(StudyFolder(folder)).status
+    assert (status.state, status.ended_by, status.done) == ("ended", "trials", 1)
+    assert (folder / "report.html").exists()

@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 import hpo
 from hpo.interface.looking.glance import Glance
 from hpo.interface.looking.one_trial import show_trial
+from hpo.interface.looking.studies import list_studies
+from hpo.page.reading import StudyReader
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.running import read_running
 from hpo.study.files.status import Status, read_status
@@ -104,6 +106,23 @@ def test_while_it_runs_at_its_end_and_what_a_kill_leaves(ran):
     assert (status.state, status.holder, status.done, status.phase) == ("interrupted", None, 2, None)
     assert [trial.state for trial in trials] == ["complete", "complete", "running"]
     assert read_running(StudyFolder(Path("killed"))) == []
+
+
+def test_of_a_killed_search_the_record_is_read_for_every_look(ran):
+    # The last status of a killed process may be seconds old.
+    path = Path("killed/status.json")
+    written = json.loads(path.read_text())
+    path.write_text(json.dumps(written | {"done": 0, "best": None, "scores": {}, "trials": {}}))
+    best = min(trial.score for trial in looked("killed")[1] if trial.score is not None)
+    shutil.copytree("killed", "runs/killed")
+    (listed,) = list_studies(Path("runs"), "name=killed")
+    views = [
+        View(StudyFolder(Path("killed")), "killed").look().status,
+        StudyReader(StudyFolder(Path("killed"))).read().status,
+    ]
+    for status in (*views, hpo.load("killed").status):
+        assert (status.state, status.done, status.score) == ("interrupted", 2, best)
+    assert (listed["state"], listed["done"], listed["score"]) == ("interrupted", 2, best)
 
 
 def test_after_a_signal_it_is_interrupted():
