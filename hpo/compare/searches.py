@@ -74,7 +74,7 @@ class Searches:
         for line, row in enumerate(reader, start=2):
             try:
                 yield self._finished_search(row)
-            except (KeyError, TypeError, ValueError) as error:
+            except (KeyError, TypeError, ValueError, RecursionError) as error:
                 raise StudyError(
                     f"{self._path}:{line}: cannot be read as a finished search; remove the line to run it again"
                 ) from error

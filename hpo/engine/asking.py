@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from numbers import Integral
 from typing import Any
 
 from hpo.config.sealing import excerpt
@@ -15,7 +16,7 @@ from hpo.engine.observers import Observer
 from hpo.engine.record.record import Asked, Ended, EndedBy, Record
 from hpo.engine.space.space import Point
 from hpo.engine.training.payload import Task
-from hpo.engine.training.worker import Limits
+from hpo.engine.training.worker import Limits, one_line
 from hpo.engine.trials import reported
 from hpo.engine.trials.places import Places, place_of, reached
 from hpo.engine.trials.trial import Outcome, seconds_trained
@@ -135,7 +136,7 @@ class Asking:
         self._record.asked = self._record.asked | {number: replace(asked, curve=curve)}
         self._take(TaskReport(task, point=placed, units=len(curve)))
 
-    def tell(self, number: int, returned: Any = None, error: str | None = None) -> None:
+    def tell(self, number: int, returned: Any = None, error: str | BaseException | None = None) -> None:
         """Write what came of an open trial, which ends it.
 
         Args:
@@ -143,7 +144,7 @@ class Asking:
             returned: what a training here would return: the score; metrics by name, which may have `seconds`, how long
                 it took; or several metrics in their order. None = what was reported: of one that the median rule would
                 have stopped, the best so far, which ends it as stopped; else the point that `study.score` says.
-            error: why it failed, which stands for a result.
+            error: why it failed, as a text or an exception, which stands for a result.
 
         Raises:
             StudyError: the trial is not open.
@@ -151,7 +152,9 @@ class Asking:
         """
         task, asked, stopped = self.task(number), self.asked(number), None
         payload, metrics, seconds = task.payload, dict[str, float](), None
-        if error is not None:
+        if isinstance(error, BaseException):
+            error = one_line(error, payload.known_secrets())
+        elif error is not None:
             error = excerpt(error, payload.known_secrets(), _LONGEST_LINE) or "told as failed"
         elif returned is None and (stopped := self._heard[number].stops) is not None:
             metrics[payload.metric] = self._heard[number].best
@@ -195,10 +198,11 @@ class Asking:
 
     def task(self, number: int) -> Task:
         """Return the task of an open trial; StudyError where it is not open."""
-        if number not in self.open:
+        # Whoever tells may give a text, from a shell or JSON; True is 1 to Python.
+        is_number = isinstance(number, Integral) and not isinstance(number, bool)
+        if not is_number or number not in self.open:
             trials = self._record.trials()
-            # Whoever tells may give a text, from a shell or JSON.
-            is_there = isinstance(number, int) and 0 <= number < len(trials)
+            is_there = is_number and 0 <= number < len(trials)
             why = f"was told before ({trials[number].state})" if is_there else "was not asked for"
             raise StudyError(f"trial {number!r}: {why}; open are: {self._numbers or 'none'}")
         return self.open[number]

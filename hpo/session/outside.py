@@ -1,11 +1,13 @@
 """A study that is trained elsewhere: opened, asked and told, and closed with its report."""
 
 import logging
+import os
+import threading
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 from hpo.engine.asking import Asking
 from hpo.engine.observers import Observer
@@ -47,6 +49,7 @@ class OutsideStudy:
                 f"asked for nor told"
             )
         refuse_bad_surroundings(study.config)
+        self._owner = _here()
         study = replace(study, code=code_of(study))
         self.study, self._is_shown, self._tracker = study, is_shown, None
         self._verdict: Verdict | None = None
@@ -55,6 +58,7 @@ class OutsideStudy:
             self.record = open_study(study)
             stack.callback(self.record.close)
             notes, self._num_ended = Notes(self.record), len(self.record.history())
+            self.study_id = notes.study_id
             refuse_bad_urls(study.config, study.folder, notes.study_id)
             observers: list[Observer] = []
             if mirror := mirror_of(study.config, study.folder, notes.study_id or ""):
@@ -81,7 +85,9 @@ class OutsideStudy:
 
     @property
     def asking(self) -> Asking:
-        """What asks and tells; StudyError where this is closed."""
+        """What asks and tells; StudyError where this is closed, or used elsewhere than in the thread that opened it."""
+        if self._owner != _here():
+            self._refuse_elsewhere()
         if self._asking is None:
             raise StudyError(f"study: '{self.study.reference}' is closed in this process; open it again")
         return self._asking
@@ -93,12 +99,13 @@ class OutsideStudy:
 
     def ask(self) -> int:
         """Return the number of a new trial, that of a hand's point first; NoTrialError where there is none."""
+        asking = self.asking
         for point in queued_points(self.study, self.record):
-            self.asking.give(point)
+            asking.give(point)
         try:
-            return self.asking.ask().trial
+            return asking.ask().trial
         except NoTrialError as error:
-            if self.asking.ended_by == "trials":
+            if asking.ended_by == "trials":
                 name, larger = self.study.reference, 2 * self.study.config.study.trials
                 goes_on = f"to go on with a larger one: `hpo resume {name} study.trials={larger}`"
                 raise NoTrialError(
@@ -110,6 +117,18 @@ class OutsideStudy:
         """Let a point of one's own be asked for next; what it leaves out has its default. HpoError where it is none."""
         self.asking.give(new_point(self.study, self.record, values), user_name())
 
+    def __reduce__(self) -> NoReturn:
+        self._refuse_elsewhere()
+
+    def _refuse_elsewhere(self) -> NoReturn:
+        # A forked child would ask from a copy of what is known here, and write over the record of this process.
+        name, metrics = self.study.reference, " ".join(f"{name}=VALUE" for name in self.study.goal.names)
+        raise StudyError(
+            f"study: '{name}' is asked and told only in the thread that opened it, in process {self._owner[0]}; give "
+            f"others `trial.config` to train with, and tell it there; or close it, and let each use `hpo ask {name}` "
+            f"and `hpo tell {name} TRIAL {metrics}`"
+        )
+
     def _conclude(self, keeper: StatusKeeper) -> None:
         if self._verdict is not None:
             keeper.conclude(self._verdict)
@@ -118,6 +137,8 @@ class OutsideStudy:
         """Write the report where it is shown, send what the tracker lacks, and give the lock back; once."""
         if self._asking is None:
             return
+        if self._owner != _here():
+            self._refuse_elsewhere()
         with self._stack:
             self._stack.callback(setattr, self, "_asking", None)
             self._verdict = verdict = read_verdict(self.study, self.record)
@@ -132,6 +153,10 @@ class OutsideStudy:
                     if not self._tracker.close(_PATIENCE_SECONDS):
                         name = self.study.reference
                         _log.warning("MLflow does not have everything: send it later with `hpo sync %s`", name)
+
+
+def _here() -> tuple[int, int]:
+    return os.getpid(), threading.get_ident()
 
 
 def set_up(study: PreparedStudy) -> str:

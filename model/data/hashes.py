@@ -31,7 +31,7 @@ def refuse_changed(folder: Path) -> None:
         for name, expected in written["files"].items():
             if Path(name).name != name or _sha256(folder / name) != expected:
                 raise CheckpointError(f"{folder / name}: hash mismatch, the file was truncated or changed")
-    except (OSError, ValueError, KeyError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, AttributeError, RecursionError) as error:
         if isinstance(error, CheckpointError):
             raise
         raise CheckpointError(f"{folder}: its hashes cannot be checked ({error})") from error

@@ -59,7 +59,7 @@ def _result(values: Sequence[str]) -> Any:
     if list(values) == ["-"]:
         try:
             return json.load(sys.stdin)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ConfigError(f"VALUE: standard input must be JSON: {error}") from error
     if len(values) == 1 and "=" not in values[0]:
         return _number(values[0], values[0])

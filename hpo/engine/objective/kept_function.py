@@ -45,7 +45,7 @@ class KeptFunction:
         try:
             head, _, data = path.read_bytes().partition(b"\n")
             return cls(**json.loads(head), data=data)
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError, TypeError, RecursionError) as error:
             raise StudyError(
                 f"objective: {path} cannot be read, and holds the study's function, which was given from Python and "
                 f"lies nowhere else; restore the file"

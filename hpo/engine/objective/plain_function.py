@@ -119,14 +119,16 @@ def point_of(metric: str, point: Any, step: Any, numbers: Mapping[str, Any]) -> 
     """Return a point of a learning curve from the arguments of `RunningTrial.report`.
 
     Raises:
-        TypeError: it is neither a number nor numbers by name.
+        TypeError: it is neither a number nor numbers by name, or the step is no number.
     """
     if point is None and numbers.keys() == {"value", "step"}:
         point, step, numbers = numbers["value"], numbers["step"], {}
     if isinstance(point, float) or reported.number(point) is not None:
         point = {metric: point}
     if not isinstance(point, Mapping | None):
-        raise TypeError(f"report() takes numbers by name, such as report(loss=0.2), given {point!r}")
+        raise TypeError(f"report() takes numbers by name, such as report(loss=0.2), given {point!r:.200}")
+    if step is not None and reported.number(step) is None:
+        raise TypeError(f"report() takes a number as the step, such as report(0.2, step=3), given {step!r:.200}")
     given = {**({} if step is None else {"step": step}), **(point or {}), **numbers}
     if "epoch" not in given and reported.number(given.get("step")) is not None:
         given = {"epoch": given.pop("step"), **given}

@@ -66,14 +66,27 @@ class AskedTrial:
         from `trained`.
 
         Raises:
-            hpo.HpoError: the trial was told before, or its place is not later.
+            hpo.HpoError: the trial was told before, its place is not later, or these are no numbers.
         """
-        self._outside.asking.report(self.number, point_of(self._metric, point, step, numbers))
+        asking = self._outside.asking
+        try:
+            reported = point_of(self._metric, point, step, numbers)
+        except TypeError as error:
+            raise ConfigError(f"trial {self.number}: {error}") from error
+        asking.report(self.number, reported)
 
     @property
     def should_stop(self) -> bool:
         """Whether `study.stop_rule=median` ends the training here; `session.tell(trial)` then tells it as stopped."""
         return self._outside.asking.stops(self.number)
+
+    def refuse_in_another(self, outside: OutsideStudy) -> None:
+        """Raise ConfigError where the trial was asked for in another study than this one."""
+        if self._outside.study_id != outside.study_id:
+            raise ConfigError(
+                f"trial {self.number}: is one of study '{self._outside.study.reference}', and was told to "
+                f"'{outside.study.reference}'; tell it where it was asked for"
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """Return what `hpo ask --json` prints: objects as the study's files hold them, secrets by their names."""
@@ -88,7 +101,7 @@ class Session:
     """A study that is asked and told, until it is closed; `for trial in session` asks until there is no further trial.
 
     Each answer is written to the study's record before `tell` returns. While it is open, no other process can ask or
-    tell. Used with `with`, or closed by `close`.
+    tell, and it is used in the thread that opened it. Used with `with`, or closed by `close`.
     """
 
     def __init__(self, study: PreparedStudy, objects: Objects | None = None, **options: Any) -> None:
@@ -121,7 +134,9 @@ class Session:
         """
         self._outside.add(point)
 
-    def tell(self, trial: AskedTrial | int, result: Any = None, *, error: str | None = None) -> dict[str, Any]:
+    def tell(
+        self, trial: AskedTrial | int, result: Any = None, *, error: str | BaseException | None = None
+    ) -> dict[str, Any]:
         """Write what came of an open trial, and return what it is now: `state`, `score` and `error`.
 
         Args:
@@ -129,15 +144,18 @@ class Session:
             result: the score; a dict of numbers with the metrics, and if you like `seconds`, how long it took; or with
                 several metrics their values in order. None = of what was reported the best, or with `score="last"` the
                 last; a trial that `should_stop` becomes a stopped one. A metric that is NaN or infinite is a failure.
-            error: why it failed; it has no result then.
+            error: why it failed, as a text or an exception; it has no result then.
 
         Raises:
-            hpo.HpoError: the trial is not open, or a metric is missing. Nothing was written.
+            hpo.HpoError: the trial is not open or another study's, or a metric is missing. Nothing was written.
         """
+        asking = self._outside.asking
+        if isinstance(trial, AskedTrial):
+            trial.refuse_in_another(self._outside)
         if result is not None and error is not None:
             raise ConfigError("error: a trial that failed has no result; give one of both")
         number = trial.number if isinstance(trial, AskedTrial) else trial
-        self._outside.asking.tell(number, result, error)
+        asking.tell(number, result, error)
         told = self._outside.record.trial(number)
         return {"state": told.state, "score": told.score, "error": told.outcomes[0].error}
 

@@ -1,6 +1,5 @@
 """The winner, its scores, and what it and its strategy are compared with: fields 13 to 15 and 23."""
 
-import json
 import statistics
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Annotated, Any, NotRequired
@@ -8,12 +7,13 @@ from typing import Annotated, Any, NotRequired
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
+from hpo.config.documents import read_json
 from hpo.engine.space.space import point_key
 from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.places import how_far
 from hpo.engine.trials.trial import State, Trial, loss_of
-from hpo.errors import SpaceError, StudyError
+from hpo.errors import DocumentError, SpaceError, StudyError
 from hpo.objectives.outside import OUTSIDE
 from hpo.report.blocks import Block, Paragraph, Table
 from hpo.report.part import EXACT, Count, Missing, Point, Positive, is_missing, missing, reason_missing, require
@@ -253,8 +253,8 @@ def describe_comparison(study: PreparedStudy) -> dict[str, Any] | Missing:
     result: dict[str, Any] = {"kind": None}
     try:
         if path.exists():
-            result = upgraded("comparison", json.loads(path.read_text(encoding="utf-8")), str(short_path(path)))
-    except StudyError as error:
+            result = upgraded("comparison", read_json(path), str(short_path(path)))
+    except (StudyError, DocumentError) as error:
         return missing(str(error))
     goal, of_several = study.goal, result.get("fronts")
     metrics = of_several["metrics"] if of_several else {result.get("metric"): result.get("direction")}

@@ -72,6 +72,12 @@ def test_it_goes_on_with_a_larger_budget_and_nothing_here_repeats_it(capsys, lab
         assert "its trainings ran elsewhere" in refused(capsys, *command)
 
 
+@pytest.mark.parametrize("content", ["", "{", "[" * 100_000])
+def test_standard_input_that_is_not_json_is_refused(capsys, monkeypatch, lab, content):
+    monkeypatch.setattr("sys.stdin", io.StringIO(content))
+    assert "VALUE: standard input must be JSON" in refused(capsys, "tell", "lab", "0", "-", is_silent=True)
+
+
 def test_what_cannot_be_told_is_refused_and_changes_nothing(capsys, lab):
     asked(capsys)
     for given, text in (

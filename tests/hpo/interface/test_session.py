@@ -1,6 +1,10 @@
 """`hpo.open`: trials are asked for and told, and the study is one like every other."""
 
 import math
+import multiprocessing
+import pickle
+import re
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import pytest
 
@@ -66,8 +70,9 @@ def test_what_was_told_is_in_the_record_at_once_and_what_was_not_is_still_open()
         session.tell(left.number)
         assert session.open_trials == []
         unknown = "was not asked for"
-        for number, why in ((left.number, r"was told before \(complete\)"), (7, unknown), ("1", unknown)):
-            with pytest.raises(hpo.HpoError, match=f"trial {number!r}: {why}; open are: none"):
+        told_before = (left.number, r"was told before \(complete\)")
+        for number, why in (told_before, *((number, unknown) for number in (7, "1", True, 1.5, [1]))):
+            with pytest.raises(hpo.HpoError, match=f"trial {re.escape(repr(number))}: {why}; open are: none"):
                 session.tell(number, 1.0)
     trials = session.study.trials
     assert trials["state"].tolist() == ["complete", "complete", "failed"]
@@ -195,6 +200,81 @@ def test_what_is_about_trainings_here_is_refused(tmp_path):
         with pytest.raises(hpo.HpoError, match=rf"{key}: has no effect where trials are asked and told, given 2"):
             opened(settings={f"study.{key}": value})
     assert not (tmp_path / "runs").exists()
+
+
+ELSEWHERE = {
+    "a forked process": lambda: ProcessPoolExecutor(1, multiprocessing.get_context("fork")),
+    "a thread": lambda: ThreadPoolExecutor(1),
+}
+
+
+@pytest.mark.parametrize("place", ELSEWHERE)
+def test_elsewhere_than_where_it_was_opened_each_call_is_refused(place):
+    with opened() as session:
+        trial = session.ask()
+        calls["all"] = {
+            "ask": session.ask,
+            "add": lambda: session.add({"lr": 0.5}),
+            "tell": lambda: session.tell(trial, 1.0),
+            "report": lambda: trial.report(1.0),
+            "should_stop": lambda: trial.should_stop,
+            "open_trials": lambda: session.open_trials,
+            "is_over": lambda: session.is_over,
+            "close": session.close,
+        }
+        with ELSEWHERE[place]() as pool:
+            for name, said in zip(calls["all"], pool.map(refusal, calls["all"]), strict=True):
+                assert "`hpo ask lab` and `hpo tell lab TRIAL score=VALUE`" in said, name
+        for sent in (session, trial):
+            with pytest.raises(hpo.HpoError, match="only in the thread that opened it"):
+                pickle.dumps(sent)
+        session.tell(trial, 1.0)
+    assert session.study.trials["state"].tolist() == ["complete"]
+
+
+def test_a_trial_is_told_in_its_own_study_alone():
+    with opened(name="a") as mine, opened(name="b") as other:
+        trial, its = mine.ask(), other.ask()
+        with pytest.raises(hpo.HpoError, match="trial 0: is one of study 'b', and was told to 'a'"):
+            mine.tell(its, 0.77)
+        assert [each.number for each in mine.open_trials] == [trial.number]
+    with opened(name="a") as again:
+        assert again.tell(trial, 0.5)["state"] == "complete"
+
+
+def test_a_failure_is_told_by_its_exception_as_a_training_here_tells_it():
+    def train(lr):
+        raise ValueError(f"{lr}\nis too large")
+
+    with opened() as session:
+        trial = session.ask()
+        try:
+            train(2)
+        except ValueError as error:
+            said = session.tell(trial, error=error)
+        assert said["state"] == "failed"
+        assert re.fullmatch(r"ValueError at test_session.py:\d+: 2 is too large", said["error"])
+        assert session.tell(session.ask(), error=MemoryError())["error"].startswith("MemoryError")
+
+
+@pytest.mark.parametrize("given", [("x",), ([1, 2],), (0.5, "x"), (0.5, [1])])
+def test_a_report_that_is_no_number_is_refused(given):
+    with opened() as session:
+        trial = session.ask()
+        with pytest.raises(hpo.HpoError, match="trial 0: report\\(\\) takes "):
+            trial.report(*given)
+
+
+calls = {}
+
+
+def refusal(name):
+    """Return the words by which a call of the test is refused."""
+    try:
+        calls["all"][name]()
+    except hpo.HpoError as error:
+        return str(error)
+    return "it was taken"
 
 
 @pytest.mark.slow
