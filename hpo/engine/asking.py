@@ -1,6 +1,5 @@
 """A search whose trainings run elsewhere: trials are asked for, and told what came of them."""
 
-import math
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -172,7 +171,7 @@ class Asking:
             self._note_end(self.ended_by)
 
     def _metrics(self, task: Task, returned: Any) -> tuple[dict[str, float], str | None]:
-        """Return the numbers of a result; or why it is a failure: a metric that is infinite or NaN has diverged."""
+        """Return the numbers of a result; or why it is a failure: what is NaN or too large has diverged."""
         goal, payload, told = self._record.goal, task.payload, returned
         try:
             if told is None:
@@ -184,7 +183,9 @@ class Asking:
             return reported.result(told, goal.names, len(goal.metrics)), None
         except ValueError as error:
             values = told if isinstance(told, Mapping) else {goal.metric: told}
-            if any(isinstance(values.get(name), float) and not math.isfinite(values[name]) for name in goal.names):
+            if any(
+                isinstance(values.get(name), float) and reported.number(values[name]) is None for name in goal.names
+            ):
                 return {}, str(error)
         raise ConfigError(
             f"trial {task.trial}: must be told a number for {', '.join(goal.names)}, given {returned!r:.200}; a "
