@@ -46,6 +46,12 @@ def _objective(text: str) -> str:
     return text
 
 
+def _one_study(given: Any) -> Any:
+    if isinstance(given, list | tuple | Mapping):
+        raise ValueError("must be one study, by its name, its folder or a trials.csv")
+    return given
+
+
 StudyName = Annotated[str, AfterValidator(_safe_name)]
 ObjectiveText = Annotated[str, AfterValidator(_objective)]
 
@@ -90,7 +96,7 @@ class StudySection(Section):
     repeats: int = Field(ge=1, le=MOST)
     finalists: int = Field(ge=0, le=MOST)
     finalist_repeats: int = Field(ge=1, le=MOST)
-    imports: str | None
+    imports: Annotated[str | None, BeforeValidator(_one_study)]
     checkpoints: int = Field(ge=1, le=MOST)
     storage: str | None
     lanes: int = Field(ge=1, le=MOST)

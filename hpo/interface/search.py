@@ -10,7 +10,7 @@ from hpo.config.composing.references import plain_config
 from hpo.config.study_config import StudyConfig, config_from_dict
 from hpo.engine.objective.path import ObjectivePath
 from hpo.errors import ConfigError, HpoError
-from hpo.interface.given.objective import GivenObjective, is_optuna_shape, suggested_space
+from hpo.interface.given.objective import GivenObjective, is_optuna_shape, space_of, suggested_space
 from hpo.interface.given.objects import Objects
 from hpo.interface.given.settings import (
     compose_search,
@@ -61,7 +61,7 @@ def refusing_as_typed() -> Iterator[None]:
 @refusing_as_typed()
 def search(
     objective: Callable[..., Any] | str | Mapping[str, Any],
-    space: Mapping[str, Any] | None = None,
+    space: Mapping[str, Any] | Callable[..., Any] | None = None,
     *,
     config: Mapping[str, Any] | None = None,
     trials: int | None = None,
@@ -87,8 +87,9 @@ def search(
             dict of numbers with the metric. Or the path of such a function, `"package.module:function"`; or a whole
             configuration, as `hpo.compose` returns it, and then space, config, strategy and metric must be left out.
         space: what is searched: `hpo.log(1e-5, 1e-2)`, `(0.0, 0.5)` for a range, `[1, 2, 3]` for ordered values,
-            `["relu", "gelu"]` for choices, or a dict as in conf/space; nested dicts give a nested configuration. None =
-            what an objective of Optuna's shape, `f(trial)`, suggests.
+            `["relu", "gelu"]` for choices, or a dict as in conf/space; nested dicts give a nested configuration. A
+            function of a trial, such as Hugging Face's `hp_space(trial)`, is what it suggests; None = what an objective
+            of Optuna's shape, `f(trial)`, suggests.
         config: constants of the configuration; values of what is searched are tried first. References of OmegaConf's
             DictConfig (`lr: ${base}`), also inside of a dict, follow what is searched.
         trials: how many points are evaluated; a study that has more already is returned with all of them.
@@ -137,15 +138,17 @@ def search(
     if space is None and is_optuna_shape(objective, has_space=False):
         assert callable(objective)
         space = suggested_space(objective)
+    written = space_of(space)
     config, references = plain_config(config)
-    if space is None:
+    if written is None:
         raise ConfigError('space: is missing; give what is searched, such as {"lr": hpo.log(1e-5, 1e-1)}')
     refuse_missing_direction(settings)
     objects = Objects()
-    searched, constants = objects.space(space), objects.config({} if config is None else config)
+    config = {} if config is None else config
+    searched, constants = objects.space(written, config), objects.config(config)
     if default := getattr(objective, "default_config", None):
         # One of a trainer, which has values of its own.
-        constants = {**objects.config(default(space)), **constants}
+        constants = {**objects.config(default(written)), **constants}
     searched = plain_space(searched, constants)
     given = GivenObjective.of(objective, searched, objects)
     called = given.text.partition(":")[2].partition("(")[0] or "study"

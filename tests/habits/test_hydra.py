@@ -14,6 +14,7 @@ import hpo
 from hpo.config.composing.compose import compose_config
 from hpo.config.composing.references import references_of, references_to, with_point
 from hpo.config.study_config import config_from_dict
+from hpo.interface.given.settings import compose_search
 from hpo.study.preparing.preparation import prepare_study
 from tests.hpo.cli.commands import hpo as in_this_process
 from tests.hpo.cli.commands import refused
@@ -195,6 +196,47 @@ def test_a_searched_key_that_is_a_reference_is_set(capsys, own):
     assert in_this_process(capsys, "search", *QUICK, "space.model.lr=[0.5,0.25]")[0] == 0
     assert all(one["model"]["lr"] in (0.5, 0.25) and one["model"]["betas"][1] == one["base"] for one in seen())
     assert all(one["model"]["name"] == f"run-{one['model']['lr']}-1-0" for one in seen())
+
+
+@pytest.mark.parametrize(
+    ("typed", "read"),
+    [
+        ("interval(0.1,0.9)", {"low": 0.1, "high": 0.9, "log": False, "integer": False}),
+        ("interval(1,8)", {"low": 1.0, "high": 8.0, "log": False, "integer": False}),
+        ("int(interval(1,8))", {"low": 1, "high": 8, "log": False, "integer": True}),
+        ("tag(log,interval(1e-5,0.1))", {"low": 1e-5, "high": 0.1, "log": True, "integer": False}),
+        ("choice(0.3,0.1)", {"choices": [0.3, 0.1]}),
+        ("choice(relu,gelu)", {"choices": ["relu", "gelu"]}),
+        ("range(1,5)", {"low": 1, "high": 4, "step": 1}),
+        ("range(0,1,0.25)", {"low": 0, "high": 0.75, "step": 0.25}),
+        ("range(5,1,-1)", {"low": 2, "high": 5, "step": 1}),
+        ("range(3)", {"low": 0, "high": 2, "step": 1}),
+        ("range(0,1)", {"values": [0]}),
+    ],
+)
+def test_what_hydras_sweepers_search_is_a_dimension(typed, read):
+    tree = compose_search(["space=none", f"space.training.lr={typed}"])
+    assert tree["space"] == {"training": {"lr": read}}
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("space.training.lr=0.1,0.2", "space.training.lr: takes one value, given several; a list is written [a,b]"),
+        ("training.lr=choice(1,2)", "what is searched is below space: space.training.lr=choice(1,2)"),
+        ("space.training.lr=tag(a,range(1,3))", "the tag 'a' has no effect here"),
+        ("space.training.lr=range(3,3)", "space.training.lr: has no value, given range(3,3)"),
+        ("space.training.lr=glob(*)", "space.training.lr: takes one value, given glob(*)"),
+    ],
+)
+def test_what_no_dimension_is_made_of_is_refused_with_what_to_write(capsys, typed, said):
+    assert said in refused(capsys, "search", typed)
+
+
+def test_dimensions_may_be_given_as_one_mapping():
+    space = compose_search(["space={data: {beam_size: [1,3]}, training: {lr: {high: 0.02}}}"])["space"]
+    assert space["data"] == {"beam_size": [1, 3]}
+    assert space["training"]["lr"] == {**compose_search([])["space"]["training"]["lr"], "high": 0.02}
 
 
 def test_without_references_to_what_is_searched_nothing_is_kept():

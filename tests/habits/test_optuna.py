@@ -2,6 +2,7 @@
 
 import optuna
 import pytest
+import yaml
 
 import hpo
 from hpo.engine.space.peers import of_peer
@@ -29,6 +30,29 @@ def test_a_function_that_goes_on_from_its_state_takes_asha():
     assert study.reproduce()["holds"].all()
     before = len(study.trials)
     assert len(study.resume(6, progress=False).trials) > before
+
+
+def test_a_space_may_be_a_function_of_a_trial_as_hp_space_is():
+    def hp_space(trial):
+        return {
+            "lr": trial.suggest_float("lr", 1e-4, 0.1, log=True),
+            "act": trial.suggest_categorical("act", ["a", "b"]),
+        }
+
+    asked = hpo.open(hp_space, name="asked", direction="maximize", settings={"track": "none"})
+    asked.close()
+    study = found(lambda config: config["lr"], space=hp_space)
+    for made in (study, asked.study):
+        space = yaml.safe_load((made.folder / "config.yaml").read_text())["space"]
+        assert space == {"lr": {"low": 1e-4, "high": 0.1, "log": True}, "act": {"choices": ["a", "b"]}}
+
+
+def test_a_space_that_returns_another_name_than_it_suggests_is_refused():
+    def hp_space(trial):
+        return {"learning_rate": trial.suggest_float("lr", 1e-4, 0.1), "batch": 32}
+
+    with pytest.raises(hpo.HpoError, match=r"space: hp_space\(trial\) suggests lr, and returns learning_rate, batch"):
+        found(lambda config: 1.0, space=hp_space)
 
 
 def test_asha_of_a_function_that_cannot_go_on_says_how_it_could():

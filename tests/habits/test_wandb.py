@@ -69,6 +69,38 @@ def test_what_no_space_says_is_refused(given, says):
         found(lambda config: 1.0, space={"net": {"lr": given}})
 
 
+NESTED = {
+    "optimizer": {
+        "parameters": {
+            "learning_rate": {"values": [0.01, 0.001]},
+            "momentum": {"value": 0.9},
+            "schedule": {"parameters": {"warmup": {"min": 0.0, "max": 0.5}}},
+        }
+    }
+}
+
+
+def test_the_groups_of_a_nested_sweep_are_groups_of_the_configuration():
+    def train(config):
+        optimizer = config["optimizer"]
+        assert optimizer.keys() == {"learning_rate", "momentum", "schedule"}
+        assert optimizer["momentum"] == 0.9
+        return optimizer["learning_rate"] + optimizer["schedule"]["warmup"]
+
+    study = found(train, space=NESTED)
+    assert study.trials["state"].tolist() == ["complete"] * 4
+    assert as_meant(NESTED)["optimizer"].keys() == {"learning_rate", "momentum", "schedule"}
+
+
+def test_a_group_of_ones_own_called_parameters_stays_one():
+    own = {"net": {"parameters": {"lr": {"values": [1, 2]}}}}
+    study = found(
+        lambda config: config["net"]["parameters"]["lr"], space=own, config={"net": {"parameters": {"lr": 1}}}
+    )
+    assert set(study.trials["score"]) == {1, 2}
+    assert as_meant(mine := {"net": {"parameters": {"lr": [1, 2]}}}) == mine
+
+
 def test_a_whole_sweep_names_its_part():
     sweep = {
         "method": "bayes",

@@ -8,6 +8,7 @@ from hpo.cli.main import main
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.space.written import as_meant
 from hpo.errors import SpaceError
+from hpo.interface.given.settings import plain_space
 
 QUIET = {"track": "none", "dispatch": "local"}
 OPTIMIZER = {"name": "adam", "betas": [0.9, 0.99]}
@@ -129,6 +130,28 @@ def test_python_and_the_command_line_follow_the_same_rule():
 
 
 @pytest.mark.parametrize(
+    ("value", "is_whole"), [(0.5, False), (0.0, True), (3.0, True), (1, True), (None, True), ("off", True)]
+)
+def test_whole_ends_around_a_fraction_are_a_range_of_fractions(value, is_whole):
+    config = {"net": {"x": value}}
+    meant = as_meant({"net": {"x": {"low": 0, "high": 1}}}, config)["net"]["x"]
+    given = plain_space({"net": {"x": (0, 1)}}, config)["net"]["x"]
+    logarithmic = plain_space({"net": {"x": hpo.log(1, 8)}}, config)["net"]["x"]
+    assert {fields.get("integer", False) for fields in (meant, given, logarithmic)} == {is_whole}
+    assert as_meant({"x": {"low": 0, "high": 1, "default": value}})["x"].get("integer", False) is is_whole
+    assert as_meant({"net": {"x": {"low": 0, "high": 1, "integer": True}}}, config)["net"]["x"]["integer"]
+
+
+def test_the_command_line_reads_whole_ends_around_a_fraction_so_too():
+    assert (
+        "integer"
+        not in hpo.compose("space=none", "space.model.dropout={low: 0, high: 1}", "model.dropout=0.5")["space"][
+            "model"
+        ]["dropout"]
+    )
+
+
+@pytest.mark.parametrize(
     ("text", "words"),
     [
         ("{x: {low: 1, high: 8, step: 0}}", r"step: must be a number above 0 and at most high - low, given 0"),
@@ -136,7 +159,7 @@ def test_python_and_the_command_line_follow_the_same_rule():
         ("{x: {low: 1, high: 8, step: 1, log: true}}", "cannot be with 'log'"),
         ("{x: {low: 1, high: 8, step: 1, points: 2}}", "cannot be with 'points'"),
         ("{x: {low: 1, high: 8, step: 0.5, integer: true}}", "whole number with integer: true"),
-        ("{x: {low: 0, high: 1000000, step: 1}}", "gives 1,000,001 values, at most 100,000"),
+        ("{x: {low: 0, high: 1000000, step: 1}}", "gives 1,000,000 steps, at most 100,000"),
         ("{x: {choices: [1, 2], step: 1}}", "'step' has no effect"),
     ],
 )

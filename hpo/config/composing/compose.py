@@ -54,7 +54,7 @@ def compose_config(
     """
     refuse_optimized_python()
     parsed = [parse_override(written_out(text)) for text in overrides]
-    of_user = [o for o in parsed if o.key_or_group.startswith(USERS_OWN) and not o.is_delete()]
+    of_user = [o for o in parsed if _is_of_user(o)]
     others = [o for o in parsed if o not in of_user]
     for key in (o.key_or_group for o in others if o.is_add() and "." not in o.key_or_group):
         if (typed := typed_key(key)) != key:
@@ -71,13 +71,20 @@ def compose_config(
     return tree | {"study": {**tree["study"], **leading(metrics)}}
 
 
+def _is_of_user(override: Override) -> bool:
+    """Return whether an override sets keys that the user chooses: one of `USERS_OWN`, or dimensions as one mapping."""
+    is_space = override.key_or_group == "space" and isinstance(override.value(), Mapping)
+    return not override.is_delete() and (is_space or override.key_or_group.startswith(USERS_OWN))
+
+
 def _composed(
     name: str, config_dir: str | None, of_user: Sequence[Override], others: Sequence[Override]
 ) -> dict[str, Any]:
     """Return the resolved tree of a primary configuration; `of_user` are the overrides that are set after composing."""
     config = _compose(name, [*function_alone(name, others), *others], config_dir)
     for override in of_user:
-        OmegaConf.update(config, override.key_or_group, plain_value(override.value()), merge=False, force_add=True)
+        key, value = override.key_or_group, plain_value(override.value())
+        OmegaConf.update(config, key, value, merge=key == "space", force_add=True)
     tree = resolve(config)
     if name == "train" and tree.get("space") == {}:
         # The group is there for the choices of data that override it.

@@ -1,11 +1,12 @@
 """What a user types, one override each: `key=value`, `group=name`, `+key=value`, `~key`."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, Override, RangeSweep, Sweep
 from hydra.errors import HydraException
 
 from hpo.config.sealing import hide_in_argument
@@ -22,7 +23,10 @@ USERS_OWN = ("space.", "strategy.start", "strategy.windows", "data.where", *_OF_
 
 
 def parse_override(text: str) -> Override:
-    """Return an override as Hydra parses it; ConfigError where it cannot be read, or gives several values."""
+    """Return an override as Hydra parses it; ConfigError where it cannot be read, or gives several values.
+
+    Hydra's `choice`, `range` and `interval` are a dimension of the space, as its sweepers read them.
+    """
     shown = hide_in_argument(text)[:_SHOWN]
     try:
         override = OverridesParser.create().parse_override(text)
@@ -36,9 +40,44 @@ def parse_override(text: str) -> Override:
         raise ConfigError(f"command line: '{shown}' cannot be read{reason}; {hint}") from error
     if not override.key_or_group:
         raise ConfigError(f"command line: '{shown}' names no key; write key=value, group=name, +key=value or ~key")
-    if override.is_sweep_override():
-        raise ConfigError(f"{override.key_or_group}: takes one value, given several; a list is written [a,b]")
+    if isinstance(sweep := override.value(), Sweep):
+        _refuse_no_dimension(override.key_or_group, sweep, shown.partition("=")[2])
+    elif override.is_sweep_override():
+        raise ConfigError(f"{override.key_or_group}: takes one value, given {shown.partition('=')[2]}; write it out")
     return override
+
+
+def _refuse_no_dimension(key: str, sweep: Sweep, text: str) -> None:
+    if isinstance(sweep, ChoiceSweep) and sweep.simple_form:
+        raise ConfigError(f"{key}: takes one value, given several; a list is written [a,b]")
+    if not key.startswith("space."):
+        raise ConfigError(f"{key}: takes one value, given {text}; what is searched is below space: space.{key}={text}")
+    known = {"log"} if isinstance(sweep, IntervalSweep) else set[str]()
+    if unknown := sorted(sweep.tags - known):
+        raise ConfigError(f"{key}: the tag '{unknown[0]}' has no effect here, given {text}; log has, of an interval")
+    if isinstance(sweep, RangeSweep) and _num_steps(sweep) < 0:
+        raise ConfigError(f"{key}: has no value, given {text}; write range(start,stop,step), without the stop")
+
+
+def _dimension_of(sweep: Sweep) -> dict[str, Any]:
+    """Return what Hydra's sweepers search as conf/space has it."""
+    if isinstance(sweep, ChoiceSweep):
+        return {"choices": plain_value(sweep.list)}
+    if isinstance(sweep, IntervalSweep):
+        is_whole = isinstance(sweep.start, int) and isinstance(sweep.end, int)
+        return {"low": sweep.start, "high": sweep.end, "log": "log" in sweep.tags, "integer": is_whole}
+    assert isinstance(sweep, RangeSweep)
+    assert sweep.start is not None
+    steps = _num_steps(sweep)
+    low, high = sorted((sweep.start, sweep.start + steps * sweep.step))
+    return {"low": low, "high": high, "step": abs(sweep.step)} if steps else {"values": [low]}
+
+
+def _num_steps(sweep: RangeSweep) -> int:
+    """Return how many steps a range takes to its last value, which is before its stop; below 0 where it has none."""
+    assert sweep.start is not None
+    assert sweep.stop is not None
+    return math.ceil((sweep.stop - sweep.start) / sweep.step - 1e-9) - 1 if sweep.step else -1
 
 
 def read_values(texts: Sequence[str]) -> dict[str, Any]:
@@ -48,6 +87,8 @@ def read_values(texts: Sequence[str]) -> dict[str, Any]:
         override = parse_override(text)
         if "=" not in text or override.is_add() or override.is_delete():
             raise ConfigError(f"command line: '{text[:_SHOWN]}' is no value of a key; write key=value")
+        if override.key_or_group in values:
+            raise ConfigError(f"{override.key_or_group}: is given twice, {' and '.join(texts)[:_SHOWN]}; give it once")
         values[override.key_or_group] = plain_value(override.value())
     return values
 
@@ -98,7 +139,9 @@ def text_of(override: Override) -> str:
 
 
 def plain_value(value: Any) -> Any:
-    """Return Hydra's parsed value with its classes of text and key replaced by `str`."""
+    """Return Hydra's parsed value with its classes of text and key replaced by `str`, and of a sweep the dimension."""
+    if isinstance(value, Sweep):
+        return _dimension_of(value)
     if isinstance(value, Mapping):
         return {str(key): plain_value(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -188,7 +188,7 @@ class SuggestingTrial(RunningTrial):
 
     def _within(self, name: str, low: float, high: float) -> Any:
         value = self._value(name)
-        if reported.number(value) is None or not low <= value <= high:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
             raise ValueError(f"'{name}' is {value!r} in the space, and not between the suggested {low!r} and {high!r}")
         return value
 

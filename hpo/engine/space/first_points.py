@@ -95,5 +95,5 @@ def read_point(where: str, entry: Any, space: Space, fixed: Mapping[str, Value])
 
 def _range(dimension: Dimension) -> str:
     if isinstance(dimension, Range):
-        return f"{dimension.low:g} to {dimension.high:g}"
+        return f"{'whole numbers ' if dimension.integer else ''}{dimension.low:g} to {dimension.high:g}"
     return ", ".join(f"{value:.6g}" if isinstance(value, float) else repr(value) for value in dimension.values)[:_SHOWN]

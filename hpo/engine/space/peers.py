@@ -6,10 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from numbers import Number
 from typing import Any, Never
 
+from hpo.config.keys import path_of
+from hpo.engine.space.branches import is_leaf
 from hpo.errors import SpaceError
 
 _FORMS = "hpo.log(1e-5, 1e-1), a range (0.0, 0.5), or a list [1, 2, 3]"
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_OF_SWEEPS = {"value", "values", "distribution", "min", "max"}
 _PLAIN = (str, Number, list, tuple, range, Mapping, type(None))
 
 
@@ -25,6 +28,31 @@ def of_peer(value: Any, where: str) -> dict[str, Any] | None:
     if isinstance(value, _PLAIN) or has_list or kind.__module__.startswith("hpo."):
         return None
     raise SpaceError(f"{where}: cannot hold {value!r:.80}, a {kind.__module__}.{kind.__qualname__}; give {_FORMS}")
+
+
+def without_sweeps(space: Mapping[str, Any], config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return the space with the groups of W&B's nested sweeps, `{"parameters": {...}}`, as what they hold.
+
+    A group that `config` has under this name, too, is one of the user's.
+    """
+    found: dict[str, Any] = {}
+    for name, branch in space.items():
+        key = f"{prefix}{name}"
+        while _is_sweep(branch) and path_of(config, f"{key}.parameters") is None:
+            branch = branch["parameters"]
+        is_group = isinstance(branch, Mapping) and not is_leaf(branch)
+        found[name] = without_sweeps(branch, config, f"{key}.") if is_group else branch
+    return found
+
+
+def _is_sweep(branch: Any) -> bool:
+    """Return whether a group is one of a nested sweep: `parameters` alone, each of which W&B's words describe."""
+    if not isinstance(branch, Mapping) or branch.keys() != {"parameters"}:
+        return False
+    inner = branch["parameters"]
+    return isinstance(inner, Mapping) and all(
+        isinstance(one, Mapping) and (_is_sweep(one) or not _OF_SWEEPS.isdisjoint(one)) for one in inner.values()
+    )
 
 
 def refuse_whole(space: Mapping[str, Any]) -> None:

@@ -28,7 +28,8 @@ from hpo.engine.space.space import Point, Space
 from hpo.errors import SpaceError, nearest
 
 _MOST_POINTS = 100_000
-_LARGEST_WHOLE = 2**63 - 1
+# The record keeps the values of a range as floats, in which not every larger whole number exists.
+_LARGEST_WHOLE = 2**53
 
 
 def space_from_dict(
@@ -162,6 +163,7 @@ def _refuse_no_value(where: str, value: Any) -> None:
     """Refuse what is no JSON value: infinite numbers, keys that are no texts, objects."""
     if isinstance(value, float) and not math.isfinite(value):
         raise SpaceError(f"{where}: must hold finite numbers, given {value!r}")
+    _refuse_rounded(where, value)
     if isinstance(value, Mapping) and not all(isinstance(name, str) for name in value):
         raise SpaceError(f"{where}: the keys of a mapping must be texts, given {value!r}")
     if not isinstance(value, int | float | str | bool | list | tuple | Mapping | None):
@@ -169,6 +171,15 @@ def _refuse_no_value(where: str, value: Any) -> None:
     if isinstance(value, list | tuple | Mapping):
         for inner in value.values() if isinstance(value, Mapping) else value:
             _refuse_no_value(where, inner)
+
+
+def _refuse_rounded(where: str, value: Any) -> None:
+    """Refuse a whole number that files of others, and records of a range, round."""
+    if isinstance(value, int) and abs(value) > _LARGEST_WHOLE:
+        raise SpaceError(
+            f"{where}: must be a whole number of at most 2^53 ({_LARGEST_WHOLE}), which floats hold exactly, given "
+            f"{value}; give a smaller one, or search its exponent"
+        )
 
 
 def _is_monotonic(given: Sequence[Value]) -> bool:
@@ -192,11 +203,8 @@ def _range(key: str, fields: Mapping[str, Any], when: Condition) -> Dimension:
     assert isinstance(high, int | float)
     if low >= high:
         raise SpaceError(f"{where}: low must be below high, given low {low!r} and high {high!r}")
-    # The arithmetic of draws holds 64 bits of whole numbers, or a float.
-    if integer and not (low >= -_LARGEST_WHOLE and high <= _LARGEST_WHOLE and high - low < _LARGEST_WHOLE):
-        raise SpaceError(
-            f"{where}: must span less than 2^63 whole numbers of 64 bits, given low {low!r}, high {high!r}"
-        )
+    for name, bound in (("low", low), ("high", high)):
+        _refuse_rounded(f"{where}.{name}", int(bound) if integer else bound)
     if not math.isfinite(float(high) - float(low)):
         raise SpaceError(f"{where}: high minus low must be below 1.8e308, given low {low!r} and high {high!r}")
     if log and low <= 0:
@@ -235,9 +243,10 @@ def _stepped(where: str, low: float, high: float, integer: bool | None, step: An
     if integer and step != int(step):
         raise SpaceError(f"{where}.step: must be a whole number with integer: true, given {step!r}")
     # The sum of many steps is inexact: 3 x 0.1 exceeds 0.3.
-    count = 1 + math.floor((high - low) / step + 1e-9)
-    if count > _MOST_POINTS:
-        raise SpaceError(f"{where}.step: gives {count:,} values, at most {_MOST_POINTS:,}; give a larger one, or none")
+    steps = math.floor((high - low) / step + 1e-9)
+    if steps > _MOST_POINTS:
+        raise SpaceError(f"{where}.step: gives {steps:,} steps, at most {_MOST_POINTS:,}; give a larger one, or none")
+    count = steps + 1
     if integer or (integer is None and isinstance(low, int) and isinstance(step, int)):
         return tuple(int(low) + int(step) * place for place in range(count))
     values = tuple(float(f"{low + step * place:.10g}") for place in range(count))
@@ -268,6 +277,11 @@ def _check_conditions(dimensions: Sequence[Dimension]) -> None:
             impossible = [value for value in allowed if not allows(by_key[parent], value)]
             if impossible or not allowed:
                 raise SpaceError(f"{where}: '{parent}' never takes {impossible or 'no value'}; use values of its range")
+            if not by_key[parent].values:
+                raise SpaceError(
+                    f"{where}: '{parent}' is a range of fractions, and never exactly {list(allowed)}; give it a list "
+                    f"of values, or points"
+                )
         _refuse_cycle(dimension, by_key)
         # A point is built in the order of the dimensions.
         if later := [parent for parent in dimension.when if keys.index(parent) > place]:

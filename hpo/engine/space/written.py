@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hpo.config.keys import at_path, path_of
 from hpo.engine.space.branches import is_leaf, parted, with_first
-from hpo.engine.space.peers import as_number, is_number, of_peer
+from hpo.engine.space.peers import as_number, is_number, of_peer, without_sweeps
 from hpo.errors import SpaceError
 
 _log = logging.getLogger(__name__)
@@ -24,15 +25,15 @@ class Log:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as conf/space has it."""
-        is_whole = isinstance(self.low, int) and isinstance(self.high, int)
-        kept = {"points": self.points} if self.points is not None else {"integer": True} if is_whole else {}
+        kept = {"points": self.points} if self.points is not None else {}
         return {"low": self.low, "high": self.high, "log": True, **kept}
 
 
 def log(low: float, high: float, points: int | None = None) -> Log:
     """Return a range on a logarithmic scale, such as `hpo.log(1e-5, 1e-2)`; `points`: so many values of it.
 
-    It is one of whole numbers if both ends are and no points are asked for: `hpo.log(16, 1024)`.
+    It is one of whole numbers if both ends are, no points are asked for, and the configuration's value is no fraction:
+    `hpo.log(16, 1024)`.
     """
     return Log(low, high, points)
 
@@ -62,7 +63,7 @@ def choices(*values: Any, **named: Any) -> NamedChoices:
 def write_out(branch: Any, where: str = "space") -> Any:
     """Return a dimension, or a tree of them, in the form of conf/space; those of other tools, too.
 
-    A tuple is a range, of whole numbers if both ends are; a list of numbers has an order, any other has none.
+    A tuple is a range; a list of numbers has an order, any other has none.
     """
     branch = _of_python(branch)
     if (read := of_peer(branch, where)) is not None:
@@ -72,7 +73,7 @@ def write_out(branch: Any, where: str = "space") -> Any:
     if isinstance(branch, tuple):
         if len(branch) != 2 or not all(map(is_number, branch)):
             raise SpaceError(f"{where}: a tuple is a range, (low, high), given {branch!r}; give values as a list")
-        return {"low": branch[0], "high": branch[1], "integer": all(isinstance(end, int) for end in branch)}
+        return {"low": branch[0], "high": branch[1]}
     if isinstance(branch, list) and not all(map(is_number, branch)):
         return {"choices": branch}
     if isinstance(branch, Mapping):
@@ -94,17 +95,20 @@ def _of_python(value: Any) -> Any:
     return value
 
 
-def as_meant(space: Mapping[str, Any]) -> dict[str, Any]:
+def as_meant(space: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the space in its explicit form; one that is explicit already is returned as it is.
 
     A range whose ends are both written as whole numbers (1, not 1.0) is one of whole numbers, with `log` or without;
-    `integer: false` makes it one of fractions. With `points` the values are fractions, with `step` see the reader. A
-    text such as 1e-5, which YAML reads as one, is a number at the ends of a range, and in a list beside a number; a
-    list of such texts alone is refused. A bare list of lists or mappings has no order. A value that is listed twice is
-    kept once, with a warning. What W&B and NNI write is read, too.
+    `integer: false`, or a default or value of the `config` such as 0.5, makes it one of fractions. With `points` the
+    values are fractions, with `step` see the reader. A text such as 1e-5, which YAML reads as one, is a number at the
+    ends of a range, and in a list beside a number; a list of such texts alone is refused. A bare list of lists or
+    mappings has no order. A value that is listed twice is kept once, with a warning. What W&B and NNI write is read,
+    too.
     """
+    own = config or {}
+    space = without_sweeps(space, own)
     branches, rules = parted(space)
-    plain = {str(name): _meant(branches[name], (str(name),)) if name in branches else rules[name] for name in space}
+    plain = {str(n): _meant(branches[n], (str(n),), own) if n in branches else rules[n] for n in space}
     return with_first(plain, rules["first"]) if "first" in branches and "first" in rules else plain
 
 
@@ -114,22 +118,24 @@ def default_as_meant(value: Any, dimension: Any) -> Any:
     return _leaf({**fields, "default": value}, "space")["default"]
 
 
-def _meant(branch: Any, path: tuple[str, ...]) -> Any:
+def _meant(branch: Any, path: tuple[str, ...], config: Mapping[str, Any]) -> Any:
     if path[-1] != path[-1].strip():
         raise SpaceError(f"space: the key {path[-1]!r} has blanks around it; write {path[-1].strip()!r}")
     where = f"space.{'.'.join(path)}"
     if isinstance(branch, Mapping):
         read = of_peer(branch, where)
         if read is not None or is_leaf(branch):
-            return _leaf(branch if read is None else read, where)
-        return {str(name): _meant(inner, (*path, str(name))) for name, inner in branch.items()}
+            value = at_path(config, found) if (found := path_of(config, ".".join(path))) else None
+            return _leaf(branch if read is None else read, where, value)
+        return {str(name): _meant(inner, (*path, str(name)), config) for name, inner in branch.items()}
     if _is_list(branch):
         values = _listed(branch, where)
         return {"choices": values} if any(_is_list(v) or isinstance(v, Mapping) for v in values) else values
     return branch
 
 
-def _leaf(given: Mapping[str, Any], where: str) -> dict[str, Any]:
+def _leaf(given: Mapping[str, Any], where: str, value: Any = None) -> dict[str, Any]:
+    """Return a dimension in its explicit form; `value` is what the configuration has in its place."""
     fields = dict(given)
     for kind in ("values", "choices"):
         if _is_list(fields.get(kind)):
@@ -142,7 +148,9 @@ def _leaf(given: Mapping[str, Any], where: str) -> dict[str, Any]:
             fields[name] = as_number(fields[name])
     ends = (fields.get("low"), fields.get("high"))
     unsaid = all(fields.get(name) is None for name in ("integer", "points", "step"))
-    if unsaid and all(is_number(end) and isinstance(end, int) for end in ends):
+    default = as_number(fields.get("default", value))
+    is_fraction = isinstance(default, float) and not default.is_integer()
+    if unsaid and not is_fraction and all(is_number(end) and isinstance(end, int) for end in ends):
         fields["integer"] = True
     return fields
 

@@ -1,12 +1,13 @@
 """`hpo.open`: a study whose trials are asked for and told, since they are trained where there is no worker."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from hpo.config.composing.references import plain_config
 from hpo.errors import ConfigError
 from hpo.interface.asking.session import Session
 from hpo.interface.existing import changed_config
+from hpo.interface.given.objective import space_of
 from hpo.interface.given.objects import Objects
 from hpo.interface.given.settings import made_config, plain_space, refuse_missing_direction, settings_of
 from hpo.interface.search import refusing_as_typed, with_its_trials
@@ -19,7 +20,7 @@ from hpo.study.preparing.preparation import load_study, prepare_study
 @interrupted_in_one_line()
 @refusing_as_typed()
 def open(  # noqa: A001 -- it is called hpo.open
-    space: Mapping[str, Any] | None = None,
+    space: Mapping[str, Any] | Callable[..., Any] | None = None,
     *,
     name: str,
     config: Mapping[str, Any] | None = None,
@@ -64,7 +65,8 @@ def open(  # noqa: A001 -- it is called hpo.open
     refuse_missing_direction(settings)
     plain, references = plain_config(config)
     objects = Objects()
-    searched, constants = objects.space(space), objects.config({} if plain is None else plain)
+    plain = {} if plain is None else plain
+    searched, constants = objects.space(space_of(space), plain), objects.config(plain)
     searched = plain_space(searched, constants)
     settings = {"dispatch": "local", "study.name": name, **settings}
     made = made_config(OUTSIDE, searched, constants, references, strategy, settings)

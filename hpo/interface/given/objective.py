@@ -130,6 +130,27 @@ def suggested_space(objective: Callable[..., Any]) -> dict[str, Any]:
     return space
 
 
+def space_of(given: Any) -> Any:
+    """Return the space that a function of a trial suggests, as Hugging Face's `hp_space`; all else as it is.
+
+    ConfigError where the function returns, by name, something else than it suggests.
+    """
+    if not inspect.isroutine(given):
+        return given
+    space = suggested_space(given)
+    # Here, since it takes a second to load.
+    from optuna.trial import FixedTrial
+
+    trial: Any = FixedTrial({name: of["choices"][0] if "choices" in of else of["low"] for name, of in space.items()})
+    returned = given(trial)
+    if isinstance(returned, Mapping) and (others := sorted(map(str, returned.keys() ^ space.keys()))):
+        raise ConfigError(
+            f"space: {given.__name__}(trial) suggests {', '.join(space)}, and returns {', '.join(map(str, returned))}; "
+            f"'{others[0]}' must be in both"
+        )
+    return space
+
+
 def _suggests(code: CodeType | None) -> bool:
     """Return whether a function names a suggestion, or one inside of it."""
     if code is None:

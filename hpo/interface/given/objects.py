@@ -14,7 +14,7 @@ from hpo.config.keys import at_path, path_of, replaced
 from hpo.engine.objective.companions import COMPANIONS
 from hpo.engine.objective.definitions import dumps
 from hpo.engine.space.branches import is_leaf, parted
-from hpo.engine.space.peers import of_peer, refuse_whole
+from hpo.engine.space.peers import of_peer, refuse_whole, without_sweeps
 from hpo.engine.space.written import NamedChoices
 from hpo.errors import ConfigError, text_of
 from hpo.interface.given.json_values import json_text, to_json
@@ -33,10 +33,11 @@ class Objects:
     choices: dict[str, dict[str, Any]] = field(default_factory=dict)
     constants: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def space(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def space(self, given: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
         """Return a space with values of JSON alone; what it is without goes into `choices`."""
         with _ending("space"):
             refuse_whole(_named("space", given))
+            given = without_sweeps(given, config)
             branches, rules = parted(given)
         plain = {}
         for name, branch in branches.items():

@@ -7,7 +7,7 @@ from typing import Any
 from hpo.config.composing.references import with_changes
 from hpo.config.documents import read_yaml
 from hpo.config.goals import refuse_beside_metrics
-from hpo.config.keys import at_path, path_of, plain_own, refuse_inside_of_list, refuse_unknown, replaced
+from hpo.config.keys import at_path, own_part, path_of, plain_own, refuse_inside_of_list, refuse_unknown, replaced
 from hpo.config.shipped import names_of, shipped, shipped_dir, strategy_settings, with_mlflows_own
 from hpo.config.study_config import SEARCH_SECTIONS, StudyConfig, config_from_dict
 from hpo.engine.space.branches import leaves, parted, with_first
@@ -70,7 +70,7 @@ def plain_space(space: Mapping[str, Any], config: Mapping[str, Any] | None) -> d
         if name in branches and isinstance(written[name], list):
             # So that nobody takes them for rules or points.
             written[name] = {"values": written[name]}
-    plain = as_meant(written)
+    plain = as_meant(written, config)
     return with_first(plain, rules["first"]) if "first" in rules else _with_default(plain, config or {})
 
 
@@ -150,8 +150,9 @@ def compose_search(
     tree = compose_config("search", overrides, config_dir, config_file)
     if config_file:
         return tree
-    space = as_meant(tree["space"])
-    return tree | {"space": space if "~space.first" in overrides else _with_default(space, tree)}
+    own = own_part(tree)
+    space = as_meant(tree["space"], own)
+    return tree | {"space": space if "~space.first" in overrides else _with_default(space, own)}
 
 
 def with_settings(tree: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -247,7 +247,10 @@ SPACES = {
     "values in no order": (["space.training.lr=[0.1,0.001,0.01]"], ("space.training.lr.values", "not in order")),
     "a value that is a list": (["space.training.lr=[[1],[2]]"], ("space.training.lr", "given [1]")),
     "a value that is no number": (["space.training.lr=[nan,0.1]"], ("space.training.lr", "finite")),
-    "a span beyond 64 bits": (["space.training.lr={low: 0, high: 1e30, integer: true}"], ("space.training.lr", "2^63")),
+    "a whole number that no float is": (
+        ["space.training.lr={low: 0, high: 1e30, integer: true}"],
+        ("space.training.lr", "2^53"),
+    ),
     "a span beyond every float": (["space.training.lr={low: -1e308, high: 1e308}"], ("space.training.lr", "1.8e308")),
     "a text for a dimension": (["space.training.lr=abc"], ("space.training.lr", "'abc'")),
     "a default outside": (["space.training.lr={values: [0.1], default: 5}"], ("space.training.lr.default", "5")),
@@ -303,6 +306,7 @@ STRATEGIES = {
         "lr,score\n1,2\n2,3\n", "strategy.max_amount: is missing", options=["strategy=hyperband"]
     ),
     "an unknown sequence": (["strategy=qmc", "strategy.sequence=prime"], ("strategy.sequence", "'sobol'")),
+    "imports from two": (["study.imports=[a,b]"], ("study.imports: must be one study, by its name", "['a', 'b']")),
     "imports from nowhere": (["study.imports=nobody"], ("study.imports", "'nobody'")),
     "imports of another metric": (
         ["study.imports=t.csv"],

@@ -88,6 +88,16 @@ def test_identity_ignores_the_order_of_keys_but_not_types():
         ({"a": {"values": [1, 2], "hihg": 2}}, "did you mean 'high'"),
         ({"a": {"low": 1, "high": 3, "integer": True, "points": 9}}, "only 3 whole numbers fit"),
         ({"b": [1, 2], "a": {"values": [1, 2], "when": {"b": [9]}}}, "never takes"),
+        ({"b": {"low": 0.0, "high": 1}, "a": {"values": [1, 2], "when": {"b": [0.1]}}}, "'b' is a range of fractions"),
+        (
+            {"a": {"low": 0, "high": 2**53 + 1, "integer": True}},
+            r"space\.a\.high: .* at most 2\^53 .*, given 9007199254",
+        ),
+        ({"a": {"low": -(2**53) - 1, "high": 0, "integer": True}}, r"space\.a\.low: .* at most 2\^53"),
+        ({"a": {"low": 0, "high": 2**55, "step": 2**50}}, r"space\.a\.high: .* at most 2\^53"),
+        ({"a": [1, 2**53 + 1]}, r"space\.a\.values: .* at most 2\^53"),
+        ({"a": {"choices": [{"n": [2**53 + 1]}]}}, r"space\.a\.choices: .* at most 2\^53"),
+        ({"a": {"low": 0, "high": 2, "step": 1e-5}}, "gives 200,000 steps, at most 100,000"),
     ],
 )
 def test_refusals_name_the_dimension_and_the_way_out(tree, words):
@@ -99,6 +109,10 @@ def test_a_range_of_a_billion_integers_costs_nothing():
     space = space_from_dict({"n": {"low": 1, "high": 10**9, "integer": True}})
     assert space.size == 10**9
     assert space.contains(space.draw(np.random.default_rng(0)))
+
+
+def test_a_step_that_divides_a_range_evenly_has_one_value_more_than_steps():
+    assert len(space_from_dict({"x": {"low": 0, "high": 1, "step": 0.00001}})["x"].values) == 100_001
 
 
 def test_more_values_than_anything_is_made_for_are_refused():
