@@ -33,7 +33,12 @@ def extension_of(study: PreparedStudy, trials: Sequence[Trial], given: StudyConf
     changed = differences(study.config.to_dict(), given.to_dict())
     has_sources = study.plan is not None or study.config.objective.startswith("hpo.")
     units = Units.of(study.described.method or {}, study.config.objective)
-    counted_by = [key for name in study.goal.names for key in units[name].depends_on]
+    counted_by = [
+        key
+        for name in study.goal.names
+        for key in units[name].depends_on
+        if not units[name].is_same(key, changed.get(key))
+    ]
     incomparable = [*(DATA_SOURCES if has_sources else ()), *counted_by]
     _refuse_bad_changes(changed, study.space.keys, incomparable)
     if all(_is_trained(study, trial) for trial in trials) and not any(map(is_own, changed)):

@@ -7,8 +7,9 @@ from model.config.whole import Config
 _TOKENS = ("data.tokens", "data.lowercase", "data.min_count", "data.max_size")
 _TEXT = ("data.tokens", "data.lowercase")
 
-# Unit and keys by metric. Words lose white space and `lowercase` the letter case, for which no metric pays; for what an
-# unknown token hides bits per character and per byte pay.
+# Unit and keys by metric. Characters and subwords give every text back; words lose white space and `lowercase` the
+# letter case, for which no metric pays. For what an unknown token hides bits per character and per byte pay.
+_LOSSLESS = {"data.tokens": ["characters", "subwords"]}
 _LANGUAGE_MODELLING = {
     "loss": ("tokens", _TOKENS),
     "perplexity": ("tokens", _TOKENS),
@@ -20,6 +21,8 @@ _LANGUAGE_MODELLING = {
 def counted_in(config: Config[Any, Any]) -> dict[str, dict[str, Any]]:
     """Return by metric its `unit`, and `depends_on`, the settings that change that, by dotted key, with their values.
 
+    `alike` has by such a key the values under which the metric is the same.
+
     A metric that is not there depends on nothing: labels, tags and generated numbers are the same under all settings.
     """
     units: dict[str, tuple[str, tuple[str, ...]]] = {}
@@ -28,7 +31,11 @@ def counted_in(config: Config[Any, Any]) -> dict[str, dict[str, Any]]:
     if config.data.name == "translation":
         units = _translation(config.data)
     return {
-        metric: {"unit": unit, "depends_on": {key: _value(config, key) for key in keys}}
+        metric: {
+            "unit": unit,
+            "depends_on": {key: _value(config, key) for key in keys},
+            "alike": _LOSSLESS if keys is _TEXT else {},
+        }
         for metric, (unit, keys) in units.items()
     }
 

@@ -14,6 +14,7 @@ from model.config.whole import parse
 from model.errors import Diverged
 from model.networks.classifier import Classifier
 from model.tasks.choose import TASKS
+from model.tasks.counted_in import counted_in
 from model.training.schedule import ReplayedPlateaus
 from model.training.train import Goal
 from tests.model.conftest import compose, repeatable, run, small
@@ -232,6 +233,16 @@ def test_metrics_say_which_settings_change_what_they_are_counted_in(data, key, v
     assert {name for name in ours if ours[name]["depends_on"] != its[name]["depends_on"]} == names
     known = objective.describe_method(small(data, shape, data__path="a.txt"))["metrics"]
     assert ours.keys() <= known.keys() == {*TASKS[data].metric_names, *COUNTED, "examples_per_second"}
+
+
+@pytest.mark.parametrize("metric", ["bits_per_character", "bits_per_byte"])
+def test_bits_are_the_same_under_all_tokens_that_give_every_text_back(metric):
+    text, data = "Two  words,\tÉ and\nmore ", {"data__path": "a.txt", "data__max_size": 300}
+    for unit in ("words", "characters", "subwords"):
+        config = parse(small("language_modelling", "decoder", data__tokens=unit, **data))
+        tokens = TASKS["language_modelling"].learn(config, [{"text": text}], [0]).vocabulary
+        gives_back = tokens.decode(tokens.encode(text)) == text
+        assert gives_back is (unit in counted_in(config)[metric]["alike"]["data.tokens"]), unit
 
 
 def test_source_tokens_change_no_target_where_it_has_tokens_of_its_own():

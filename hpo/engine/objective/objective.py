@@ -71,8 +71,9 @@ class Objective:
             `checkpoint` (which is scored) and `determinism`, a text each, and `metrics`, a definition by name. Where
             settings change what a metric is counted in, `counted_in` has by the metric's name its `unit`, such as
             "tokens", and `depends_on`, the values of those settings by dotted key, such as
-            `{"data.min_count": 2}`: with a metric that depends on what a new study searches, its trials do not compare,
-            which is refused; so are comparisons of studies, imports and extensions in which they differ.
+            `{"data.min_count": 2}`; and, if need be, `alike`, by such a key the values that make no difference. With a
+            metric that depends on what a new study searches, its trials do not compare, which is refused; so are
+            comparisons of studies, imports and extensions in which they differ.
         prepare_data: `(config, indices, data_dir) -> None`; writes only these examples into the folder, so that
             workers read them by position and cannot read the others.
         run_test: `(task) -> dict`; scores the examples `task["test"]` with the model in `task["checkpoint_dir"]`.

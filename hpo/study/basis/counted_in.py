@@ -1,6 +1,6 @@
 """What metrics are counted in, and the settings that change it: whether two scores may be compared."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,9 @@ from hpo.errors import DataError
 from hpo.study.basis.described import Described
 from hpo.study.files.folder import StudyFolder, short_path
 
+Varied = Mapping[str, Sequence[Any] | None]
+"""The keys that differ between trials, each with its values; None where they are not listed."""
+
 
 @checked(frozen=True, config=ConfigDict(extra="forbid"))
 class Unit:
@@ -26,14 +29,27 @@ class Unit:
         unit: such as "tokens", to say it.
         depends_on: the settings that change it, by dotted key, with their values; the same metric under other values
             is another, and its scores do not compare.
+        alike: by such a setting the values under which the metric is the same, if there are any.
     """
 
     unit: str
     depends_on: Mapping[str, Any] = field(default_factory=dict)
+    alike: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
-    def changed_by(self, keys: Collection[str]) -> list[str]:
-        """Return the settings that are among these keys, or inside or around one of them."""
-        return [mine for mine in self.depends_on if any(within(mine, key) or within(key, mine) for key in keys)]
+    def changed_by(self, varied: Varied) -> list[str]:
+        """Return the settings that change it among those that vary, or inside or around one of them."""
+        return [
+            mine
+            for mine in self.depends_on
+            if any(
+                (within(mine, key) or within(key, mine)) and not (mine == key and self.is_same(key, values))
+                for key, values in varied.items()
+            )
+        ]
+
+    def is_same(self, key: str, values: Sequence[Any] | None) -> bool:
+        """Return whether the metric is the same under all these values of a setting; None = not known."""
+        return values is not None and all(value in self.alike.get(key, ()) for value in values)
 
 
 @dataclass(frozen=True)
@@ -74,9 +90,9 @@ class Units:
     def __getitem__(self, metric: str) -> Unit:
         return (self.by_metric or {}).get(metric, Unit(metric))
 
-    def unchanged_by(self, keys: Collection[str]) -> list[str]:
-        """Return the metrics that none of these keys changes."""
-        return [metric for metric in self.metrics if not self[metric].changed_by(keys)]
+    def unchanged_by(self, varied: Varied) -> list[str]:
+        """Return the metrics that none of the settings that vary changes."""
+        return [metric for metric in self.metrics if not self[metric].changed_by(varied)]
 
     def differences(self, metric: str, other: "Units") -> dict[str, tuple[Any, Any]]:
         """Return the settings that make the metric another one there, each with both values.
@@ -86,16 +102,24 @@ class Units:
         if self.by_metric is None or other.by_metric is None:
             return {}
         ours, its = self[metric].depends_on, other[metric].depends_on
-        return {key: (ours.get(key), its.get(key)) for key in {**ours, **its} if ours.get(key) != its.get(key)}
+        values = {key: (ours.get(key), its.get(key)) for key in {**ours, **its}}
+        return {key: both for key, both in values.items() if both[0] != both[1] and not self[metric].is_same(key, both)}
 
     def same_as(self, other: "Units") -> list[str]:
         """Return the metrics that are the same there."""
         return [metric for metric in self.metrics if not self.differences(metric, other)]
 
 
-def varied_keys(config: StudyConfig) -> list[str]:
-    """Return the keys of the trial's own tree that differ between trials: the searched, what refers to those, and what
-    scales change.
+def varied_keys(config: StudyConfig) -> Varied:
+    """Return what differs between trials in the trial's own tree: the searched, what refers to those, and what scales
+    change.
     """
-    searched = [".".join(path) for path, _ in leaves(parted(config.space)[0])]
-    return [*searched, *(config.study.references or {}), *changed_keys(config.study.scales)]
+    searched = {".".join(path): _listed(dimension) for path, dimension in leaves(parted(config.space)[0])}
+    scales = config.study.scales or ()
+    scaled = {key: [changes.get(key) for changes in scales] for key in changed_keys(scales)}
+    return {**searched, **dict.fromkeys(config.study.references or {}), **scaled}
+
+
+def _listed(dimension: Any) -> Sequence[Any] | None:
+    given = dimension.get("values", dimension.get("choices")) if isinstance(dimension, Mapping) else dimension
+    return given if isinstance(given, list | tuple) else None

@@ -9,6 +9,7 @@ import yaml
 
 from hpo.config.study_config import config_from_dict
 from hpo.errors import ConfigError
+from hpo.study.basis.counted_in import Unit, Units
 from hpo.study.extension import extension_of
 from hpo.study.preparing.preparation import prepare_study
 from tests.hpo.cli.commands import hpo, refused, searched
@@ -83,6 +84,30 @@ def test_a_metric_that_means_the_same_in_each_trial_is_searched(capsys):
     folder = searched(capsys, tree(metric="bits"))
     assert json.loads((folder / "report.json").read_text())["metric"]["name"] == "bits"
     prepare_study(config_from_dict(tree({"toy": {"lr": [0.1, 0.2]}})))
+
+
+ALIKE = {"loss": {"unit": "tokens", "depends_on": {"toy.min_count": 1}, "alike": {"toy.min_count": [1, 2]}}}
+
+
+@pytest.mark.parametrize(("values", "is_alike"), [([1, 2], True), ([1, 2, 3], False)])
+@pytest.mark.parametrize("form", ["list", "choices"])
+def test_values_under_which_a_metric_is_the_same_are_searched(monkeypatch, values, is_alike, form):
+    monkeypatch.setattr(f"{__name__}.describe_method", lambda _: {"metrics": {"loss": ""}, "counted_in": ALIKE})
+    config = config_from_dict(tree({"toy": {"min_count": values if form == "list" else {form: values}}}))
+    if is_alike:
+        prepare_study(config)
+        return
+    with pytest.raises(ConfigError, match=r"toy\.min_count, which is searched, changes those"):
+        prepare_study(config)
+
+
+def test_studies_of_values_under_which_a_metric_is_the_same_are_compared():
+    one, two, three = (
+        Units(["loss"], {"loss": Unit("tokens", {"toy.min_count": count}, {"toy.min_count": [1, 2]})})
+        for count in (1, 2, 3)
+    )
+    assert one.differences("loss", two) == {}
+    assert one.differences("loss", three) == {"toy.min_count": (1, 3)}
 
 
 def test_what_cannot_be_read_is_said(capsys, monkeypatch):
