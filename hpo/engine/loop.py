@@ -53,7 +53,8 @@ def search(
         dispatcher, observers: run the tasks, are notified of events.
         num_trials: the budget, of what `Rules.counts` says.
         minutes: no trial is begun after so many, earlier runs included; it cuts the trials, and changes none.
-        gives_up: whether it stops where the first trials of this run all fail with the same error, and budget is left.
+        gives_up: whether it stops, while budget is left, where the first trials of this run all fail with the same
+            error, or the first training of the study does not report a metric.
         hand: yields what a hand has asked since the last call: points are untried and of the space, trials to be
             stopped are running, budgets are larger. Each has taken effect when the next is asked for. It is told
             whether trials can be stopped: not while a search that is continued is behind where it was before.
@@ -109,7 +110,8 @@ class _Search:
     ) -> None:
         self._rules, self._record, self._dispatcher = rules, record, dispatcher
         self._num_trials, self._minutes, self._gives_up, self._hand = num_trials, minutes, gives_up, hand
-        self._first = FirstFailures(rules.lanes)
+        is_scored = any(outcome.metrics for trial in record.trials() for outcome in trial.outcomes.values())
+        self._first = FirstFailures(rules.lanes, is_scored)
         self._observers = observers
         self._began, self._before = dispatcher.now, seconds_spent(record)
         self._noted, self._looked = self._before, 0.0

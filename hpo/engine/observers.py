@@ -35,11 +35,24 @@ class Observer:
 
 
 class FirstFailures(Observer):
-    """Watches whether the first trials of a run, as many as there are lanes, all fail with the same error."""
+    """Watches whether the first trials of a run, as many as there are lanes, all fail with the same error.
 
-    def __init__(self, lanes: int) -> None:
+    Of a training that does not report what it is scored by, one is enough, unless one before was scored (`is_scored`).
+    """
+
+    def __init__(self, lanes: int, is_scored: bool = False) -> None:
         self._most = max(lanes, _LEAST)
         self._errors: list[str | None] | None = []
+        self._is_scored = is_scored
+        self._lacks_metric: str | None = None
+
+    def reported(self, trial: Trial, report: TaskReport) -> None:
+        """Note whether a training was scored, or cannot be."""
+        if report.outcome is None or self._is_scored:
+            return
+        self._is_scored = report.outcome.error is None
+        if report.lacks_metric:
+            self._lacks_metric = f"trial {trial.number} failed: {report.outcome.error}"
 
     def trial_finished(self, trial: Trial) -> None:
         """Note the trial's error."""
@@ -50,7 +63,13 @@ class FirstFailures(Observer):
             self._errors = None
 
     def refuse_more(self) -> None:
-        """Raise StudyError where all of the first trials have failed, with the same error."""
+        """Raise StudyError where all of the first trials have failed, with the same error, or a metric is missing."""
+        if self._lacks_metric is not None:
+            raise StudyError(
+                f"search: stopped, {self._lacks_metric}; all others would fail like this: name what is reported in "
+                f"study.metric, with another study.name, or let the objective report it and go on with `hpo resume` "
+                f"(--allow-changes)"
+            )
         if self._errors is not None and len(self._errors) >= self._most:
             raise StudyError(
                 f"search: stopped, since the first {len(self._errors)} trials all failed with the same error: "

@@ -16,7 +16,10 @@ from hpo.errors import MachineError
 # Of what a task printed, that go into the details of its failure.
 _LAST_LINES, _LAST_CHARACTERS = 20, 2_000
 # What a message and a `TaskReport` call alike.
-_REPORTED = {"point", "warning", "outcome", "machine_fault", "units", "goes_on", "printed", "gpu_memory", "site"}
+_REPORTED = {
+    *("point", "warning", "outcome", "machine_fault", "units", "goes_on", "printed", "gpu_memory", "site"),
+    "lacks_metric",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +51,8 @@ class TaskReport:
     outcome: Outcome | None = None
     # Why the machine could not run it (such as a full disk): not the task's fault, and no outcome.
     machine_fault: str | None = None
+    # With a failure, whether the training reported by name and did not name what it is scored by.
+    lacks_metric: bool = False
     is_lost: bool = False  # whether the dispatcher made the outcome, because the worker died or stopped reporting
     units: float | None = None  # how many units of its training are done at this point; None for other messages
     goes_on: bool = False  # whether it has said that it does not end with this point

@@ -29,6 +29,7 @@ class Reports:
         trained: the amount from which this attempt goes on; the objective gets it.
         points: of the whole training, of the trials that it continues and of this one, in the order of their places.
         metrics: those of the study.
+        named: what was reported, finite numbers or not.
         differs: the first report that differs from what is known, in words; None where none does.
     """
 
@@ -37,6 +38,7 @@ class Reports:
         self.differs: str | None = None
         self.trained, self._is_suspect, self._was_interrupted = payload.trained, False, False
         self.metrics = (payload.metric, *payload.metrics[1:])
+        self.named: set[str] = set()
         self._known_entries: Sequence[Entry] = ()
         # The last place of what the trial continues; where that has reported nothing, it is taken at its word.
         self._before = place_of(payload.earlier[-1]) if payload.earlier else payload.trained or -1

@@ -112,7 +112,8 @@ def _trained(
     if reports.differs is not None:
         yield "differs", reports.differs
     if returned is None and must_score:
-        returned = reported.of_curve(reports.points, payload.metric, payload.score, payload.direction == "maximize")
+        is_max = payload.direction == "maximize"
+        returned = reported.of_curve(reports.points, payload.metric, payload.score, is_max, reports.named)
     if isinstance(returned, Mapping):
         returned = reported.flat(returned)
     if counts and isinstance(returned, Mapping):
@@ -177,6 +178,7 @@ def _points(training: Generator[Any, Never, Any], counts: bool, units: Units, re
                 yield "warning", str(step["warning"])
                 continue
             given = reported.flat({name: value for name, value in step.items() if name != "more"})
+            reports.named |= given.keys()
             point = reports.take(reported.numbers(given))
             if reports.has_known:
                 yield from _known(reports, units)

@@ -47,9 +47,10 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
 
     Yields:
         `{"point": {...}, "units": ..., "goes_on": ...}` for each step of the curve, `{"warning": text}` for people,
-        then once `{"outcome": Outcome}`. Errors of the objective are not raised: a failure is an outcome. Where the
-        machine is at fault and not the point, as with a full disk, the last is `{"machine_fault": text}`. All texts of
-        the objective have their secrets hidden; names of metrics stay as they are.
+        then once `{"outcome": Outcome, "lacks_metric": ...}`, see `TaskReport`. Errors of the objective are not raised:
+        a failure is an outcome. Where the machine is at fault and not the point, as with a full disk, the last is
+        `{"machine_fault": text}`. All texts of the objective have their secrets hidden; names of metrics stay as they
+        are.
     """
     started, clock = time.time(), time.perf_counter()
     next_look = clock + _SECONDS_BETWEEN_LOOKS
@@ -58,6 +59,7 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
     seconds: float | None = None
     units = Units()
     error = details = stopped = differs = None
+    lacks_metric = False
     limits = Limits(payload)
     values = payload.secrets
     place, steps = Containment(values), None
@@ -93,7 +95,7 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
             if fault is not None:
                 yield {"machine_fault": excerpt(fault, values)}
                 return
-            error = one_line(caught, values)
+            error, lacks_metric = one_line(caught, values), isinstance(caught, reported.NotReportedError)
             if not _is_whole(caught):
                 details = excerpt(traceback.format_exc(), values, _LONGEST_DETAILS, has_lines=True)
             units.done += 1
@@ -135,7 +137,8 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
     taken = time.perf_counter() - clock if took is None else took
     outcome = Outcome(metrics, curve, taken, error, units.done, started=started, worker=os.getpid())
     far = reached(payload.earlier, curve)
-    yield {"outcome": replace(outcome, details=details, stopped=stopped, reached=far, differs=differs)}
+    outcome = replace(outcome, details=details, stopped=stopped, reached=far, differs=differs)
+    yield {"outcome": outcome, "lacks_metric": lacks_metric}
 
 
 class Limits:

@@ -2,14 +2,20 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal
+
+from hpo.errors import HpoError
 
 # Squares of larger numbers, in deviations and tests, exceed the range of floats.
 LARGEST = 1e100
 _MOST_SECONDS = 1e10  # three centuries: longer times were not measured
 # Say of a point where it is.
 _NOT_OF_RESULTS = ("epoch", "step", "units", "seconds")
+
+
+class NotReportedError(HpoError, ValueError):
+    """A training has reported by name, and not what it is scored by: no training of that objective will."""
 
 
 def number(value: Any) -> int | float | None:
@@ -51,14 +57,24 @@ def refuse_twice(names: Iterable[str]) -> None:
         raise ValueError(f"the objective gives several values the name '{twice[0]}'; give each its own")
 
 
-def of_curve(points: Sequence[Mapping[str, Any]], metric: str, takes: Literal["best", "last"], is_max: bool) -> Any:
-    """Return the best (of equals the first) or last point of a curve; None for none, ValueError without the metric."""
+def of_curve(
+    points: Sequence[Mapping[str, Any]],
+    metric: str,
+    takes: Literal["best", "last"],
+    is_max: bool,
+    named: Collection[str] = (),
+) -> Any:
+    """Return the best (of equals the first) or last point of a curve; None for none.
+
+    ValueError without the metric; NotReportedError where it is not among the `named` either, which had no number.
+    """
     scored = [point for point in points if metric in point]
     if not points:
         return None
     if not scored:
         names = [*dict.fromkeys(name for point in points for name in point if name not in _NOT_OF_RESULTS)]
-        raise ValueError(
+        is_named = metric in named
+        raise (ValueError if is_named or not names else NotReportedError)(
             f"the objective returned nothing, and reported no '{metric}' that is a number, but "
             f"{', '.join(names) or 'nothing else'}: report '{metric}', or name in `metric` what is reported"
         )
@@ -79,7 +95,7 @@ def result(
     """Return the numbers that an objective returned: a dict; the metric alone; or several metrics in their order.
 
     `names` are the metrics in their order, then what has a limit; ValueError without one of the first `num_needed`
-    (None = all).
+    (None = all); NotReportedError where others are named, and that is not.
     """
     metric = names[0]
     if number(returned) is not None or isinstance(returned, float):
@@ -96,7 +112,8 @@ def result(
     by_name = numbers(returned)
     for name in names[:num_needed]:
         if name not in by_name:
-            raise ValueError(_why_no_score(returned, name))
+            is_named = name in returned or not returned
+            raise (ValueError if is_named else NotReportedError)(_why_no_score(returned, name))
     return by_name
 
 

@@ -58,6 +58,39 @@ def test_as_many_as_lanes_must_fail():
         found(train, trials=8, settings={"study.lanes": 4})
 
 
+def returns(config):
+    return {"loss": 1.0}
+
+
+def reports(config, trial):
+    trial.report(loss=1.0)
+
+
+@pytest.mark.parametrize("train", [returns, reports])
+def test_a_metric_that_the_first_training_does_not_report_stops_the_search(train):
+    for number in range(2):
+        with pytest.raises(hpo.HpoError, match=rf"trial {number} failed: .*no 'accuracy'.* loss.*; all others"):
+            found(train, trials=8, metric="accuracy")
+    assert states(train.__name__).count("failed") == 2
+
+
+def test_a_metric_that_another_training_has_reported_or_that_is_no_number_is_the_failure_of_a_trial():
+    def at_first(config, trial):
+        return {"accuracy": 1.0} if trial.number == 0 else {"loss": 1.0}
+
+    def diverges(config, trial):
+        trial.report(accuracy=float("nan") if trial.number < 2 else 1.0, loss=1.0)
+
+    for train, num_failed in ((at_first, 4), (diverges, 2)):
+        assert (
+            found(train, trials=5, metric="accuracy", settings={"study.lanes": 6})
+            .trials["state"]
+            .tolist()
+            .count("failed")
+            == num_failed
+        )
+
+
 def test_a_budget_that_is_used_up_is_no_reason_to_stop():
     def train(config):
         raise ValueError("no luck")

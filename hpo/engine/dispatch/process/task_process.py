@@ -44,7 +44,7 @@ def main(tasks_fd: int, messages_fd: int, life_fd: int, import_from: str | None 
             is_first = given["variables"].get("RANK", "0") == "0"
             for message in run_task(payload, import_from, must_score=is_first):
                 if "outcome" in message:
-                    message = {"outcome": message["outcome"].to_dict(), **at_the_end()}
+                    message = {**message, "outcome": message["outcome"].to_dict(), **at_the_end()}
                 else:
                     message |= snapshots.take()
                 messages.write(json.dumps({"call": given["call"], **message}) + "\n")
