@@ -4,6 +4,7 @@ import asyncio
 import gc
 import secrets
 import socket
+import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from hpo.page.content import StudyContent
 from hpo.page.studies import StudiesContent
 from hpo.page.watch import Watch
 from hpo.study.files.folder import StudyFolder
-from hpo.study.looking.logs import logs_of
+from hpo.study.looking.logs import logs_of, read_log
 
 HOST = "127.0.0.1"
 _HOSTS = (HOST, "localhost")
@@ -42,6 +43,8 @@ class Pages:
     def __init__(self, study: StudyFolder | None, where: Path) -> None:
         self._study, self._where = study, where
         self._watches: dict[str, Watch] = {}
+        # Answers are made in several threads.
+        self._making = threading.Lock()
 
     def folder(self, name: str) -> StudyFolder:
         """Return the folder of a study; an empty name is the one whose page this is. 404 where there is none."""
@@ -55,10 +58,11 @@ class Pages:
 
     def watch(self, name: str) -> Watch:
         """Return the watch of a study, or without a name of what this is the page of."""
-        if name not in self._watches:
-            is_all = not name and self._study is None
-            self._watches[name] = Watch(StudiesContent(self._where) if is_all else StudyContent(self.folder(name)))
-        return self._watches[name]
+        with self._making:
+            if name not in self._watches:
+                is_all = not name and self._study is None
+                self._watches[name] = Watch(StudiesContent(self._where) if is_all else StudyContent(self.folder(name)))
+            return self._watches[name]
 
     def close(self) -> None:
         """End all watches."""
@@ -69,30 +73,31 @@ class Pages:
 def application(pages: Pages, token: str) -> Starlette:
     """Return what answers: a page, the events that change it, a study's report, and a trial's log."""
 
-    async def page(request: Request) -> Response:
-        watch = pages.watch(_name(request))
-        return HTMLResponse(await asyncio.to_thread(watch.page, _SECONDS_FOR_FIRST), headers=_HEADERS)
+    # Those that are no coroutines run in threads: a slow disk may hold up one answer, and not all.
+    def page(request: Request) -> Response:
+        return HTMLResponse(pages.watch(_name(request)).page(_SECONDS_FOR_FIRST), headers=_HEADERS)
 
     async def events(request: Request) -> Response:
-        watch = pages.watch(_name(request))
+        watch = await asyncio.to_thread(pages.watch, _name(request))
         since = request.headers.get("last-event-id") or request.query_params.get("since", "")
         see = request.query_params.get("see")
         parts = None if see is None else frozenset(see.split(","))
         stream = _events(request, watch, int(since) if since.isdecimal() else 0, parts)
         return StreamingResponse(stream, media_type="text/event-stream", headers=_HEADERS)
 
-    async def report(request: Request) -> Response:
+    def report(request: Request) -> Response:
         path = _own_files(pages.folder(_name(request))).path / "report.html"
         if not path.is_file():
             raise HTTPException(404, "there is no report yet: `hpo report` writes one")
         return FileResponse(path, headers=_HEADERS)
 
-    async def log(request: Request) -> Response:
+    def log(request: Request) -> Response:
         folder = _own_files(pages.folder(_name(request)))
         try:
-            texts = [f"== {path.name}\n{_end_of(path)}" for path in logs_of(folder, request.path_params["trial"])]
+            paths = logs_of(folder, request.path_params["trial"])
         except HpoError as error:
             raise HTTPException(404, str(error)) from error
+        texts = [f"== {path.name}\n{read_log(path, _MOST_OF_A_LOG)}" for path in paths]
         return PlainTextResponse("\n".join(texts), headers=_HEADERS)
 
     places: Mapping[str, Callable[[Request], Any]] = {
@@ -169,12 +174,6 @@ def _own_files(folder: StudyFolder) -> StudyFolder:
 async def _refused(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return PlainTextResponse(f"{error.detail}\n", error.status_code, headers=_HEADERS)
-
-
-def _end_of(path: Path) -> str:
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - _MOST_OF_A_LOG))
-        return file.read().decode("utf-8", errors="replace")
 
 
 def serve_pages(study: StudyFolder | None, where: Path, port: int, tell: Callable[[str], None]) -> None:

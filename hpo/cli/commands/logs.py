@@ -44,7 +44,9 @@ def run(arguments: Sequence[str]) -> None:
 def _log(path: Path, is_listed: bool, tail: int | None) -> dict[str, Any]:
     """Return what a training printed, or of a list its last line; and which training that was."""
     _, trial, task = path.stem.split("_", 2)
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    from hpo.study.looking.logs import read_log
+
+    lines = read_log(path).splitlines()
     log = {"trial": int(trial), "task": task, "path": path, "lines": len(lines)}
     if is_listed:
         return {**log, "last": next((line for line in reversed(lines) if line.strip()), "")}

@@ -1,7 +1,6 @@
 """One trial of a study: its configuration, what became of each of its trainings, their curves, logs and seeds."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from hpo.engine.record.record import Asked
@@ -9,11 +8,13 @@ from hpo.engine.record.site import Site
 from hpo.engine.trials.trial import Outcome, Trial, training_seed
 from hpo.study.basis.default import default_of
 from hpo.study.files.running import RunningTask
+from hpo.study.looking.logs import read_log
 from hpo.study.looking.seen import SeenStudy
 from hpo.study.looking.view import Look, View
 from hpo.study.study import is_outside
 
-_LINES = 5
+# Of a log, and of its end, in which these are looked for.
+_LINES, _END_BYTES = 5, 100_000
 
 
 def show_trial(view: View, number: int) -> dict[str, Any]:
@@ -69,7 +70,7 @@ def _tasks(seen: SeenStudy, look: Look, trial: Trial) -> Iterator[dict[str, Any]
             "seed": seed,
             **(_ended(outcome, metric, seen.record.sites.get((trial.number, index))) if outcome else _unfinished(task)),
             "log": path if path.is_file() else None,
-            "printed_last": _last_lines(path),
+            "printed_last": read_log(path, _END_BYTES).splitlines()[-_LINES:] if path.is_file() else [],
         }
 
 
@@ -126,12 +127,3 @@ def _unfinished(task: RunningTask | None) -> dict[str, Any]:
         "process": task.process,
         "gpus": task.gpus,
     }
-
-
-def _last_lines(path: Path) -> list[str]:
-    if not path.is_file():
-        return []
-    with path.open("rb") as file:
-        # Of a long one only its end is read.
-        file.seek(max(0, path.stat().st_size - 100_000))
-        return file.read().decode(errors="replace").splitlines()[-_LINES:]

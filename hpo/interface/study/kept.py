@@ -12,7 +12,7 @@ from hpo.study.keeping.archive import archive
 from hpo.study.keeping.cleaning import Cleaned, clean, clean_runs
 from hpo.study.keeping.moving import move
 from hpo.study.keeping.removal import find_removal
-from hpo.study.looking.logs import logs_of
+from hpo.study.looking.logs import logs_of, read_log
 
 
 class KeptStudy:
@@ -107,7 +107,7 @@ class KeptStudy:
 
     def logs(self, trial: int) -> str:
         """Return what the trainings of a trial printed; StudyError where nothing was, or there is no such trial."""
-        return "".join(path.read_text(encoding="utf-8") for path in logs_of(self._folder, trial))
+        return "".join(map(read_log, logs_of(self._folder, trial)))
 
     def sync(self, uri: str | None = None) -> None:
         """Send what MLflow does not have of it; TrackError where that cannot be reached."""

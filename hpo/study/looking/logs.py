@@ -20,6 +20,19 @@ def logs_of(folder: StudyFolder, number: int | None = None) -> list[Path]:
     return found
 
 
+def read_log(path: Path, most: int | None = None) -> str:
+    """Return what is in a log, of more than `most` bytes the end.
+
+    What is no regular file is not read: of a pipe that would never end.
+    """
+    if not path.is_file():
+        return f"{path.name}: is no regular file, and is not read\n"
+    with path.open("rb") as file:
+        if most is not None:
+            file.seek(max(0, path.stat().st_size - most))
+        return file.read().decode("utf-8", errors="replace")
+
+
 def _why_none(seen: SeenStudy, trials: list[Trial]) -> str:
     if not trials:
         return "no trial has begun"

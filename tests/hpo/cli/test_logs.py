@@ -1,5 +1,6 @@
 """`hpo logs`: what trainings printed is in the study's folder, and shown."""
 
+import os
 import sys
 from types import SimpleNamespace
 
@@ -52,6 +53,16 @@ def test_what_is_not_there_is_told(capsys, study):
     said = refused(capsys, "logs", "toy", "0", is_silent=True)
     assert "trial 0 of study 'runs/toy' has none: no Python code printed anything; with dispatch=local" in said
     assert "must be 1 or more" in refused(capsys, "logs", "toy", "--tail", "0", is_silent=True)
+
+
+def test_a_log_that_is_a_pipe_is_said_and_not_read(capsys, study):
+    path = study.log_path(0, "fold_0")
+    path.unlink()
+    os.mkfifo(path)
+    for words in (("logs", "toy"), ("logs", "toy", "0")):
+        assert "trial_0000_fold_0.log: is no regular file, and is not read" in hpo(capsys, *words)[1]
+    assert "is no regular file" in toolkit.load("toy").logs(0)
+    assert hpo(capsys, "show", "toy", "--trial", "0")[0] == 0
 
 
 def test_what_is_printed_in_this_process_is_shown_and_kept(capsys, monkeypatch):

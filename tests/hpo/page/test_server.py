@@ -1,15 +1,20 @@
 """The server of live pages: who may read what, what comes when something changes, and that it ends."""
 
 import json
+import os
 import shutil
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from starlette.testclient import TestClient
 
+from hpo.page import server
 from hpo.page.server import Pages, application
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.status import Status, write_status
+from hpo.study.looking.logs import read_log
 from tests.studies import SPACES, run_toy, toy_config
 
 TOKEN = "secret-token"
@@ -96,6 +101,30 @@ def test_a_log_and_a_report_are_a_click_away(client, runs):
     assert answer.headers["content-type"].startswith("text/plain")
     assert client.get(f"/{TOKEN}/studies/toy/log/4").status_code == 404
     assert client.get(f"/{TOKEN}/studies/toy/report").status_code == 404
+
+
+def test_a_log_that_is_a_pipe_or_slow_to_read_holds_up_no_other_answer(runs, monkeypatch):
+    pipe = runs / "toy" / "logs" / "trial_0008_fold_0.log"
+    os.mkfifo(pipe)
+    has_begun, may_end = threading.Event(), threading.Event()
+
+    def read_slowly(path, most):
+        has_begun.set()
+        assert may_end.wait(30)
+        return read_log(path, most)
+
+    monkeypatch.setattr(server, "read_log", read_slowly)
+    pages = Pages(None, runs)
+    # Entered, it has one event loop for all requests.
+    with TestClient(application(pages, TOKEN), HERE) as client, ThreadPoolExecutor() as pool:
+        slow = pool.submit(client.get, f"/{TOKEN}/studies/toy/log/8")
+        assert has_begun.wait(30)
+        assert client.get(f"/{TOKEN}/studies/toy/report").status_code == 404
+        assert not slow.done()
+        may_end.set()
+        assert "is no regular file, and is not read" in slow.result().text
+    pages.close()
+    pipe.unlink()
 
 
 def test_a_link_out_of_a_study_is_not_followed(client, runs):
