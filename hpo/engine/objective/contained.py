@@ -23,6 +23,8 @@ from hpo.errors import MachineError
 
 # By which a program is ended.
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# Each sends a signal that ends a program which does not take it.
+_TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 # What reads each setting of torch, and what sets it.
 _OF_TORCH = (
     ("get_default_dtype", "set_default_dtype"),
@@ -42,9 +44,10 @@ _OF_PYTHON: Sequence[tuple[Callable[[], Any], Callable[[Any], Any]]] = (
 
 
 class Containment:
-    """Keeps a user's working directory, umask and handlers of signals separate from ours; hides `secrets` in errors.
+    """Keeps a user's working directory, umask, handlers and alarms separate from ours; hides `secrets` in errors.
 
     A signal of which we take no notice, as of SIGTERM in a training process, is left to the code between its steps too.
+    An alarm stands still between the steps. Where a program that calls us has set one, that goes on, and is put back.
     """
 
     def __init__(self, secrets: Secrets) -> None:
@@ -58,12 +61,16 @@ class Containment:
         self._umask = os.umask(0o077)
         os.umask(self._umask)
         self._handlers: dict[int, Any] = {}
+        self._timers: dict[int, tuple[float, float]] = {}
 
     @contextlib.contextmanager
     def enter(self) -> Iterator[None]:
         """Change to what the code had when it last left, and afterwards back."""
         umask, takers = os.umask(self._umask), _handlers()
+        timers, entered = {timer: signal.getitimer(timer) for timer in _TIMERS}, time.monotonic()
         try:
+            for timer, (seconds, interval) in self._timers.items():
+                signal.setitimer(timer, seconds, interval)
             if self._inside != self._outside:
                 os.chdir(self._inside)
             _set_handlers(self._handlers)
@@ -72,6 +79,7 @@ class Containment:
             if os.getpid() != self._process:
                 # The code forked: only the original process may report results.
                 self._leave(sys.exception())
+            self._stop_timers(timers, time.monotonic() - entered)
             try:
                 self._inside = Path.cwd()
             except FileNotFoundError:
@@ -82,6 +90,16 @@ class Containment:
             self._handlers = {number: taker for number, taker in _handlers().items() if taker is not takers[number]}
             # Last, because a handler of ours may raise.
             _set_handlers({number: takers[number] for number in self._handlers if callable(takers[number])})
+
+    def _stop_timers(self, before: Mapping[int, tuple[float, float]], seconds: float) -> None:
+        """Stop the code's timers, and put back what was set so many seconds before."""
+        self._timers = {}
+        for timer, (left, interval) in before.items():
+            if not left:
+                own = signal.setitimer(timer, 0)
+                self._timers |= {timer: own} if own[0] else {}
+            elif timer == signal.ITIMER_REAL and left > seconds:
+                signal.setitimer(timer, left - seconds, interval)
 
     def _leave(self, error: BaseException | None) -> None:
         """End a process that the user's code has forked, as Python would, but without the clean-up of its parent."""

@@ -156,6 +156,20 @@ def changes_its_process(task):
     return 1.0
 
 
+def sets_timers(task):
+    """Leave an alarm, and timers of the process's own time, at each step."""
+    for timer in TIMERS:
+        signal.setitimer(timer, 100.0)
+    yield {"score": 0.0}
+    left = [signal.getitimer(timer)[0] for timer in TIMERS]
+    yield {"score": float(all(90 < seconds < 110 for seconds in left))}
+    signal.alarm(50)
+    return 1.0
+
+
+TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+
+
 def payload(name, **config):
     return Payload(f"{__name__}:{name}", config, "score")
 
@@ -299,6 +313,24 @@ def test_what_a_task_changes_of_its_process_is_put_back_at_each_step_or_at_its_e
     assert points == [
         {"epoch": 1, "umask": found[1], "ours": 1}, {"epoch": 2, "umask": 0}, {"epoch": 3, "umask": 0, "own": 1}
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("ours", [0, 1000])
+def test_an_alarm_that_a_task_leaves_counts_only_while_it_runs(ours):
+    before = signal.setitimer(signal.ITIMER_REAL, ours)
+    try:
+        messages = []
+        for message in run_task(payload("sets_timers")):
+            messages.append(message)
+            left = [signal.getitimer(timer)[0] for timer in TIMERS]
+            assert left[1:] == [0.0, 0.0]
+            assert left[0] == ours if not ours else 900 < left[0] <= ours
+        outcome = messages[-1]["outcome"]
+        assert outcome.error is None
+        # What another program has set takes the place of the training's own.
+        assert [point["score"] for point in outcome.curve] == [0.0, float(not ours)]
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *before)
 
 
 def test_a_fault_of_the_machine_is_raised_wherever_an_outcome_is_waited_for():
