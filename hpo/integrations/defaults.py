@@ -8,7 +8,7 @@ from hpo.config.shipped import strategy_settings
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.space.space import Point
 from hpo.engine.space.written import as_meant
-from hpo.engine.strategies import Strategy
+from hpo.engine.strategies import BY_AMOUNT, STRATEGIES, Strategy
 from hpo.engine.trials.history import History
 from hpo.engine.trials.reported import number
 from hpo.engine.trials.trial import Direction, Proposal, Trial, loss_of
@@ -31,6 +31,12 @@ def default_strategy(
     Raises:
         HpoError: naming the setting or the dimension at fault.
     """
+    if name in BY_AMOUNT or name == "ladder":
+        whole = ", ".join(each for each in STRATEGIES if each not in BY_AMOUNT and each != "ladder")
+        raise ConfigError(
+            f"strategy: must be one that trains every point to its end, {whole}, given '{name}', which needs `hpo "
+            f"search`; stop trainings with a scheduler or pruner of the other library"
+        )
     return make_strategy(strategy_settings({**(settings or {}), "name": name}), space_from_dict(as_meant(space)), seed)
 
 

@@ -135,6 +135,13 @@ def test_a_list_of_grids(strategy):
     assert search.best_params_ in search.cv_results_["params"]
 
 
+@pytest.mark.parametrize("strategy", ["asha", {"name": "hyperband"}, "successive_halving", "ladder"])
+def test_a_strategy_that_cannot_be_used_says_at_once_which_can(strategy):
+    search = HpoSearchCV(SVC(), {"C": hpo.log(1e-3, 1e3)}, strategy=strategy)
+    with pytest.raises(hpo.HpoError, match=r"strategy: must be one that trains every point to its end, grid, random, "):
+        search.fit(*IRIS)
+
+
 def test_a_list_of_grids_is_searched_whole_by_grid():
     grids = [{"kernel": ["linear"], "C": [1, 10]}, {"kernel": ["rbf"], "C": [1, 10], "gamma": [0.1, 1.0]}, {}]
     search = HpoSearchCV(SVC(), grids, trials=50, strategy=ORDERED, cv=2).fit(*IRIS)

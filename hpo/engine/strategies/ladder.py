@@ -82,9 +82,10 @@ class Ladder:
 
     @cached_property
     def counts(self) -> tuple[int, ...]:
-        """How many trials are planned at each scale."""
+        """How many trials are planned at each scale, of which each point is one at most."""
         assert self.settings.costs is not None
-        return planned(self.settings.trials, self.settings.costs, self.settings.cost_ratio)
+        counts = planned(self.settings.trials, self.settings.costs, self.settings.cost_ratio)
+        return tuple(min(count, self._inner.size or count) for count in counts)
 
     @property
     def announcement(self) -> str:

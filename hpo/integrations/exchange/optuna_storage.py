@@ -19,6 +19,7 @@ from hpo.study.files.folder import StudyFolder, short_path
 from hpo.study.files.imports import unnamed
 
 _JOURNAL = "journal://"
+_SQLITE = b"SQLite format 3"
 # More trials are of no use to a strategy, and take gigabytes to read.
 _MOST_TRIALS = 1_000_000
 _ERRORS = {TrialState.PRUNED: "pruned at step {}", TrialState.FAIL: "failed"}
@@ -137,9 +138,21 @@ def _open_journal(path: Path) -> optuna.storages.JournalStorage:
         ) from error
 
 
+def _address_of(path: Path) -> str:
+    """Return what to write for a file: which storage it is, where it is there, or what it may be."""
+    sqlite, journal = f"sqlite:///{path}", f"{_JOURNAL}{path}"
+    if not path.expanduser().is_file():
+        return f"{sqlite}, or {journal} for a journal"
+    with path.expanduser().open("rb") as file:
+        return sqlite if file.read(len(_SQLITE)) == _SQLITE else journal
+
+
 def _load(url: str, name: str | None) -> optuna.Study:
     shown = hide_secrets(url, {})
     journal = Path(url.removeprefix(_JOURNAL)).expanduser() if url.startswith(_JOURNAL) else None
+    if "://" not in url:
+        # SQLAlchemy takes this for a mistake in an address.
+        raise StudyError(f"optuna: must be the address of a storage, given {shown}; write {_address_of(Path(url))}")
     path = journal or sqlite_path(url)
     if path is not None and not path.is_file():
         # Opening it would create it.

@@ -168,7 +168,8 @@ def refuse_several_metrics(study: PreparedStudy) -> None:
     """Refuse a strategy that cannot search by several metrics, or with limits."""
     reason = getattr(study.strategy, "refuses_several", None)
     if reason is not None and not study.goal.is_single:
-        given = "study.metrics" if len(study.goal.metrics) > 1 else "study.limits"
+        section = study.config.study
+        given = f"study.metrics={section.metrics}" if section.metrics else f"study.limits={section.limits}"
         raise ConfigError(
             f"strategy: {study.config.strategy['name']} {reason}, given {given}; choose another strategy, such as "
             f"evolutionary"

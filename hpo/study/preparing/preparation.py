@@ -108,7 +108,7 @@ def _with_data(study: PreparedStudy) -> PreparedStudy:
     imports = _imports(study)
     said = (
         *notes_on_measured(study),
-        *notes_on_scales(config, imports.trials),
+        *notes_on_scales(config, study.strategy, imports.trials),
         *_notes_on_imports(study, imports),
         *(examples.notes if examples else ()),
     )

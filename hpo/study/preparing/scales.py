@@ -12,8 +12,9 @@ from hpo.config.study_config import StudyConfig, config_from_dict
 from hpo.engine.objective.objective import Objective
 from hpo.engine.objective.resolution import resolve
 from hpo.engine.space.branches import leaves, parted
-from hpo.engine.strategies import BY_AMOUNT, STRATEGIES
-from hpo.engine.strategies.ladder import planned
+from hpo.engine.strategies import BY_AMOUNT, STRATEGIES, Strategy
+from hpo.engine.strategies.first import FirstPoints
+from hpo.engine.strategies.ladder import Ladder
 from hpo.engine.trials.trial import Trial
 from hpo.errors import ConfigError, nearest
 
@@ -56,16 +57,15 @@ def with_scales(config: StudyConfig, objective: Objective) -> StudyConfig:
     return config.model_copy(update={"space": space, "strategy": strategy})
 
 
-def notes_on_scales(config: StudyConfig, imports: Sequence[Trial]) -> tuple[str, ...]:
+def notes_on_scales(config: StudyConfig, strategy: Strategy, imports: Sequence[Trial]) -> tuple[str, ...]:
     """Return a line where the budget ends before a ladder has reached its target."""
-    if imports or config.strategy.get("name") != "ladder":
+    ladder = strategy.strategy if isinstance(strategy, FirstPoints) else strategy
+    if imports or not isinstance(ladder, Ladder):
         return ()
-    strategy = config.strategy
-    counts = planned(strategy["trials"], strategy["costs"], strategy["cost_ratio"])
-    needed = sum(counts[:-1]) + 1
+    needed = sum(ladder.counts[:-1]) + 1
     if config.study.trials >= needed:
         return ()
-    plan = ", ".join(map(str, counts))
+    plan = ", ".join(map(str, ladder.counts))
     return (
         f"study.trials: {config.study.trials} end before the target, where the winner is sought: {plan} are planned "
         f"from scale to scale, so that {needed} reach it; the budget may be raised later",

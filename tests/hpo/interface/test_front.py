@@ -93,6 +93,19 @@ def test_where_no_trial_keeps_the_limits_the_nearest_is_named():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("goal", "said"),
+    [
+        ({"metric": {"a": "maximize", "b": "minimize"}}, "metric={'a': 'maximize', 'b': 'minimize'}; choose"),
+        ({"limits": {"memory": 3}, "direction": "maximize"}, "limits={'memory': 3.0}; choose"),
+    ],
+)
+def test_a_strategy_of_one_metric_says_what_it_was_given(goal, said):
+    with pytest.raises(hpo.HpoError) as raised:
+        hpo.search(lambda config: config["x"], {"x": (0.0, 1.0)}, strategy="cma_es", **goal)
+    assert said in str(raised.value)
+
+
 def test_a_tuple_is_the_metrics_in_their_order():
     study = several(lambda config: (config["a"], config["b"]), limits=None, name="pairs")
     assert study.best.scores == {"accuracy": study.best.point["a"], "size": study.best.point["b"]}

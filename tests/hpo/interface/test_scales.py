@@ -79,6 +79,15 @@ def test_a_study_that_is_asked_says_at_which_scale_each_trial_is_trained():
     assert study.trials["study.scale"].tolist() == [1] * 6 + [2] * 3 + [3] * 2
 
 
+def test_no_scale_is_planned_more_trials_than_it_has_points(capsys):
+    given = {"space": {"lr": [0.1, 0.2, 0.3, 0.4]}, "config": {"width": 4, "act": "relu"}}
+    study = climbed(**given, strategy={**LADDER, "trials": 24}, trials=5, progress=True)
+    out = capsys.readouterr().out
+    assert "4, 4, 4 are planned from scale to scale, so that 9 reach it" in out
+    assert "ladder: 4, 4, 4 trials" in out
+    assert study.resume(9, progress=False).trials["study.scale"].tolist() == [1] * 4 + [2] * 4 + [3]
+
+
 def test_a_study_that_is_asked_says_that_its_budget_ends_below_the_target(caplog):
     arguments = {"metric": "score", "direction": "maximize", "trials": 5, "scales": WIDTHS, "config": {"width": 4}}
     with hpo.open(SPACE, name="short", strategy=LADDER, settings={"track": "none"}, **arguments):

@@ -165,6 +165,18 @@ def test_bad_imports_are_one_line_and_create_nothing(capsys):
         assert {path.name for path in Path().iterdir()} == before
 
 
+def test_a_file_that_is_no_address_is_told_with_its_address(capsys):
+    elsewhere()
+    Path("j.log").write_text("")
+    for given, written in (
+        ("old.db", "write sqlite:///old.db\n"),
+        ("j.log", "write journal://j.log\n"),
+        ("none.db", "write sqlite:///none.db, or journal://none.db for a journal\n"),
+    ):
+        said = refused(capsys, "import", "x", "--optuna", given)
+        assert said.endswith(f"optuna: must be the address of a storage, given {given}; {written}")
+
+
 LR = space_from_dict({"lr": {"low": 0.0, "high": 1.0}})
 BOTH = Goal({"accuracy": "maximize", "size": "minimize"})
 
