@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from hpo.compare.curves import FinishedSearch
+from hpo.config.keys import flatten
 from hpo.config.study_config import StudyConfig
+from hpo.engine.space.reader import space_from_dict
 from hpo.engine.trials.goal import Goal, goal_of
 from hpo.engine.trials.table import Row, metric_columns, read_rows
 from hpo.engine.trials.trial import loss_of
 from hpo.errors import StudyError
 from hpo.study.basis.counted_in import Units, varied_keys
+from hpo.study.basis.described import Described
 from hpo.study.files.folder import StudyFolder, find_study, inner, short_path
 from hpo.study.reproduce.recorded import is_at_target, recorded_winner
 
@@ -26,6 +29,7 @@ class FinishedStudy:
         label: the study's name.
         config: its frozen configuration.
         goal: its metrics and limits.
+        space: what was searched, each hyperparameter's values by its key.
         search: losses and seconds of its trials.
         winner: number of the winning trial in its report; None where no trial is complete, and within the limits.
         folds: the winner's (leading) score per fold, by the fold's name.
@@ -38,6 +42,7 @@ class FinishedStudy:
     label: str
     config: StudyConfig
     goal: Goal
+    space: Mapping[str, Any]
     search: FinishedSearch
     winner: int | None
     folds: Mapping[str, float]
@@ -154,7 +159,16 @@ def _read(folder: StudyFolder) -> FinishedStudy:
     budget = inner(report, "counts").get("configurations", len(rows))
     units = Units.at(folder, config)
     data = _data(report, config)
-    return FinishedStudy(config.study.name, config, goal, search, number, folds, values, data, budget, units)
+    return FinishedStudy(
+        config.study.name, config, goal, _space(folder, config), search, number, folds, values, data, budget, units
+    )
+
+
+def _space(folder: StudyFolder, config: StudyConfig) -> dict[str, Any]:
+    described = Described.at(short_path(folder.described_path))
+    space = space_from_dict(config.space, flatten(config.objective_config), described.points if described else None)
+    # Where a search starts is none of its values.
+    return {each["key"]: {k: v for k, v in each.items() if k != "default"} for each in space.to_dict()}
 
 
 def _of_several(

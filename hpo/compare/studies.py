@@ -1,10 +1,12 @@
 """Studies that exist, one search each: one sentence per pair, and their curves or fronts."""
 
 import itertools
+import math
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from hpo.compare.curves import FinishedSearch
 from hpo.compare.finished_study import FinishedStudy
 from hpo.compare.hypervolume import NAME
 from hpo.compare.result import Budget, Measure, as_json, notes_on_limits, with_fronts
@@ -41,7 +43,7 @@ def compare_studies(
     if measure.yardstick is None:
         pairs = [_pair(*pair, measure) for group in groups for pair in _pairs(group, measure, are_all)]
         written = score_format(study.score for group in groups for study in group)
-        says = [_sentence(pair, written) for pair in pairs]
+        says = [_sentence(pair, measured, budgets[0], written) for pair in pairs]
     else:
         pairs = [pair for group in groups for pair in _front_pairs(group, goal, budgets[0], are_all)]
         written = score_format(search.best_at(*budgets[0]) for (search,) in measured.values())
@@ -124,17 +126,32 @@ def _front_sentence(pair: FoldPair, written: Callable[[float], str], budget: Bud
     )
 
 
-def _sentence(pair: FoldPair, written: Callable[[float], str]) -> str:
-    """Return which of the two is better, and by how much in the metric's unit."""
+def _sentence(
+    pair: FoldPair,
+    searches: Mapping[str, Sequence[FinishedSearch]],
+    budget: Budget,
+    written: Callable[[float], str],
+) -> str:
+    """Return whose winner is better, and by how much in the metric's unit; of unequal budgets also at the shorter."""
     gain, ends = pair["mean_difference"], pair["interval"]
     better, other = (pair["b"], pair["a"]) if gain >= 0 else (pair["a"], pair["b"])
     says = f"{better} is {written(abs(gain))} better than {other}" if gain else f"{better} is as good as {other}"
-    if ends is None:
-        return f"{says} (one score each, no interval)"
-    low, high = ends if gain >= 0 else (-ends[1], -ends[0])
-    over = "folds and seeds" if any("repeat" in name for name in pair["by_fold"]) else "folds"
-    chance = ": may be chance" if low <= 0 <= high and gain else ""
-    return f"{says} (95 % {written(low)} to {written(high)}, {len(pair['by_fold'])} {over}){chance}"
+    detail, chance = "one score each, no interval", ""
+    if ends is not None:
+        low, high = ends if gain >= 0 else (-ends[1], -ends[0])
+        over = "folds and seeds" if any("repeat" in name for name in pair["by_fold"]) else "folds"
+        chance = ": may be chance" if low <= 0 <= high and gain else ""
+        detail = f"95 % {written(low)} to {written(high)}, {len(pair['by_fold'])} {over}"
+    one, two = (searches[label][0] for label in (better, other))
+    if len(one.losses) == len(two.losses):
+        return f"{says} ({detail}){chance}"
+    of = f"by their winners, of {len(one.losses)} and {len(two.losses)} trials"
+    lead = two.best_at(*budget) - one.best_at(*budget)
+    if not math.isfinite(lead):
+        return f"{says} {of} ({detail}){chance}"
+    first = better if lead >= 0 else other
+    at_equal = f"{first} is {written(abs(lead))} better" if lead else "both are as good"
+    return f"{says} {of} ({detail}){chance}; after {budget} each {at_equal}"
 
 
 def _not_compared(studies: Sequence[FinishedStudy], groups: Sequence[Sequence[FinishedStudy]]) -> Iterator[str]:
@@ -174,5 +191,17 @@ def _differences(studies: Sequence[FinishedStudy]) -> Iterator[str]:
             yield f"{both} have different budgets: {seconds}."
         elif first.budget != study.budget:
             yield f"{both} have different budgets: {first.budget} and {study.budget} configurations."
+        if (others := _other_space(first, study)) is not None:
+            yield f"{both} search different spaces: {others}."
         if first.goal.limits != study.goal.limits:
             yield f"{both} have different limits: each trial has to keep those of its own study."
+
+
+def _other_space(one: FinishedStudy, other: FinishedStudy) -> str | None:
+    """Return which hyperparameters have other values in two studies, or are searched in one of them alone."""
+    shared = one.space.keys() & other.space.keys()
+    changed = [key for key in one.space if key in shared and one.space[key] != other.space[key]]
+    says = [f"{join_names(changed)} {'has' if len(changed) == 1 else 'have'} other values"] if changed else []
+    alone = {study.label: [key for key in study.space if key not in shared] for study in (one, other)}
+    says += [f"{join_names(keys)} only in {label}" for label, keys in alone.items() if keys]
+    return "; ".join(says) or None

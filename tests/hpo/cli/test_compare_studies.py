@@ -10,6 +10,7 @@ import yaml
 
 from hpo.cli.main import main
 from tests.hpo.cli.commands import TABLE, TABLE_DATA, hpo, refused
+from tests.hpo.interface.searched import found
 from tests.studies import rows
 
 
@@ -90,3 +91,22 @@ def test_bad_input_of_studies(capsys, studies):
 def test_a_study_without_its_table_of_trials(capsys, studies):
     Path("runs/random/trials.csv").unlink()
     assert "hpo report random" in refused(capsys, "compare", *studies)
+
+
+def test_studies_of_unequal_budgets_and_spaces_are_told_apart_in_one_statement(capsys):
+    scores = {"long": [0.1, 0.2, 0.9], "short": [0.3, 0.4]}
+    for name, values in scores.items():
+        own = {"a": (0.0, 1.0), "b": [1, 2]} if name == "long" else {"a": (0.0, 2.0)}
+
+        def train(config, trial, values=values):
+            return values[trial.number]
+
+        found(train, space=own, name=name, trials=len(values))
+    assert hpo(capsys, "compare", "long", "short")[0] == 0
+    result = json.loads(Path("runs/compare-long-short/comparison.json").read_text())
+    (answer,) = result["answers"]
+    assert answer == (
+        "long is 0.5000 better than short by their winners, of 3 and 2 trials (one score each, no interval); after 2 "
+        "trials each short is 0.2000 better"
+    )
+    assert "long and short search different spaces: a has other values; b only in long." in result["notes"]
