@@ -72,7 +72,8 @@ def test_rows_of_one_point_are_its_repeats_and_what_is_used_is_said(capsys):
         "source": "runs/old/trials.csv", "finished": 5, "used": 4, "points": 2, "outside": 1, "shorter": 0,
     }  # fmt: skip
     assert "imported" in report["fields"][10]["keys"]
-    assert said in (study.folder / "report.md").read_text()
+    study.report(checklist=True)
+    assert all(said in (study.folder / name).read_text() for name in ("report.md", "checklist.md"))
 
 
 @pytest.mark.parametrize(("strategy", "learns"), [("random", False), ("asha", False), ("evolutionary", True)])

@@ -19,6 +19,7 @@ from hpo.report.sections.space import describe_range
 from hpo.report.sections.study import heading, reproduction_text
 from hpo.report.sections.winner import chosen_score, on_seeds, score_text, winner_how_far
 from hpo.report.words import count_text, join_names, times_text
+from hpo.study.files.imports import imported_text
 
 
 def render_checklist(report: ReportJson) -> str:
@@ -107,13 +108,14 @@ def _metric(report: ReportJson) -> str:
 
 
 def _runs(report: ReportJson) -> str:
-    counts = require(report["counts"])
+    counts, imported = require(report["counts"]), require(report["imported"])
+    known = f" Known from the start: {imported_text(imported)}." if imported else ""
     configurations, trials = counts.get("configurations", counts["proposed"]), counts["proposed"]
     inside = f" in {trials} trials, which train some further" if configurations != trials else ""
     return (
         f"{configurations} configurations{inside}, {counts['tasks_per_trial']} training(s) each: "
         f"{counts['complete']} complete, {counts['failed']} failed, {counts['stopped']} stopped early, "
-        f"budget {counts['budget']}{end_text(counts.get('ended_by'))}.{scales_text(report)}"
+        f"budget {counts['budget']}{end_text(counts.get('ended_by'))}.{known}{scales_text(report)}"
     )
 
 
