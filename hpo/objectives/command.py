@@ -199,13 +199,17 @@ class _Stream:
 
     def __init__(self, pipe: IO[bytes] | None, name: str) -> None:
         assert pipe is not None
-        self.pipe, self.last, self._name, self._rest = pipe.fileno(), "", name, ""
+        self.pipe, self.last, self._name = pipe.fileno(), "", name
+        self._held = self._rest = ""
         self._decoder = codecs.getincrementaldecoder(locale.getpreferredencoding(False))("replace")
         self._newlines = io.IncrementalNewlineDecoder(None, translate=True)
 
     def take(self, chunk: bytes, is_last: bool = False) -> list[str]:
-        """Pass what was read on; return the lines that it completes, of one that is too long the beginning."""
-        text = self._decoder.decode(chunk, is_last)
+        """Pass whole lines on, since two streams become one log; return them, of one that is too long the beginning."""
+        text = self._held + self._decoder.decode(chunk, is_last)
+        is_whole = is_last or len(text) > _LONGEST_LINE
+        end = len(text) if is_whole else max(text.rfind("\n"), text.rfind("\r")) + 1
+        text, self._held = text[:end], text[end:]
         # Looked up each time: what the search shows and keeps is redirected from step to step.
         ours = getattr(sys, self._name)
         ours.write(text)

@@ -1,6 +1,7 @@
 """Objectives that break things. What they are to do stands in files of the working directory."""
 
 import errno
+import importlib
 import math
 import os
 import signal
@@ -253,3 +254,10 @@ def prints(task):
 
 def hashes(task):
     return float(hash("abc") % 2**31)
+
+
+def finds_python(task):
+    """Warn of the variable that a program would find, and import what the search's process can."""
+    importlib.import_module(task["config"]["imports"])
+    yield {"warning": repr(os.environ.get("PYTHONPATH"))}
+    return 1.0

@@ -16,7 +16,7 @@ from tests.faults.driver import LOCAL, hpo
 from tests.faults.test_full_disk import bound_by_permissions
 from tests.hpo.cli.commands import hpo as in_this_process
 from tests.hpo.cli.commands import refused, searched
-from tests.studies import prepared, run_toy, toy_config
+from tests.studies import environment, prepared, rows, run_toy, toy_config
 
 UNICODE = "äöü ☃"
 TEXTS = ["a\rb", "c\nd", "e\x85f\u2028g", 'e"f', ",", UNICODE, "plain"]
@@ -37,6 +37,28 @@ def test_an_objective_that_changes_the_working_directory_changes_no_other_study(
     assert Path("runs/toy/report.html").exists()
     for path in Path("before").iterdir():
         assert path.read_bytes() == Path("elsewhere/runs/toy", path.name).read_bytes()
+
+
+BESIDE = """\
+import os
+import beside_it, hpo
+
+def train(config):
+    return beside_it.half(config["x"])
+
+if __name__ == "__main__":
+    os.chdir("elsewhere")
+    hpo.search(train, {"x": [1, 2]}, trials=2, direction="maximize", settings={"track": "none", "dispatch.workers": 1})
+"""
+
+
+@pytest.mark.slow
+def test_a_script_that_changes_the_working_directory_trains_on_ray_with_what_is_beside_it():
+    Path("elsewhere").mkdir()
+    Path("beside_it.py").write_text("def half(x): return x / 2")
+    Path("script.py").write_text(BESIDE)
+    subprocess.run([sys.executable, "script.py"], env=environment(), check=True, capture_output=True)
+    assert sorted(row["score"] for row in rows(Path("elsewhere/runs/train/trials.csv"))) == ["0.5", "1.0"]
 
 
 def make(folder, **changes):

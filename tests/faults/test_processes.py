@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import importlib
 import os
 import signal
 import subprocess
@@ -43,6 +44,31 @@ def still_works(child):
 
 def is_there(number):
     return psutil.pid_exists(number)
+
+
+@pytest.mark.parametrize("entry", ["", "lib"])
+@pytest.mark.parametrize("variable", [None, "own:."])
+def test_a_task_finds_what_the_search_found_before_it_changed_its_folder(tmp_path, monkeypatch, entry, variable):
+    """And a program that it starts has the user's own PYTHONPATH: it may be another Python."""
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / entry / "beside_it.py").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(REPOSITORY))
+    monkeypatch.setattr(sys, "path", [entry, *(path for path in sys.path if Path(path).is_absolute())])
+    if variable is None:
+        monkeypatch.delenv("PYTHONPATH", raising=False)
+    else:
+        monkeypatch.setenv("PYTHONPATH", variable)
+    importlib.import_module("beside_it")
+    monkeypatch.chdir("elsewhere")
+    child = Child(str(REPOSITORY))
+    try:
+        warning, last = messages(child, "finds_python", imports="beside_it")
+    finally:
+        child.close()
+        del sys.modules["beside_it"]
+    assert (last["outcome"].error, warning["warning"]) == (None, repr(variable))
 
 
 @pytest.mark.slow

@@ -22,6 +22,9 @@ Origin = Literal["toolkit", "declared", "working directory", "given from Python"
 
 # The groups of entry points by which a package declares what a configuration may name.
 GROUPS = {"objective": "hpo.objectives", "strategy": "hpo.strategies"}
+PYTHONPATH = "PYTHONPATH"
+"""The variable in which another Python finds folders to import from."""
+
 _OURS = ("model.objective", "hpo.objectives")
 
 
@@ -143,6 +146,26 @@ def path_without(folder: str) -> list[str]:
     return kept
 
 
+def whole_path(folder: str) -> list[str]:
+    """Return `path_without` a folder, each entry as a whole path: what this process can import, for another one.
+
+    What a relative entry stood for when a module was found there comes first: the working directory may have changed.
+    """
+    entries = [str(Path(entry).absolute()) for entry in path_without(folder)]
+    roots = [] if all(map(os.path.isabs, sys.path)) else [_root_of(module) for module in [*sys.modules.values()]]
+    found = {root for root in roots if root is not None and os.path.realpath(root) != os.path.realpath(folder)}
+    return list(dict.fromkeys([*sorted(found.difference(entries)), *entries]))
+
+
+def _root_of(module: ModuleType) -> str | None:
+    """Return the folder in which a module was found; None for one inside a package, or without a file."""
+    file = getattr(module, "__file__", None)
+    if not isinstance(file, str) or "." in module.__name__:
+        return None
+    folder = Path(file).parent
+    return str(folder.parent if hasattr(module, "__path__") else folder)
+
+
 @contextlib.contextmanager
 def out_of_the_way(folder: str) -> Iterator[None]:
     """Import without this folder inside; what is imported inside may still add to the path."""
@@ -166,4 +189,4 @@ def python(module: str, *arguments: str) -> list[str]:
 
 def path_variable(folder: str) -> dict[str, str]:
     """Return the variable by which another Python finds what this one can import, without this folder."""
-    return {"PYTHONPATH": os.pathsep.join(path_without(folder))}
+    return {PYTHONPATH: os.pathsep.join(path_without(folder))}

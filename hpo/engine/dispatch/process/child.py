@@ -16,7 +16,7 @@ from pathlib import Path
 
 from hpo.config.sealing import excerpt
 from hpo.engine.dispatch.process.memory_guard import TASK_PROCESS, MemoryGuard
-from hpo.engine.objective.path import path_variable, python
+from hpo.engine.objective.path import PYTHONPATH, path_variable, python, whole_path
 from hpo.engine.training.payload import Payload
 from hpo.engine.training.worker import LAST_MESSAGES, Message
 from hpo.engine.trials.trial import Outcome
@@ -36,8 +36,16 @@ class Child:
     another; with `is_fresh` each task has one of its own.
     """
 
-    def __init__(self, import_from: str | None, is_fresh: bool = False, arguments: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        import_from: str | None,
+        is_fresh: bool = False,
+        arguments: Sequence[str] | None = None,
+        path: Sequence[str] | None = None,
+    ) -> None:
         self._import_from = import_from
+        # What the search's process can import, so that a function finds the modules that it found there.
+        self._path = list(whole_path(import_from or str(Path.cwd())) if path is None else path)
         self._arguments = list(sys.argv if arguments is None else arguments)  # of the search's command line
         self._is_fresh, self._has_run = is_fresh, False
         self._process: subprocess.Popen[bytes] | None = None
@@ -57,13 +65,13 @@ class Child:
         self._messages, their_messages = os.pipe()
         their_life, self._life = os.pipe()
         theirs = (their_tasks, their_messages, their_life)
-        arguments = [*map(str, theirs), *([self._import_from] if self._import_from else [])]
+        given = {"import_from": self._import_from, "path": self._path, "variable": os.environ.get(PYTHONPATH)}
         # The child can import whatever this process can: Ray adds the driver's folders to the path of its workers.
         # The working directory is added when the objective is resolved, if the objective lies there.
         # All have one hash of a text, on which the order of a set depends.
         environment = os.environ | path_variable(self._import_from or str(Path.cwd())) | {"PYTHONHASHSEED": "0"}
         self._process = subprocess.Popen(
-            python(TASK_PROCESS, *arguments),
+            python(TASK_PROCESS, *map(str, theirs), json.dumps(given)),
             stdin=subprocess.DEVNULL,
             stdout=self._printed.fileno(),
             stderr=subprocess.STDOUT,

@@ -7,10 +7,12 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from hpo.engine.dispatch.process.variables import VARIABLES
+from hpo.engine.objective.path import PYTHONPATH
 from hpo.engine.training.payload import Payload
 from hpo.engine.training.worker import run_task
 from hpo.files import copy_tree
@@ -19,8 +21,24 @@ from hpo.files import copy_tree
 _SECONDS_BETWEEN = 60.0
 
 
-def main(tasks_fd: int, messages_fd: int, life_fd: int, import_from: str | None = None) -> int:
-    """Run every task from one pipe, send its messages by another, and end when the third closes; see `Child`."""
+def main(
+    tasks_fd: int,
+    messages_fd: int,
+    life_fd: int,
+    import_from: str | None = None,
+    path: Sequence[str] = (),
+    variable: str | None = None,
+) -> int:
+    """Run every task from one pipe, send its messages by another, and end when the third closes; see `Child`.
+
+    The objective can import from `path`; `variable` is PYTHONPATH for the programs that it starts.
+    """
+    # The toolkit was imported without what may be in its way there.
+    sys.path[:] = [*path, *(entry for entry in sys.path if entry not in path)]
+    # This process's own was made for it alone: a program may run another Python.
+    os.environ.pop(PYTHONPATH, None)
+    if variable is not None:
+        os.environ[PYTHONPATH] = variable
     # Ctrl-C is for the driver, and an objective's own KeyboardInterrupt is a failure like others. Not SIG_IGN, which
     # programs that the objective starts would inherit.
     signal.signal(signal.SIGINT, lambda *_: None)
@@ -129,5 +147,5 @@ def _keep_from_children(*pipes: int) -> None:
 
 
 if __name__ == "__main__":
-    _tasks, _messages, _life, *_import_from = sys.argv[1:]
-    sys.exit(main(int(_tasks), int(_messages), int(_life), *_import_from))
+    _tasks, _messages, _life, _given = sys.argv[1:]
+    sys.exit(main(int(_tasks), int(_messages), int(_life), **json.loads(_given)))

@@ -8,6 +8,7 @@ import uuid
 from collections import deque
 from collections.abc import Collection, Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from hpo.config.sections import DispatchSection
@@ -16,7 +17,7 @@ from hpo.engine.dispatch.ray import worker as ray_worker
 from hpo.engine.dispatch.ray.cluster import RayCluster
 from hpo.engine.dispatch.ray.private import draining_nodes, reason
 from hpo.engine.dispatch.ray.shares import Shares, refuse_too_many, shares_on
-from hpo.engine.objective.path import is_root
+from hpo.engine.objective.path import is_root, whole_path
 from hpo.engine.record.site import Site
 from hpo.errors import DispatchError
 
@@ -62,6 +63,7 @@ def hire(
             most_bytes=settings.largest_message * 2**20,
             artifacts=artifacts,
             arguments=tuple(sys.argv),
+            path=tuple(whole_path(import_from or str(Path.cwd()))),
         )
         crew = Crew(ray_worker.RayWorker, equipment, settings, shares, environment if cluster.is_adopted else None)
         for node in cluster.on_others(ray_worker.look, equipment):

@@ -30,6 +30,7 @@ class Equipment:
     most_bytes: int = 0  # of a state or a model that is sent back to the driver
     artifacts: str | None = None  # the URL where states and models are kept instead; None = they are sent
     arguments: Sequence[str] = ()  # the command line of the search
+    path: Sequence[str] = ()  # what the search's process can import, as `whole_path` returns it
 
     def folder(self) -> str:
         """Return the folder to import from here, after it was taken out of the toolkit's way."""
@@ -50,10 +51,15 @@ class RayWorker:
             limit = f"per_process_memory_fraction:{equipment.memory_share:g}"
             os.environ["PYTORCH_ALLOC_CONF"] = ",".join(filter(None, (os.environ.get("PYTORCH_ALLOC_CONF"), limit)))
         folder = equipment.folder()
+        import ray
+
         from hpo.engine.dispatch.process.child import Child
 
         self._equipment = equipment
-        self._child = Child(folder, equipment.fresh_process, equipment.arguments)
+        # Another machine may have other folders at these places; there the code was sent.
+        is_here = ray.get_runtime_context().get_node_id() == equipment.driver
+        path = equipment.path if is_here else None
+        self._child = Child(folder, equipment.fresh_process, equipment.arguments, path)
         self._node: Any = None
         self._team: Any = None
         self._site: Any = None
