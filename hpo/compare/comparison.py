@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from hpo.config.documents import read_yaml, yaml_text
 from hpo.config.keys import differences, flatten, replaced
+from hpo.config.sections import FAILURES
 from hpo.config.study_config import FREE_KEYS, config_from_dict, explain
 from hpo.engine.space.space import Space
 from hpo.engine.strategies import Strategy, make_strategy
@@ -32,6 +33,7 @@ _MOST_LOOKED_UP = 200_000
 # Placeholder for the strategy in what the searches share: it fits every space.
 _ANY = {"name": "random", "round_size": 1}
 _NO_EFFECT = {"study.finalists": 0, "study.storage": None, "track.name": "none"}
+_NO_EFFECT |= {"study.stop_after_failures": FAILURES}
 
 
 @dataclass(frozen=True)

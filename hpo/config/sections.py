@@ -32,6 +32,8 @@ def conflict(text: str, *keys: str) -> PydanticCustomError:
 MOST = 100_000_000
 # More than any machine has; numeric libraries end the process at some higher number.
 _MOST_THREADS = 4096
+FAILURES = 4
+"""How many first trials that all fail alike end a search, as in conf/study; fewer may be chance."""
 MOST_SEED = 2**31 - 1
 
 
@@ -104,6 +106,8 @@ class StudySection(Section):
     minutes: float | None = Field(gt=0, le=MOST)
     trial_minutes: float | None = Field(gt=0, le=MOST)
     stop_without_gain: int | None = Field(ge=1, le=MOST)
+    # It changes no trial, so that a configuration may leave it out.
+    stop_after_failures: int | None = Field(default=FAILURES, ge=1, le=MOST)
     stop_rule: Literal["none", "median"]
     stop_rule_after: int = Field(ge=1, le=MOST)
     winner: Literal["best", "one_standard_error"]

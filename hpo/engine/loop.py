@@ -39,7 +39,7 @@ def search(
     num_trials: int,
     observers: Sequence[Observer] = (),
     minutes: float | None = None,
-    gives_up: bool = False,
+    stop_after_failures: int | None = None,
     hand: Hand = lambda _: (),
 ) -> History:
     """Run a search until a budget is reached, and return all its trials in the order of their numbers.
@@ -53,18 +53,18 @@ def search(
         dispatcher, observers: run the tasks, are notified of events.
         num_trials: the budget, of what `Rules.counts` says.
         minutes: no trial is begun after so many, earlier runs included; it cuts the trials, and changes none.
-        gives_up: whether it stops, while budget is left, where the first trials of this run all fail with the same
-            error, or the first training of the study does not report a metric.
+        stop_after_failures: where the first so many trials of this run all fail with the same error, or the first
+            training of the study does not report a metric, and budget is left, it stops; None = never.
         hand: yields what a hand has asked since the last call: points are untried and of the space, trials to be
             stopped are running, budgets are larger. Each has taken effect when the next is asked for. It is told
             whether trials can be stopped: not while a search that is continued is behind where it was before.
 
     Raises:
-        StudyError: the strategy no longer proposes what the record holds, or the search gives up.
+        StudyError: the strategy no longer proposes what the record holds, or its first trials all failed alike.
     """
     if _stays_ended(rules, record):
         return record.history()
-    return _Search(rules, record, dispatcher, num_trials, observers, minutes, gives_up, hand).run()
+    return _Search(rules, record, dispatcher, num_trials, observers, minutes, stop_after_failures, hand).run()
 
 
 @dataclass(frozen=True)
@@ -105,13 +105,13 @@ class _Search:
         num_trials: int,
         observers: Sequence[Observer],
         minutes: float | None,
-        gives_up: bool,
+        stop_after_failures: int | None,
         hand: Hand,
     ) -> None:
         self._rules, self._record, self._dispatcher = rules, record, dispatcher
-        self._num_trials, self._minutes, self._gives_up, self._hand = num_trials, minutes, gives_up, hand
+        self._num_trials, self._minutes, self._hand = num_trials, minutes, hand
         is_scored = any(outcome.metrics for trial in record.trials() for outcome in trial.outcomes.values())
-        self._first = FirstFailures(rules.lanes, is_scored)
+        self._first = FirstFailures(stop_after_failures, is_scored)
         self._observers = observers
         self._began, self._before = dispatcher.now, seconds_spent(record)
         self._noted, self._looked = self._before, 0.0
@@ -134,7 +134,7 @@ class _Search:
             if self._seconds >= self._looked:
                 self._look()
             self._plan()
-            if self._gives_up and (self._waiting or self._in_flight):
+            if self._waiting or self._in_flight:
                 self._first.refuse_more()
             self._submit()
             if not self._in_flight:

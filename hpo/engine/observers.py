@@ -6,8 +6,6 @@ from hpo.engine.training.payload import Task
 from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError
 
-_LEAST = 3  # trials; fewer alike may be chance
-
 
 class Observer:
     """Notified of events after they are recorded; does nothing by default. It cannot influence the search."""
@@ -35,13 +33,13 @@ class Observer:
 
 
 class FirstFailures(Observer):
-    """Watches whether the first trials of a run, as many as there are lanes, all fail with the same error.
+    """Watches whether the first trials of a run, so many, all fail with the same error; None = whatever they do.
 
     Of a training that does not report what it is scored by, one is enough, unless one before was scored (`is_scored`).
     """
 
-    def __init__(self, lanes: int, is_scored: bool = False) -> None:
-        self._most = max(lanes, _LEAST)
+    def __init__(self, most: int | None, is_scored: bool = False) -> None:
+        self._most = most
         self._errors: list[str | None] | None = []
         self._is_scored = is_scored
         self._lacks_metric: str | None = None
@@ -64,6 +62,8 @@ class FirstFailures(Observer):
 
     def refuse_more(self) -> None:
         """Raise StudyError where all of the first trials have failed, with the same error, or a metric is missing."""
+        if self._most is None:
+            return
         if self._lacks_metric is not None:
             raise StudyError(
                 f"search: stopped, {self._lacks_metric}; all others would fail like this: name what is reported in "
@@ -74,5 +74,6 @@ class FirstFailures(Observer):
             raise StudyError(
                 f"search: stopped, since the first {len(self._errors)} trials all failed with the same error: "
                 f"{self._errors[0]}; the rest of the budget is kept: correct that, then start another study, or go on "
-                f"with `hpo resume` (--allow-changes where the code has changed)"
+                f"with `hpo resume` (--allow-changes where the code has changed); where most points fail alike, and "
+                f"some do not, study.stop_after_failures=null goes on, or a larger number"
             )

@@ -165,7 +165,8 @@ def run_study(
     try:
         rules, section = study.rules(Notes(record).imports), study.config.study
         hand = hand or Hand(study, record)
-        history = search(rules, record, dispatcher, section.trials, watching, section.minutes, True, hand)
+        most = section.stop_after_failures
+        history = search(rules, record, dispatcher, section.trials, watching, section.minutes, most, hand)
         study = hand.study
         if record.ended is not None and record.ended.by == "hand":
             raise Stopped(signal.SIGINT)

@@ -8,6 +8,7 @@ from typing import Any
 from hpo.config.composing.references import references_to
 from hpo.config.keys import GROUPS, at, flatten, refuse_inside_of_list, typed_key
 from hpo.config.scales import SCALE, changed_keys
+from hpo.config.sections import FAILURES
 from hpo.config.study_config import keys_at_fault
 from hpo.engine.objective.objective import Objective
 from hpo.engine.objective.path import ObjectivePath
@@ -20,7 +21,10 @@ from hpo.study.basis.counted_in import Units, varied_keys
 from hpo.study.study import PreparedStudy
 
 # Keys of `study` that nobody can keep to where trainings run elsewhere, with their values for none.
-_OF_TRAININGS = {"repeats": 1, "finalists": 0, "minutes": None, "trial_minutes": None}
+_OF_TRAININGS = {
+    **{"repeats": 1, "finalists": 0, "minutes": None, "trial_minutes": None},
+    "stop_after_failures": FAILURES,
+}
 _GOES_ON = "stop at trial.amount and continue from trial.resume_dir"
 
 

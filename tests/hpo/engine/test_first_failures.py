@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 import hpo
+from hpo.config.sections import FAILURES
+from hpo.config.shipped import shipped
 from tests.hpo.interface.searched import found
 
 
@@ -19,13 +21,13 @@ def test_it_stops_with_the_error_keeps_the_budget_and_goes_on_once_that_is_mende
             raise ZeroDivisionError("by nothing")
         return config["lr"]
 
-    says = r"the first 3 trials all failed with the same error: fold 0: ZeroDivisionError at .+\d+"
+    says = r"the first 4 trials all failed with the same error: fold 0: ZeroDivisionError at .+\d+"
     for _ in range(2):
         with pytest.raises(hpo.HpoError, match=says):
             found(train, trials=20, settings={"study.lanes": 2})
-    assert states("train").count("failed") == 6
+    assert states("train").count("failed") == 8
     Path("mended").touch()
-    assert states_after(train)[6:] == ["complete"] * 14
+    assert states_after(train)[8:] == ["complete"] * 12
 
 
 def states_after(train):
@@ -47,15 +49,26 @@ def test_other_errors_and_one_success_let_it_go_on():
 
 
 @pytest.mark.slow
-def test_as_many_as_lanes_must_fail():
+def test_how_many_must_fail_is_a_setting_which_the_line_names_and_which_may_change():
     def train(config, trial):
         if trial.number < 5:
             raise ValueError("no luck")
         return 1.0
 
-    assert found(train, trials=8, settings={"study.lanes": 6}).trials["state"].tolist().count("failed") == 5
-    with pytest.raises(hpo.HpoError, match="the first 4 trials all failed"):
-        found(train, trials=8, settings={"study.lanes": 4})
+    def states_with(most, **given):
+        settings = {"study.stop_after_failures": most, "study.name": "few"}
+        return found(train, trials=8, settings=settings, **given).trials["state"].tolist()
+
+    with pytest.raises(hpo.HpoError, match=r"the first 2 trials all failed .*study\.stop_after_failures=null goes on"):
+        states_with(2)
+    whole = found(train, trials=8, settings={"study.stop_after_failures": 6}).trials
+    assert whole["state"].tolist() == ["failed"] * 5 + ["complete"] * 3
+    assert states_with(None) == whole["state"].tolist()
+    assert hpo.load("few").trials["lr"].tolist() == whole["lr"].tolist()
+
+
+def test_the_default_of_a_published_study_is_that_of_a_new_one():
+    assert shipped("study", "default")["stop_after_failures"] == FAILURES
 
 
 def returns(config):
