@@ -2,7 +2,7 @@
 
 import difflib
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 OUTPUT = "standard output"
 """Stands for the name of a file, in faults of writing to it."""
@@ -102,15 +102,23 @@ def first_line(error: BaseException) -> str:
 def nearest(name: str, allowed: Iterable[str]) -> str:
     """Return `; did you mean 'x'?` for the allowed name closest to `name`, or an empty text.
 
-    Of dotted keys one with the same last part, else one beside it: `lr` and `trainng.lr` mean `training.lr`.
+    Of dotted keys one with the same last part, else one beside it: `lr` and `trainng.lr` mean `training.lr`. Letter
+    case makes no difference.
     """
     names = list(allowed)
     parent, _, last = name.rpartition(".")
     close = [each for each in names if "." in each and each.rpartition(".")[2] == last]
     beside = [each for each in names if each.rpartition(".")[0] == parent]
     if not close and parent and beside:
-        parts = difflib.get_close_matches(last, [each.rpartition(".")[2] for each in beside], n=1, cutoff=0.6)
-        close = [f"{parent}.{part}" for part in parts]
+        close = [f"{parent}.{part}" for part in _closest(last, [each.rpartition(".")[2] for each in beside])]
     elif not close:
-        close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+        close = _closest(name, names)
     return f"; did you mean '{close[0]}'?" if close else ""
+
+
+def _closest(name: str, names: Sequence[str]) -> list[str]:
+    """Return the one of these names that is closest, if any is close; of others in other letter case the same."""
+    if close := difflib.get_close_matches(name, names, n=1, cutoff=0.6):
+        return close
+    by_lower = {each.lower(): each for each in names}
+    return [by_lower[each] for each in difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)]

@@ -69,6 +69,28 @@ GROUPS = {
 }
 COMMANDS = {name: what for group in GROUPS.values() for name, what in group.items()}
 
+# What other programs call what a command does.
+_ELSEWHERE = {
+    **dict.fromkeys(("run", "tune", "sweep", "optimize", "optimise", "start", "launch"), "search"),
+    **dict.fromkeys(("continue", "restart"), "resume"),
+    **dict.fromkeys(("status", "info", "describe", "best", "view", "results"), "show"),
+    **dict.fromkeys(("ls", "studies"), "list"),
+    **dict.fromkeys(("delete", "rm", "del", "destroy"), "remove"),
+    **dict.fromkeys(("kill", "cancel", "abort", "pause"), "stop"),
+    **dict.fromkeys(("plot", "visualize", "summary", "figures"), "report"),
+    "publish": "report --publish",
+    **dict.fromkeys(("dashboard", "mlflow", "tensorboard"), "ui"),
+    **dict.fromkeys(("monitor", "follow", "tail"), "watch"),
+    **dict.fromkeys(("suggest", "sample"), "ask"),
+    **dict.fromkeys(("observe", "submit"), "tell"),
+    **dict.fromkeys(("evaluate", "eval"), "test"),
+    **dict.fromkeys(("init", "create"), "new"),
+    **dict.fromkeys(("enqueue", "enqueue-trial"), "add"),
+    **dict.fromkeys(("backup", "pack", "zip"), "archive"),
+    **dict.fromkeys(("rename", "mv"), "move"),
+    **dict.fromkeys(("upload", "push"), "sync"),
+}
+
 # These commands write state that only this user may read. Files of the others get the user's default permissions.
 _PRIVATE = (
     *("search", "resume", "extend", "report", "reproduce", "test", "compare", "train", "scale", "sync", "import"),
@@ -174,7 +196,9 @@ def _run(given: list[str]) -> int:
         print(f"hpo {__version__}")
         return 0
     if given[0] not in COMMANDS:
-        return _fault(f"command: must be one of {', '.join(COMMANDS)}, given '{given[0]}'{nearest(given[0], COMMANDS)}")
+        meant = _ELSEWHERE.get(given[0].lower())
+        hint = f"; `hpo {meant}` does that: {COMMANDS[meant.split()[0]]}" if meant else nearest(given[0], COMMANDS)
+        return _fault(f"command: must be one of {', '.join(COMMANDS)}, given '{given[0]}'{hint}")
     try:
         Path.cwd()
     except FileNotFoundError:

@@ -170,6 +170,11 @@ def compose(*overrides: str, config_dir: str | None = None) -> dict[str, Any]:
         overrides: as on the command line: `key=value`, `group=name`.
         config_dir: a folder with configuration groups of your own.
     """
+    if others := [each for each in overrides if not isinstance(each, str)]:
+        raise ConfigError(
+            f"overrides: must be texts, each by itself, such as hpo.compose('data=digits', 'study.trials=3'), given "
+            f"{others[0]!r}; of a list write hpo.compose(*overrides)"
+        )
     return compose_search(overrides, config_dir)
 
 

@@ -142,6 +142,11 @@ def test_whole_ends_around_a_fraction_are_a_range_of_fractions(value, is_whole):
     assert as_meant({"net": {"x": {"low": 0, "high": 1, "integer": True}}}, config)["net"]["x"]["integer"]
 
 
+def test_overrides_as_one_list_are_told_apart():
+    with pytest.raises(hpo.HpoError, match=r"overrides: must be texts, .* hpo\.compose\(\*overrides\)"):
+        hpo.compose(["study.trials=3"])
+
+
 def test_the_command_line_reads_whole_ends_around_a_fraction_so_too():
     assert (
         "integer"

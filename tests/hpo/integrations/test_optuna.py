@@ -213,6 +213,8 @@ def test_a_strategy_that_trains_by_steps_is_refused(name):
 def test_a_strategy_in_one_call_says_what_is_wrong():
     with pytest.raises(ConfigError, match="did you mean 'random'"):
         default_strategy("randon", {"x": [1, 2]})
+    with pytest.raises(ConfigError, match="did you mean 'tpe'"):
+        default_strategy("TPE", {"x": [1, 2]})
     with pytest.raises(ConfigError, match=r"strategy\.round_size: .*given 0"):
         default_strategy("random", {"x": [1, 2]}, settings={"round_size": 0})
 
