@@ -254,10 +254,13 @@ def _data(study: PreparedStudy) -> dict[str, Any] | None:
 
 def _refuse_other_basis(study: PreparedStudy, frozen: StudyConfig, record: Record) -> tuple[Basis, Basis]:
     """Return what the study rested on and rests on now; StudyError where they differ, or the budget is used up."""
-    there, asked = study.num_counted(record.trials()), study.config.study.trials
+    trials = record.trials()
+    there, asked = study.num_counted(trials), study.config.study.trials
     if asked < there:
+        ended = study.num_counted(trial for trial in trials if trial.state != "running")
+        begun = "" if ended == there else f", of which {ended} have ended and {there - ended} have begun"
         raise StudyError(
-            f"study.trials: the study already has {there} {study.counts}, given {asked}; give {there} or more"
+            f"study.trials: the study already has {there} {study.counts}{begun}, given {asked}; give {there} or more"
         )
     spent, minutes = seconds_spent(record) / 60, study.config.study.minutes
     if minutes is not None and minutes != frozen.study.minutes and minutes < spent:

@@ -97,6 +97,14 @@ def test_what_cannot_be_told_is_refused_and_changes_nothing(capsys, lab):
     assert toolkit.load("lab").trials["state"].tolist() == ["running"]
 
 
+def test_a_budget_below_what_there_is_names_what_has_ended_and_what_has_begun(capsys, lab):
+    for _ in range(3):
+        asked(capsys)
+    hpo(capsys, "tell", "lab", "0", "0.5")
+    said = refused(capsys, "resume", "lab", "study.trials=2")
+    assert "already has 3 trials, of which 1 have ended and 2 have begun, given 2; give 3 or more" in said
+
+
 def test_what_is_refused_while_it_is_open_or_has_no_test_part_names_what_helps(capsys, lab):
     with toolkit.open(name="lab"):
         for command in (("stop", "lab"), ("remove", "lab", "--yes"), ("move", "lab", "there")):
