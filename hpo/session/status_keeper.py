@@ -71,7 +71,8 @@ class StatusKeeper(Progress):
         study, winner = self._prepared, verdict.winner
         # Elsewhere nothing follows the search.
         is_over = study.is_over(self._record) and (study.is_outside or verdict.are_finalists_trained)
-        self._front, self._fresh = [*filter(None, [winner])], verdict.fresh_winner
+        self._fronts = {} if winner is None else {winner.scale: [winner]}
+        self._fresh = verdict.fresh_winner
         self._write("ended" if is_over else self._left, on_front=len(verdict.front))
 
     def trial_opened(self, trial: Trial) -> None:

@@ -91,7 +91,10 @@ class Ladder:
     def announcement(self) -> str:
         """One line on the trials at each scale."""
         counts = ", ".join(map(str, self.counts))
-        return f"ladder: {counts} trials from the smallest scale to the target; first {self._first.announcement}"
+        rest = "then the rest of the budget there"
+        return (
+            f"ladder: {counts} trials from the smallest scale to the target, {rest}; first {self._first.announcement}"
+        )
 
     @property
     def learns(self) -> Learns:

@@ -141,7 +141,7 @@ def summarise(
     scales: ScalesSection = {}
     if (climb := subject.climb) is not None:
         expected = part(lambda: expected_point(config.strategy, config.study.seed, climb), lambda _: None)
-        scales = {"scales": value_or_missing(lambda: describe_scales(climb, expected))}
+        scales = {"scales": value_or_missing(lambda: describe_scales(climb, study.goal.metric, expected))}
     summary: ReportJson = {
         "format": FORMAT,
         "study": describe_study(study, Notes(record), trials),

@@ -1,5 +1,7 @@
 """The table of a grid at several scales: the score of each value of one hyperparameter at each, and what moves."""
 
+import math
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
@@ -14,6 +16,9 @@ from hpo.report.blocks import Block, Paragraph, Table
 from hpo.report.part import EXACT
 from hpo.report.transfer import Climb
 from hpo.report.words import point_text, value_text
+
+# Standard errors from which on a difference is more than chance.
+_SURE = 2.0
 
 
 @with_config(EXACT)
@@ -41,9 +46,12 @@ class ScaleTable(TypedDict):
             "also where that value has no score at another",
         ),
     ]
+    cost_error: Annotated[
+        float | None, Field(ge=0, description="standard error of `cost` over folds and seeds; null = one training each")
+    ]
 
 
-def scale_table(climb: Climb) -> ScaleTable | None:
+def scale_table(climb: Climb, metric: str) -> ScaleTable | None:
     """Return the table; None where the study is no grid of one such hyperparameter."""
     if not climb.is_grid or len(climb.dimensions) != 1 or not climb.ordered:
         return None
@@ -65,6 +73,8 @@ def scale_table(climb: Climb) -> ScaleTable | None:
         moves = float(max(places) - min(places))
     there_too = [(of, ranked[0]) for of, ranked in zip(trials, climb.ranked, strict=True) if ranked]
     is_known = len(there_too) > 1 and all(best[0] in of for of, _ in there_too)
+    # At the scale where it is the most behind.
+    behind, first = max(((of[best[0]], first) for of, first in there_too), key=_behind) if is_known else (None, None)
     return {
         "key": key,
         "values": values,
@@ -72,8 +82,22 @@ def scale_table(climb: Climb) -> ScaleTable | None:
         "best": best,
         "moves": moves,
         "moves_is": "factor" if is_factor else "places",
-        "cost": max(of[best[0]].loss - first.loss for of, first in there_too) if is_known else None,
+        "cost": None if behind is None or first is None else _behind((behind, first)),
+        "cost_error": None if behind is None or first is None else _error(behind, first, metric),
     }
+
+
+def _behind(pair: tuple[Trial, Trial]) -> float:
+    trial, first = pair
+    return trial.loss - first.loss
+
+
+def _error(trial: Trial, other: Trial, metric: str) -> float | None:
+    """Return the standard error of the mean difference of two trials, each on the same folds and seeds."""
+    pairs = list(zip(trial.values(metric), other.values(metric), strict=False))
+    if len(pairs) < 2:
+        return None
+    return statistics.stdev(one - its for one, its in pairs) / math.sqrt(len(pairs))
 
 
 def read_table(table: ScaleTable, changes: Sequence[Mapping[str, Any]], metric: str) -> Iterator[Block]:
@@ -115,7 +139,15 @@ def table_text(table: ScaleTable, metric: str) -> str:
         says = f"{says}; that of the smallest scale failed, or was not tried, at {missing} of the others"
     elif cost:
         says = f"{says}; that of the smallest scale costs {cost:.3g} of {metric} at most at the others"
+        says += _noise_text(cost, table["cost_error"])
     return says
+
+
+def _noise_text(cost: float, error: float | None) -> str:
+    if error is None:
+        return ": of one training each, which may be chance; study.repeats=3 would tell"
+    chance = ", which may be chance" if cost < _SURE * error else ""
+    return f" (standard error {error:.2g}{chance})"
 
 
 def _without_smallest(table: ScaleTable) -> int:

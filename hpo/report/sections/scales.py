@@ -94,12 +94,12 @@ class ScalesSection(TypedDict):
     scales: NotRequired[Annotated[ScalesPart | Missing, Field(description="absent without study.scales")]]
 
 
-def describe_scales(climb: Climb, expected: SpacePoint | None = None) -> ScalesPart:
+def describe_scales(climb: Climb, metric: str, expected: SpacePoint | None = None) -> ScalesPart:
     """Return each scale, the place of the best of each hyperparameter, and the law of loss over cost.
 
     `expected` is the best point at the target, as it was expected by the scales below.
     """
-    table = scale_table(climb)
+    table = scale_table(climb, metric)
     described: ScalesPart = {
         "each": [_scale(climb, place) for place in range(climb.target)],
         "transfer": [_transfer(climb, dimension) for dimension in climb.ordered],

@@ -79,7 +79,10 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
         self._clock, self._seconds_before = clock, seconds_before
         self.num_done = self._done_before = sum(is_counted(trial, study.counts) for trial in history)
         self._goal = goal_of(self._study)
-        self._front = self._reduced(history.front)
+        # By scale, since only there scores compare; of a study without scales all are of one.
+        scales = sorted({trial.scale for trial in history})
+        fronts = {scale: front(trial for trial in history if trial.scale == scale) for scale in scales}
+        self._fronts = {scale: self._reduced(members) for scale, members in fronts.items() if members}
         self._values: dict[str, list[float | None]] = {name: [] for name in self._goal.names}
         for trial in history:
             self._keep_values(trial)
@@ -99,12 +102,18 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
             self._study = self._study.model_copy(update=given)
 
     def _count(self, trial: Trial) -> bool:
-        """Count a trial, and return whether it is the best so far, or is on the front."""
+        """Count a trial, and return whether it is the best so far of its scale, or is on the front of that."""
         self.num_done += is_counted(trial, self._counts)
         self._keep_values(trial)
         if trial.keeps_limits:
-            self._front = self._reduced(front([*self._front, trial]))
+            before = self._fronts.get(trial.scale, [])
+            self._fronts[trial.scale] = self._reduced(front([*before, trial]))
         return self._is_best(trial)
+
+    @property
+    def _front(self) -> list[Trial]:
+        """That of the largest scale so far."""
+        return self._fronts[max(self._fronts)] if self._fronts else []
 
     @property
     def _best(self) -> Trial | None:
@@ -112,7 +121,7 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
         return next(iter(self._front), None)
 
     def _is_best(self, trial: Trial) -> bool:
-        return any(trial.number == one.number for one in self._front)
+        return any(trial.number == one.number for one in self._fronts.get(trial.scale, ()))
 
     def _reduced(self, members: list[Trial]) -> list[Trial]:
         """Return a front, of equals of one metric the earliest alone."""

@@ -34,6 +34,7 @@ _LINES_PER_SECOND = 10
 _SILENT_SECONDS = 10
 
 _AMOUNTS = "`to 3` is how far a trial was trained, and * the best so far of those that were trained furthest"
+_SCALES = "* is the best so far of its scale: scores of different scales do not compare"
 _SEVERAL = "* is on the front: of all so far none is as good in every metric and better in one"
 _FURTHEST = "`to 3` is how far a trial was trained, and the front is of those that were trained furthest"
 # Of silence after which a line tells what runs, where no panel shows it; so many of the tasks.
@@ -143,6 +144,8 @@ class TerminalProgress(Progress):
     def _explain(self, trial: Trial) -> None:
         """Say, before the first line that has them, what its marks are."""
         is_one = len(self._goal.metrics) == 1
+        if trial.scale:
+            self._say_once(_SCALES, _SCALES)
         if not is_one and trial.state == "complete":
             self._say_once(_SEVERAL, _SEVERAL)
         if trial.amount is not None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from hpo.config.scales import SCALE
 from hpo.config.study_config import config_from_dict
 from hpo.engine.dispatch.dispatcher import TaskReport
 from hpo.engine.space.reader import space_from_dict
@@ -45,6 +46,17 @@ def test_a_line_for_every_finished_trial(capsys):
     assert "d_model=32  1.5 s" in lines[0]
     assert "left)" in lines[0]
     assert "failed: fold 0: no luck" in lines[3]
+
+
+def test_of_a_ladder_the_star_is_the_best_of_its_scale(capsys):
+    with shown(STUDY.model_copy(update={"scales": [{}, {}]})) as progress:
+        for number, (value, scale) in enumerate(((0.9, 1), (0.5, 2), (0.95, 1), (0.4, 2))):
+            trial = replace(done(number, value), point={SCALE: scale}, is_scaled=True)
+            progress.trial_finished(trial)
+    told, *lines = capsys.readouterr().out.splitlines()
+    assert "of its scale" in told
+    assert ["*" in line for line in lines] == [True, True, True, False]
+    assert progress._best.number == 1
 
 
 def test_columns_are_as_wide_as_the_values_of_the_space(capsys):

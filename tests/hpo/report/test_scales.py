@@ -66,7 +66,7 @@ def climbed(factor, counts=(24, 12, 8, 6), seed=0, exponent=0.1, direction="mini
 
 @pytest.mark.parametrize("factor", [0.5, 0.71, 1.4])
 def test_an_optimum_that_moves_is_reported_with_an_interval_that_holds_its_shift(factor):
-    found = {each["key"]: each for each in describe_scales(climbed(factor).climb)["transfer"]}
+    found = {each["key"]: each for each in describe_scales(climbed(factor).climb, "score")["transfer"]}
     shift = found["lr"]["shift"]
     low, high = shift["interval"]
     assert low <= factor <= high
@@ -86,13 +86,13 @@ def test_trials_that_diverged_say_nothing_of_where_the_best_lies():
         finished(t, {0: Outcome({"score": 1e4})}, subject.goal) if t.number in diverged else t for t in subject.trials
     ]
     climb = Climb(subject.space, subject.climb.changes, trials, COSTS)
-    shift = describe_scales(climb)["transfer"][0]["shift"]
+    shift = describe_scales(climb, "score")["transfer"][0]["shift"]
     assert shift["interval"][0] <= 0.5 <= shift["interval"][1]
     assert shift["moves"]
 
 
 def test_an_optimum_that_stays_is_reported_to_stay():
-    shift = describe_scales(climbed(1.0).climb)["transfer"][0]["shift"]
+    shift = describe_scales(climbed(1.0).climb, "score")["transfer"][0]["shift"]
     assert shift["is_known"]
     assert not shift["moves"]
     assert shift["interval"][0] <= 1 <= shift["interval"][1]
@@ -103,13 +103,13 @@ def test_of_what_does_not_matter_nobody_knows_whether_it_moves():
     blind = {trial.number: random.Random(trial.number).random() for trial in subject.trials}
     trials = [finished(t, {0: Outcome({"score": 1 + blind[t.number]})}, subject.goal) for t in subject.trials]
     climb = Climb(subject.space, subject.climb.changes, trials, COSTS)
-    for each in describe_scales(climb)["transfer"]:
+    for each in describe_scales(climb, "score")["transfer"]:
         assert not each["shift"]["is_known"], each
 
 
 def test_each_scale_has_its_own_best_and_its_share():
     subject = climbed(0.7)
-    each = describe_scales(subject.climb)["each"]
+    each = describe_scales(subject.climb, "score")["each"]
     for share in ("share_of_cost", "share_of_seconds"):
         assert math.fsum(one[share] for one in each) == pytest.approx(1)
     for one in each:
@@ -142,7 +142,7 @@ def test_a_power_law_is_refused_below_four_scales_and_of_what_is_no_loss():
         (climbed(1.0, direction="maximize"), "above 0 and minimized"),
     ):
         assert subject.climb.law is None
-        assert word in describe_scales(subject.climb)["law"]["missing"]
+        assert word in describe_scales(subject.climb, "score")["law"]["missing"]
 
 
 def test_what_compares_trials_has_those_of_the_largest_scale_only():
@@ -223,11 +223,32 @@ def test_a_table_of_values_and_scales_says_what_moves(losses, moves, words):
             point, ran = {"rate": value, SCALE: scale}, {0: Outcome({"score": loss}, seconds=1.0)}
             trials.append(finished(Trial(len(trials), 0, point), ran, Goal({"score": "minimize"}, target=2)))
     climb = Climb(space, [{"width": 8}, {"width": 16}], trials, is_grid=True)
-    table = scale_table(climb)
+    table = scale_table(climb, "score")
     assert table["moves"] == moves
     assert words in table_text(table, "score")
     assert [sum(score is not None for score in row) for row in table["scores"]] == [len(of) for of in losses.values()]
     assert len(table_rows(table, climb.changes, "{} *").rows) == 2
+
+
+@pytest.mark.parametrize(
+    ("seeds", "words"),
+    [
+        ((0.0,), "one training each, which may be chance; study.repeats=3"),
+        ((-0.02, 0.0, 0.02), "(standard error 0.023)"),
+        ((-0.2, 0.0, 0.2), "(standard error 0.23, which may be chance)"),
+    ],
+)
+def test_a_table_says_whether_what_the_best_value_costs_may_be_chance(seeds, words):
+    space = space_from_dict({"rate": ["low", "mid"], "study": {"scale": {"values": [1, 2], "default": 1}}})
+    trials = []
+    for scale, of in enumerate(({"low": 1.0, "mid": 2.0}, {"low": 1.3, "mid": 1.0}), start=1):
+        for value, loss in of.items():
+            # One value suits a seed where the other does not.
+            ran = {k: Outcome({"score": loss + (seed if value == "low" else -seed)}) for k, seed in enumerate(seeds)}
+            point = {"rate": value, SCALE: scale}
+            trials.append(finished(Trial(len(trials), 0, point), ran, Goal({"score": "minimize"}, target=2)))
+    climb = Climb(space, [{"width": 8}, {"width": 16}], trials, is_grid=True)
+    assert words in table_text(scale_table(climb, "score"), "score")
 
 
 @pytest.mark.slow
