@@ -22,13 +22,14 @@ from hpo.report.sections.goal import front_of, names_of
 from hpo.report.sections.notes import read_user_notes
 from hpo.report.sections.report import SECTIONS, ReportJson, read_section
 from hpo.report.sections.scales import read_scales
+from hpo.report.sections.search import read_counts
 from hpo.report.sections.study import heading, read_extension, read_study
-from hpo.report.sections.tested import read_test
+from hpo.report.sections.tested import read_finalists, read_test
 from hpo.report.sections.winner import chosen_score, on_seeds, read_winner, score_text
 
 _MOST_TRIALS = 500
 _OF_FRONT = ("is_on_front", "excess")
-# What stands before the figures.
+# What stands before the figures, and before the table of trials.
 _READ = {
     "study": (read_study,),
     "winner": (read_winner, read_test),
@@ -37,6 +38,7 @@ _READ = {
     "cautions": (read_cautions,),
     "extension": (read_extension,),
     "notes": (read_user_notes,),
+    "counts": (read_counts, read_finalists),
 }
 
 

@@ -202,8 +202,8 @@ def read_strategy(report: ReportJson) -> Iterator[Block]:
     yield Table(("setting", "value"), code_rows(report["strategy"]))
 
 
-def read_trials(report: ReportJson) -> Iterator[Block]:
-    """Say how many trials there were, what became of them, and which were the best."""
+def read_counts(report: ReportJson) -> Iterator[Block]:
+    """Say how many trials there were, what became of them and why some failed, and what users did."""
     counts = require(report["counts"])
     end = end_text(counts.get("ended_by"))
     interrupted = f", interrupted {number}" if (number := counts.get("interrupted")) else ""
@@ -223,6 +223,11 @@ def read_trials(report: ReportJson) -> Iterator[Block]:
     yield Items(
         [*notes, *read_acts(report), *(f"{count} failed: {reason}" for reason, count in counts["failures"].items())]
     )
+
+
+def read_trials(report: ReportJson) -> Iterator[Block]:
+    """Say the same, and which trials were the best."""
+    yield from read_counts(report)
     strategy, text = require(report["strategy"]), score_text(report)
     front = front_of(report)
     names = [] if front is None else names_of(front)[1:]

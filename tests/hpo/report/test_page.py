@@ -1,11 +1,13 @@
 """report.html: what won, the figures, all 25 fields, on one page that loads nothing, whatever a user wrote."""
 
+import io
 import json
 import re
 import subprocess
 import sys
 from html.parser import HTMLParser
 
+import pandas as pd
 import pytest
 from markupsafe import escape
 from plotly.offline import get_plotlyjs_version
@@ -13,9 +15,11 @@ from plotly.offline import get_plotlyjs_version
 from hpo.engine.trials.ranking import leaders
 from hpo.engine.trials.table import trials_table
 from hpo.interface.existing import write_reports
+from hpo.report.blocks import markdown_lines
 from hpo.report.pages.html import templates
 from hpo.report.pages.report_page import render_report_page
 from hpo.report.sections.fields import FIELDS
+from hpo.report.sections.search import read_counts
 from hpo.report.words import plain_text
 from hpo.study.opening import read_study
 from hpo.study.winner.verdict import read_verdict
@@ -286,6 +290,25 @@ def test_hyperparameters_may_be_called_as_columns_of_the_front(limits):
     assert [mark for mark, _ in rows] == ["winner", "complete", "beyond" if limits else "complete"]
     assert all("<td>True</td>" in row for _, row in rows)
     assert bool(re.search(r"space\.(<wbr>)?excess", page)) == bool(limits)
+
+
+def test_the_page_has_what_the_text_lists_of_the_trials(written):
+    given = {"point": {"toy.lr": 0.5}, "after": 3, "time": 1.0, "by": "ada"}
+    told = {
+        **written[1],
+        "imported": 5,
+        "given": [given],
+        "counts": {**written[1]["counts"], "failures": {"no luck": 2}},
+    }
+    text = re.sub(
+        r"<[^>]*>",
+        "",
+        render_report_page(told, [], pd.read_csv(io.StringIO("number,score,state\n0,1.0,complete")), [0]),
+    )
+    lines = [line.removeprefix("- ") for block in read_counts(told) for line in markdown_lines([block]) if line]
+    assert len(lines) == 4
+    for line in lines:
+        assert str(escape(line.replace("`", ""))) in text
 
 
 @pytest.mark.nightly
