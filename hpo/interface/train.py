@@ -80,9 +80,8 @@ class TrainedModel:
     def _ask(self, name: str, *arguments: Any) -> Any:
         companion = getattr(self.objective, name)
         if companion is None:
-            module = self.objective.path.partition(":")[0]
             see = "see docs/extending/write_an_objective.md for what it must return"
-            raise StudyError(f"{name}: {module} has no function '{name}'; {see}")
+            raise StudyError(f"{name}: {self.objective.owner} has no function '{name}'; {see}")
         try:
             return companion(self.checkpoint_dir, *arguments)
         except (ValueError, OSError) as error:

@@ -128,7 +128,7 @@ def check_coordinates(tree: Mapping[str, Any], over: str, show: Callable[[str], 
     tree, objective, _ = with_scales_given(tree, over)
     if objective.output_sizes is None:
         raise ConfigError(
-            f"objective: {objective.module} has no function 'output_sizes', which says how large what each layer gives "
+            f"objective: {objective.owner} has no function 'output_sizes', which says how large what each layer gives "
             f"is; see docs/extending/write_an_objective.md for what it must return"
         )
     config = config_from_dict(tree)
@@ -164,7 +164,7 @@ def check_coordinates(tree: Mapping[str, Any], over: str, show: Callable[[str], 
     of_all = {layer for layer in sizes[STEPS[0]] if all(len(of.get(layer, ())) == len(scales) for of in sizes.values())}
     if not of_all:
         raise ConfigError(
-            f"objective: {objective.module}.output_sizes names no layer at every scale; a layer must have the same "
+            f"objective: {objective.owner}.output_sizes names no layer at every scale; a layer must have the same "
             f"name at all of them"
         )
     compared = {step: {layer: of[layer] for layer in of if layer in of_all} for step, of in sizes.items()}
@@ -191,6 +191,6 @@ def _checked(objective: Objective, returned: Any) -> Mapping[int, Mapping[str, f
     except (TypeError, ValueError, LookupError, AttributeError) as error:
         steps = ", ".join(map(str, STEPS))
         raise ConfigError(
-            f"objective: {objective.module}.output_sizes must return a dict by step ({steps}) of dicts by layer with a "
+            f"objective: {objective.owner}.output_sizes must return a dict by step ({steps}) of dicts by layer with a "
             f"number each, it returned {returned!r:.100}"
         ) from error

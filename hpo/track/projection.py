@@ -227,12 +227,12 @@ def _datasets(study: PreparedStudy) -> list[dict[str, Any]]:
 
 
 def _why_no_model(study: PreparedStudy, verdict: Verdict) -> str | None:
-    module, is_given = study.config.objective.partition(":")[0], study.objective.kept is not None
+    owner, is_given = study.objective.owner, study.objective.kept is not None
     reasons = (
         (verdict.winner is None, why_none(verdict.history, study.goal) or "no trial is complete"),
-        (not study.keeps_models, f"{module} keeps no models: it has no run_test"),
+        (not study.keeps_models, f"{owner} keeps no models: it has no run_test"),
         (is_given, "its objective was given from Python, and MLflow's model would have no module to import"),
-        (study.objective.predict is None, f"{module} has no function 'predict'"),
+        (study.objective.predict is None, f"{owner} has no function 'predict'"),
         (verdict.model is None, "the study has no final model yet"),
     )
     return next((reason for is_so, reason in reasons if is_so), None)

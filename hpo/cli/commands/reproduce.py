@@ -107,6 +107,12 @@ def _conclude(finding: "Finding", has_some_folds: bool) -> int:
         gives = "the trainings give" if is_trained else "the recorded values give"
         text = f"report.json: {figure.key} is {figure.said!r}, {gives} {figure.recorded!r}"
         print(printable(f"{text}  <-- not reproduced"))
+    if differing := sorted({one.name for one in finding.missed if one.is_mean and one.reproduced is not None}):
+        names = ", ".join(differing)
+        print(
+            f"{names}: if the machine that trains decides it, as it does a latency, let describe_method of the "
+            f"objective return 'measured': {differing}, and it is not compared"
+        )
     if finding.measured:
         print(f"not compared: {', '.join(finding.measured)}, measured on the machine that trains")
     if finding.unchecked:

@@ -56,6 +56,14 @@ class Examples:
             start += length
         raise ValueError(f"no such part: {name}")
 
+    @property
+    def compared_by(self) -> str:
+        """What a fingerprint is made of, in words; without digests other data of this size may have the same."""
+        if self.digests is not None:
+            return "the digests of its examples"
+        labels = "numbers" if self.labels is None else "numbers and labels"
+        return f"the {labels} of its examples, since describe_data gives no digests: other data may have the same"
+
     def fingerprint(self, indices: Sequence[int]) -> str:
         """Return a SHA-256 over the content of these examples, in any order; of indices and labels without digests."""
         if self.digests is not None:

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from hpo.engine.objective.examples import Examples
 from hpo.engine.objective.kept_function import KeptFunction
+from hpo.engine.objective.path import ObjectivePath
 from hpo.engine.trials import reported
 from hpo.errors import ConfigError, DataError, StudyError, text_of
 
@@ -193,13 +194,18 @@ class Objective:
             yield
         except (TypeError, ValueError, AttributeError) as error:
             raise DataError(
-                f"objective: {self.module}.{companion} does not return the fields of {kind.__name__}: {text_of(error)}"
+                f"objective: {self.owner}.{companion} does not return the fields of {kind.__name__}: {text_of(error)}"
             ) from error
 
     @property
     def module(self) -> str:
         """The name of its module."""
         return self.path.partition(":")[0]
+
+    @property
+    def owner(self) -> str:
+        """What has its optional functions, for messages; see `ObjectivePath`."""
+        return ObjectivePath.of(self.path).owner
 
     def cost(self, config: Mapping[str, Any], number: int) -> float:
         """Return the cost of one unit of a trial's training; StudyError for one that no clock can count."""
@@ -217,7 +223,7 @@ class Objective:
         cost = reported.number(described)
         if cost is None or cost <= 0:
             raise StudyError(
-                f"trial {number}: {self.module}.describe_cost must return a finite number above 0, it returned "
+                f"trial {number}: {self.owner}.describe_cost must return a finite number above 0, it returned "
                 f"{described!r}"
             )
         return float(cost)

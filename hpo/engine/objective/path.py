@@ -51,6 +51,11 @@ class ObjectivePath:
         """Whether no module has the function."""
         return self.module == MODULE
 
+    @property
+    def owner(self) -> str:
+        """What has its optional functions, as a user calls it: its module, or itself where no module has it."""
+        return self.function if self.is_kept else self.module
+
     def __str__(self) -> str:
         return f"{self.module}:{self.function}{'' if self.form == 'task' else f'({self.form})'}"
 

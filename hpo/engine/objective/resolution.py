@@ -54,9 +54,9 @@ def resolve(
     companions = {name: companion(name) for name in COMPANIONS}
     for name in TAKE_CONFIG:
         if companions[name] is not None:
-            companions[name] = guard(companions[name], f"{given.module}.{name}", values)
+            companions[name] = guard(companions[name], f"{given.owner}.{name}", values)
     if companions["output_sizes"] is not None:
-        companions["output_sizes"] = guard_task(companions["output_sizes"], f"{given.module}.output_sizes", values)
+        companions["output_sizes"] = guard_task(companions["output_sizes"], f"{given.owner}.output_sizes", values)
     run_fold, run_test = function, companions.pop("run_test")
     if given.form != "task":
         run_fold = as_run_fold(function, given.form)
@@ -72,7 +72,7 @@ def resolve(
         reports_again=bool(companion("REPORTS_AGAIN", False)),
         continues_with=tuple(companion("CONTINUES_WITH", ())),
         code_keys=tuple(companion("CODE_KEYS", ())),
-        code_files=None if code_files is None else guard(code_files, f"{given.module}.code_files", values),
+        code_files=None if code_files is None else guard(code_files, f"{given.owner}.code_files", values),
         kept=kept,
         revision=getattr(module, "REVISION", None) if is_ours else None,
     )

@@ -89,7 +89,7 @@ def describe_data(study: PreparedStudy) -> DataPart:
 def describe_method(study: PreparedStudy) -> MethodPart:
     """Return the objective's description of a training."""
     described = study.described.method or {}
-    reason = f"{study.config.objective.partition(':')[0]} has no describe_method that describes it"
+    reason = f"{study.objective.owner} has no describe_method that describes it"
     said = {key: described[key] for key in MethodPart.__annotations__ if described.get(key)}
     return cast("MethodPart", {**no_method(reason), **said})
 
@@ -107,7 +107,7 @@ def describe_metric(study: PreparedStudy, method: MethodPart) -> MetricPart:
     if definition and unit.depends_on:
         settings = ", ".join(f"{key}={value}" for key, value in unit.depends_on.items())
         definition += f"; counted in {unit.unit}, by {settings}"
-    reason = f"{study.config.objective.partition(':')[0]}.describe_method defines no metric '{config.metric}'"
+    reason = f"{study.objective.owner}.describe_method defines no metric '{config.metric}'"
     over = [count_text(study.num_folds, "fold*"), f"{count_text(config.repeats, 'seed*')} each"]
     return {
         "name": config.metric,

@@ -51,12 +51,12 @@ def describe_front(
     overlap = overlapping(subject.front, trials, goal)
     complete = [trial for trial in trials if trial.state == "complete"]
     beyond = sum(not trial.keeps_limits for trial in complete)
-    module = study.config.objective.partition(":")[0]
+    undefined = f"{study.objective.owner}.describe_method defines no metric"
     part: FrontPart = {
         "metrics": {
             name: {
                 "direction": direction,
-                "definition": definitions.get(name) or missing(f"{module}.describe_method defines no metric '{name}'"),
+                "definition": definitions.get(name) or missing(f"{undefined} '{name}'"),
             }
             for name, direction in goal.metrics.items()
         },

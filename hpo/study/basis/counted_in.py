@@ -11,6 +11,7 @@ from pydantic.dataclasses import dataclass as checked
 from hpo.config.keys import within
 from hpo.config.scales import changed_keys
 from hpo.config.study_config import StudyConfig, explain
+from hpo.engine.objective.path import ObjectivePath
 from hpo.engine.objective.resolution import resolve
 from hpo.engine.space.branches import leaves, parted
 from hpo.errors import DataError
@@ -71,7 +72,7 @@ class Units:
             units = TypeAdapter(dict[str, Unit] | None).validate_python(method.get("counted_in"))
         except ValidationError as error:
             raise DataError(
-                f"objective: {objective.partition(':')[0]}.describe_method: {explain(error, 'counted_in.')}"
+                f"objective: {ObjectivePath.of(objective).owner}.describe_method: {explain(error, 'counted_in.')}"
             ) from error
         return cls([*(method.get("metrics") or ())], units)
 

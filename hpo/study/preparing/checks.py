@@ -10,11 +10,13 @@ from hpo.config.keys import GROUPS, at, flatten, refuse_inside_of_list, typed_ke
 from hpo.config.scales import SCALE, changed_keys
 from hpo.config.sections import FAILURES
 from hpo.config.study_config import keys_at_fault
+from hpo.engine.objective.examples import Examples
 from hpo.engine.objective.objective import Objective
 from hpo.engine.objective.path import ObjectivePath
 from hpo.engine.space.dimensions import Dimension, Range, Value
 from hpo.engine.space.space import short_value
 from hpo.engine.strategies import BY_AMOUNT
+from hpo.engine.training.splits import Plan
 from hpo.engine.trials.goal import Goal
 from hpo.errors import ConfigError, SpaceError, nearest
 from hpo.study.basis.counted_in import Units, varied_keys
@@ -165,6 +167,19 @@ def notes_on_measured(study: PreparedStudy) -> tuple[str, ...]:
     return (
         f"{', '.join(measured)}: measured on the machine that trains, so that another run of the same study may give "
         f"other trials; what is counted or computed is the same everywhere",
+    )
+
+
+def notes_on_data(examples: Examples | None, plan: Plan | None) -> tuple[str, ...]:
+    """Return how the examples were read, and what their test part cannot be told from."""
+    if examples is None or plan is None:
+        return ()
+    if examples.digests is not None or "test" not in plan.parts:
+        return tuple(examples.notes)
+    return (
+        *examples.notes,
+        "data: describe_data gives no digests, a hash of each example, so duplicates are not found, and a test part of "
+        "other data that has the same size and labels counts as this one",
     )
 
 

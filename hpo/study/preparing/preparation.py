@@ -26,7 +26,13 @@ from hpo.study.basis.described import Described
 from hpo.study.files.folder import RUNS, StudyFolder, find_study, short_path
 from hpo.study.files.imports import Imports, imported_text, read_imports, table_path
 from hpo.study.files.made_here import function_of
-from hpo.study.preparing.checks import notes_on_measured, refuse_bad_data, refuse_bad_parts, refuse_incomparable_metric
+from hpo.study.preparing.checks import (
+    notes_on_data,
+    notes_on_measured,
+    refuse_bad_data,
+    refuse_bad_parts,
+    refuse_incomparable_metric,
+)
 from hpo.study.preparing.scales import notes_on_scales, refuse_imports_of_other_scales, with_scales
 from hpo.study.preparing.strategies import make_strategy
 from hpo.study.study import PreparedStudy, is_outside
@@ -102,18 +108,18 @@ def _with_data(study: PreparedStudy) -> PreparedStudy:
     examples = study.objective.examples(config.objective_config)
     if examples is None and (config.split.folds or 1) > 1:
         raise ConfigError(
-            f"split.folds: has no effect: {config.objective.partition(':')[0]} has no describe_data for the data to "
+            f"split.folds: has no effect: {study.objective.owner} has no describe_data for the data to "
             f"split, given {config.split.folds}; set split.folds=1"
         )
     imports = _imports(study)
+    plan = make_plan(examples, config.split) if examples else None
     said = (
         *notes_on_measured(study),
         *notes_on_scales(config, study.strategy, imports.trials),
         *_notes_on_imports(study, imports),
-        *(examples.notes if examples else ()),
+        *notes_on_data(examples, plan),
     )
     own = replace(own, notes=(*own.notes, *said))
-    plan = make_plan(examples, config.split) if examples else None
     described = Described.of(study.described.method or {}, examples, plan, own)
     study = replace(study, examples=examples, plan=plan, described=described, own=own, imports=imports)
     refuse_bad_data(study)

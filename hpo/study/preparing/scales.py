@@ -147,7 +147,7 @@ def with_scales_given(tree: Mapping[str, Any], over: str) -> tuple[dict[str, Any
         return dict(tree), objective, known.rate if known else None
     if known is None:
         raise ConfigError(
-            f"study.scales: {objective.module} has no function 'describe_scales' that says at which sizes to compare "
+            f"study.scales: {objective.owner} has no function 'describe_scales' that says at which sizes to compare "
             f"its model; give two or more, such as '[{{width: 32}}, {{width: 64}}, {{width: 128}}, {{width: 256}}]'"
         )
     return replaced(tree, {"study.scales": [dict(changes) for changes in known.scales]}), objective, known.rate

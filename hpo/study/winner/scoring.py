@@ -13,6 +13,8 @@ from typing import Any
 
 from hpo.config.scales import SCALE
 from hpo.engine.dispatch.process.group import run_here
+from hpo.engine.objective.examples import Examples
+from hpo.engine.objective.objective import Objective
 from hpo.engine.record.record import Record
 from hpo.engine.space.space import Point
 from hpo.engine.training.payload import Task
@@ -74,14 +76,12 @@ def open_test(
     # The report needs it: a fault must be noticed before the part is open.
     study.environment()
     if study.examples is None or study.plan is None:
-        raise StudyError(
-            f"test: {study.config.objective.partition(':')[0]} has no describe_data, so there is no test part"
-        )
+        raise StudyError(_no_test_part(study.objective))
     test = open_test_part(study.examples, study.config.split)
     fingerprint = study.examples.fingerprint(test)
     earlier = all_openings(study.folder, fingerprint)
     if earlier and not again:
-        raise StudyError(_opened_before(earlier))
+        raise StudyError(_opened_before(earlier, study.examples))
     allowed = Notes(record).allowed_changes
     # Where fresh seeds decided, the winner may be none of the search's front.
     others = [trial for trial in verdict.front if trial.number != winner.number] if with_front else []
@@ -126,14 +126,22 @@ def _member(study: PreparedStudy, trial: Trial, scored: Mapping[str, Any]) -> di
     return {"trial": trial.number, **scored, "validation_score": trial.score, "validation_metrics": values}
 
 
-def _opened_before(earlier: Sequence[Opening]) -> str:
+def _no_test_part(objective: Objective) -> str:
+    way = "write one in that module"
+    if objective.kept is not None:
+        way = "write `@hpo.objective(describe_data=...)` above it"
+    hint = "" if objective.revision is not None else f"; {way}, and start another study"
+    return f"test: {objective.owner} has no describe_data, so no data is split and there is no test part{hint}"
+
+
+def _opened_before(earlier: Sequence[Opening], examples: Examples) -> str:
     last = earlier[-1]
     number = num_scored([last])
     front = "" if number == 1 else f" with {number} configurations"
     return (
         f"test: the test part of these data was opened before ({len(earlier)} time(s), last by study "
-        f"'{last['study']}' at {last['time']}{front}); a test part is for one opening: `--again` (from Python "
-        f"`again=True`) opens it once more, which the report will always mention"
+        f"'{last['study']}' at {last['time']}{front}); compared were {examples.compared_by}; a test part is for one "
+        f"opening: `--again` (from Python `again=True`) opens it once more, which the report will always mention"
     )
 
 

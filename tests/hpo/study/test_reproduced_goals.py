@@ -46,6 +46,11 @@ def test_what_is_measured_on_the_machine_is_not_compared(capsys, place, monkeypa
     number = str(report_of(place)["winner"]["number"])
     change_rows(place / "trials.csv", number, size="3.2")
     (place / "report.json").unlink()
+    with monkeypatch.context() as without:
+        without.delattr("tests.toy_goals.describe_method")
+        code, out, _ = hpo(capsys, "reproduce", "made", "--trial", number)
+    assert code == 1
+    assert "let describe_method of the objective return 'measured': ['size'], and it is not compared" in out
     code, out, err = hpo(capsys, "reproduce", "made", "--trial", number)
     assert (code, "mean size" in out) == (0, False), out + err
     assert "not compared: size, measured on the machine that trains" in out
