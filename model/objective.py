@@ -95,9 +95,13 @@ def describe_scales(config: dict[str, Any], over: Growing) -> dict[str, Any]:
     """Return at which sizes `hpo scale` compares a configuration's network where the user gives none.
 
     Returns:
-        `scales`: see `model.config.scales.scales_of`; `rate`: the key of the learning rate.
+        `scales`: see `model.config.scales.scales_of`; `rate`: the key of the learning rate; `holds_from`: the head,
+        whose first spread the parametrization caps below the base.
     """
-    return {"scales": scales_of(parse(config).model, over), "rate": "training.lr"}
+    model = parse(config).model
+    is_capped = model.parametrization == "mup" and not getattr(model, "tied_embeddings", False)
+    holds_from = {"head": ("model.d_model", model.base.d_model)} if is_capped else {}
+    return {"scales": scales_of(model, over), "rate": "training.lr", "holds_from": holds_from}
 
 
 def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str, float]]:

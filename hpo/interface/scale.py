@@ -101,7 +101,7 @@ def table_tree(
     """Return the whole configuration of the study that `scale_table` makes."""
     parsed = [parse_override(written_out(text)) for text in overrides]
     given = [override.key_or_group for override in parsed if not override.is_delete()]
-    tree, _, rate = with_scales_given(compose_search(overrides, config_dir, config_file), over)
+    tree, _, known = with_scales_given(compose_search(overrides, config_dir, config_file), over)
     if not any(within(key, "strategy") for key in given):
         tree["strategy"] = strategy_settings({"name": "grid"})
     if tree["strategy"].get("name") != "grid":
@@ -109,7 +109,7 @@ def table_tree(
             f"strategy: `hpo scale --table` trains every value at every scale, which is grid, given "
             f"{tree['strategy'].get('name')}; leave it out"
         )
-    tree["space"] = _space(tree, given, rate)
+    tree["space"] = _space(tree, given, known.rate if known else None)
     if "study.name" not in given:
         tree = replaced(tree, {"study.name": f"scale-table-{tree['study']['name']}"})
     config = config_from_dict(tree)

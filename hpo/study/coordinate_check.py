@@ -3,8 +3,8 @@
 import math
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import linear_regression
@@ -34,12 +34,14 @@ class CoordinateCheck:
         key: the key of the configuration that grows; `values`: what it is at each scale.
         sizes: by step of training and then by layer: the mean absolute number that the layer gives at each scale, over
             all seeds.
+        known: by layer why its size is known to change at some of these scales, such as "below model.d_model=128".
     """
 
     key: str
     values: Sequence[float]
     scales: Sequence[Mapping[str, Any]]
     sizes: Mapping[int, Mapping[str, Sequence[float]]]
+    known: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def slopes(self) -> Mapping[int, Mapping[str, float]]:
@@ -63,7 +65,16 @@ class CoordinateCheck:
 
     @property
     def outside(self) -> list[str]:
-        """The layers whose slope is further from 0 than `BOUND` after some step, the worst first."""
+        """The layers whose slope is further from 0 than `BOUND` after some step, and not known to, the worst first."""
+        return [layer for layer in self._changing if layer not in self.known]
+
+    @property
+    def expected(self) -> list[str]:
+        """The layers whose slope is further from 0 than `BOUND`, as is known of them, the worst first."""
+        return [layer for layer in self._changing if layer in self.known]
+
+    @property
+    def _changing(self) -> list[str]:
         return [layer for layer, (_, slope) in self.steepest.items() if abs(slope) > BOUND]
 
     @property
@@ -74,15 +85,22 @@ class CoordinateCheck:
     @property
     def verdict(self) -> str:
         """One sentence: whether what the layers give stays, and which are the worst."""
-        worst = self.outside or list(self.steepest)[:1]
-        named = [f"{layer} ({self.steepest[layer][1]:+.2f} after {_steps(self.steepest[layer][0])})" for layer in worst]
+        known = "".join(f"; {self._named(layer)} is known to change {self.known[layer]}" for layer in self.expected)
         if not self.outside:
-            return f"within {BOUND}: no layer gives more or less with {self.key}; the steepest is {named[0]}"
-        more = f" and {len(named) - 3} more" if len(named) > 3 else ""
+            steepest = next((layer for layer in self.steepest if layer not in self.expected), None)
+            others = "no other layer" if known else "no layer"
+            named = f"; the steepest is {self._named(steepest)}" if steepest else ""
+            return f"within {BOUND}: {others} gives more or less with {self.key}{named}{known}"
+        worst = [self._named(layer) for layer in self.outside]
+        more = f" and {len(worst) - 3} more" if len(worst) > 3 else ""
         return (
             f"not within {BOUND}: {len(worst)} of {len(self.steepest)} sizes change with {self.key}, the worst "
-            f"{', '.join(named[:3])}{more}"
+            f"{', '.join(worst[:3])}{more}{known}"
         )
+
+    def _named(self, layer: str) -> str:
+        step, slope = self.steepest[layer]
+        return f"{layer} ({slope:+.2f} after {_steps(step)})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return it for programs; an infinite slope is null."""
@@ -94,6 +112,7 @@ class CoordinateCheck:
             "slopes": slopes,
             "bound": BOUND,
             "outside": self.outside,
+            "expected": self.expected,
             "is_within": self.is_within,
             "verdict": self.verdict,
         }
@@ -125,7 +144,7 @@ def check_coordinates(tree: Mapping[str, Any], over: str, show: Callable[[str], 
 
     Source: Yang et al. 2021, "Tensor programs V", appendix D.1.
     """
-    tree, objective, _ = with_scales_given(tree, over)
+    tree, objective, known = with_scales_given(tree, over)
     if objective.output_sizes is None:
         raise ConfigError(
             f"objective: {objective.owner} has no function 'output_sizes', which says how large what each layer gives "
@@ -154,7 +173,7 @@ def check_coordinates(tree: Mapping[str, Any], over: str, show: Callable[[str], 
             show(f"{number} of {len(scales)}: {', '.join(f'{key}={value}' for key, value in changes.items())}")
             payload = builder.tasks_of(Trial(0, 0, changes))[0].payload
             drawn = []
-            for seed in range(SEEDS):
+            for seed in range(config.study.seed, config.study.seed + SEEDS):
                 task = replace(payload, seed=seed).task(payload.config) | {"steps": list(STEPS), "over": over}
                 with contained_state(seed):
                     drawn.append(_checked(objective, objective.output_sizes(task)))
@@ -168,7 +187,20 @@ def check_coordinates(tree: Mapping[str, Any], over: str, show: Callable[[str], 
             f"name at all of them"
         )
     compared = {step: {layer: of[layer] for layer in of if layer in of_all} for step, of in sizes.items()}
-    return CoordinateCheck(key, [changes[key] for changes in scales], scales, compared)
+    below = _known(known.holds_from if known else {}, scales, compared[STEPS[0]])
+    return CoordinateCheck(key, [changes[key] for changes in scales], scales, compared, below)
+
+
+def _known(
+    holds_from: Mapping[str, tuple[str, float]], scales: Sequence[Mapping[str, Any]], layers: Collection[str]
+) -> dict[str, str]:
+    """Return the sizes that are known to change at some of the scales: of a layer, and of what of it has changed."""
+    return {
+        name: f"below {key}={least:g}"
+        for layer, (key, least) in holds_from.items()
+        for name in layers
+        if name.partition(", ")[0] == layer and any(changes.get(key, least) < least for changes in scales)
+    }
 
 
 def _growing(scales: Sequence[Mapping[str, Any]]) -> str:

@@ -151,6 +151,19 @@ def test_a_rate_with_another_exponent_is_found(role, monkeypatch):
     assert steepest("language_modelling", "transformer", grown, seeds=[0]) > 0.2
 
 
+@pytest.mark.parametrize(
+    ("settings", "holds_from"),
+    [
+        ({}, {}),
+        (mup("transformer"), {"head": ("model.d_model", 32)}),
+        (mup("transformer", model__tied_embeddings=True), {}),
+    ],
+)
+def test_the_head_that_is_capped_below_the_base_is_known_to_change_there(settings, holds_from):
+    config = small("language_modelling", "decoder", data__path="a.txt", **settings)
+    assert objective.describe_scales(config, "width")["holds_from"] == holds_from
+
+
 @pytest.mark.parametrize("over", ["width", "depth"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_scales_are_networks_each_twice_as_large_as_the_one_before(family, over):

@@ -54,6 +54,8 @@ class ScalesDescription:
 
     scales: Sequence[Mapping[str, Any]]  # changes of the configuration, the smallest first
     rate: str | None = None  # the key of the learning rate, whose best is asked at each of them; None = none is known
+    # By layer: the least value of a key from which on the layer's size should not change; below, it is known to.
+    holds_from: Mapping[str, tuple[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

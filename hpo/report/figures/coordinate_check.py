@@ -18,7 +18,7 @@ def draw_coordinate_check(check: CoordinateCheck) -> Drawn:
     named = check.outside[: len(_COLOURS) - 1]
     # Those with a name last, so that they lie above.
     for layer in sorted(check.steepest, key=lambda layer: (layer in named, layer in check.outside)):
-        name, colour = f"within {BOUND}", GREY
+        name, colour = "known to change" if layer in check.expected else f"within {BOUND}", GREY
         if layer in check.outside:
             name = escape_markup(short(layer, _LONGEST_NAME)) if layer in named else "others"
             colour = _COLOURS[named.index(layer) if layer in named else -1]

@@ -9,17 +9,21 @@ from hpo.study.coordinate_check import STEPS, CoordinateCheck
 
 
 def slopes_table(check: CoordinateCheck) -> Table:
-    """Return the slope of each layer after each step, and which are outside of the bound."""
-    steepest = next(iter(check.steepest))
+    """Return the slope of each layer after each step, and which are outside of the bound, or known to change."""
+    steepest = next((layer for layer in check.steepest if layer not in check.expected), None)
     rows = [
         (
             layer,
             *(f"{check.slopes[step][layer]:+.2f}" for step in STEPS),
-            "steepest" if layer == steepest else "outside" if layer in check.outside else "",
+            "steepest" if layer == steepest else "outside" if layer in check.outside else _expected(check, layer),
         )
         for layer in check.sizes[STEPS[0]]
     ]
     return Table(("layer", *(f"step {step}" for step in STEPS), ""), rows)
+
+
+def _expected(check: CoordinateCheck, layer: str) -> str:
+    return "expected" if layer in check.expected else ""
 
 
 def coordinate_check_html(check: CoordinateCheck) -> str:

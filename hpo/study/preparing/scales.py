@@ -9,7 +9,7 @@ from hpo.config.keys import at, flatten, replaced
 from hpo.config.scales import SCALE, changed_keys
 from hpo.config.shipped import strategy_settings
 from hpo.config.study_config import StudyConfig, config_from_dict
-from hpo.engine.objective.objective import Objective
+from hpo.engine.objective.objective import Objective, ScalesDescription
 from hpo.engine.objective.resolution import resolve
 from hpo.engine.space.branches import leaves, parted
 from hpo.engine.strategies import BY_AMOUNT, STRATEGIES, Strategy
@@ -134,8 +134,8 @@ def refuse_unknown_keys(config: StudyConfig, scales: list[dict[str, Any]]) -> No
             raise ConfigError(f"study.scales: the configuration has no key '{key}'{nearest(key, flat)}")
 
 
-def with_scales_given(tree: Mapping[str, Any], over: str) -> tuple[dict[str, Any], Objective, str | None]:
-    """Return a whole configuration with scales, its objective, and the key of the learning rate, None where unknown.
+def with_scales_given(tree: Mapping[str, Any], over: str) -> tuple[dict[str, Any], Objective, ScalesDescription | None]:
+    """Return a whole configuration with scales, its objective, and what that says of them, None where nothing.
 
     Where it has none they are those of the objective, over "width" or "depth"; ConfigError where it knows none.
     """
@@ -144,13 +144,13 @@ def with_scales_given(tree: Mapping[str, Any], over: str) -> tuple[dict[str, Any
     objective.refuse_bad_config(config.objective_config)
     known = objective.scales_description(config.objective_config, over)
     if config.study.scales is not None:
-        return dict(tree), objective, known.rate if known else None
+        return dict(tree), objective, known
     if known is None:
         raise ConfigError(
             f"study.scales: {objective.owner} has no function 'describe_scales' that says at which sizes to compare "
             f"its model; give two or more, such as '[{{width: 32}}, {{width: 64}}, {{width: 128}}, {{width: 256}}]'"
         )
-    return replaced(tree, {"study.scales": [dict(changes) for changes in known.scales]}), objective, known.rate
+    return replaced(tree, {"study.scales": [dict(changes) for changes in known.scales]}), objective, known
 
 
 def costs_of_scales(config: StudyConfig, objective: Objective) -> list[float]:

@@ -62,6 +62,28 @@ def test_sizes_that_grow_with_the_width_fail_and_those_that_stay_pass(capsys):
     assert {path.name for path in Path().iterdir()} == {"coordinate_check.png"}
 
 
+def test_seeds_follow_the_studys(capsys):
+    sizes = [
+        printed(capsys, "scale", "--check", *own(), WIDTHS, f"study.seed={seed}")[0]["sizes"] for seed in (0, 0, 9)
+    ]
+    assert sizes[0] == sizes[1] != sizes[2]
+
+
+@pytest.mark.parametrize(("least", "expected"), [(64, ["second"]), (16, [])])
+def test_what_is_known_to_change_below_some_size_is_said_and_not_judged(capsys, monkeypatch, least, expected):
+    known = {"scales": [], "holds_from": {"second": ("width", least)}}
+    monkeypatch.setattr("tests.hpo.cli.test_scale.describe_scales", lambda config, over: known, raising=False)
+    monkeypatch.setattr("tests.hpo.cli.test_scale.output_sizes", grows_in_the_second)
+    check, err = printed(capsys, "scale", "--check", *own(), WIDTHS, code=int(not expected))
+    assert (check["expected"], check["outside"]) == (expected, [] if expected else ["second"])
+    says = "second (+1.00 after 1 step) is known to change below width=64"
+    assert (says in check["verdict"], says in err) == (bool(expected),) * 2
+
+
+def grows_in_the_second(task):
+    return {step: {"first": 1.0, "second": float(task["config"]["width"])} for step in task["steps"]}
+
+
 @pytest.mark.parametrize("kind", ["png", "html"])
 def test_the_picture_is_written(capsys, kind):
     code, out, _ = hpo(capsys, "scale", "--check", *own(), WIDTHS, "power=0", "--output", f"x.{kind}")
