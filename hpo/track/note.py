@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from hpo.engine.space.space import Point, short_value
-from hpo.engine.trials.digits import score_format
+from hpo.engine.trials.digits import score_format, with_spread
 from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.history import History
 from hpo.engine.trials.places import to_amount
@@ -53,8 +53,10 @@ def _winner_lines(study: PreparedStudy, history: History, winner: Trial | None, 
         ", ".join(f"{_name(goal, name)} {texts[name](value)}" for name, value in _numbers(trial, goal).items())
         for trial in (by, winner)
     )
-    spread = f" ± {texts[goal.metric](statistics.stdev(values))}" if goal.is_single and len(values) > 1 else ""
-    over = f"{spread} over {len(values)} trainings" if len(values) > 1 else ""
+    over = f" over {len(values)} trainings" if len(values) > 1 else ""
+    if over and goal.is_single:
+        mean, deviation = with_spread(texts[goal.metric], statistics.fmean(values), statistics.stdev(values))
+        score, over = f"{_name(goal, goal.metric)} {mean}", f" ± {deviation}{over}"
     over += f" on fresh seeds ({in_search} in the search)" if fresh else ""
     trial = f"[trial {winner.number}]({trial_page(winner.number)})"
     # Of an opened page some lines are seen, three beside MLflow's assistant.

@@ -25,6 +25,21 @@ def score_format(compared: Iterable[float | None]) -> Callable[[float], str]:
     return partial(_text, decimals=digits - 1 - _exponent(largest), most=digits + 2)
 
 
+def with_spread(write: Callable[[float], str], mean: float, spread: float | None) -> tuple[str, str]:
+    """Return a mean and its deviation or error with as many decimals; the second is empty without one.
+
+    They have those of the mean, or as many more as the first digit of the spread needs.
+    """
+    if spread is None:
+        return write(mean), ""
+    mantissa, _, power = write(mean).partition("e")
+    unit, decimals = 10.0 ** int(power or 0), len(mantissa.partition(".")[2])
+    if spread > 0:
+        decimals = max(decimals, -_exponent(spread / unit))
+    end = f"e{power}" if power else ""
+    return f"{mean / unit:.{decimals}f}{end}", f"{spread / unit:.{decimals}f}{end}"
+
+
 def values_in_words(trial: Trial, goal: Goal, compared: Sequence[Trial], fresh: Trial | None = None) -> str:
     """Return a complete trial's metrics, and what has a limit, told apart from those of others: `accuracy 0.91`.
 

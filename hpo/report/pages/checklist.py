@@ -7,6 +7,7 @@ listed once.
 
 from collections.abc import Callable, Mapping
 
+from hpo.engine.trials.digits import with_spread
 from hpo.objectives.outside import OUTSIDE
 from hpo.report.part import UnknownValueError, is_missing, missing, require
 from hpo.report.sections.cost import versions_text
@@ -144,8 +145,9 @@ def _statistics(report: ReportJson) -> str:
         return f"{text(by['score'])}. {_or_missing(by['interval'])}"
     low, high = by["interval"]
     fresh = ", on fresh seeds" if by is not report["winner"] else ""
+    mean, deviation = with_spread(text, by["score"], by["standard_deviation"] or 0.0)
     return (
-        f"{text(by['score'])} ± {text(by['standard_deviation'] or 0.0)} (standard deviation, n = {by['n']}{fresh}), "
+        f"{mean} ± {deviation} (standard deviation, n = {by['n']}{fresh}), "
         f"95 % interval [{text(low)}, {text(high)}] by Student's t over folds and seeds."
     )
 

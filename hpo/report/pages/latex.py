@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-from hpo.report.part import is_missing, require
+from hpo.engine.trials.digits import with_spread
+from hpo.report.part import Missing, is_missing, require
 from hpo.report.sections.goal import FrontPart, aim_text, front_of, goal_text, names_of, value_format
 from hpo.report.sections.report import ReportJson
 from hpo.report.sections.scores import spread_text
 from hpo.report.sections.space import describe_range
 from hpo.report.sections.study import heading
-from hpo.report.sections.winner import FreshScore, Winner, chosen_score, score_text
+from hpo.report.sections.winner import DefaultTrial, FreshScore, Winner, chosen_score, score_text
 from hpo.report.words import times_text, value_text
 
 _ESCAPED = {
@@ -54,13 +55,9 @@ def _results(summary: ReportJson) -> Iterable[str]:
         tested = "--" if is_missing(test) else text(test["metrics"][metric])
         rows.append((f"Best (trial {winner['number']})", _spread(chosen_score(winner), text), tested))
     default, against = require(summary["baselines"])["default"], require(summary["overtuning"])["default_on_test"]
-    by_default = [
-        None if is_missing(default) else default["score"],
-        None if is_missing(against) else against["default"],
-    ]
-    if any(score is not None for score in by_default):
-        validation, on_test = ("--" if score is None else text(score) for score in by_default)
-        rows.append(("Default configuration", validation, on_test))
+    if not is_missing(default) or all(each.get("default") is not None for each in require(summary["space"])):
+        on_test = "--" if is_missing(against) else text(against["default"])
+        rows.append(("Default configuration", _default(default, text), on_test))
     front = front_of(summary)
     leading = ", the leading metric" if front is not None and len(front["metrics"]) > 1 else ""
     opened = "" if is_missing(test) else f", opened {times_text(test['openings_of_these_data'])}"
@@ -70,6 +67,13 @@ def _results(summary: ReportJson) -> Iterable[str]:
         f"part{opened}."
     )
     yield from _table(("Configuration", "Validation", "Test"), rows, caption, f"tab:{summary['study']['name']}-results")
+
+
+def _default(default: DefaultTrial | Missing, text: Callable[[float], str]) -> str:
+    """Return the score of the default configuration's trial, or what became of it."""
+    if is_missing(default):
+        return "not trained"
+    return default["state"] if default["score"] is None else text(default["score"])
 
 
 def _front(summary: ReportJson, front: FrontPart) -> Iterable[str]:
@@ -93,8 +97,8 @@ def _front(summary: ReportJson, front: FrontPart) -> Iterable[str]:
 
 
 def _spread(scored: FreshScore | Winner, text: Callable[[float], str]) -> str:
-    spread, score = scored["standard_deviation"], text(scored["score"])
-    return f"${score}$" if spread is None else f"${score} \\pm {text(spread)}$"
+    score, spread = with_spread(text, scored["score"], scored["standard_deviation"])
+    return f"${score} \\pm {spread}$" if spread else f"${score}$"
 
 
 def _title(summary: ReportJson) -> str:

@@ -101,6 +101,7 @@ def _list_trials(summary: ReportJson, trials: pd.DataFrame, order: Sequence[int]
     first = ["number", "score", *of_front, "state", *keys]
     columns = [*first, *(name for name in trials.columns if name not in first)]
     rows = trials.to_dict("records")
+    columns = [name for name in columns if name in first or _says_something(name, rows)]
     number, winner = len(rows), summary["winner"].get("number")
     places = {trial: place for place, trial in enumerate(order)}
 
@@ -117,6 +118,12 @@ def _list_trials(summary: ReportJson, trials: pd.DataFrame, order: Sequence[int]
     which = f"The {len(rows)} best of {number:,} trials" if number > len(rows) else f"All {number} trials"
     ids = [f"trial-{row['number']}" for row in rows]
     return {"which": which, "columns": columns, "cells": cells, "marks": marks, "ids": ids}
+
+
+def _says_something(column: str, rows: Sequence[Mapping[Any, Any]]) -> bool:
+    """Return whether a column of the table of trials has anything; a search in one round has no use for that."""
+    nothing = (None, "", 0) if column == "round" else (None, "")
+    return any(row[column] not in nothing for row in rows)
 
 
 def _front_columns(summary: ReportJson, trials: pd.DataFrame) -> list[str]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic import with_config
 from typing_extensions import TypedDict
 
-from hpo.engine.trials.digits import score_format
+from hpo.engine.trials.digits import score_format, with_spread
 from hpo.engine.trials.table import first_start
 from hpo.engine.trials.trial import Direction, Trial, loss_sign
 from hpo.report.blocks import Block, Paragraph, Table
@@ -167,6 +167,9 @@ def read_expected(report: ReportJson) -> Iterator[Block]:
     yield Paragraph(says)
     both = expected["unbiased"], expected["biased"]
     text = score_format(mean for each in both for mean in each["means"])
-    columns = [map("{} ± {}".format, map(text, each["means"]), map(text, each["spreads"])) for each in both]
+    columns = [
+        [" ± ".join(with_spread(text, *pair)) for pair in zip(each["means"], each["spreads"], strict=True)]
+        for each in both
+    ]
     rows = list(zip(map(str, both[0]["budgets"]), *columns, strict=True))
     yield Table(("trials", "unbiased (Tang et al. 2020)", "biased (Dodge et al. 2019)"), rows)

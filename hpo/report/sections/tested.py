@@ -7,7 +7,7 @@ from typing import Annotated, Any, NotRequired, cast
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
-from hpo.engine.trials.digits import score_format
+from hpo.engine.trials.digits import score_format, with_spread
 from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.trial import Direction, loss_of
 from hpo.report.blocks import Block, Items, Paragraph, Table
@@ -208,8 +208,10 @@ def read_finalists(report: ReportJson) -> Iterator[Block]:
     for each in finalists:
         assert each["search_score"] is not None, "only complete trials are finalists"
         fresh, spread = each["fresh_score"], each["fresh_standard_deviation"]
-        score = f"failed: {each['error']}" if fresh is None else text(fresh)
-        score += "" if spread is None else f" ± {text(spread)} (n = {len(each['fresh_values'])})"
+        score = f"failed: {each['error']}"
+        if fresh is not None:
+            score, error = with_spread(text, fresh, spread)
+            score += f" ± {error} (n = {len(each['fresh_values'])})" if error else ""
         rows.append((str(each["number"]), text(each["search_score"]), score, *_further(report, each)))
     front = front_of(report)
     names = [] if front is None else names_of(front)[1:]

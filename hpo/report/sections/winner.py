@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 
 from hpo.config.documents import read_json
 from hpo.engine.space.space import point_key
-from hpo.engine.trials.digits import score_format
+from hpo.engine.trials.digits import score_format, with_spread
 from hpo.engine.trials.goal import Goal
 from hpo.engine.trials.places import how_far
 from hpo.engine.trials.trial import State, Trial, loss_of
@@ -278,11 +278,12 @@ def read_winner(report: ReportJson) -> Iterator[Block]:
         yield Paragraph(sentence(winner["missing"]))
         return
     text, spread, by = score_text(report), "", chosen_score(winner)
-    if by["standard_deviation"] is not None:
+    mean, deviation = with_spread(text, by["score"], by["standard_deviation"])
+    if deviation:
         low, high = require(by["interval"])
-        spread = f" ± {text(by['standard_deviation'])} (standard deviation, n = {by['n']}; 95 % interval "
+        spread = f" ± {deviation} (standard deviation, n = {by['n']}; 95 % interval "
         spread += f"{text(low)} to {text(high)})"
-    score = f"{metric} **{text(by['score'])}**{spread}{on_seeds(report)}{winner_how_far(report)}"
+    score = f"{metric} **{mean}**{spread}{on_seeds(report)}{winner_how_far(report)}"
     says, against = f"Trial {winner['number']}: {score}, chosen by {report['chosen_by']}.", against_default(report)
     if scores := [*read_scores(report)]:
         yield from (Paragraph(says), *scores, Paragraph(against))

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from hpo.engine.trials.digits import score_format
+from hpo.engine.trials.digits import score_format, with_spread
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,18 @@ def test_scores_are_told_apart(scores, texts):
 
 def test_what_has_no_value_is_written_as_such():
     assert score_format([0.5])(math.inf) == "inf"
+
+
+@pytest.mark.parametrize(
+    ("scores", "spread", "texts"),
+    [
+        ([0.9557, 0.9], 0.00486, ("0.9557", "0.0049")),
+        ([0.9557, 0.9], 0.0000123, ("0.95570", "0.00001")),
+        ([2e-9, 1e-9], 3.2e-10, ("2.000e-9", "0.320e-9")),
+        ([3025.7, 2500.1], 17.123, ("3025.7", "17.1")),
+        ([0.9557, 0.9], 0.0, ("0.9557", "0.0000")),
+        ([0.9557, 0.9], None, ("0.9557", "")),
+    ],
+)
+def test_a_mean_and_its_spread_have_as_many_decimals(scores, spread, texts):
+    assert with_spread(score_format(scores), scores[0], spread) == texts

@@ -17,6 +17,7 @@ from hpo.engine.trials.table import trials_table
 from hpo.interface.existing import write_reports
 from hpo.report.blocks import markdown_lines
 from hpo.report.pages.html import templates
+from hpo.report.pages.latex import render_latex
 from hpo.report.pages.report_page import render_report_page
 from hpo.report.sections.fields import FIELDS
 from hpo.report.sections.search import read_counts
@@ -309,6 +310,37 @@ def test_the_page_has_what_the_text_lists_of_the_trials(written):
     assert len(lines) == 4
     for line in lines:
         assert str(escape(line.replace("`", ""))) in text
+
+
+def test_columns_of_trials_that_say_nothing_are_left_out(written):
+    columns = {
+        "number": [0, 1],
+        "score": [1.0, 2.0],
+        "state": ["complete"] * 2,
+        "round": [0, 0],
+        "learned": [None, None],
+    }
+    for rounds, there in (([0, 0], ["number", "score", "state"]), ([0, 1], ["number", "score", "state", "round"])):
+        page = render_report_page(
+            {**written[1], "space": []}, [], pd.DataFrame(columns | {"round": rounds}, dtype=object), [0]
+        )
+        head = re.search(r"<table class='sortable'><thead>(.*?)</thead>", page, re.DOTALL)[1]
+        assert re.findall("<th>(.*?)</th>", head) == there
+
+
+def test_the_table_for_a_paper_has_matching_digits_and_the_default_whatever_became_of_it(written):
+    winner = {**written[1]["winner"], "score": 0.9557, "standard_deviation": 0.00486}
+    default = {"number": 0, "score": 0.5, "state": "complete", "amount": None, "values": {}}
+    rows = {}
+    for name, told in (
+        ("scored", default),
+        ("failed", {**default, "score": None, "state": "failed"}),
+        ("not trained", {"missing": "why"}),
+    ):
+        text = render_latex({**written[1], "winner": winner, "baselines": {"default": told}})
+        assert r"$0.9557 \pm 0.0049$" in text
+        rows[name] = re.search("Default configuration & ([^&]*) &", text)[1]
+    assert rows == {"scored": "0.5000", "failed": "failed", "not trained": "not trained"}
 
 
 @pytest.mark.nightly
