@@ -12,7 +12,8 @@ from pydantic import ValidationError
 from hpo.config.documents import read_yaml, yaml_text
 from hpo.config.keys import differences, flatten, replaced
 from hpo.config.sections import FAILURES
-from hpo.config.study_config import FREE_KEYS, config_from_dict, explain
+from hpo.config.study_config import FREE_KEYS, StudyConfig, config_from_dict, explain
+from hpo.engine.objective.kept_function import KeptFunction
 from hpo.engine.space.space import Space
 from hpo.engine.strategies import Strategy, make_strategy
 from hpo.engine.trials.goal import finished
@@ -31,7 +32,7 @@ from hpo.study.upgrade import FORMAT, upgraded
 _TABLE = "hpo.objectives.table:run_fold"
 _MOST_LOOKED_UP = 200_000
 # Placeholder for the strategy in what the searches share: it fits every space.
-_ANY = {"name": "random", "round_size": 1}
+ANY_STRATEGY: Mapping[str, Any] = {"name": "random", "round_size": 1}
 _NO_EFFECT = {"study.finalists": 0, "study.storage": None, "track.name": "none"}
 _NO_EFFECT |= {"study.stop_after_failures": FAILURES}
 
@@ -97,6 +98,7 @@ class ComparisonPlan:
             raise StudyError(f"{frozen_path}: is missing, but searches.csv exists; choose another name")
         else:
             folder.make()
+            folder.keep_function(self.study.objective.kept)
             folder.write_json(folder.environment_path, describe_environment(self.study.config.secrets))
         if self.study.plan and not folder.data_dir.exists():
             objective, config = self.study.objective, self.study.config
@@ -110,6 +112,7 @@ class ComparisonPlan:
             "repeats": self.repeats,
             "strategies": {label: dict(settings) for label, settings in self.strategies.items()},
             "data": _fingerprints(self.study),
+            "function": kept.digest if (kept := self.study.objective.kept) else None,
             "config": {key: branch for key, branch in config.items() if key != "strategy"},
         }
 
@@ -139,19 +142,22 @@ def _result(training: Generator[Any, None, Mapping[str, float]]) -> dict[str, fl
 
 
 def prepare_comparison(
-    tree: Mapping[str, Any], strategies: Mapping[str, Mapping[str, Any]], repeats: int, name: str | None = None
+    config: StudyConfig,
+    strategies: Mapping[str, Mapping[str, Any]],
+    repeats: int,
+    name: str | None = None,
+    kept: KeptFunction | None = None,
 ) -> ComparisonPlan:
     """Check everything that can be checked without creating anything, and return the comparison; HpoError for a fault.
 
-    `tree` is the composed configuration of a study, whose strategy is not used; `strategies` has settings by label.
-    `name` is that of the folder under runs/; None = `compare-` and the study's name.
+    `config` is that of a study, whose strategy is not used; `strategies` has settings by label. `name` is that of the
+    folder under runs/; None = `compare-` and the study's name. `kept` is the objective, if it was given from Python.
     """
     if len(strategies) < 2:
         labels = ", ".join(strategies) or "none"
         raise ConfigError(f"strategies: must be two or more, given {labels}; such as grid,random,evolutionary")
     if repeats < 1:
         raise ConfigError(f"repeats: must be 1 or more, given {repeats}")
-    config = config_from_dict({**tree, "strategy": _ANY})
     if config.study.scales is not None:
         raise ConfigError(
             "study.scales: whole searches are compared at one scale; leave it out, or compare studies that exist: "
@@ -162,8 +168,9 @@ def prepare_comparison(
         if given[key] != neutral:
             allowed = "null" if neutral is None else neutral
             raise ConfigError(f"{key}: has no effect in a comparison, given {given[key]!r}; set it to {allowed}")
-    named = config_from_dict(replaced(config.to_dict(), {"study.name": name or f"compare-{config.study.name}"}))
-    study = prepare_study(named.model_copy(update={"secrets": config.secrets}))
+    changes = {"study.name": name or f"compare-{config.study.name}"}
+    named = config_from_dict(replaced({**config.to_dict(), "strategy": ANY_STRATEGY}, changes))
+    study = prepare_study(named.model_copy(update={"secrets": config.secrets}), kept)
     comparison = ComparisonPlan(study, dict(strategies), repeats)
     for label in strategies:
         refuse_several_metrics(comparison.study_of(0, label))

@@ -129,12 +129,31 @@ def search(
     strategy = "ladder" if strategy is None and scales is not None else strategy
     settings = settings_of(settings or {}, metric, **asked)
     settings |= {} if workers is None else {"dispatch.workers": workers}
+    made, given = given_study(objective, space, config, strategy, metric, settings)
+    if given is None:
+        return run(prepare_study(with_its_trials(made)), progress)
+    if "study.name" not in settings:
+        made = _with_free_name(made, given, progress)
+    return run(prepare_study(with_its_trials(made), given.kept), progress)
+
+
+def given_study(
+    objective: Callable[..., Any] | str | Mapping[str, Any],
+    space: Mapping[str, Any] | None,
+    config: Mapping[str, Any] | None,
+    strategy: str | Mapping[str, Any] | None,
+    metric: str | Mapping[str, Any] | None,
+    settings: Mapping[str, Any],
+) -> tuple[StudyConfig, GivenObjective | None]:
+    """Return the configuration of a search and its objective, None for that of a whole configuration.
+
+    `settings` are by dotted key; the other arguments are as of `search`.
+    """
     if isinstance(objective, Mapping):
         inside = {"space": space, "config": config, "strategy": strategy, "metric": metric}
         if given_too := ", ".join(argument for argument, value in inside.items() if value is not None):
             raise ConfigError(f"{given_too}: no effect beside a whole configuration; write it into that")
-        whole = config_from_dict(with_settings(objective, settings))
-        return run(prepare_study(with_its_trials(whole)), progress)
+        return config_from_dict(with_settings(objective, settings)), None
     if space is None and is_optuna_shape(objective, has_space=False):
         assert callable(objective)
         space = suggested_space(objective)
@@ -152,10 +171,7 @@ def search(
     searched = plain_space(searched, constants)
     given = GivenObjective.of(objective, searched, objects)
     called = given.text.partition(":")[2].partition("(")[0] or "study"
-    made = made_config(given.text, searched, constants, references, strategy, {"study.name": called, **settings})
-    if "study.name" not in settings:
-        made = _with_free_name(made, given, progress)
-    return run(prepare_study(with_its_trials(made), given.kept), progress)
+    return made_config(given.text, searched, constants, references, strategy, {"study.name": called, **settings}), given
 
 
 def load(name: str | Path) -> Study:

@@ -87,12 +87,14 @@ def _list(read: Callable[[str], Any]) -> Callable[[str], list[Any]]:
 
 
 def _compare_strategies(given: argparse.Namespace) -> "Compared":
-    from hpo.compare.comparison import prepare_comparison
+    from hpo.compare.comparison import ANY_STRATEGY, prepare_comparison
     from hpo.compare.run import run_comparison
+    from hpo.config.study_config import config_from_dict
 
     tree, strategies = _compose(given, _labels(given.strategies))
     repeats = _REPEATS if given.repeats is None else given.repeats
-    comparison = prepare_comparison(tree, strategies, repeats, given.name)
+    config = config_from_dict({**tree, "strategy": ANY_STRATEGY})
+    comparison = prepare_comparison(config, strategies, repeats, given.name)
     return run_comparison(comparison, given.at, given.at_seconds, given.optimum, given.progress)
 
 

@@ -8,6 +8,7 @@ from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
 from hpo.config.documents import read_json
+from hpo.engine.objective.path import ObjectivePath
 from hpo.engine.space.space import point_key
 from hpo.engine.trials.digits import score_format, with_spread
 from hpo.engine.trials.goal import Goal
@@ -265,10 +266,22 @@ def describe_comparison(study: PreparedStudy) -> dict[str, Any] | Missing:
 
 
 def comparison_command(study: PreparedStudy) -> str:
-    """Return the command that repeats this search and random search at equal budget."""
+    """Return what repeats this search and random search at equal budget: a command, or for a function Python."""
     name = study.config.strategy["name"]
     others = "random" if name != "random" else "shifting_window"
-    return f"hpo compare --strategies {others},{name} --config {short_path(study.folder.config_path)}"
+    if study.objective.kept is not None:
+        function = ObjectivePath.of(study.config.objective).function
+        return (
+            f'hpo.compare_strategies({function}, space, strategies=["{others}", "{name}"], ...), the other arguments '
+            f"as of hpo.search"
+        )
+    section = study.config.study
+    # What has no effect in a comparison is refused there.
+    left_out = [" study.finalists=0"] * bool(section.finalists) + [" study.storage=null"] * (
+        section.storage is not None
+    )
+    config = short_path(study.folder.config_path)
+    return f"hpo compare --strategies {others},{name} --config {config}{''.join(left_out)}"
 
 
 def read_winner(report: ReportJson) -> Iterator[Block]:

@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 import hpo
+from hpo.cli.main import main
 from tests.faults.mlflow_server import free_port
 from tests.studies import REPOSITORY
 
@@ -32,18 +33,44 @@ def table():
 @pytest.mark.nightly
 def test_strategies_are_compared(table):
     strategies = {"random": "random", "small": {"name": "evolutionary", "population": 4}}
-    compared = hpo.compare_strategies(table, strategies, repeats=3, at=[4], name="which")
+    compared = hpo.compare_strategies(table, strategies=strategies, repeats=3, at=[4], name="which")
     assert list(zip(compared.pairs.budget, compared.pairs.a, compared.pairs.b, strict=True)) == [
         (8, "random", "small"),
         (4, "random", "small"),
     ]
     assert (compared.folder / "comparison.html").exists()
-    again = hpo.compare_strategies(table, strategies, repeats=3, at=[4], name="which")
+    again = hpo.compare_strategies(table, strategies=strategies, repeats=3, at=[4], name="which")
     pd.testing.assert_frame_equal(again.pairs, compared.pairs)
     with pytest.raises(hpo.HpoError, match="must be 1 to 8"):
-        hpo.compare_strategies(table, strategies, repeats=3, at=[9], name="other")
+        hpo.compare_strategies(table, strategies=strategies, repeats=3, at=[9], name="other")
     with pytest.raises(hpo.HpoError, match="did you mean 'random'"):
-        hpo.compare_strategies(table, ["random", "randon"], repeats=2, name="other")
+        hpo.compare_strategies(table, strategies=["random", "randon"], repeats=2, name="other")
+
+
+def test_a_function_is_compared_with_the_arguments_of_a_search_and_its_report_says_so():
+    given = {"space": {"x": (0.0, 1.0)}, "trials": 3, "metric": "gain", "direction": "maximize"}
+
+    def train(config, trial):
+        return {"gain": config["x"] + trial.seed % 7}
+
+    here = {"dispatch": "local"}
+    compared = hpo.compare_strategies(train, **given, strategies=["random", "evolutionary"], repeats=2, settings=here)
+    assert (compared.folder.name, compared.pairs.budget.tolist()) == ("compare-train", [3])
+    study = hpo.search(train, **given, settings={**QUIET, **here}, progress=False)
+    report = study.report().with_suffix(".json").read_text()
+    assert "hpo.compare_strategies(train, space, strategies=" not in report, "it is there already"
+    with pytest.raises(hpo.HpoError, match=r"function was .* choose another name"):
+        hpo.compare_strategies(
+            lambda config: 1.0, **given, strategies=["random", "evolutionary"], repeats=2, name="compare-train"
+        )
+    other = hpo.search(train, **given, settings={**QUIET, **here}, progress=False, name="other")
+    assert "hpo.compare_strategies(train, space, strategies=[" in other.report().with_suffix(".json").read_text()
+
+
+def test_the_command_that_a_report_recommends_for_a_comparison_is_not_refused(table):
+    study = hpo.search(table, settings={**QUIET, "study.finalists": 2}, progress=False)
+    said = json.loads(study.report().with_suffix(".json").read_text())["comparison"]["missing"]
+    assert main([*said.partition("repeat it: hpo ")[2].split(), "--repeats", "1"]) == 0
 
 
 @pytest.mark.nightly
@@ -52,7 +79,7 @@ def test_every_configuration_of_a_strategy_has_its_name(table):
     study = hpo.search(lambda config: config["x"], {"x": [1, 2, 3]}, strategy="evolutionary_plain", name="p", **here)
     settings = study.config["strategy"]
     assert (settings["name"], settings["candidates"]) == ("evolutionary", 1)
-    compared = hpo.compare_strategies(table, ["random", "evolutionary_plain"], repeats=2, name="plain")
+    compared = hpo.compare_strategies(table, strategies=["random", "evolutionary_plain"], repeats=2, name="plain")
     assert set(compared.pairs.b) == {"evolutionary_plain"}
 
 
