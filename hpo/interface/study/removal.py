@@ -9,7 +9,7 @@ from hpo.config.study_config import StudyConfig
 from hpo.engine.store.packing import in_words
 from hpo.engine.store.url import UrlStore
 from hpo.errors import HpoError, StudyError
-from hpo.files import remove_tree
+from hpo.files import links_out, remove_tree
 from hpo.report.words import count_text
 from hpo.study.files.folder import OPENINGS, short_path
 from hpo.study.keeping.mirror import Mirror
@@ -40,6 +40,8 @@ def says_what_goes(removal: Removal, mirror: bool, runs: bool) -> Iterator[str]:
     largest = sorted(removal.sizes.items(), key=lambda item: -item[1])[:_SHOWN]
     inner = ", ".join(f"{name} {in_words(size)}" for name, size in largest)
     yield f"{removal.folder}: {count_text(removal.files, 'file*')}, {in_words(removal.bytes)} ({inner})"
+    for link in links_out(removal.folder.path):
+        yield f"  {link.name}: a link to {link.path.readlink()}, which stays"
     yield from (f"  {line}" for line in _elsewhere(removal, mirror, runs))
     if removal.folder.openings_path.exists() or removal.folder.test_path.exists():
         yield f"  {short_path(removal.folder.path.parent / OPENINGS)} keeps how often it opened a test part"
@@ -83,6 +85,10 @@ def remove(removal: Removal, *, mirror: bool = False, runs: bool = True) -> Remo
         return Removed(folder.path, 0, 0, 0, None)
     if not folder.path.is_dir():
         raise StudyError(f"study: {folder} has been removed meanwhile")
+    folder.refuse_running()
+    for link in links_out(folder.path):
+        # What leads out of the folder is taken away alone: nothing is read or removed by way of it.
+        link.path.unlink(missing_ok=True)
     deleted, gone = 0, None
     with folder.lock():
         if not removal.sizes.keys() & {path.name for path in folder.path.iterdir()}:

@@ -75,6 +75,23 @@ def test_of_a_link_in_its_place_only_the_link_goes(toy):
     assert (list(Path("runs").iterdir()), tree("elsewhere")) == ([], before)
 
 
+def test_of_a_link_out_of_it_only_the_link_goes(toy, tmp_path):
+    (outside := tmp_path / "outside").mkdir()
+    (outside / "precious").write_text("mine")
+    toy.logs_dir.mkdir(exist_ok=True)
+    (toy.logs_dir / "file").symlink_to(outside / "precious")
+    (toy.path / "checkpoints").symlink_to(outside)
+    removal = find_removal("toy")
+    says = [*says_what_goes(removal, mirror=False, runs=True)]
+    assert {line for line in says if "which stays" in line} == {
+        f"  logs/file: a link to {outside / 'precious'}, which stays",
+        f"  checkpoints: a link to {outside}, which stays",
+    }
+    remove(removal)
+    assert not toy.path.exists()
+    assert (outside / "precious").read_text() == "mine"
+
+
 def test_runs_in_mlflow_are_named_where_there_may_be_some(toy):
     def says():
         return "\n".join(says_what_goes(find_removal("toy"), mirror=False, runs=True))
