@@ -139,7 +139,7 @@ def search(
 
 def given_study(
     objective: Callable[..., Any] | str | Mapping[str, Any],
-    space: Mapping[str, Any] | None,
+    space: Mapping[str, Any] | Callable[..., Any] | None,
     config: Mapping[str, Any] | None,
     strategy: str | Mapping[str, Any] | None,
     metric: str | Mapping[str, Any] | None,

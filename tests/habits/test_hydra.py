@@ -216,7 +216,7 @@ def test_a_searched_key_that_is_a_reference_is_set(capsys, own):
 )
 def test_what_hydras_sweepers_search_is_a_dimension(typed, read):
     tree = compose_search(["space=none", f"space.training.lr={typed}"])
-    assert tree["space"] == {"training": {"lr": read}}
+    assert tree["space"]["training"] == {"lr": read}
 
 
 @pytest.mark.parametrize(

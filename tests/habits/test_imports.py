@@ -68,8 +68,8 @@ def test_rows_of_one_point_are_its_repeats_and_what_is_used_is_said(capsys):
     said = "4 of 5 finished trials of runs/old/trials.csv are used as repeats of 2 points, 1 not in this space"
     assert f"study.imports: {said}; strategy=tpe learns from them" in capsys.readouterr().out
     report = json.loads((study.folder / "report.json").read_text())
-    assert report["imported"] == {
-        "source": "runs/old/trials.csv", "finished": 5, "used": 4, "points": 2, "outside": 1, "shorter": 0,
+    assert report["imports"] == {
+        "source": "runs/old/trials.csv", "finished": 5, "used": 4, "outside": 1, "shorter": 0,
     }  # fmt: skip
     assert "imported" in report["fields"][10]["keys"]
     study.report(checklist=True)

@@ -109,8 +109,9 @@ def _metric(report: ReportJson) -> str:
 
 
 def _runs(report: ReportJson) -> str:
-    counts, imported = require(report["counts"]), require(report["imported"])
-    known = f" Known from the start: {imported_text(imported)}." if imported else ""
+    counts, known = require(report["counts"]), ""
+    if "imports" in report:
+        known = f" Known from the start: {imported_text(report['imports'], require(report['imported']))}."
     configurations, trials = counts.get("configurations", counts["proposed"]), counts["proposed"]
     inside = f" in {trials} trials, which train some further" if configurations != trials else ""
     return (

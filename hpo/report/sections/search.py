@@ -77,7 +77,6 @@ class Imported(TypedDict):
     source: Annotated[str, Field(description="the table")]
     finished: Annotated[Count, Field(description="its finished trials")]
     used: Annotated[Count, Field(description="those that were taken over")]
-    points: Annotated[Count, Field(description="their different points: trials of one point are its repeats")]
     outside: Annotated[Count, Field(description="those that were not in this space")]
     shorter: Annotated[Count, Field(description="those that were trained less far than others in the table")]
 
@@ -90,9 +89,9 @@ class SearchPart(SpacePart, ActsPart):
     strategy: Annotated[dict[str, Any], Field(description="field 10: name, settings, rounds_run")]
     counts: Counts | Missing
     imported: Annotated[
-        Imported | Missing | None,
-        Field(description="finished trials of another study that the strategy knew from the start; null with none"),
+        Count | Missing, Field(description="points of another study that the strategy knew from the start")
     ]
+    imports: NotRequired[Annotated[Imported, Field(description="the trials that these stand for; absent with none")]]
     chosen_by: Annotated[str | Missing, Field(description="field 12")]
 
 
@@ -126,7 +125,8 @@ def describe_search(study: PreparedStudy, record: Record, verdict: Verdict) -> S
         "fixed": {k: v for k, v in config.fixed.items() if not any(within(k, key) for key in searched)},
         "strategy": dict(config.strategy) | {"rounds_run": 1 + max((t.round for t in trials), default=-1)},
         "counts": _counts(study, record, verdict),
-        "imported": Notes(record).imported,
+        "imported": len(Notes(record).imports),
+        **({"imports": imported} if (imported := Notes(record).imported) else {}),
         "chosen_by": _chosen_by(study, Notes(record), verdict),
         **describe_acts(record),
     }
@@ -218,8 +218,8 @@ def read_counts(report: ReportJson) -> Iterator[Block]:
     if counts["stopped"]:
         saved = f"{counts['tasks_saved']} trainings not begun"
         notes.append(f"{counts['stopped']} stopped early: {saved}")
-    if imported := report["imported"]:
-        notes.append(f"known from the start: {imported_text(require(imported))}")
+    if "imports" in report:
+        notes.append(f"known from the start: {imported_text(report['imports'], require(report['imported']))}")
     yield Items(
         [*notes, *read_acts(report), *(f"{count} failed: {reason}" for reason, count in counts["failures"].items())]
     )

@@ -56,17 +56,20 @@ class Imports:
     def counts(self) -> dict[str, Any]:
         """Return all but the trials, JSON-able."""
         return {
-            **{"source": self.source, "finished": self.finished, "used": self.used, "points": len(self.trials)},
+            **{"source": self.source, "finished": self.finished, "used": self.used},
             **{"outside": self.outside, "shorter": self.shorter},
         }
 
 
-def imported_text(counts: Mapping[str, Any]) -> str:
-    """Return how many of how many trials are used, and why others are not, such as `3 of 5 finished trials of ...`."""
+def imported_text(counts: Mapping[str, Any], points: int) -> str:
+    """Return how many of how many trials are used, and why others are not, such as `3 of 5 finished trials of ...`.
+
+    `points` is at how many points they are.
+    """
     left = {"not in this space": counts["outside"], "trained less far": counts["shorter"]}
     others = "".join(f", {number} {why}" for why, number in left.items() if number)
-    points = "" if counts["points"] == counts["used"] else f" as repeats of {counts['points']} points"
-    return f"{counts['used']} of {counts['finished']} finished trials of {counts['source']} are used{points}{others}"
+    repeats = "" if points == counts["used"] else f" as repeats of {points} points"
+    return f"{counts['used']} of {counts['finished']} finished trials of {counts['source']} are used{repeats}{others}"
 
 
 def read_imports(reference: str, space: Space, goal: Goal) -> Imports:

@@ -183,7 +183,7 @@ def _notes_on_imports(study: PreparedStudy, imports: Imports) -> tuple[str, ...]
     learns = study.strategy.learns != "never" and study.full_amount is None
     uses = "learns from them" if learns else "does not learn from them, and proposes none of their points again"
     unknown = "" if imports.has_metrics else f"; nothing says what their scores are: they are taken as {metrics}"
-    return (f"study.imports: {imported_text(imports.counts())}{unknown}; strategy={name} {uses}",)
+    return (f"study.imports: {imported_text(imports.counts(), len(imports.trials))}{unknown}; strategy={name} {uses}",)
 
 
 def _refuse_imports_in_other_units(path: Path, config: StudyConfig, study: PreparedStudy) -> None:

@@ -28,7 +28,7 @@ def of_trials(trials):
         "counts.tasks_saved": 0,
         "counts.running": 0,
         **{f"counts.failures.{reason}": count for reason, count in reasons.items()},
-        "imported": None,
+        "imported": 0,
         "num_parameters.smallest": sizes[0],
         "num_parameters.median": sizes[(len(sizes) - 1) // 2],
         "num_parameters.largest": sizes[-1],
