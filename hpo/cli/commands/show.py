@@ -22,7 +22,7 @@ _EXAMPLES = """\
   hpo show digits --json            for programs"""
 
 _MOST_COLUMNS, _MOST_LINES = 100, 3
-# In which what is said of one thing begins.
+# In which what is said of one thing begins, or farther right where a name is longer.
 _COLUMN = 12
 _BLOCKS, _PLAIN = "▁▂▃▄▅▆▇█", "_.-~=+*#"
 _CURVE = 40  # columns of a learning curve
@@ -55,18 +55,19 @@ def run(arguments: Sequence[str]) -> None:
     if given.json:
         show_json(shown)
         return
-    last = ""
-    for what, text in says(shown):
-        _print("" if what == last else what, text)
+    last, said = "", [*says(shown)]
+    column = max([_COLUMN, *(len(what) + 2 for what, _ in said)])
+    for what, text in said:
+        _print("" if what == last else what, text, column)
         last = what
 
 
-def _print(what: str, text: str) -> None:
+def _print(what: str, text: str, column: int) -> None:
     """Print what is said of something, on up to three lines where it is long; it may come from a stranger."""
-    columns = min(shutil.get_terminal_size((_MOST_COLUMNS, 0)).columns, _MOST_COLUMNS) - _COLUMN
+    columns = min(shutil.get_terminal_size((_MOST_COLUMNS, 0)).columns, _MOST_COLUMNS) - column
     lines = textwrap.wrap(
         printable(text.lstrip()),
-        max(columns, _COLUMN),
+        max(columns, column),
         initial_indent=" " * (len(text) - len(text.lstrip())),
         subsequent_indent="    ",
         max_lines=_MOST_LINES,
@@ -74,7 +75,7 @@ def _print(what: str, text: str) -> None:
         break_on_hyphens=False,
     )
     for line in lines:
-        print(f"{what:<{_COLUMN}}{line}".rstrip())
+        print(f"{what:<{column}}{line}".rstrip())
         what = ""
 
 
@@ -224,7 +225,9 @@ def _values(values: Mapping[str, float]) -> str:
 
 
 def _value(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    from hpo.engine.space.space import short_value
+
+    return f"{value:.4g}" if isinstance(value, float) else short_value(value)
 
 
 def _time(seconds: float) -> str:

@@ -13,6 +13,9 @@ from hpo.engine.space.constraints import Constraint
 from hpo.engine.space.dimensions import Dimension, Value, allows, canonical_text, describe
 from hpo.engine.space.dimensions import Point as Point
 
+# Characters of a value in a line for people, such as a prompt that is searched; files have the whole.
+_LONGEST_VALUE = 60
+
 
 def point_key(point: Point) -> str:
     """Return the identity of a point: its canonical JSON (sorted names, no blanks)."""
@@ -29,13 +32,22 @@ def short_text(point: Point, widths: Mapping[str, int] | None = None) -> str:
 
 
 def short_value(value: Value) -> str:
-    """Return a short text of a value, numbers with three digits in the shorter notation: 0.01, 3e-4, 5.57e-5."""
+    """Return a short text of a value, numbers with three digits in the shorter notation: 0.01, 3e-4, 5.57e-5.
+
+    Of a long text, list or mapping it is the beginning.
+    """
     if not isinstance(value, float):
-        return str(value)
+        text = str(value)
+        return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
     plain = f"{value:.3g}"
     digits, _, exponent = f"{value:.2e}".partition("e")
     scientific = f"{digits.rstrip('0').rstrip('.')}e{int(exponent)}" if exponent else plain
     return min(plain, scientific, key=len)
+
+
+def line_value(value: Value) -> str:
+    """Return the same with six digits, for a value that has a line to itself."""
+    return f"{value:g}" if isinstance(value, float) else short_value(value)
 
 
 # After so many draws in a row that break the rules, the valid points are listed. Where a share f of all points is

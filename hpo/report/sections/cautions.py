@@ -8,7 +8,7 @@ from hpo.config.scales import SCALE
 from hpo.engine.objective.kept_function import MODULE
 from hpo.engine.objective.path import ObjectivePath
 from hpo.engine.space.dimensions import Choices, Range
-from hpo.engine.space.space import Space
+from hpo.engine.space.space import Space, line_value
 from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.trial import Trial, loss_of
 from hpo.report.blocks import Block, Items, Paragraph
@@ -34,7 +34,6 @@ _MANY_FAILURES = 0.10
 _MANY_BEYOND = 0.50
 # Share of a range, on its scale, that counts as its end.
 _NEAR_END = 0.02
-_END = "the best {key}, {value}, lies at the {end} end of its range: the best may lie beyond"
 
 
 def cautions(
@@ -55,7 +54,7 @@ def cautions(
     if (winner := subject.winner) is not None:
         reasons += [
             *_not_trained(winner, full_amount, report),
-            *map(_END.format_map, at_the_end(subject.space, winner)),
+            *_at_an_end(subject, winner),
             # Of several metrics the front says what lies within the noise.
             *(_within_noise(subject, winner) if len(subject.goal.metrics) == 1 else _overlapping(report)),
             *_still_improving(subject, winner),
@@ -67,7 +66,7 @@ def cautions_so_far(subject: Subject) -> list[str]:
     """Return what can be said of them while the search runs, when that it has not ended is none."""
     reasons = [*_about_the_search(subject, has_ended=False)]
     if (winner := subject.winner) is not None:
-        reasons += [*map(_END.format_map, at_the_end(subject.space, winner)), *_still_improving(subject, winner)]
+        reasons += [*_at_an_end(subject, winner), *_still_improving(subject, winner)]
         reasons += _within_noise(subject, winner) if len(subject.goal.metrics) == 1 else ()
     return reasons
 
@@ -136,6 +135,12 @@ def at_the_end(space: Space, winner: Trial) -> list[AtEnd]:
         if is_end and not (value == 0 and end in ("lower", "first")):
             ends.append({"key": dimension.key, "value": value, "end": end})
     return ends
+
+
+def _at_an_end(subject: Subject, winner: Trial) -> Iterator[str]:
+    for found in at_the_end(subject.space, winner):
+        key, value, end = found["key"], line_value(found["value"]), found["end"]
+        yield f"the best {key}, {value}, lies at the {end} end of its range: the best may lie beyond"
 
 
 def _within_noise(subject: Subject, winner: Trial) -> Iterator[str]:

@@ -15,6 +15,7 @@ from hpo.engine.loop import seconds_spent
 from hpo.engine.record.record import Record
 from hpo.engine.space.branches import parted
 from hpo.engine.space.first_points import default_point
+from hpo.engine.space.space import line_value
 from hpo.engine.trials.digits import score_format, values_in_words
 from hpo.engine.trials.trial import Trial
 from hpo.errors import SpaceError, printable
@@ -156,7 +157,7 @@ class Terminal(Display):
             values = values_in_words(winner, goal, history, result.verdict.fresh_winner)
             _say(f"winner: trial {winner.number}, {values}{study.how_far(winner)}{chosen}")
             for key, value in winner.point.items():
-                _say(f"  {key} = {value:g}" if isinstance(value, float) else f"  {key} = {value}")
+                _say(f"  {key} = {line_value(value)}")
         if (says := untried_in_words(study, result)) is not None:
             _say(says)
         _tell_time(study, result.report.summary["cost"])

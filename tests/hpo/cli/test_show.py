@@ -190,6 +190,21 @@ def test_a_trial(capsys, runs):
     assert "has no trial 9; its trials are 0 to 3" in says
 
 
+def test_a_long_name_or_value_leaves_the_lines_as_they_are(capsys):
+    prompt = "say it " * 1000
+
+    def train(config):
+        return float(len(config["prompt"]))
+
+    settings = {"study.repeats": 2, "split.folds": 1}
+    found(train, space={"prompt": [prompt, prompt + "again"]}, trials=2, settings=settings, progress=True)
+    printed_lines = capsys.readouterr().out.splitlines()
+    lines = [*printed_lines, *shown(capsys, "train"), *shown(capsys, "train", "--trial", "0")]
+    assert len([line for line in lines if "say it say it" in line]) >= 5
+    assert max(map(len, lines)) < 200
+    assert [line for line in lines if line.startswith("fold_0_repeat_0  complete")]
+
+
 def test_programs_get_the_fields_that_are_documented(capsys, runs):
     study, _ = printed(capsys, "show", "mine")
     assert set(study) == documented("hpo show")

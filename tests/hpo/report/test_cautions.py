@@ -65,7 +65,11 @@ def test_a_search_that_has_not_ended():
 
 
 def test_a_winner_at_the_end_of_a_range():
-    for point, words in (({"layers": 4}, "layers, 4, lies at the last end"), ({"lr": 1e-4}, "lies at the lower end")):
+    ends = (
+        ({"layers": 4}, "layers, 4, lies at the last"),
+        ({"lr": 1.000123456789e-4}, "lr, 0.000100012, lies at the lower"),
+    )
+    for point, words in ends:
         winner = trial(0, [0.9, 0.91], MIDDLE | point)
         assert words in said(many(winner), winner)[0]
     winner = trial(0, [0.9, 0.91], MIDDLE | {"kind": "b"})
