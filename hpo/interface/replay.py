@@ -32,7 +32,7 @@ TAKEN = (
 )
 # The other keys of `study`, and these sections, belong to the place where a study runs and is shown: they are those of
 # whoever replays it.
-OWN = ("name", "minutes", "imports", "checkpoints", "storage", "mirror", "artifacts")
+OWN = ("name", "minutes", "stop_after_failures", "imports", "checkpoints", "storage", "mirror", "artifacts")
 _OWN_SECTIONS = ("dispatch", "track", "report")
 
 
@@ -84,7 +84,8 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> Replay:
         # One that has not ended is followed trial by trial, as far as it went.
         is_cut = trials < len(rows) or num_configurations < study.trials
         decisive = [f"study.trials={trials}", "strategy.counts=trials"] if is_cut else []
-    here = [f"study.name={study.name}-replay"]
+    # What failed is to fail again.
+    here = [f"study.name={study.name}-replay", "study.stop_after_failures=null"]
     if folder.imports_path.exists():
         # In quotes, because some characters have a meaning for Hydra.
         here.append(f"study.imports={json.dumps(str(folder.imports_path), ensure_ascii=False)}")

@@ -138,17 +138,23 @@ def space_of(given: Any) -> Any:
     if not inspect.isroutine(given):
         return given
     space = suggested_space(given)
-    # Here, since it takes a second to load.
-    from optuna.trial import FixedTrial
-
-    trial: Any = FixedTrial({name: of["choices"][0] if "choices" in of else of["low"] for name, of in space.items()})
-    returned = given(trial)
+    returned = given(_Answers({name: of["choices"][0] if "choices" in of else of["low"] for name, of in space.items()}))
     if isinstance(returned, Mapping) and (others := sorted(map(str, returned.keys() ^ space.keys()))):
         raise ConfigError(
             f"space: {given.__name__}(trial) suggests {', '.join(space)}, and returns {', '.join(map(str, returned))}; "
             f"'{others[0]}' must be in both"
         )
     return space
+
+
+class _Answers:
+    """A trial that answers every suggestion with one of its values."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+
+    def __getattr__(self, kind: str) -> Callable[..., Any]:
+        return lambda name, *_, **__: self._values[name]
 
 
 def _suggests(code: CodeType | None) -> bool:

@@ -67,6 +67,17 @@ def test_how_many_must_fail_is_a_setting_which_the_line_names_and_which_may_chan
     assert hpo.load("few").trials["lr"].tolist() == whole["lr"].tolist()
 
 
+@pytest.mark.slow
+def test_a_replay_repeats_first_failures():
+    def train(config, trial):
+        if trial.number < 5:
+            raise ValueError("no luck")
+        return 1.0
+
+    found(train, trials=7, name="unlucky", settings={"study.stop_after_failures": None})
+    assert hpo.replay("unlucky", "dispatch=local", "track=none", progress=False).empty
+
+
 def test_the_default_of_a_published_study_is_that_of_a_new_one():
     assert shipped("study", "default")["stop_after_failures"] == FAILURES
 
