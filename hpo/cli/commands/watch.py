@@ -20,6 +20,10 @@ _EXAMPLES = """\
   hpo watch digits --page --no-browser     only print the address, which holds the token that lets in"""
 
 
+# For a search that was started a moment ago, which imports what it needs before it makes its folder.
+_PATIENCE_SECONDS = 5.0
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code: in a terminal 0 when the search has ended with a winner, else 1."""
     given = _parse(arguments)
@@ -30,7 +34,7 @@ def run(arguments: Sequence[str]) -> int:
     from hpo.session.display.watching import watch_at_terminal
     from hpo.study.looking.view import view_of
 
-    with view_of(given.study) as view:
+    with view_of(given.study, _PATIENCE_SECONDS) as view:
         if not given.json:
             status = watch_at_terminal(view)
         else:
@@ -76,7 +80,7 @@ def _serve(given: argparse.Namespace) -> None:
 
     study = None
     if given.study is not None:
-        with view_of(given.study) as view:
+        with view_of(given.study, _PATIENCE_SECONDS) as view:
             view.wait_until_created(lambda text: print(printable(text), file=sys.stderr, flush=True))
         study = find_study(given.study)
     try:

@@ -23,6 +23,8 @@ _COPIED = (
     *("report.json", "test.json"),
 )
 _TRIES = 3
+# While a study's folder is waited for.
+_SECONDS_BETWEEN_TRIES = 0.1
 
 
 @dataclass(frozen=True)
@@ -149,10 +151,15 @@ class MirrorView(View):
 
 
 @contextmanager
-def view_of(study: str) -> Iterator[View]:
-    """Yield the view of a study, by its name under `runs/`, its folder, or its mirror's URL; StudyError without one."""
+def view_of(study: str, patience_seconds: float = 0.0) -> Iterator[View]:
+    """Yield the view of a study, by its name under `runs/`, its folder, or its mirror's URL; StudyError without one.
+
+    One whose folder is not there yet is waited for so many seconds: its search may have begun a moment ago.
+    """
     if "://" not in study:
-        folders = map(StudyFolder, (RUNS / study, Path(study)))
+        folders, until = [*map(StudyFolder, (RUNS / study, Path(study)))], time.monotonic() + patience_seconds
+        while time.monotonic() < until and not any(each.exists or each.is_starting for each in folders):
+            time.sleep(_SECONDS_BETWEEN_TRIES)
         yield View(next((folder for folder in folders if folder.is_starting), None) or find_study(study), study)
         return
     with TemporaryDirectory(prefix="hpo-view-") as scratch:

@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from hpo.study.keeping.mirror import Mirror
 from hpo.study.looking.seen import SeenStudy
 from hpo.study.looking.view import Look, View, view_of
 from tests.hpo.cli.commands import documented, hpo, printed, refused
-from tests.studies import environment, toy_config
+from tests.studies import environment, run_toy, toy_config
 
 TRIALS = 5
 LINE = re.compile(r"^( *\d+/\d+  trial .*? s)(?:  \(.* left\))?$", re.MULTILINE)
@@ -52,7 +53,17 @@ def test_its_lines_are_those_of_the_search(capsys, lines):
     assert [trial.number for trial in progress._front] == [study.best.number]
 
 
-def test_how_a_study_that_does_not_run_ended_is_said_at_once(capsys, lines):
+def test_a_search_that_was_started_a_moment_ago_is_waited_for(capsys, monkeypatch):
+    monkeypatch.setattr("hpo.cli.commands.watch._PATIENCE_SECONDS", 10.0)
+    made = threading.Timer(0.3, run_toy, (Path("runs/toy").absolute(), toy_config(trials=1)))
+    made.start()
+    code, out, _ = hpo(capsys, "watch", "toy")
+    made.join()
+    assert code == 0
+    assert "best: trial 0" in out
+
+
+def test_how_a_study_that_does_not_run_ended_is_said_at_once(capsys, lines, monkeypatch):
     before = contents()
     code, out, err = hpo(capsys, "watch", "toy")
     assert (code, err) == (0, "")
@@ -76,6 +87,7 @@ def test_how_a_study_that_does_not_run_ended_is_said_at_once(capsys, lines):
     Path("runs/toy/status.json").write_text("{")
     code, out, _ = hpo(capsys, "watch", "toy")
     assert (code, out.count("\n"), "unreadable" in out) == (1, 1, True)
+    monkeypatch.setattr("hpo.cli.commands.watch._PATIENCE_SECONDS", 0.1)
     assert "no 'other'" in refused(capsys, "watch", "other", is_silent=True)
 
 
