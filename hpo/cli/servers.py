@@ -58,6 +58,17 @@ def serve(
         _end(server)
 
 
+def serving(host: str, port: int, variables: Mapping[str, str]) -> int | None:
+    """Return which process of this user listens there with these variables, in this working directory; None: none."""
+    with contextlib.suppress(psutil.Error, OSError):
+        for each in psutil.net_connections("tcp"):
+            if each.status == psutil.CONN_LISTEN and (each.laddr.ip, each.laddr.port) == (host, port) and each.pid:
+                process = psutil.Process(each.pid)
+                if variables.items() <= process.environ().items() and process.cwd() == str(Path.cwd()):
+                    return each.pid
+    return None
+
+
 def _answers(host: str, port: int) -> bool:
     """Return whether a page comes, or the question who asks: a server is there in both cases."""
     with contextlib.closing(HTTPConnection(host, port, timeout=10)) as connection:

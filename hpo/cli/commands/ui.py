@@ -14,7 +14,14 @@ import psutil
 
 from hpo.cli.arguments import make_parser
 from hpo.cli.browser import open_page
-from hpo.cli.servers import asking_for_a_password, load_dashboard, refuse_bad_password, serve, serve_application
+from hpo.cli.servers import (
+    asking_for_a_password,
+    load_dashboard,
+    refuse_bad_password,
+    serve,
+    serve_application,
+    serving,
+)
 from hpo.config.sealing import hide_secrets
 from hpo.config.shipped import MLFLOWS_OWN
 from hpo.engine.objective.path import python
@@ -41,6 +48,7 @@ _DEFAULT_URI = "sqlite:///mlflow.db"
 # MLflow's own variable.
 _NO_TELEMETRY = "MLFLOW_DISABLE_TELEMETRY"
 _JOBS = "MLFLOW_SERVER_ENABLE_JOB_EXECUTION"
+_STORE = "MLFLOW_BACKEND_STORE_URI"
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -60,6 +68,10 @@ def run(arguments: Sequence[str]) -> int:
     if uri.startswith(("http://", "https://")):
         # A server shows its runs itself.
         _show(uri.rstrip("/"), _pages(uri, studies), given.browser)
+        return 0
+    if not given.password and (process := serving(given.host, given.port, {_STORE: uri})) is not None:
+        print(f"note: process {process} serves this store already; this is where", file=sys.stderr, flush=True)
+        _show(_announced(given), _pages(uri, studies), given.browser)
         return 0
     _refuse_taken_port(given)
     if not given.password and not given.expose:
@@ -228,7 +240,7 @@ def _server(uri: str, given: argparse.Namespace) -> tuple[list[str], dict[str, s
         _JOBS: os.environ.get(_JOBS, "false"),
         # Of its own libraries, which nobody who looks at studies can heed.
         "PYTHONWARNINGS": "ignore",
-        "MLFLOW_BACKEND_STORE_URI": uri,
+        _STORE: uri,
         "MLFLOW_SERVER_ALLOWED_HOSTS": ",".join(hosts),
     }
     for loosening in ("MLFLOW_SERVER_DISABLE_SECURITY_MIDDLEWARE", "MLFLOW_ENABLE_REMOTE_ASSISTANT"):

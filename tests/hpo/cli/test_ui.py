@@ -73,6 +73,19 @@ def test_a_taken_port_is_refused(capsys, store):
         assert "give another --port" in refused(capsys, "ui", "--port", str(taken.getsockname()[1]), is_silent=True)
 
 
+def test_of_a_store_that_is_served_there_already_the_addresses_are_printed(capsys, store, served):
+    listens = "server = socket.create_server(('127.0.0.1', 0)); print(server.getsockname()[1], flush=True)"
+    code = f"import socket, time; {listens}; time.sleep(60)"
+    here = {"stdout": subprocess.PIPE, "text": True, "env": os.environ | {"MLFLOW_BACKEND_STORE_URI": store}}
+    with subprocess.Popen([sys.executable, "-c", code], **here) as other:
+        port = other.stdout.readline().strip()
+        code, out, err = hpo(capsys, "ui", "--uri", store, "--port", port, "--no-browser")
+        assert (code, served.command) == (0, None)
+        assert f"http://127.0.0.1:{port}/" in out
+        assert f"process {other.pid} serves this store already" in err
+        other.kill()
+
+
 def test_the_server_listens_on_loopback_and_answers_to_its_own_names_alone(capsys, store, served, monkeypatch):
     monkeypatch.setenv("MLFLOW_SERVER_DISABLE_SECURITY_MIDDLEWARE", "true")
     monkeypatch.setenv("MLFLOW_SERVER_ALLOWED_HOSTS", "*")
