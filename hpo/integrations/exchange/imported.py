@@ -13,7 +13,7 @@ from hpo.engine.trials.table import trials_table, twice, write_trials
 from hpo.engine.trials.trial import Direction, Outcome, TaskLayout, Trial
 from hpo.errors import ConfigError, StudyError, nearest
 from hpo.files import write_atomically
-from hpo.study.files.folder import RUNS
+from hpo.study.files.folder import IMPORT, RUNS
 
 
 @dataclass(frozen=True)
@@ -134,5 +134,5 @@ def write_import(path: Path, imported: Imported) -> None:
         **({"constraints_left_out": list(imported.constraints)} if imported.constraints else {}),
     }
     path.mkdir(parents=True, mode=0o700)
-    write_atomically(path / "import.json", json.dumps(about, indent=2) + "\n")
+    write_atomically(path / IMPORT, json.dumps(about, indent=2) + "\n")
     write_trials(path / "trials.csv", table)

@@ -46,8 +46,8 @@ def studies(in_: Path | str = RUNS, where: str | None = None, sort: str | None =
         sort: by which field, with `-` before it from high to low.
 
     Returns:
-        Columns: `name`; `state` (running, interrupted, open, ended, failed, unreadable); `since`, `process`, `host` of
-        the process that runs it; `done` of `budget`, which counts `counts` (trials, or configurations);
+        Columns: `name`; `state` (running, interrupted, open, ended, failed, imported, unreadable); `since`, `process`,
+        `host` of the process that runs it; `done` of `budget`, which counts `counts` (trials, or configurations);
         `following`, what is trained after the search; `score`, that of trial `best` in `metric`, better by
         `direction`, and where fresh seeds chose it `search_score`; `strategy`, `data`; `tags`, as `key=value`;
         `test`, the metric on the test part, where that was opened; `on_front`, how many trials the front has, of
@@ -94,7 +94,7 @@ def _folders(folder: Path) -> Iterator[Path]:
         except PermissionError:
             yield path
         except OSError:
-            if StudyFolder(path).is_starting:
+            if StudyFolder(path).is_starting or StudyFolder(path).is_import:
                 yield path
         else:
             yield path

@@ -25,6 +25,8 @@ from hpo.study.upgrade import upgraded
 RUNS = Path("runs")
 # The ledger of openings of test parts: of a study in its folder, and of all studies beside them.
 OPENINGS = "test_openings.jsonl"
+# What `hpo import` writes about the source of the trials that it has taken over.
+IMPORT = "import.json"
 _TRAINING_NAME = re.compile(r"train-.+-\d{8}-\d{6}-\d{6}")
 
 
@@ -213,6 +215,11 @@ class StudyFolder:
             self.path.rmdir()
             if self._is_first and not any(self.path.parent.iterdir()):
                 self.path.parent.rmdir()
+
+    @property
+    def is_import(self) -> bool:
+        """Whether it holds trials that were taken over from another program, and no study."""
+        return not self.exists and (self.path / IMPORT).is_file()
 
     @property
     def is_starting(self) -> bool:

@@ -15,7 +15,7 @@ from hpo.study.files.folder import StudyFolder, inner, short_path
 from hpo.study.files.lock import Holder
 from hpo.study.upgrade import FORMAT, upgraded
 
-State = Literal["running", "interrupted", "open", "ended", "failed", "unreadable"]
+State = Literal["running", "interrupted", "open", "ended", "failed", "imported", "unreadable"]
 Phase = Literal["starting", "search", "after the search", "asked and told"]
 STATES = ("complete", "failed", "stopped", "running")
 """Of a trial."""
@@ -36,7 +36,7 @@ class Status(BaseModel):
         format: the number of its form; see `hpo.study.upgrade`.
         state: `running` while a process has it; `interrupted` where that has ended before the search, so that it can be
             resumed; `open` where it is trained elsewhere, and goes on when somebody asks; `ended` by a budget; `failed`
-            by an error; `unreadable` where nothing can be said.
+            by an error; `imported` from another program; `unreadable` where nothing can be said.
         phase: of one that runs: starting its first workers, before it is created; in its search; training and writing
             what follows; or asked and told in a session.
         holder: the process that has it; None where none has.

@@ -4,9 +4,9 @@ from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from hpo.errors import HpoError
-from hpo.study.files.folder import StudyFolder
-from hpo.study.files.status import STATES, Status, read_status
+from hpo.errors import HpoError, first_line
+from hpo.study.files.folder import IMPORT, StudyFolder, short_path
+from hpo.study.files.status import NOT_OURS, STATES, Status, read_status
 
 if TYPE_CHECKING:
     from hpo.study.looking.seen import SeenStudy
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 def latest_status(folder: StudyFolder) -> Status:
     """Return a study's status; of one whose process was killed with what its record holds, if that can be read."""
+    if folder.is_import:
+        return _imported_status(folder)
     status = read_status(folder)
     if status.lags and status.state in ("interrupted", "open"):
         # Here, since few studies need it, and it loads numpy.
@@ -22,6 +24,36 @@ def latest_status(folder: StudyFolder) -> Status:
         with suppress(HpoError):
             return _as_recorded(status, SeenStudy.at(folder))
     return status
+
+
+def _imported_status(folder: StudyFolder) -> Status:
+    """Return what `hpo import` has taken over, of which the best is known where the way that is better is."""
+    # Here, as above.
+    from hpo.engine.trials.table import read_rows
+    from hpo.engine.trials.trial import loss_of
+
+    try:
+        about, rows = folder.read_json(IMPORT), read_rows(short_path(folder.trials_path), ("number", "state", "score"))
+        metrics = about.get("metrics") or {about["metric"]: about["direction"]}
+        metric, direction = next(iter(metrics.items()))
+        complete = [row for row in rows if row["state"] == "complete"] if direction else []
+        best = min(complete, key=lambda row: loss_of(float(row["score"]), direction), default=None)
+        return Status(
+            name=folder.path.name,
+            state="imported",
+            data=str(about["source"]),
+            metrics={name: way for name, way in metrics.items() if way},
+            best=int(best["number"]) if best else None,
+            scores={metric: float(best["score"])} if best else {},
+            done=len(rows),
+            budget=len(rows),
+            trials={state: sum(row["state"] == state for row in rows) for state in STATES},
+        )
+    except HpoError as error:
+        why = first_line(error)
+    except NOT_OURS:
+        why = f"{short_path(folder.path / IMPORT)}: is not what `hpo import` writes; import it again"
+    return Status(name=folder.path.name, state="unreadable", error=why)
 
 
 def _as_recorded(status: Status, seen: "SeenStudy") -> Status:

@@ -212,6 +212,16 @@ def test_published_ones_are_listed_and_python_gets_a_table():
         toolkit.studies(sort="best_score")
 
 
+def test_what_was_imported_is_listed_with_its_best(runs):
+    Path("old.csv").write_text("score,lr\n0.5,0.1\n0.7,0.2\nnan,0.3\n")
+    toolkit.import_trials("old", csv="old.csv", metric="score", direction="minimize")
+    (listed,) = list_studies(runs, "state=imported")
+    assert (listed["name"], listed["best"], listed["score"], listed["failed"]) == ("old", 0, 0.5, 1)
+    assert (listed["done"], listed["budget"], listed["data"]) == (3, 3, "old.csv")
+    Path("runs/old/import.json").write_text("{}")
+    assert [row["state"] for row in list_studies(runs) if row["name"] == "old"] == ["unreadable"]
+
+
 def test_it_loads_nothing_that_takes_long(runs):
     code = "import sys; from hpo.cli.main import main; main(['list']); print([*sys.modules])"
     process = subprocess.run(
