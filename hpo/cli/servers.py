@@ -62,7 +62,7 @@ def serving(host: str, port: int, variables: Mapping[str, str]) -> int | None:
     """Return which process of this user listens there with these variables, in this working directory; None: none."""
     with contextlib.suppress(psutil.Error, OSError):
         for each in psutil.net_connections("tcp"):
-            if each.status == psutil.CONN_LISTEN and (each.laddr.ip, each.laddr.port) == (host, port) and each.pid:
+            if each.status == psutil.CONN_LISTEN and each.laddr == (host, port) and each.pid:
                 process = psutil.Process(each.pid)
                 if variables.items() <= process.environ().items() and process.cwd() == str(Path.cwd()):
                     return each.pid
