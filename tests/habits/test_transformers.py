@@ -247,3 +247,13 @@ def test_a_default_outside_of_the_space_is_told_and_not_tried(tmp_path, monkeypa
         "not tried first: the default configuration: learning_rate=0.5 is not in its range" in capsys.readouterr().out
     )
     assert study.trials["learning_rate"].max() <= 1e-2
+
+
+@pytest.mark.slow
+def test_the_space_may_be_hp_space_itself(tmp_path):
+    def hp_space(trial):
+        return {"learning_rate": trial.suggest_float("learning_rate", 1e-4, 1e-2, log=True)}
+
+    study = searched(new_trainer(tmp_path), hp_space)
+    assert study.trials["learning_rate"].between(1e-4, 1e-2).all()
+    assert study.trials["state"].tolist() == ["complete"] * 2

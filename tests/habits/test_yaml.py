@@ -142,6 +142,12 @@ def test_whole_ends_around_a_fraction_are_a_range_of_fractions(value, is_whole):
     assert as_meant({"net": {"x": {"low": 0, "high": 1, "integer": True}}}, config)["net"]["x"]["integer"]
 
 
+def test_a_fraction_outside_of_whole_numbers_is_told_that_they_are_whole():
+    space = {"x": {"low": 0, "high": 1, "integer": True}}
+    with pytest.raises(SpaceError, match=r"x=0.77 is not in its range \(whole numbers 0 to 1\)"):
+        space_from_dict({**space, "first": [{"x": 0.77}]})
+
+
 def test_overrides_as_one_list_are_told_apart():
     with pytest.raises(hpo.HpoError, match=r"overrides: must be texts, .* hpo\.compose\(\*overrides\)"):
         hpo.compose(["study.trials=3"])
