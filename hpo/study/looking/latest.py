@@ -27,7 +27,7 @@ def latest_status(folder: StudyFolder) -> Status:
 
 
 def _imported_status(folder: StudyFolder) -> Status:
-    """Return what `hpo import` has taken over, of which the best is known where the way that is better is."""
+    """Return what `hpo import` has taken over, with the best of it."""
     # Here, as above.
     from hpo.engine.trials.table import read_rows
     from hpo.engine.trials.trial import loss_of
@@ -36,13 +36,13 @@ def _imported_status(folder: StudyFolder) -> Status:
         about, rows = folder.read_json(IMPORT), read_rows(short_path(folder.trials_path), ("number", "state", "score"))
         metrics = about.get("metrics") or {about["metric"]: about["direction"]}
         metric, direction = next(iter(metrics.items()))
-        complete = [row for row in rows if row["state"] == "complete"] if direction else []
+        complete = [row for row in rows if row["state"] == "complete"]
         best = min(complete, key=lambda row: loss_of(float(row["score"]), direction), default=None)
         return Status(
             name=folder.path.name,
             state="imported",
             data=str(about["source"]),
-            metrics={name: way for name, way in metrics.items() if way},
+            metrics=metrics,
             best=int(best["number"]) if best else None,
             scores={metric: float(best["score"])} if best else {},
             done=len(rows),
