@@ -59,7 +59,9 @@ def _why_none(subject: Subject) -> str:
 
 
 def best_text(status: Status) -> str:
-    """Return what the best has of the metrics, as its status says; empty where there is none."""
+    """Return what the best has of the metrics, as its status says; empty while no trial is complete."""
+    if not status.scores and status.trials.get("complete"):
+        return "no winner" if status.state == "ended" else "none within the limits"
     write = {name: score_format([score, status.search_scores.get(name)]) for name, score in status.scores.items()}
     values, in_search = (
         ", ".join(f"{name} {write[name](score)}" for name, score in scores.items() if name in write)

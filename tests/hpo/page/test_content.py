@@ -5,6 +5,7 @@ import json
 import pytest
 
 from hpo.page.content import StudyContent
+from hpo.page.texts import best_text
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.status import Status
 from tests.studies import SPACES, run_toy, toy_config
@@ -69,3 +70,9 @@ def test_one_of_several_metrics_with_limits_and_folds_has_its_front(tmp_path):
     assert parts["hypervolume"]["figure"]
     report = json.loads((tmp_path / "toy" / "report.json").read_text())
     assert f"trial {report['winner']['number']}" in parts["state"]["html"]
+
+
+@pytest.mark.parametrize(("state", "says"), [("ended", "no winner"), ("running", "none within the limits")])
+def test_where_trials_are_complete_and_none_is_the_best_the_page_says_so(state, says):
+    assert best_text(Status(name="x", state=state, trials={"complete": 3}, on_front=0)) == says
+    assert best_text(Status(name="x", state=state)) == ""
