@@ -8,6 +8,7 @@ from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
 from hpo.config.documents import read_json
+from hpo.config.sections import FAILURES
 from hpo.engine.objective.path import ObjectivePath
 from hpo.engine.space.space import point_key
 from hpo.engine.trials.digits import score_format, with_spread
@@ -276,12 +277,14 @@ def comparison_command(study: PreparedStudy) -> str:
             f"as of hpo.search"
         )
     section = study.config.study
+    if section.scales is not None:
+        # Whole searches are compared at one scale.
+        return f"search again by another strategy, then hpo compare {section.name} OTHER"
     # What has no effect in a comparison is refused there.
-    left_out = [" study.finalists=0"] * bool(section.finalists) + [" study.storage=null"] * (
-        section.storage is not None
-    )
-    config = short_path(study.folder.config_path)
-    return f"hpo compare --strategies {others},{name} --config {config}{''.join(left_out)}"
+    neutral = {"finalists": 0, "storage": None, "stop_after_failures": FAILURES}
+    changed = [(key, value) for key, value in neutral.items() if getattr(section, key) != value]
+    left_out = "".join(f" study.{key}={'null' if value is None else value}" for key, value in changed)
+    return f"hpo compare --strategies {others},{name} --config {short_path(study.folder.config_path)}{left_out}"
 
 
 def read_winner(report: ReportJson) -> Iterator[Block]:
