@@ -16,6 +16,7 @@ TOY = (
     "space.toy.layers=[1,2,3,4,5]",
     "space.toy.width=[8,16,32,64]",
     "space.toy.lr=[0.001,0.01,0.1]",
+    "space.first=[]",
     "strategy=evolutionary",
     "study.name=toy",
     "study.metric=score",

@@ -118,7 +118,7 @@ def test_it_is_compared_and_tunes_an_estimator():
     path = REPOSITORY / "tests/tables/svm_digits.csv"
     words = ["data=table", f"data.path={path}", "data.metric=accuracy_*", "study.trials=3", "dispatch=local"]
     tree = hpo.compose(*words)
-    compared = hpo.compare_strategies(tree, ["random", "mine:Nearest"], repeats=2, name="both")
+    compared = hpo.compare_strategies(tree, strategies=["random", "mine:Nearest"], repeats=2, name="both")
     assert set(compared.pairs["a"]) | set(compared.pairs["b"]) == {"random", "mine:Nearest"}
     search = HpoSearchCV(DummyClassifier(), {"strategy": ["prior", "uniform"]}, trials=2, strategy="mine:Nearest", cv=2)
     assert search.fit([[0], [1]] * 4, [0, 1] * 4).best_params_["strategy"] in ("prior", "uniform")

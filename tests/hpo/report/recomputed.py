@@ -53,8 +53,7 @@ def of_trials(trials):
 def of_winner(trials, number):
     row = trials[trials.number == number].iloc[0]
     values = [row[column] for column in trials if column.startswith("fold_")]
-    mean, deviation, n = statistics.fmean(values), statistics.stdev(values), len(values)
-    low, high = stats.t.interval(0.95, n - 1, loc=mean, scale=deviation / math.sqrt(n))
+    mean, deviation, n, low, high = of_values(values)
     keys = [column for column in trials if column.startswith("toy.")]
     point = {key: row[key] for key in keys if not isinstance(row[key], str)}
     layers = int(row["toy.layers"])
@@ -75,6 +74,12 @@ def of_winner(trials, number):
         "winner.num_parameters": row.num_parameters,
         **{f"at_the_end[{k}].value": row[key] for k, key in enumerate(ends)},
     }
+
+
+def of_values(values):
+    """Mean, standard deviation, number and the ends of Student's interval of the mean."""
+    mean, deviation, n = statistics.fmean(values), statistics.stdev(values), len(values)
+    return mean, deviation, n, *stats.t.interval(0.95, n - 1, loc=mean, scale=deviation / math.sqrt(n))
 
 
 def of_best_so_far(trials):
@@ -149,7 +154,7 @@ def of_record(folder, number):
     evaluator = optuna.importance.PedAnovaImportanceEvaluator(target_quantile=max(0.1, 5 / len(complete)))
     shares = optuna.importance.get_param_importances(study, evaluator=evaluator, normalize=True)
     found |= {f"importance.values.{key}": share for key, share in shares.items()}
-    return found | of_prediction(study) | of_finalists(study, folder)
+    return found | of_prediction(study) | of_finalists(study, number)
 
 
 def of_prediction(study):
@@ -168,8 +173,8 @@ def of_prediction(study):
     }
 
 
-def of_finalists(study, folder):
-    """The two best of the search on fresh seeds: the mean and spread of what was noted of each."""
+def of_finalists(study, number):
+    """The two best of the search on fresh seeds: the mean and spread of what was noted of each, and of the winner."""
     noted = {key: kept for key, kept in study.user_attrs.items() if key.startswith("finalist_")}
     best = sorted((t for t in study.trials if t.value is not None), key=lambda t: (-t.value, t.number))[:2]
     found = {}
@@ -185,6 +190,10 @@ def of_finalists(study, folder):
             f"finalists[{k}].fresh_standard_deviation": statistics.stdev(fresh),
             **{f"finalists[{k}].fresh_values[{j}]": value for j, value in enumerate(fresh)},
         }
+        if trial.number == number:
+            names = ("score", "standard_deviation", "n", "interval[0]", "interval[1]")
+            found |= {f"winner.fresh.{name}": value for name, value in zip(names, of_values(fresh), strict=True)}
+            found |= {f"winner.fresh.values[{j}]": value for j, value in enumerate(fresh)}
     return found
 
 
