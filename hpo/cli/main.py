@@ -69,6 +69,8 @@ GROUPS = {
 }
 COMMANDS = {name: what for group in GROUPS.values() for name, what in group.items()}
 
+# Of a word in an error: no path is longer, but a value that was typed may be, which would flood the terminal.
+_LONGEST, _SHOWN = 500, 100
 # What other programs call what a command does.
 _ELSEWHERE = {
     **dict.fromkeys(("run", "tune", "sweep", "optimize", "optimise", "start", "launch"), "search"),
@@ -246,7 +248,8 @@ def usage() -> str:
 def _fault(text: str, code: int = 2) -> int:
     from hpo.config.sealing import hide_secrets
 
-    text = printable(" ".join(hide_secrets(text, {}).split()))
+    words = hide_secrets(text, {}).split()
+    text = printable(" ".join(f"{word[:_SHOWN]}...{word[-1:]}" if len(word) > _LONGEST else word for word in words))
     print(f"error: {text}", file=sys.stderr)
     show_json({"error": text, "exit_code": code})
     return code

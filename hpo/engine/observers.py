@@ -66,14 +66,14 @@ class FirstFailures(Observer):
             return
         if self._lacks_metric is not None:
             raise StudyError(
-                f"search: stopped, {self._lacks_metric}; all others would fail like this: name what is reported in "
-                f"study.metric, with another study.name, or let the objective report it and go on with `hpo resume` "
-                f"(--allow-changes)"
+                f"search: stopped, {self._lacks_metric}; all others would fail like this: let the objective report it, "
+                f"and go on with `hpo resume` (--allow-changes); or search under another study.name by what is "
+                f"reported: study.metric, or study.metrics and study.limits"
             )
         if self._errors is not None and len(self._errors) >= self._most:
+            first = "trial" if self._most == 1 else f"{len(self._errors)} trials all"
             raise StudyError(
-                f"search: stopped, since the first {len(self._errors)} trials all failed with the same error: "
-                f"{self._errors[0]}; the rest of the budget is kept: correct that, then start another study, or go on "
-                f"with `hpo resume` (--allow-changes where the code has changed); where most points fail alike, and "
-                f"some do not, study.stop_after_failures=null goes on, or a larger number"
+                f"search: stopped by study.stop_after_failures={self._most} (null = never): the first {first} failed "
+                f"with the same error: {self._errors[0]}; the rest of the budget is kept: correct that, then start "
+                f"another study, or go on with `hpo resume` (--allow-changes where the code has changed)"
             )

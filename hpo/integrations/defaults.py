@@ -31,13 +31,14 @@ def default_strategy(
     Raises:
         HpoError: naming the setting or the dimension at fault.
     """
-    if name in BY_AMOUNT or name == "ladder":
+    settings = strategy_settings({**(settings or {}), "name": name})
+    if settings["name"] in BY_AMOUNT or settings["name"] == "ladder":
         whole = ", ".join(each for each in STRATEGIES if each not in BY_AMOUNT and each != "ladder")
         raise ConfigError(
             f"strategy: must be one that trains every point to its end, {whole}, given '{name}', which needs `hpo "
             f"search`; stop trainings with a scheduler or pruner of the other library"
         )
-    return make_strategy(strategy_settings({**(settings or {}), "name": name}), space_from_dict(as_meant(space)), seed)
+    return make_strategy(settings, space_from_dict(as_meant(space)), seed)
 
 
 def next_points(strategy: Strategy, known: History, pending: Sequence[Trial]) -> Sequence[Point]:

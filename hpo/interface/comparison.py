@@ -38,7 +38,7 @@ def compare_strategies(
     objective: Callable[..., Any] | str | Mapping[str, Any],
     space: Mapping[str, Any] | None = None,
     *,
-    strategies: Sequence[str] | Mapping[str, str | Mapping[str, Any]],
+    strategies: Sequence[str] | Mapping[str, str | Mapping[str, Any]] | None = None,
     config: Mapping[str, Any] | None = None,
     trials: int | None = None,
     minutes: float | None = None,
@@ -84,8 +84,10 @@ def compare_strategies(
         hpo.HpoError: something given cannot be, in one line.
         KeyboardInterrupt: an interrupt; finished searches are saved, and the same call goes on.
     """
-    if isinstance(strategies, str):
-        raise ConfigError(f"strategies: must be a list of names, or a dict, given {strategies!r}")
+    if strategies is None or isinstance(strategies, str):
+        raise ConfigError(
+            f"strategies: must be a list or a dict, such as strategies=['random', 'tpe'], given {strategies!r}"
+        )
     named = strategies if isinstance(strategies, Mapping) else {label: label for label in strategies}
     by_label = {
         label: strategy_settings({"name": given} if isinstance(given, str) else given) for label, given in named.items()

@@ -223,7 +223,7 @@ def test_what_hydras_sweepers_search_is_a_dimension(typed, read):
     ("typed", "said"),
     [
         ("space.training.lr=0.1,0.2", "space.training.lr: takes one value, given several; a list is written [a,b]"),
-        ("training.lr=choice(1,2)", "what is searched is below space: space.training.lr=choice(1,2)"),
+        ("training.lr=choice(1,2)", "takes one value, given choice(1,2); what `hpo search` searches is below space"),
         ("space.training.lr=tag(a,range(1,3))", "the tag 'a' has no effect here"),
         ("space.training.lr=range(3,3)", "space.training.lr: has no value, given range(3,3)"),
         ("space.training.lr=glob(*)", "space.training.lr: takes one value, given glob(*)"),

@@ -94,6 +94,26 @@ def test_whether_the_strategy_learns_from_what_is_imported_is_said(capsys, strat
     assert f"strategy={strategy} {uses}" in capsys.readouterr().out
 
 
+def test_a_default_that_is_imported_is_not_said_to_be_tried(capsys):
+    Path("runs.csv").write_text("lr,score\n0.1,0.95\n")
+    assert imported("--csv", "runs.csv") == 0
+    study = hpo.search(
+        lambda config: config["lr"], {"lr": [0.1, 0.2, 0.3]}, config={"lr": 0.1}, trials=2, direction="maximize",
+        name="new", settings={"track": "none", "study.imports": "old"},
+    )  # fmt: skip
+    assert "given first" not in capsys.readouterr().out
+    assert "tried first" not in (study.folder / "report.md").read_text()
+
+
+def test_an_import_is_listed_and_is_no_study(capsys):
+    Path("runs.csv").write_text("lr,score\n0.1,0.95\n")
+    assert imported("--csv", "runs.csv") == 0
+    assert main(["show", "old"]) == 2
+    assert "is no study; learn from them in a new one: hpo search study.imports=old" in capsys.readouterr().err
+    assert main(["remove", "old", "--yes"]) == 0
+    assert "MLflow" not in capsys.readouterr().out
+
+
 def test_scores_of_another_metric_or_direction_are_refused(capsys):
     """Accuracies that are taken as losses breed from the worst."""
     Path("runs.csv").write_text("lr,accuracy,fid\n0.1,0.9,3\n")

@@ -51,7 +51,7 @@ def _refuse_no_dimension(key: str, sweep: Sweep, text: str) -> None:
     if isinstance(sweep, ChoiceSweep) and sweep.simple_form:
         raise ConfigError(f"{key}: takes one value, given several; a list is written [a,b]")
     if not key.startswith("space."):
-        raise ConfigError(f"{key}: takes one value, given {text}; what is searched is below space: space.{key}={text}")
+        raise ConfigError(f"{key}: takes one value, given {text}; what `hpo search` searches is below space: space.KEY")
     known = {"log"} if isinstance(sweep, IntervalSweep) else set[str]()
     if unknown := sorted(sweep.tags - known):
         raise ConfigError(f"{key}: the tag '{unknown[0]}' has no effect here, given {text}; log has, of an interval")

@@ -81,7 +81,7 @@ def read_point(where: str, entry: Any, space: Space, fixed: Mapping[str, Value])
         if allows(dimension, value):
             value = canonical(dimension, value)
         else:
-            outside.append(f"{dimension.key}={value!r} is not in its range ({_range(dimension)})")
+            outside.append(f"{dimension.key}={repr(value)[:_SHOWN]} is not in its range ({_range(dimension)})")
         point[dimension.key] = value
     if outside:
         raise SpaceError(f"{where}: {outside[0]}; give one that is")

@@ -11,9 +11,13 @@ from hpo.engine.trials.trial import Proposal, Trial
 
 @dataclass(frozen=True)
 class FirstPoints:
-    """Puts the space's first points, less those of imported trials, before the strategy's first ones."""
+    """Puts the space's first points, less those of imported trials, before the strategy's first ones.
+
+    `imported` has the keys of these trials' points, as far as they are known before the search.
+    """
 
     strategy: Strategy
+    imported: frozenset[str] = frozenset()
 
     @property
     def space(self) -> Space:
@@ -23,7 +27,8 @@ class FirstPoints:
     @property
     def announcement(self) -> str:
         """The strategy's own line, and how many given points are tried first."""
-        return f"{self.strategy.announcement}; {len(self.space.first)} given first"
+        count = sum(point_key(point) not in self.imported for point in self.space.first)
+        return self.strategy.announcement + (f"; {count} given first" if count else "")
 
     @property
     def refuses_several(self) -> str | None:

@@ -137,7 +137,11 @@ def space_of(given: Any) -> Any:
     """
     if not inspect.isroutine(given):
         return given
-    space = suggested_space(given)
+    try:
+        space = suggested_space(given)
+    except ConfigError as error:
+        text = str(error).removesuffix(f"; {_WAY}")
+        raise ConfigError(f"space: {text}; suggest each by itself at the top level, or give a dict") from error
     returned = given(_Answers({name: of["choices"][0] if "choices" in of else of["low"] for name, of in space.items()}))
     if isinstance(returned, Mapping) and (others := sorted(map(str, returned.keys() ^ space.keys()))):
         raise ConfigError(

@@ -49,6 +49,8 @@ def says_what_goes(removal: Removal, mirror: bool, runs: bool) -> Iterator[str]:
 
 def _elsewhere(removal: Removal, mirror: bool, runs: bool) -> Iterator[str]:
     config = removal.config
+    if removal.folder.is_import:
+        return
     if config is None or removal.study_id is None:
         yield "what MLflow and a mirror have of it stays: its configuration or its record cannot be read"
         return

@@ -1,5 +1,6 @@
 """Tables for a paper, in LaTeX with booktabs: the ranges that were searched, the results, and the front."""
 
+import statistics
 from collections.abc import Callable, Iterable, Sequence
 
 from hpo.engine.trials.digits import with_spread
@@ -9,8 +10,8 @@ from hpo.report.sections.report import ReportJson
 from hpo.report.sections.scores import spread_text
 from hpo.report.sections.space import describe_range
 from hpo.report.sections.study import heading
-from hpo.report.sections.winner import DefaultTrial, FreshScore, Winner, chosen_score, score_text
-from hpo.report.words import times_text, value_text
+from hpo.report.sections.winner import DefaultTrial, chosen_score, score_text
+from hpo.report.words import count_text, times_text, value_text
 
 _ESCAPED = {
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
@@ -53,7 +54,12 @@ def _results(summary: ReportJson) -> Iterable[str]:
     rows = []
     if not is_missing(winner):
         tested = "--" if is_missing(test) else text(test["metrics"][metric])
-        rows.append((f"Best (trial {winner['number']})", _spread(chosen_score(winner), text), tested))
+        best = f"Best (trial {winner['number']})"
+        if (by := chosen_score(winner)) is not winner:
+            # The search's own compares with the default's, and the other is what chose it.
+            fresh = f", {count_text(len(by['values']), 'training*')} on fresh seeds"
+            rows.append((f"{best}{fresh}", _spread(by["score"], by["standard_deviation"], text), "--"))
+        rows.append((best, _spread(winner["score"], winner["standard_deviation"], text), tested))
     default, against = require(summary["baselines"])["default"], require(summary["overtuning"])["default_on_test"]
     if not is_missing(default) or all(each.get("default") is not None for each in require(summary["space"])):
         on_test = "--" if is_missing(against) else text(against["default"])
@@ -73,7 +79,10 @@ def _default(default: DefaultTrial | Missing, text: Callable[[float], str]) -> s
     """Return the score of the default configuration's trial, or what became of it."""
     if is_missing(default):
         return "not trained"
-    return default["state"] if default["score"] is None else text(default["score"])
+    if default["score"] is None:
+        return default["state"]
+    values = [*default["values"].values()]
+    return _spread(default["score"], statistics.stdev(values) if len(values) > 1 else None, text)
 
 
 def _front(summary: ReportJson, front: FrontPart) -> Iterable[str]:
@@ -96,8 +105,8 @@ def _front(summary: ReportJson, front: FrontPart) -> Iterable[str]:
     yield from _table(head, rows, caption, f"tab:{summary['study']['name']}-front")
 
 
-def _spread(scored: FreshScore | Winner, text: Callable[[float], str]) -> str:
-    score, spread = with_spread(text, scored["score"], scored["standard_deviation"])
+def _spread(mean: float, deviation: float | None, text: Callable[[float], str]) -> str:
+    score, spread = with_spread(text, mean, deviation)
     return f"${score} \\pm {spread}$" if spread else f"${score}$"
 
 

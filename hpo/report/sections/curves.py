@@ -166,7 +166,8 @@ def read_expected(report: ReportJson) -> Iterator[Block]:
     says = "The best score that a random search of n trials finds on average, ± its standard deviation over searches."
     yield Paragraph(says)
     both = expected["unbiased"], expected["biased"]
-    text = score_format(mean for each in both for mean in each["means"])
+    # Of one trial both are the mean, up to the last bit.
+    text = score_format(float(f"{mean:.9g}") for each in both for mean in each["means"])
     columns = [
         [" ± ".join(with_spread(text, *pair)) for pair in zip(each["means"], each["spreads"], strict=True)]
         for each in both

@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 from hpo.config.keys import within
 from hpo.engine.course.rules import Counts as Counted
 from hpo.engine.record.record import EndedBy, Record
+from hpo.engine.space.space import point_key
 from hpo.engine.trials.places import how_far
 from hpo.engine.trials.trial import Trial
 from hpo.report.blocks import Block, Items, Paragraph, Table
@@ -117,10 +118,12 @@ def no_search(reason: str) -> SearchPart:
 def describe_search(study: PreparedStudy, record: Record, verdict: Verdict) -> SearchPart:
     """Return space, strategy, counts, the rule that names the winner, and sizes of the models."""
     config, trials = study.config, verdict.trials
+    known = {trial.key for trial in Notes(record).imports}
     searched = study.space.keys
     part = {
         "num_parameters": _num_parameters(trials),
         **describe_space(study),
+        "first": [dict(point) for point in study.space.first if point_key(point) not in known],
         # Not below a key that is searched, either.
         "fixed": {k: v for k, v in config.fixed.items() if not any(within(k, key) for key in searched)},
         "strategy": dict(config.strategy) | {"rounds_run": 1 + max((t.round for t in trials), default=-1)},

@@ -219,7 +219,7 @@ class StudyFolder:
     @property
     def is_import(self) -> bool:
         """Whether it holds trials that were taken over from another program, and no study."""
-        return not self.exists and (self.path / IMPORT).is_file()
+        return not self.exists and os.path.isfile(self.path / IMPORT)  # noqa: PTH113 -- as above
 
     @property
     def is_starting(self) -> bool:
@@ -265,6 +265,11 @@ def find_study(name: str) -> StudyFolder:
             if path.parent == RUNS:
                 refuse_link(folder.path)
             return folder
+        if folder.is_import:
+            raise StudyError(
+                f"study: {short_path(path)} has trials that `hpo import` took over, and is no study; learn from them "
+                f"in a new one: hpo search study.imports={path.name}"
+            )
         # It is being made.
         folder.refuse_running()
     known = [path.name for path in studies_in(RUNS)]

@@ -18,6 +18,7 @@ from hpo.engine.space.peers import as_number
 from hpo.engine.space.reader import overridden, space_from_dict
 from hpo.engine.space.space import Space
 from hpo.engine.space.written import as_meant
+from hpo.engine.strategies.first import FirstPoints
 from hpo.engine.training.splits import make_plan
 from hpo.errors import ConfigError, HpoError, StudyError
 from hpo.study.basis.configurations import refuse_other_config, sources_of
@@ -111,7 +112,9 @@ def _with_data(study: PreparedStudy) -> PreparedStudy:
             f"split.folds: has no effect: {study.objective.owner} has no describe_data for the data to "
             f"split, given {config.split.folds}; set split.folds=1"
         )
-    imports = _imports(study)
+    imports, strategy = _imports(study), study.strategy
+    if isinstance(strategy, FirstPoints):
+        strategy = replace(strategy, imported=frozenset(trial.key for trial in imports.trials))
     plan = make_plan(examples, config.split) if examples else None
     said = (
         *notes_on_measured(study),
@@ -122,6 +125,7 @@ def _with_data(study: PreparedStudy) -> PreparedStudy:
     own = replace(own, notes=(*own.notes, *said))
     described = Described.of(study.described.method or {}, examples, plan, own)
     study = replace(study, examples=examples, plan=plan, described=described, own=own, imports=imports)
+    study = replace(study, strategy=strategy)
     refuse_bad_data(study)
     return study
 

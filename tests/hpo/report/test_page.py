@@ -341,7 +341,7 @@ def test_the_table_for_a_paper_has_matching_digits_and_the_default_whatever_beca
         text = render_latex({**written[1], "winner": winner, "baselines": {"default": told}})
         assert r"$0.9557 \pm 0.0049$" in text
         rows[name] = re.search("Default configuration & ([^&]*) &", text)[1]
-    assert rows == {"scored": "0.5000", "failed": "failed", "not trained": "not trained"}
+    assert rows == {"scored": "$0.5000$", "failed": "failed", "not trained": "not trained"}
 
 
 @pytest.mark.nightly
