@@ -153,6 +153,8 @@ class Asking:
         payload, metrics, seconds = task.payload, dict[str, float](), None
         if isinstance(error, BaseException):
             error = one_line(error, payload.known_secrets())
+        elif error is not None and not isinstance(error, str):
+            raise ConfigError(f"error: must be a text or an exception, given {error!r:.200}")
         elif error is not None:
             error = excerpt(error, payload.known_secrets(), _LONGEST_LINE) or "told as failed"
         elif returned is None and (stopped := self._heard[number].stops) is not None:

@@ -212,7 +212,8 @@ class _Stream:
         text, self._held = text[:end], text[end:]
         # Looked up each time: what the search shows and keeps is redirected from step to step.
         ours = getattr(sys, self._name)
-        ours.write(text)
+        # A last line without an end would run into what this process prints next.
+        ours.write(f"{text}\n" if is_last and text and not text.endswith("\n") else text)
         ours.flush()
         *lines, rest = (self._rest + self._newlines.decode(text, is_last)).split("\n")
         self._rest = rest[:_LONGEST_LINE]

@@ -1,6 +1,7 @@
 """The code of a command: the files that its line names, and the modules that it runs by `-m`; none is imported."""
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -10,8 +11,9 @@ from hpo.objectives.command_line import CommandLine, fill, placeholders
 # What a command reads and never writes; a file of another kind may be its result of last time.
 _PROGRAMS = (".py", ".sh", ".r", ".jl", ".pl", ".rb", ".js", ".lua", ".m")
 _CONFIGS = (".yaml", ".yml", ".toml", ".ini", ".cfg")
-# What Python, torchrun and Accelerate have before the name of a module.
+# What Python, torchrun and Accelerate have before the name of a module; Python takes other flags and the name in one.
 _BEFORE_MODULE = ("-m", "--module")
+_IN_ONE = re.compile(r"-[bBdEiIOPqsSuvx]*m(?P<name>\w[\w.]*)?")
 _PATH = "PYTHONPATH"
 
 
@@ -72,6 +74,8 @@ def _after_module_option(words: Sequence[str]) -> Iterator[Sequence[str]]:
         option, _, name = word.partition("=")
         if option in _BEFORE_MODULE:
             yield [name] if name else words[number:]
+        elif (found := _IN_ONE.fullmatch(word)) and Path(words[0]).name.startswith("python"):
+            yield [found["name"]] if found["name"] else words[number:]
 
 
 def _module_in(place: Path, name: str) -> str | None:

@@ -86,8 +86,7 @@ class OutsideStudy:
     @property
     def asking(self) -> Asking:
         """What asks and tells; StudyError where this is closed, or used elsewhere than in the thread that opened it."""
-        if self._owner != _here():
-            self._refuse_elsewhere()
+        self.refuse_elsewhere()
         if self._asking is None:
             raise StudyError(f"study: '{self.study.reference}' is closed in this process; open it again")
         return self._asking
@@ -118,12 +117,17 @@ class OutsideStudy:
         self.asking.give(new_point(self.study, self.record, values), user_name())
 
     def __reduce__(self) -> NoReturn:
-        self._refuse_elsewhere()
+        raise self._elsewhere()
 
-    def _refuse_elsewhere(self) -> NoReturn:
+    def refuse_elsewhere(self) -> None:
+        """Raise StudyError in another process or thread than the one that opened this."""
+        if self._owner != _here():
+            raise self._elsewhere()
+
+    def _elsewhere(self) -> StudyError:
         # A forked child would ask from a copy of what is known here, and write over the record of this process.
         name, metrics = self.study.reference, " ".join(f"{name}=VALUE" for name in self.study.goal.names)
-        raise StudyError(
+        return StudyError(
             f"study: '{name}' is asked and told only in the thread that opened it, in process {self._owner[0]}; give "
             f"others `trial.config` to train with, and tell it there; or close it, and let each use `hpo ask {name}` "
             f"and `hpo tell {name} TRIAL {metrics}`"
@@ -137,8 +141,7 @@ class OutsideStudy:
         """Write the report where it is shown, send what the tracker lacks, and give the lock back; once."""
         if self._asking is None:
             return
-        if self._owner != _here():
-            self._refuse_elsewhere()
+        self.refuse_elsewhere()
         with self._stack:
             self._stack.callback(setattr, self, "_asking", None)
             self._verdict = verdict = read_verdict(self.study, self.record)

@@ -5,7 +5,7 @@ from typing import Any
 
 from hpo.cli.arguments import add_data, add_json, add_study, data_places, make_parser
 from hpo.cli.output import show_json
-from hpo.engine.trials.digits import score_format
+from hpo.engine.trials.digits import beside_search, score_format
 
 _EXAMPLES = """\
   hpo test digits
@@ -30,6 +30,7 @@ def run(arguments: Sequence[str]) -> None:
     elsewhere = data_places(given.data)
 
     from hpo.interface.existing import score_on_test
+    from hpo.report.part import is_missing
     from hpo.session.display.result import study_result
     from hpo.study.basis.default import why_no_default
     from hpo.study.files.folder import short_path
@@ -49,7 +50,10 @@ def run(arguments: Sequence[str]) -> None:
         print(f"the default configuration, in the same opening: {metric} = {text(default['metrics'][metric])}")
     elif (none := why_no_default(study.space, study.config)) and not given.no_default:
         print(none)
-    print(f"validation {metric} was {text(score)} (trial {result['trial']})")
+    winner = report.summary["winner"]
+    fresh = None if is_missing(winner) or winner["number"] != result["trial"] else winner.get("fresh")
+    chosen = beside_search(text(fresh["score"]), text(score)) if fresh else text(score)
+    print(f"validation {metric} was {chosen} (trial {result['trial']})")
     if given.front:
         print("\n".join(_front(result, study.goal.names)))
     print(f"report: {short_path(report.paths[0])}")

@@ -127,9 +127,11 @@ def point_of(metric: str, point: Any, step: Any, numbers: Mapping[str, Any]) -> 
         point = {metric: point}
     if not isinstance(point, Mapping | None):
         raise TypeError(f"report() takes numbers by name, such as report(loss=0.2), given {point!r:.200}")
-    if step is not None and reported.number(step) is None:
-        raise TypeError(f"report() takes a number as the step, such as report(0.2, step=3), given {step!r:.200}")
     given = {**({} if step is None else {"step": step}), **(point or {}), **numbers}
+    if given.get("step") is not None and reported.number(given["step"]) is None:
+        raise TypeError(
+            f"report() takes a number as the step, such as report(0.2, step=3), given {given['step']!r:.200}"
+        )
     if "epoch" not in given and reported.number(given.get("step")) is not None:
         given = {"epoch": given.pop("step"), **given}
     return given

@@ -74,10 +74,12 @@ def read_point(where: str, entry: Any, space: Space, fixed: Mapping[str, Value])
     for dimension in space.dimensions:
         if not space.active(dimension, point):
             continue
-        default = at(fixed, dimension.key) if dimension.default is NoDefault else dimension.default
-        value: Any = from_stored(dimension, values.get(dimension.key, default))
-        if value is None and dimension.key not in values:
+        default = at(fixed, dimension.key, _MISSING) if dimension.default is NoDefault else dimension.default
+        value: Any = values.get(dimension.key, default)
+        # None stands for no value, unless it is one of those to choose from.
+        if value is _MISSING or (value is None and dimension.key not in values and not allows(dimension, None)):
             raise NoDefaultError(where, dimension.key)
+        value = from_stored(dimension, value)
         if allows(dimension, value):
             value = canonical(dimension, value)
         else:

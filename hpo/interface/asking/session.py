@@ -115,6 +115,7 @@ class Session:
         # Here, since a command that asks or tells needs none of it, and it takes a second to load.
         from hpo.interface.study.study import Study
 
+        self._outside.refuse_elsewhere()
         return Study(self._folder)
 
     def ask(self) -> AskedTrial:

@@ -97,6 +97,9 @@ def _front(summary: ReportJson, front: FrontPart) -> Iterable[str]:
         for member in front["members"]
     ]
     choice = f" The star is the winner: {escaped(front['choice']['text'])}." if "choice" in front else ""
+    winner = summary["winner"]
+    if not is_missing(winner) and chosen_score(winner) is not winner:
+        choice += " All scores are of the search; fresh seeds chose the winner."
     caption = (
         f"{_title(summary)}The front of {escaped(goal_text(front))}: {escaped(summary['metric']['aggregation'])}, in "
         f"brackets 95 \\% intervals.{choice}"

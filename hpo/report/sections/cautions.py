@@ -187,7 +187,9 @@ def _still_improving(subject: Subject, winner: Trial) -> Iterator[str]:
 
 
 def _about_the_rest(summary: ReportJson) -> Iterator[str]:
-    test, winner = summary["test"], summary["winner"]
+    test, winner, finalists = summary["test"], summary["winner"], summary["finalists"]
+    if not is_missing(finalists) and all(each["fresh_score"] is None for each in finalists):
+        yield "all finalists failed on the fresh seeds, so that the score of the search chose the winner"
     overtuning, data, baselines = summary["overtuning"], summary["data"], summary["baselines"]
     if not is_missing(test):
         if is_missing(winner) or test["trial"] != winner["number"]:

@@ -170,9 +170,11 @@ class Terminal(Display):
 
 def _tell_finalists(study: PreparedStudy, result: Result) -> None:
     """Print what the finalists have on the fresh seeds, which chose the winner."""
-    if result.verdict.fresh_winner is None:
-        return
     again = [finalist.again for finalist in result.verdict.finalists]
+    if result.verdict.fresh_winner is None:
+        if again:
+            _say(f"on fresh seeds all {len(again)} finalists failed: the winner is that of the search")
+        return
     write = score_format(trial.score for trial in again)
     scores = (f"trial {each.number} {'failed' if each.score is None else write(each.score)}" for each in again)
     _say(f"on fresh seeds the winner is chosen; {study.goal.metric} there: {', '.join(scores)}")

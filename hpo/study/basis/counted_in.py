@@ -118,6 +118,7 @@ def varied_keys(config: StudyConfig) -> Varied:
     searched = {".".join(path): _listed(dimension) for path, dimension in leaves(parted(config.space)[0])}
     scales = config.study.scales or ()
     scaled = {key: [changes.get(key) for changes in scales] for key in changed_keys(scales)}
+    scaled = {key: values for key, values in scaled.items() if any(value != values[0] for value in values)}
     return {**searched, **dict.fromkeys(config.study.references or {}), **scaled}
 
 

@@ -256,6 +256,9 @@ def test_a_failure_is_told_by_its_exception_as_a_training_here_tells_it():
         assert said["state"] == "failed"
         assert re.fullmatch(r"ValueError at test_session.py:\d+: 2 is too large", said["error"])
         assert session.tell(session.ask(), error=MemoryError())["error"].startswith("MemoryError")
+        for other in (ValueError, 5, True, ["a"]):
+            with pytest.raises(hpo.HpoError, match="error: must be a text or an exception"):
+                session.tell(session.ask(), error=other)
 
 
 @pytest.mark.parametrize("given", [("x",), ([1, 2],), (0.5, "x"), (0.5, [1])])
@@ -264,6 +267,9 @@ def test_a_report_that_is_no_number_is_refused(given):
         trial = session.ask()
         with pytest.raises(hpo.HpoError, match="trial 0: report\\(\\) takes "):
             trial.report(*given)
+        if len(given) > 1:
+            with pytest.raises(hpo.HpoError, match="trial 0: report\\(\\) takes a number as the step"):
+                trial.report(given[0], step=given[1])
 
 
 calls = {}

@@ -204,6 +204,8 @@ SCRIPT = ["lib.py", "scripts/near.py", "scripts/train.py"]
         ("accelerate launch --config_file=small.yaml --module single", ["beside.py", "single.py", "small.yaml"]),
         ("python -m installed.launcher scripts/train.py", SCRIPT),
         ("python pkg", PACKAGE),
+        ("python -W ignore -mpkg.inner", PACKAGE),
+        ("python3 -um single", ["beside.py", "single.py"]),
         ("python -m far.run", ["lib.py", "src/far/run.py"]),
         ("env PYTHONPATH=elsewhere python -m away", ["elsewhere/away.py"]),
     ],

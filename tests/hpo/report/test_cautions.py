@@ -15,7 +15,7 @@ SPACE = space_from_dict(
 )
 ABSENT = {"missing": "not made here"}
 CLEAN = {
-    **{"data": ABSENT, "test": ABSENT, "overtuning": ABSENT, "baselines": ABSENT},
+    **{"data": ABSENT, "test": ABSENT, "finalists": ABSENT, "overtuning": ABSENT, "baselines": ABSENT},
     **{"environment": {"is_dirty": False}, "study": {"allowed_changes": [], "objective": "a:b"}},
 }
 MIDDLE = {"layers": 2, "lr": 0.01, "kind": "a"}
@@ -122,6 +122,12 @@ def test_a_winner_no_better_than_the_default_on_the_test_part():
     for gain, number in ((-0.1, 1), (0.0, 1), (0.1, 0)):
         against = {"default": 0.5, "winner": 0.5 + gain, "gain": gain}
         assert sum("overtuned" in line for line in said(many(), overtuning={"default_on_test": against})) == number
+
+
+def test_finalists_that_all_failed_are_said():
+    for scores, number in (([None, None], 1), ([None, 0.5], 0)):
+        lines = said(many(), finalists=[{"fresh_score": score} for score in scores])
+        assert sum("all finalists failed" in line for line in lines) == number
 
 
 def test_a_winner_that_is_the_default_is_not_held_against_itself():

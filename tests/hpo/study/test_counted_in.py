@@ -73,6 +73,11 @@ def test_a_metric_that_means_something_else_at_each_scale_is_refused(capsys, com
     assert not Path("runs").exists()
 
 
+def test_a_key_that_is_the_same_at_each_scale_changes_nothing(capsys):
+    scales = [{"toy.min_count": 4, "toy.rare": 1}, {"toy.min_count": 4, "toy.rare": 2}]
+    prepare_study(config_from_dict(tree({"toy": {"lr": [0.1, 0.2]}}, scales=scales, strategy="grid")))
+
+
 def test_a_climb_to_another_unit_is_refused(capsys):
     searched(capsys, tree({"toy": {"lr": [0.1, 0.2]}}))
     line = refused(capsys, "extend", "toy", "--climb", "toy.min_count=400", "++strategy.costs=[1,4]")

@@ -52,6 +52,13 @@ def test_a_default_of_the_space_itself_is_what_is_scored():
     assert report["overtuning"]["default_on_test"]["default"] == 0.7
 
 
+def test_none_is_a_default_where_it_is_one_of_the_choices():
+    """As scikit-learn's `max_depth`."""
+    report, _ = searched({"lr": {"choices": [None, 0.7, 0.8]}}, {"lr": None})
+    assert report["overtuning"]["default_on_test"]["default"] == 0.5
+    assert report["baselines"]["default"]["number"] == 0
+
+
 @pytest.mark.parametrize(("words", "is_first"), [([], True), (["space.first=[]"], False)])
 def test_the_default_of_a_command_line_is_tried_first(capsys, words, is_first):
     module = f"typed_with_{len(words)}"  # a process imports one module of a name
