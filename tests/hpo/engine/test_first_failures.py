@@ -59,7 +59,8 @@ def test_how_many_must_fail_is_a_setting_which_the_line_names_and_which_may_chan
         settings = {"study.stop_after_failures": most, "study.name": "few"}
         return found(train, trials=8, settings=settings, **given).trials["state"].tolist()
 
-    with pytest.raises(hpo.HpoError, match=r"study\.stop_after_failures=2 \(null = never\): the first 2 trials all failed"):
+    says = r"study\.stop_after_failures=2 \(null = never\): the first 2 trials all failed"
+    with pytest.raises(hpo.HpoError, match=says):
         states_with(2)
     whole = found(train, trials=8, settings={"study.stop_after_failures": 6}).trials
     assert whole["state"].tolist() == ["failed"] * 5 + ["complete"] * 3
