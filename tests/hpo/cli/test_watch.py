@@ -55,10 +55,13 @@ def test_its_lines_are_those_of_the_search(capsys, lines):
 
 def test_a_search_that_was_started_a_moment_ago_is_waited_for(capsys, monkeypatch):
     monkeypatch.setattr("hpo.cli.commands.watch._PATIENCE_SECONDS", 10.0)
-    made = threading.Timer(0.3, run_toy, (Path("runs/toy").absolute(), toy_config(trials=1)))
-    made.start()
+    run_toy(Path("made").absolute(), toy_config(trials=1))
+    Path("runs").mkdir()
+    # As a whole, since what is seen of one that is being made depends on the moment.
+    comes = threading.Timer(0.3, Path("made").rename, (Path("runs/toy"),))
+    comes.start()
     code, out, _ = hpo(capsys, "watch", "toy")
-    made.join()
+    comes.join()
     assert code == 0
     assert "best: trial 0" in out
 
