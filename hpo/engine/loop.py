@@ -146,7 +146,7 @@ class _Search:
                 self._take(report)
 
     def _ended_by(self) -> EndedBy:
-        """Return what has ended the search: of one that a hand has stopped what it had reached, if nothing is left."""
+        """Return what ended the search; a search that is complete when the user stops it was not ended by that."""
         if self._is_stopping:
             if not is_over(self._rules, self._record, self._num_trials, self._minutes):
                 return "hand"

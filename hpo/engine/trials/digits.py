@@ -41,7 +41,7 @@ def with_spread(write: Callable[[float], str], mean: float, spread: float | None
 
 
 def values_in_words(trial: Trial, goal: Goal, compared: Sequence[Trial], fresh: Trial | None = None) -> str:
-    """Return a complete trial's metrics, and what has a limit, told apart from those of others: `accuracy 0.91`.
+    """Return a complete trial's metrics, and what has a limit, in digits that differ from others: `accuracy 0.91`.
 
     `fresh` is the same trial on fresh seeds, where these chose it: then its values come first.
     """

@@ -76,7 +76,7 @@ def _results(summary: ReportJson) -> Iterable[str]:
 
 
 def _default(default: DefaultTrial | Missing, text: Callable[[float], str]) -> str:
-    """Return the score of the default configuration's trial, or what became of it."""
+    """Return the score of the default configuration's trial, or the trial's state."""
     if is_missing(default):
         return "not trained"
     if default["score"] is None:

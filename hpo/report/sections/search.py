@@ -206,7 +206,7 @@ def read_strategy(report: ReportJson) -> Iterator[Block]:
 
 
 def read_counts(report: ReportJson) -> Iterator[Block]:
-    """Say how many trials there were, what became of them and why some failed, and what users did."""
+    """Say how many trials there were, how they ended, why some failed, and what users did."""
     counts = require(report["counts"])
     end = end_text(counts.get("ended_by"))
     interrupted = f", interrupted {number}" if (number := counts.get("interrupted")) else ""
