@@ -32,7 +32,8 @@ class FinishedStudy:
         space: what was searched, each hyperparameter's values by its key.
         search: losses and seconds of its trials.
         winner: number of the winning trial in its report; None where no trial is complete, and within the limits.
-        folds: the winner's (leading) score per fold, by the fold's name.
+        folds: the winner's (leading) score per fold in the search, by the fold's name.
+        fresh: the winner's mean score on the fresh seeds that chose it; None where the search's scores chose it.
         values: the winner's metrics, and what has a limit, by name; empty with one metric and no limits.
         data: `examples` and `split`, each equal for two studies that were scored on the same ones.
         budget: the number of configurations that were tried, each once, however far it was trained.
@@ -46,6 +47,7 @@ class FinishedStudy:
     search: FinishedSearch
     winner: int | None
     folds: Mapping[str, float]
+    fresh: float | None
     values: Mapping[str, float]
     data: Mapping[str, Any]
     budget: int
@@ -159,8 +161,10 @@ def _read(folder: StudyFolder) -> FinishedStudy:
     budget = inner(report, "counts").get("configurations", len(rows))
     units = Units.at(folder, config)
     data = _data(report, config)
+    fresh = inner(inner(report, "winner"), "fresh").get("score")
+    space = _space(folder, config)
     return FinishedStudy(
-        config.study.name, config, goal, _space(folder, config), search, number, folds, values, data, budget, units
+        config.study.name, config, goal, space, search, number, folds, fresh, values, data, budget, units
     )
 
 

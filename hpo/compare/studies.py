@@ -53,7 +53,13 @@ def compare_studies(
     if measure.yardstick is not None:
         method = {}
     notes = [_TOO_NARROW] if any(pair["interval"] for pair in pairs) else []
-    notes += [_ONE_EACH, *_on_scales(studies), *_differences(studies), *notes_on_limits(searches, measure)]
+    notes += [
+        _ONE_EACH,
+        *_on_fresh_seeds(studies),
+        *_on_scales(studies),
+        *_differences(studies),
+        *notes_on_limits(searches, measure),
+    ]
     notes += measure.yardstick.notes() if measure.yardstick else []
     if all(study.config.track.name == "mlflow" for study in studies):
         notes.append(f"In MLflow, side by side: hpo ui {' '.join(study.label for study in studies)}")
@@ -68,7 +74,20 @@ def compare_studies(
 
 def _winner(study: FinishedStudy) -> WinnerOf:
     winner: WinnerOf = {"label": study.label, "trial": study.winner, "folds": dict(study.folds)}
+    if study.fresh is not None:
+        winner["fresh"] = study.fresh
     return winner if study.goal.is_single else {**winner, "values": dict(study.values)}
+
+
+def _on_fresh_seeds(studies: Sequence[FinishedStudy]) -> Iterator[str]:
+    """Yield for each study whose winner fresh seeds chose its score there, which is not the one compared."""
+    for study in studies:
+        if study.fresh is not None:
+            text = score_format([study.fresh, study.score])
+            yield (
+                f"{study.label}: fresh seeds chose trial {study.winner}, {study.goal.metric} {text(study.fresh)} on "
+                f"them; compared is its {text(study.score)} in the search"
+            )
 
 
 def _comparable(studies: Sequence[FinishedStudy]) -> list[list[FinishedStudy]]:

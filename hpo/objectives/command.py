@@ -10,6 +10,7 @@ import select
 import subprocess
 import sys
 import tempfile
+from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +25,7 @@ from hpo.objectives.command_line import COPY, CommandLine
 
 # Of a stranger's study they are shown, and run only after a yes: see `Objective.code_keys`.
 CODE_KEYS = ("command.line", "command.config")
+_LINES_IN_ERROR = 3
 _SECONDS_TO_END = 10.0
 _LONGEST_LINE = 100_000  # characters
 _MILLISECONDS_BETWEEN_LOOKS = 100
@@ -126,8 +128,9 @@ def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[st
                 _end(process)
                 raise
         if process.returncode:
-            why = streams[1].last or streams[0].last or "it said nothing"
-            raise ProgramError(f"the command ended with exit code {process.returncode}: {why}")
+            *before, last = streams[1].last or streams[0].last or ["it said nothing"]
+            after = f" (after {' | '.join(before)})" if before else ""
+            raise ProgramError(f"the command ended with exit code {process.returncode}: {last}{after}")
     if not points:
         raise ProgramError('the command printed no line of JSON; print one such as {"loss": 0.25}')
     values = {name: value for point in points for name, value in point.items()}
@@ -194,12 +197,12 @@ class _Stream:
 
     Attributes:
         pipe: the descriptor to read it from.
-        last: its last line that is not empty, or nothing.
+        last: the last lines that are not empty, the latest last.
     """
 
     def __init__(self, pipe: IO[bytes] | None, name: str) -> None:
         assert pipe is not None
-        self.pipe, self.last, self._name = pipe.fileno(), "", name
+        self.pipe, self.last, self._name = pipe.fileno(), deque[str](maxlen=_LINES_IN_ERROR), name
         self._held = self._rest = ""
         self._decoder = codecs.getincrementaldecoder(locale.getpreferredencoding(False))("replace")
         self._newlines = io.IncrementalNewlineDecoder(None, translate=True)
@@ -218,7 +221,7 @@ class _Stream:
         *lines, rest = (self._rest + self._newlines.decode(text, is_last)).split("\n")
         self._rest = rest[:_LONGEST_LINE]
         lines += [self._rest] if is_last else []
-        self.last = next((line.strip() for line in reversed(lines) if line.strip()), self.last)
+        self.last.extend(line.strip() for line in lines if line.strip())
         return lines
 
 

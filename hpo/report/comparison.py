@@ -74,11 +74,15 @@ class FoldPair(TypedDict):
 
 
 class WinnerOf(TypedDict):
-    """The winner of a study, its score on each fold, and its values by name; `values` is absent with one score."""
+    """The winner of a study, its score on each fold in the search, and its values by name (absent with one score).
+
+    `fresh` is its mean score on the fresh seeds that chose it; absent where the search's scores did.
+    """
 
     label: str
     trial: int | None
     folds: dict[str, float]
+    fresh: NotRequired[float]
     values: NotRequired[dict[str, float]]
 
 

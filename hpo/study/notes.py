@@ -101,14 +101,14 @@ class Notes:
         assert basis.code is not None
         self.config, self.data, self.code = basis.config, basis.data, basis.code
 
-    def finalist_outcome(self, task: Task) -> Outcome | None:
-        """Return the outcome of a finalist's further training; None while it is missing."""
-        noted = self._record.read_note(_finalist(task))
+    def finalist_outcome(self, trial: int, index: int) -> Outcome | None:
+        """Return the outcome of a finalist's further training, by the index of its task; None while it is missing."""
+        noted = self._record.read_note(_finalist(trial, index))
         return None if noted is None else Outcome.from_dict(noted)
 
     def write_finalist_outcome(self, task: Task, outcome: Outcome) -> None:
         """Write the outcome of a finalist's further training."""
-        self._record.note(_finalist(task), outcome.to_dict())
+        self._record.note(_finalist(task.trial, task.index), outcome.to_dict())
 
     @property
     def full_outcomes(self) -> Mapping[int, dict[int, FullOutcome]]:
@@ -125,5 +125,5 @@ class Notes:
         self._full = [*self._full, place | {"outcome": outcome.to_dict()}]
 
 
-def _finalist(task: Task) -> str:
-    return f"finalist_{task.trial}_{task.index}"
+def _finalist(trial: int, index: int) -> str:
+    return f"finalist_{trial}_{index}"

@@ -141,7 +141,10 @@ def _says_of_progress(study: Mapping[str, Any]) -> _Says:
 
 
 def _says_of_trial(trial: Mapping[str, Any]) -> _Says:
-    score = f", {_values(trial['scores'] or {trial['metric']: trial['score']})}" if trial["score"] is not None else ""
+    score = ""
+    if trial["score"] is not None:
+        values, fresh = _values(trial["scores"] or {trial["metric"]: trial["score"]}), trial["fresh_scores"]
+        score = f", {beside_search(_values(fresh), values) if fresh else values}"
     beyond = f", {trial['excess']:.3g} beyond the limits" if trial["excess"] else ""
     yield "trial", f"{trial['trial']} of study {trial['study']}: {trial['state']}{score}{beyond}"
     yield from (("point", line) for line in _point_lines(trial["point"], trial["default"], len(trial["point"])))

@@ -30,7 +30,6 @@ def run(arguments: Sequence[str]) -> None:
     elsewhere = data_places(given.data)
 
     from hpo.interface.existing import score_on_test
-    from hpo.report.part import is_missing
     from hpo.session.display.result import study_result
     from hpo.study.basis.default import why_no_default
     from hpo.study.files.folder import short_path
@@ -50,9 +49,8 @@ def run(arguments: Sequence[str]) -> None:
         print(f"the default configuration, in the same opening: {metric} = {text(default['metrics'][metric])}")
     elif (none := why_no_default(study.space, study.config)) and not given.no_default:
         print(none)
-    winner = report.summary["winner"]
-    fresh = None if is_missing(winner) or winner["number"] != result["trial"] else winner.get("fresh")
-    chosen = beside_search(text(fresh["score"]), text(score)) if fresh else text(score)
+    in_search = text(result["search_score"]) if "search_score" in result else ""
+    chosen = beside_search(text(score), in_search)
     print(f"validation {metric} was {chosen} (trial {result['trial']})")
     if given.front:
         print("\n".join(_front(result, study.goal.names)))

@@ -28,6 +28,8 @@ def show_trial(view: View, number: int) -> dict[str, Any]:
     holder, is_mirror = look.status.holder, "://" in view.reference
     is_trained = look.status.state == "running" or is_outside(seen.config)
     is_complete = trial.state == "complete"
+    fresh = seen.on_fresh_seeds(trial) if is_complete else None
+    has_fresh = fresh is not None and fresh.state == "complete"
     return {
         "study": look.status.name if is_mirror else folder.path.name,
         "folder": None if is_mirror else folder.path,
@@ -38,6 +40,7 @@ def show_trial(view: View, number: int) -> dict[str, Any]:
         "metric": seen.goal.metric,
         "score": trial.score,
         "scores": {name: trial.mean(name) for name in seen.goal.names} if is_complete else {},
+        "fresh_scores": {name: fresh.mean(name) for name in seen.goal.names} if fresh and has_fresh else {},
         "excess": trial.excess if is_complete and seen.goal.limits else None,
         "point": dict(trial.point),
         "default": None if default is None else dict(default),

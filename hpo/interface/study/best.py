@@ -69,9 +69,12 @@ def winner_of(study: PreparedStudy, verdict: Verdict) -> Trial:
 def front_table(study: PreparedStudy, verdict: Verdict) -> "pd.DataFrame":
     """Return a row per member of the front, see `Study.front`; with one metric of the winner alone."""
     goal, keys, winner = study.goal, study.space.keys, verdict.winner
-    trials = verdict.front
+    trials, fresh = verdict.front, verdict.fresh_scored
     if len(goal.metrics) == 1:
-        trials = [] if winner is None else [verdict.fresh_winner or winner]
+        trials = [] if winner is None else [winner]
+    elif winner is not None and winner not in trials:
+        # Fresh seeds may choose one that another dominated in the search.
+        trials = [*trials, winner]
     columns: dict[str, list[Any]] = {
         "number": [trial.number for trial in trials],
         "is_chosen": [winner is not None and trial.number == winner.number for trial in trials],
@@ -84,6 +87,9 @@ def front_table(study: PreparedStudy, verdict: Verdict) -> "pd.DataFrame":
     for name, column in names.items() if study.layout.size > 1 else ():
         errors = [standard_error(trial, name) for trial in trials]
         columns[_free(f"{column}_standard_error", "metric", columns)] = errors
+    for name, column in names.items() if fresh else ():
+        scored = [fresh.get(trial.number) for trial in trials]
+        columns[_free(f"{column}_on_fresh_seeds", "metric", columns)] = [each and each.mean(name) for each in scored]
     for key in keys:
         columns[_free(column_of(key), "space", columns)] = [trial.point.get(key) for trial in trials]
     if any(trial.amount is not None for trial in trials):

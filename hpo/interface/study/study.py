@@ -45,9 +45,11 @@ class Study(ContinuedStudy):
         """One row per trial within the limits that no other dominates, the best in the leading metric first.
 
         Columns: number; `is_chosen`, whether it is the best; each metric and what has a limit, by name, and of several
-        folds or repeats its standard error over them, as `NAME_standard_error`; the searched values; amount, under a
-        strategy that trains by amounts. Of two columns of the same name the second has `metric.` before it, or `space.`
-        where it is of a searched value. With one metric it is the best alone.
+        folds or repeats its standard error over them, as `NAME_standard_error`, all in the search; of finalists each on
+        their fresh seeds, as `NAME_on_fresh_seeds`; the searched values; amount, under a strategy that trains by
+        amounts. Of two columns of the same name the second has `metric.` before it, or `space.` where it is of a
+        searched value. The best is there even if fresh seeds chose one that another dominates in the search. With one
+        metric it is the best alone.
         """
         with self._read() as (study, _, verdict):
             return front_table(study, verdict)

@@ -42,7 +42,10 @@ class TestPart(TypedDict):
     fingerprint: Annotated[str, Field(description="of the test part")]
     metrics: dict[str, float]
     size: int
-    validation_score: float
+    validation_score: Annotated[float, Field(description="by which the winner was chosen")]
+    search_score: NotRequired[
+        Annotated[float, Field(description="of the winner in the search; absent where that chose it")]
+    ]
     openings_of_these_data: int
     default: Annotated[
         dict[str, Any] | None, Field(description="the default configuration's metrics, or its error; null = not scored")

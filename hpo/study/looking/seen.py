@@ -23,6 +23,7 @@ from hpo.errors import StudyError, first_line
 from hpo.study.basis.described import Described
 from hpo.study.files.folder import StudyFolder, short_path
 from hpo.study.files.status import NOT_OURS
+from hpo.study.notes import Notes
 from hpo.study.study import counts_of
 from hpo.study.upgrade import upgraded
 from hpo.study.winner.full_training import further_trainings, join_trainings
@@ -105,6 +106,14 @@ class SeenStudy:
             there = f"its trials are 0 to {last}" if last else "its only trial is 0" if trials else "it has none yet"
             raise StudyError(f"trial: study '{name}' has no trial {number}; {there}")
         return trials[number]
+
+    def on_fresh_seeds(self, trial: Trial) -> Trial | None:
+        """Return a finalist with the outcomes of its fresh seeds alone; None while one is missing, or it is none."""
+        section, layout = self.config.study, self.layout
+        indices = range(layout.size, layout.size + section.finalist_repeats * layout.folds)
+        outcomes = {index: Notes(self.record).finalist_outcome(trial.number, index) for index in indices}
+        known = {index: outcome for index, outcome in outcomes.items() if outcome is not None}
+        return finished(trial, known, self.goal) if known and len(known) == len(indices) else None
 
     @cached_property
     def history(self) -> History:

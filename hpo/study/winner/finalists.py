@@ -38,7 +38,7 @@ def read_finalists(study: PreparedStudy, record: Record, history: History) -> li
     for trial in (trial for trial in best if trial.rank[:2] == best[0].rank[:2]):
         builder = study.as_of(notes.allowed_changes, trial).task_builder()
         tasks = [task for repeat in repeats for task in builder.again(trial, repeat)]
-        noted = {task.index: notes.finalist_outcome(task) for task in tasks}
+        noted = {task.index: notes.finalist_outcome(task.trial, task.index) for task in tasks}
         known = {index: outcome for index, outcome in noted.items() if outcome is not None}
         again = Trial(trial.number, trial.round, trial.point, known, key=trial.key)
         if len(known) == len(tasks):

@@ -109,7 +109,8 @@ def open_test(
         "metrics": dict(metrics),
         "default": of_default,
         "size": len(test),
-        "validation_score": winner.score,
+        "validation_score": (verdict.fresh_winner or winner).score,
+        **({"search_score": winner.score} if verdict.fresh_winner else {}),
         "openings_of_these_data": len(earlier) + 1,
     }
     if with_front:

@@ -42,12 +42,14 @@ class Verdict:
         return self.history.front
 
     @property
+    def fresh_scored(self) -> dict[int, Trial]:
+        """The complete finalists as trained again on fresh seeds, by number; empty where the search's scores decide."""
+        return {trial.number: trial for trial in _complete_again(self.finalists)}
+
+    @property
     def fresh_winner(self) -> Trial | None:
         """The winner as trained again on fresh seeds, where these chose it; None where the search's scores did."""
-        winner = self.winner
-        if winner is None or not _complete_again(self.finalists):
-            return None
-        return next(each.again for each in self.finalists if each.trial.number == winner.number)
+        return None if self.winner is None else self.fresh_scored.get(self.winner.number)
 
     @property
     def are_finalists_trained(self) -> bool:

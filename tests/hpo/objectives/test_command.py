@@ -123,7 +123,8 @@ def test_they_are_read_while_it_runs():
 @pytest.mark.parametrize(
     ("code", "error"),
     [
-        ("raise ValueError('too hot')", "exit code 1: ValueError: too hot"),
+        ("raise ValueError('too hot')", "exit code 1: ValueError: too hot (after "),
+        ("import sys; sys.exit('one\\ntwo\\nthree\\nfour')", "exit code 1: four (after two | three)"),
         ("import sys; sys.exit(3)", "exit code 3: it said nothing"),
         ("import sys; print('no such data\\n'); sys.exit(3)", "exit code 3: no such data"),
         ("print('done')", "printed no line of JSON"),

@@ -104,6 +104,17 @@ def test_the_score_that_chose_the_winner_is_the_one_that_is_shown_with_that_of_t
         assert both in says
     assert all(text in (study.folder / "report.md").read_text() for text in written)
     assert json.loads(hpo_says(capsys, "list", "--json"))["studies"][0]["score"] == best.score
+    of_trial = json.loads(hpo_says(capsys, "show", "fin", "--trial", str(best.number), "--json"))
+    assert (of_trial["score"], of_trial["fresh_scores"]["score"]) == (best.search_scores["score"], best.score)
+    assert both in hpo_says(capsys, "show", "fin", "--trial", str(best.number))
+    (row,) = study.front.to_dict("records")
+    assert (row["score"], row["score_on_fresh_seeds"]) == (best.search_scores["score"], best.score)
+    found(seeded, name="other", trials=6, seed=1)
+    compared = hpo_says(capsys, "compare", "fin", "other")
+    assert (
+        f"fin: fresh seeds chose trial {best.number}, score {written[0]} on them; compared is its {written[1]}"
+        in compared
+    )
     # A status that was removed is derived from the report.
     (study.folder / "status.json").unlink()
     assert both in hpo_says(capsys, "show", "fin")
