@@ -30,9 +30,9 @@ from search_tables import TABLES, Measured, load
 from simulated_peers import with_optuna
 from simulated_workers import Times, Workers, run
 
-from hpo.engine.course.rules import Order
-from hpo.engine.space.space import Point, point_key
+from hpo.engine.schedule.rules import Order
 from hpo.engine.strategies import make_strategy
+from hpo.trials.space.space import Point, point_key
 
 BUDGETS = (30, 60, 100)
 # Durations as the table has them.

@@ -32,17 +32,17 @@ from search_quality import CONF
 from search_report import conditions, markdown
 from simulated_workers import Enough, Times, Workers
 
-from hpo.engine.course.rules import Rules
-from hpo.engine.course.stopping import StopRule
-from hpo.engine.dispatch.dispatcher import TaskReport
 from hpo.engine.loop import search
-from hpo.engine.record.record import memory_record
-from hpo.engine.space.space import Point, Space, point_key
+from hpo.engine.schedule.rules import Rules
+from hpo.engine.schedule.stopping import StopRule
 from hpo.engine.strategies import make_strategy
-from hpo.engine.training.payload import Payload, Task
-from hpo.engine.training.worker import Limits, outcome_of, run_task
-from hpo.engine.trials.goal import Goal
-from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
+from hpo.trials.goal import Goal
+from hpo.trials.record.record import memory_record
+from hpo.trials.space.space import Point, Space, point_key
+from hpo.trials.trial import Outcome, TaskLayout, Trial
+from hpo.workers.dispatch.dispatcher import TaskReport
+from hpo.workers.training.payload import Payload, Task
+from hpo.workers.training.worker import Limits, outcome_of, run_task
 
 BUDGETS = (5, 10, 20)
 SIGMA, ERROR = 0.6, 0.3

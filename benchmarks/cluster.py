@@ -16,10 +16,10 @@ from search_tables import DATA
 
 from hpo.config.composing.compose import compose_config
 from hpo.config.study_config import config_from_dict
-from hpo.engine.dispatch.simulated import SimulatedDispatcher
 from hpo.engine.loop import search
-from hpo.engine.record.record import memory_record
 from hpo.study.preparing.preparation import prepare_study
+from hpo.trials.record.record import memory_record
+from hpo.workers.dispatch.simulated import SimulatedDispatcher
 
 OVERRIDES = (
     "data=table",

@@ -29,12 +29,12 @@ from steps import DATA as DATA_OF
 
 from hpo.config.composing.compose import compose_config
 from hpo.config.study_config import config_from_dict
-from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.engine.loop import search
-from hpo.engine.record.record import memory_record
-from hpo.engine.trials.trial import Trial
 from hpo.report.sections.cost import predict_seconds
 from hpo.study.preparing.preparation import prepare_study
+from hpo.trials.record.record import memory_record
+from hpo.trials.trial import Trial
+from hpo.workers.dispatch.local import LocalDispatcher
 from model.config.whole import parse
 from model.objective import describe_cost
 from model.training.update import Losses

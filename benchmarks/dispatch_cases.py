@@ -9,8 +9,8 @@ from typing import Any
 
 from dispatch_clock import Clock, FinishTimes, Measurement, count, expect
 
-from hpo.engine.trials.goal import Goal
 from hpo.study.opening import open_study
+from hpo.trials.goal import Goal
 
 WORKERS = 2
 KEYS = tuple("abcdef")
@@ -25,12 +25,12 @@ def run_fold(task):
 def measure_ours(trials: int, dispatch: str, record: bool, mlflow: bool) -> Measurement:
     """Run a study with the public functions that `hpo search` uses."""
     from hpo.config.study_config import config_from_dict
-    from hpo.engine.dispatch import make_dispatcher
     from hpo.engine.loop import search
-    from hpo.engine.record.record import memory_record
     from hpo.session.session import run_study
     from hpo.study.preparing.preparation import prepare_study
-    from hpo.track import make_tracker
+    from hpo.track.make import make_tracker
+    from hpo.trials.record.record import memory_record
+    from hpo.workers.dispatch import make_dispatcher
 
     study = prepare_study(config_from_dict(study_tree(trials, dispatch, mlflow)))
     clock = Clock()
@@ -79,7 +79,7 @@ def study_tree(trials: int, dispatch: str, mlflow: bool) -> dict[str, Any]:
 
 def warm_up(dispatcher: Any, tasks: Any) -> None:
     """Let every worker run one task, so that no process starts while the clock runs."""
-    from hpo.engine.trials.trial import Trial
+    from hpo.trials.trial import Trial
 
     task = tasks.tasks_of(Trial(0, 0, dict.fromkeys((f"x.{key}" for key in KEYS), 0.5)))[0]
     for _ in range(dispatcher.slots):
@@ -95,7 +95,7 @@ def measure_tune(trials: int, reuse_actors: bool) -> Measurement:
     As with ours, the clock starts when every worker has answered once.
     """
     os.environ["RAY_AIR_NEW_OUTPUT"] = "0"
-    from hpo.engine.dispatch.ray.cluster import RayCluster
+    from hpo.workers.dispatch.ray.cluster import RayCluster
 
     clock = Clock()
     cluster = RayCluster(None, None, 1)

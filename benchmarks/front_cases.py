@@ -15,10 +15,10 @@ from search_quality import CONF, GP_PATIENCE, PATIENCE, space_of
 from search_tables import DATA, NMT_KEYS, NMT_TASKS, Ranks, load
 
 from hpo.engine.strategies import make_strategy
-from hpo.engine.trials.fronts import Array, hypervolume, scale_of, scaled
-from hpo.engine.trials.goal import Goal, finished
-from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Direction, Outcome, Trial
+from hpo.trials.fronts import Array, hypervolume, scale_of, scaled
+from hpo.trials.goal import Goal, finished
+from hpo.trials.history import History
+from hpo.trials.trial import Direction, Outcome, Trial
 
 BUDGETS = (30, 60, 100)  # trials at which searches are compared
 COLUMNS: dict[str, tuple[str, Direction]] = {

@@ -19,13 +19,13 @@ import pandas as pd
 from search_report import conditions
 from search_tables import DATA
 
-from hpo.engine.course.proposer import propose
-from hpo.engine.space.reader import space_from_dict
+from hpo.engine.schedule.proposer import propose
 from hpo.engine.strategies import make_strategy
-from hpo.engine.trials.fronts import hypervolume, scale_of, scaled
-from hpo.engine.trials.goal import Goal, finished
-from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Outcome, Trial
+from hpo.trials.fronts import hypervolume, scale_of, scaled
+from hpo.trials.goal import Goal, finished
+from hpo.trials.history import History
+from hpo.trials.space.reader import space_from_dict
+from hpo.trials.trial import Outcome, Trial
 
 PAIRS = ("ru-en", "ja-en", "en-ja")
 SEARCHES = 40

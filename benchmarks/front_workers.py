@@ -17,13 +17,13 @@ from search_report import conditions, difference, with_interval
 from simulated_peers import with_optuna
 from simulated_workers import Enough, Times, Workers
 
-from hpo.engine.course.rules import Order, Rules
-from hpo.engine.dispatch.dispatcher import TaskReport
 from hpo.engine.loop import search
-from hpo.engine.record.record import memory_record
+from hpo.engine.schedule.rules import Order, Rules
 from hpo.engine.strategies import make_strategy
-from hpo.engine.trials.fronts import Array
-from hpo.engine.trials.trial import Outcome, TaskLayout
+from hpo.trials.fronts import Array
+from hpo.trials.record.record import memory_record
+from hpo.trials.trial import Outcome, TaskLayout
+from hpo.workers.dispatch.dispatcher import TaskReport
 
 ORDERS: tuple[Order, ...] = ("clock", "free")
 PEERS = ("Optuna NSGAIISampler", "Optuna TPESampler")

@@ -30,12 +30,12 @@ from search_report import conditions, difference, with_interval
 from search_rows import read, run
 from search_tables import NMT_TASKS
 
-from hpo.engine.space.reader import space_from_dict
 from hpo.engine.strategies import make_strategy
-from hpo.engine.trials.fronts import Array
-from hpo.engine.trials.goal import Goal, Limit, finished
-from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Outcome, Proposal, Trial
+from hpo.trials.fronts import Array
+from hpo.trials.goal import Goal, Limit, finished
+from hpo.trials.history import History
+from hpo.trials.space.reader import space_from_dict
+from hpo.trials.trial import Outcome, Proposal, Trial
 
 FIELDS = ("method", "task", "metrics", "seed", *(f"regret_{budget}" for budget in BUDGETS), "seconds")
 

@@ -27,13 +27,13 @@ from search_tables import DATA
 
 from hpo.config.composing.compose import compose_config
 from hpo.config.study_config import config_from_dict
-from hpo.engine.dispatch.simulated import SimulatedDispatcher
 from hpo.engine.loop import search
-from hpo.engine.record.record import memory_record
 from hpo.engine.strategies import make_strategy
-from hpo.engine.trials.trial import Trial
 from hpo.study.preparing.preparation import prepare_study
 from hpo.study.study import PreparedStudy
+from hpo.trials.record.record import memory_record
+from hpo.trials.trial import Trial
+from hpo.workers.dispatch.simulated import SimulatedDispatcher
 
 CURVES = DATA / "nmt_hpo_curves.jsonl.gz"
 PAIRS = ("ru-en", "ja-en", "en-ja", "zh-en")

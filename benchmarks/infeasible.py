@@ -26,8 +26,8 @@ from search_report import conditions, markdown
 from search_tables import TABLES, Measured, Ranks, load
 from simulated_workers import Times, Workers, run
 
-from hpo.engine.space.space import Point
 from hpo.engine.strategies import make_strategy
+from hpo.trials.space.space import Point
 
 SHARES = (0.2, 0.4, 0.6)
 METHODS = ("random", "evolutionary", "shifting_window", "tpe", "gp")

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from hpo.engine.training.payload import Payload
-from hpo.engine.training.worker import run_task
+from hpo.workers.training.payload import Payload
+from hpo.workers.training.worker import run_task
 
 REPORTS, TURNS = 2_000, 5
 SIZES = {"no state": None, "a state of 10 bytes": 10, "a state of 60 kB": 60_000}

@@ -36,18 +36,18 @@ from search_report import conditions
 from search_rows import read
 
 from hpo.config.scales import SCALE
-from hpo.engine.course.rules import Rules
-from hpo.engine.dispatch.dispatcher import Gpus, TaskReport
 from hpo.engine.loop import search
-from hpo.engine.record.record import memory_record
-from hpo.engine.space.reader import space_from_dict
-from hpo.engine.space.space import Point, point_key
+from hpo.engine.schedule.rules import Rules
 from hpo.engine.strategies import make_strategy
 from hpo.engine.strategies.ladder import Ladder
-from hpo.engine.training.payload import Payload, Task
-from hpo.engine.trials.goal import Goal
-from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
+from hpo.trials.goal import Goal
+from hpo.trials.history import History
+from hpo.trials.record.record import memory_record
+from hpo.trials.space.reader import space_from_dict
+from hpo.trials.space.space import Point, point_key
+from hpo.trials.trial import Outcome, TaskLayout, Trial
+from hpo.workers.dispatch.dispatcher import Gpus, TaskReport
+from hpo.workers.training.payload import Payload, Task
 from model import objective
 
 CONF = Path(__file__).parents[1] / "conf" / "strategy"

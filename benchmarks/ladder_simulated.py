@@ -22,11 +22,11 @@ from search_report import conditions, markdown
 from simulated_workers import Times, Workers, run
 
 from hpo.config.scales import SCALE
-from hpo.engine.space.reader import space_from_dict
-from hpo.engine.space.space import Point
 from hpo.engine.strategies import make_strategy
 from hpo.engine.strategies.drawing import expected
 from hpo.engine.strategies.drawing.places import to_unit
+from hpo.trials.space.reader import space_from_dict
+from hpo.trials.space.space import Point
 
 SPACE = {
     "lr": {"low": 0.0005, "high": 0.064, "log": True},

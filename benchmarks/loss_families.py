@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpo.engine.space.dimensions import Dimension
+from hpo.trials.space.dimensions import Dimension
 
 Array = NDArray[np.float64]
 Rng = np.random.Generator

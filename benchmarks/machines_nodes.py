@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from hpo.engine.dispatch.ray.private import without_dashboard
+from hpo.workers.dispatch.ray.private import without_dashboard
 
 # One more node for the cluster at an address, until it is killed.
 NODE = """

@@ -12,11 +12,11 @@ from unittest.mock import patch
 import yaml
 
 from hpo.config.sections import DispatchSection
-from hpo.engine.dispatch.code import Code
-from hpo.engine.dispatch.ray.pool import RayDispatcher
-from hpo.engine.store.packing import Content, ObjectStore
-from hpo.engine.training.payload import Payload, Task
-from hpo.engine.trials.trial import Outcome
+from hpo.trials.trial import Outcome
+from hpo.workers.dispatch.code import Code
+from hpo.workers.dispatch.ray.pool import RayDispatcher
+from hpo.workers.store.packing import Content, ObjectStore
+from hpo.workers.training.payload import Payload, Task
 
 # A module of the user's own, which travels to the nodes.
 OBJECTIVE = """

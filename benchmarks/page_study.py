@@ -8,9 +8,9 @@ from typing import Any
 
 from hpo.config.composing.compose import compose_config
 from hpo.config.study_config import config_from_dict
-from hpo.engine.trials.trial import Outcome, Proposal
 from hpo.study.opening import open_study
 from hpo.study.preparing.preparation import prepare_study
+from hpo.trials.trial import Outcome, Proposal
 
 RANGES = {"lr": (1e-5, 1e-1), "decay": (1e-6, 1e-2), "dropout": (0.01, 0.5), "momentum": (0.5, 0.99)}
 CHOICES = {"layers": [1, 2, 3, 4, 5, 6], "kind": ["relu", "gelu", "silu"]}

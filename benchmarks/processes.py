@@ -20,8 +20,8 @@ from typing import Any
 import yaml
 
 from hpo.config.sections import DispatchSection
-from hpo.engine.dispatch.ray.pool import RayDispatcher
-from hpo.engine.training.payload import Payload, Task
+from hpo.workers.dispatch.ray.pool import RayDispatcher
+from hpo.workers.training.payload import Payload, Task
 from model import objective
 
 ROOT = Path(__file__).parents[1]

@@ -22,11 +22,11 @@ import yaml
 from search_quality import CONF, space_of
 from search_tables import load
 
-from hpo.engine.space.reader import space_from_dict
 from hpo.engine.strategies import make_strategy
 from hpo.engine.strategies.strategy import next_round
-from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Proposal, Trial
+from hpo.trials.history import History
+from hpo.trials.space.reader import space_from_dict
+from hpo.trials.trial import Proposal, Trial
 
 STRATEGIES = (
     "grid",

@@ -34,7 +34,7 @@ def run_fold(task):
         raise RuntimeError("every fifth fails")
     return {"score": x["a"] + x["b"]}
 """
-TASK_PROCESS = "hpo.engine.dispatch.process.task_process"
+TASK_PROCESS = "hpo.workers.dispatch.process.task_process"
 MEBIBYTE = 2**20
 
 

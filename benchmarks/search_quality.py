@@ -80,8 +80,8 @@ def with_optuna(sampler: Callable[[int], Any], patience: int, table: Measured, s
 @cache
 def space_of(name: str) -> Any:
     """Return the space whose points are the rows of a table."""
-    from hpo.engine.space.dimensions import Choices, Values
-    from hpo.engine.space.space import Space
+    from hpo.trials.space.dimensions import Choices, Values
+    from hpo.trials.space.space import Space
 
     table = load(name)
     dimensions = tuple((Choices if k in table.unordered else Values)(k, v) for k, v in table.values.items())

@@ -10,8 +10,8 @@ import numpy as np
 from search_tables import Ranks
 from simulated_workers import Enough, Workers
 
-from hpo.engine.space.space import point_key
-from hpo.engine.trials.trial import Trial
+from hpo.trials.space.space import point_key
+from hpo.trials.trial import Trial
 
 
 def with_optuna(

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from hpo.engine.course.rules import Order, Rules
-from hpo.engine.dispatch.dispatcher import Gpus, TaskReport
 from hpo.engine.loop import search
-from hpo.engine.record.record import Record, memory_record
-from hpo.engine.space.space import Point
-from hpo.engine.training.payload import Payload, Task
-from hpo.engine.trials.goal import Goal
-from hpo.engine.trials.trial import Outcome, TaskLayout, Trial, training_seed
+from hpo.engine.schedule.rules import Order, Rules
+from hpo.trials.goal import Goal
+from hpo.trials.record.record import Record, memory_record
+from hpo.trials.space.space import Point
+from hpo.trials.trial import Outcome, TaskLayout, Trial, training_seed
+from hpo.workers.dispatch.dispatcher import Gpus, TaskReport
+from hpo.workers.training.payload import Payload, Task
 
 _NOTHING = Payload("", {}, "loss", "minimize")
 

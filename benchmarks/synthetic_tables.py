@@ -28,8 +28,8 @@ from benchmark_functions import (
 from loss_families import Array, Dimensions, Rng, forest, interacting, network
 from search_tables import TABLES, load
 
-from hpo.engine.space.dimensions import Choices, Range, Values
-from hpo.engine.space.space import Point, Space
+from hpo.trials.space.dimensions import Choices, Range, Values
+from hpo.trials.space.space import Point, Space
 
 OF_HALF = {"choosing": 1, "held-out": 2}
 

@@ -20,15 +20,15 @@ from search_report import conditions, markdown
 
 from hpo.config.composing.compose import compose_config
 from hpo.config.study_config import config_from_dict
-from hpo.engine.course.rules import Rules
-from hpo.engine.dispatch import make_dispatcher
 from hpo.engine.loop import search
-from hpo.engine.record.record import memory_record
-from hpo.engine.space.space import Space
+from hpo.engine.schedule.rules import Rules
 from hpo.engine.strategies.strategy import Learns, Strategy
-from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Proposal, Trial
 from hpo.study.preparing.preparation import prepare_study
+from hpo.trials.history import History
+from hpo.trials.record.record import memory_record
+from hpo.trials.space.space import Space
+from hpo.trials.trial import Proposal, Trial
+from hpo.workers.dispatch import make_dispatcher
 
 WORKERS = 2
 METHODS = ("clock, 3 lanes", "clock, 2 lanes", "rounds of two", "free")

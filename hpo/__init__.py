@@ -8,12 +8,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hpo.engine.objective.companions import objective as objective
-    from hpo.engine.objective.examples import Examples as Examples
-    from hpo.engine.objective.plain_function import RunningTrial as RunningTrial
-    from hpo.engine.objective.plain_function import TrainingStopped as TrainingStopped
-    from hpo.engine.space.written import choices as choices
-    from hpo.engine.space.written import log as log
     from hpo.errors import HpoError as HpoError
     from hpo.errors import NoTrialError as NoTrialError
     from hpo.interface.asking.opening import open as open  # noqa: A004 -- it is called hpo.open
@@ -35,29 +29,35 @@ if TYPE_CHECKING:
     from hpo.interface.study.archive import unarchive as unarchive
     from hpo.interface.study.study import Study as Study
     from hpo.interface.train import train as train
+    from hpo.trials.space.written import choices as choices
+    from hpo.trials.space.written import log as log
+    from hpo.workers.objective.companions import objective as objective
+    from hpo.workers.objective.examples import Examples as Examples
+    from hpo.workers.objective.plain_function import RunningTrial as RunningTrial
+    from hpo.workers.objective.plain_function import TrainingStopped as TrainingStopped
 
 __version__ = "0.1.0"
 
 # Where each name lies: loaded when it is first asked for, so that `import hpo` is quick.
 _PLACES = {
     "AskedTrial": "hpo.interface.asking.session",
-    "Examples": "hpo.engine.objective.examples",
+    "Examples": "hpo.workers.objective.examples",
     "HpoError": "hpo.errors",
     "NoTrialError": "hpo.errors",
-    "RunningTrial": "hpo.engine.objective.plain_function",
+    "RunningTrial": "hpo.workers.objective.plain_function",
     "Session": "hpo.interface.asking.session",
     "Study": "hpo.interface.study.study",
-    "TrainingStopped": "hpo.engine.objective.plain_function",
-    "choices": "hpo.engine.space.written",
+    "TrainingStopped": "hpo.workers.objective.plain_function",
+    "choices": "hpo.trials.space.written",
     "compare_strategies": "hpo.interface.comparison",
     "compare_studies": "hpo.interface.comparison",
     "compose": "hpo.interface.search",
     "coordinate_check": "hpo.interface.scale",
     "import_trials": "hpo.interface.exchange",
     "load": "hpo.interface.search",
-    "log": "hpo.engine.space.written",
+    "log": "hpo.trials.space.written",
     "new": "hpo.interface.starter",
-    "objective": "hpo.engine.objective.companions",
+    "objective": "hpo.workers.objective.companions",
     "open": "hpo.interface.asking.opening",
     "open_ui": "hpo.interface.server",
     "replay": "hpo.interface.replay",

@@ -11,15 +11,15 @@ import yaml
 
 from hpo.config.sections import DispatchSection
 from hpo.config.study_config import config_from_dict
-from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.engine.loop import search
-from hpo.engine.trials.table import TIMES
 from hpo.report.write import write_report
 from hpo.study.files.folder import StudyFolder
 from hpo.study.notes import Notes
 from hpo.study.opening import open_study, read_study
 from hpo.study.preparing.preparation import prepare_study
 from hpo.study.winner.verdict import read_verdict
+from hpo.trials.table import TIMES
+from hpo.workers.dispatch.local import LocalDispatcher
 from tests.toy import CONFIG
 
 REPOSITORY = Path(__file__).parents[1]

@@ -11,17 +11,17 @@ from unittest.mock import patch
 from mlflow import MlflowClient
 
 from hpo.config.study_config import config_from_dict
-from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.report.write import write_report
 from hpo.session.session import run_study
 from hpo.study.files.folder import StudyFolder
 from hpo.study.opening import open_study, read_study
 from hpo.study.preparing.preparation import prepare_study
 from hpo.study.winner.verdict import read_verdict
-from hpo.track import make_tracker
+from hpo.track.make import make_tracker
 from hpo.track.messages import dropped_trials, metric_names
-from hpo.track.mlflow.store import absolute_uri
 from hpo.track.projection import close_in_tracker, open_in_tracker
+from hpo.track.store import absolute_uri
+from hpo.workers.dispatch.local import LocalDispatcher
 from tests import words
 from tests.studies import REPOSITORY, toy_config
 

@@ -13,11 +13,7 @@ from hpo.config.documents import read_yaml, yaml_text
 from hpo.config.keys import differences, flatten, replaced
 from hpo.config.sections import FAILURES
 from hpo.config.study_config import FREE_KEYS, StudyConfig, config_from_dict, explain
-from hpo.engine.objective.kept_function import KeptFunction
-from hpo.engine.space.space import Space
 from hpo.engine.strategies import Strategy, make_strategy
-from hpo.engine.trials.goal import finished
-from hpo.engine.trials.trial import Outcome, Trial
 from hpo.errors import ConfigError, HpoError, StudyError
 from hpo.files import write_atomically
 from hpo.study.basis.environment import describe_environment
@@ -27,6 +23,10 @@ from hpo.study.preparing.preparation import prepare_study
 from hpo.study.preparing.strategies import strategy_type
 from hpo.study.study import PreparedStudy
 from hpo.study.upgrade import FORMAT, upgraded
+from hpo.trials.goal import finished
+from hpo.trials.space.space import Space
+from hpo.trials.trial import Outcome, Trial
+from hpo.workers.objective.pickled_function import KeptFunction
 
 # Scores of this objective can be looked up, so the optimum can be computed.
 _TABLE = "hpo.objectives.table:run_fold"

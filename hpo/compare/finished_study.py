@@ -10,15 +10,15 @@ from typing import Any
 from hpo.compare.curves import FinishedSearch
 from hpo.config.keys import flatten
 from hpo.config.study_config import StudyConfig
-from hpo.engine.space.reader import space_from_dict
-from hpo.engine.trials.goal import Goal, goal_of
-from hpo.engine.trials.table import Row, metric_columns, read_rows
-from hpo.engine.trials.trial import loss_of
 from hpo.errors import StudyError
 from hpo.study.basis.counted_in import Units, varied_keys
 from hpo.study.basis.described import Described
 from hpo.study.files.folder import StudyFolder, find_study, inner, short_path
 from hpo.study.reproduce.recorded import is_at_target, recorded_winner
+from hpo.trials.goal import Goal, goal_of
+from hpo.trials.space.reader import space_from_dict
+from hpo.trials.table import Row, metric_columns, read_rows
+from hpo.trials.trial import loss_of
 
 
 @dataclass(frozen=True)

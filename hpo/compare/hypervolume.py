@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hpo.compare.curves import FinishedSearch
-from hpo.engine.trials.fronts import REFERENCE, Array, growing, hypervolume, scale_of, scaled
-from hpo.engine.trials.goal import Goal
-from hpo.engine.trials.trial import Trial
 from hpo.report.comparison import FrontsJson
+from hpo.trials.fronts import REFERENCE, Array, growing, hypervolume, scale_of, scaled
+from hpo.trials.goal import Goal
+from hpo.trials.trial import Trial
 
 NAME = "hypervolume regret"
 # Half of the searches, as a line, and the quarters around it, as a band.
@@ -50,7 +50,7 @@ class Yardstick:
         The regret is 1 - hypervolume of the trials within the limits so far / `whole`: from 1, no such trial, to 0, as
         good as the best front; it never rises. The hypervolume is that of Zitzler & Thiele 1998, "Multiobjective
         optimization using evolutionary algorithms: a comparative case study", in losses scaled to 0..1 up to the
-        reference point of Ishibuchi et al. 2018; see `hpo.engine.trials.fronts`.
+        reference point of Ishibuchi et al. 2018; see `hpo.trials.fronts`.
         """
         volumes = np.concatenate(([0.0], growing(scaled(search.kept, self.scale))))
         regrets = np.maximum(0.0, 1 - volumes / (self.whole or 1.0))

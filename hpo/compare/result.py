@@ -20,11 +20,11 @@ from hpo.compare.statistics import (
     win_interval,
     win_share,
 )
-from hpo.engine.trials.goal import Goal, Limit
-from hpo.engine.trials.trial import Direction, Trial, loss_sign
 from hpo.report.comparison import ComparisonJson, Pair, Standing, Unit
 from hpo.report.words import join_names
 from hpo.study.upgrade import FORMAT
+from hpo.trials.goal import Goal, Limit
+from hpo.trials.trial import Direction, Trial, loss_sign
 
 NOT_DISTINGUISHABLE = "not distinguishable at this budget"
 UNITS: tuple[Unit, ...] = ("trials", "seconds")

@@ -19,10 +19,7 @@ from hpo.compare.result import Budget, Measure, compare_strategies
 from hpo.compare.searches import Searches, run_search
 from hpo.compare.studies import compare_studies
 from hpo.config.study_config import study_name
-from hpo.engine.dispatch import Dispatcher, code_to_send, make_dispatcher
 from hpo.engine.observers import Observer
-from hpo.engine.trials.goal import Goal
-from hpo.engine.trials.trial import Trial, loss_sign
 from hpo.errors import ConfigError, StudyError
 from hpo.report.comparison import ComparisonJson
 from hpo.session.display.json_lines import tell
@@ -30,6 +27,9 @@ from hpo.session.stopping import SessionDispatcher, Stopping
 from hpo.study.files.folder import RUNS, StudyFolder
 from hpo.study.opening import code_of
 from hpo.study.study import PreparedStudy
+from hpo.trials.goal import Goal
+from hpo.trials.trial import Trial, loss_sign
+from hpo.workers.dispatch import Dispatcher, code_to_send, make_dispatcher
 
 
 class Compared(NamedTuple):

@@ -12,13 +12,13 @@ from pathlib import Path
 
 from hpo.compare.comparison import ComparisonPlan
 from hpo.compare.curves import FinishedSearch
-from hpo.engine.dispatch.dispatcher import Dispatcher
 from hpo.engine.loop import search
 from hpo.engine.observers import Observer
-from hpo.engine.record.record import memory_record
-from hpo.engine.trials.goal import Goal
-from hpo.engine.trials.trial import loss_sign
 from hpo.errors import StudyError
+from hpo.trials.goal import Goal
+from hpo.trials.record.record import memory_record
+from hpo.trials.trial import loss_sign
+from hpo.workers.dispatch.dispatcher import Dispatcher
 
 _COLUMNS = ["strategy", "repeat", "seed", "best", "is_partial", "scores", "seconds"]
 _MORE_COLUMNS = ["other_scores", "excess"]  # with several metrics, or limits

@@ -10,12 +10,12 @@ from hpo.compare.curves import FinishedSearch
 from hpo.compare.finished_study import FinishedStudy
 from hpo.compare.hypervolume import NAME
 from hpo.compare.result import Budget, Measure, as_json, notes_on_limits, with_fronts
-from hpo.engine.trials.digits import score_format
-from hpo.engine.trials.goal import Goal
 from hpo.report.comparison import ComparisonJson, FoldPair, WinnerOf
 from hpo.report.part import is_missing
 from hpo.report.sections.scores import interval
 from hpo.report.words import join_names
+from hpo.trials.goal import Goal
+from hpo.trials.score_format import score_format
 
 # All pairs of more would be more sentences than anybody reads.
 _MOST_FOR_ALL_PAIRS = 4

@@ -3,7 +3,7 @@
 A configuration is frozen, reported, sent to MLflow and published, so it must not hold a value of the environment or a
 password. Such a value is *sealed* when the configuration is read: `${oc.env:NAME}`, the variable that holds it, takes
 its place in memory, in the record, in every file, and in error texts that quote it. It is *opened* where it is used:
-where the objective is called (`hpo.engine.training`) and where an address is connected to.
+where the objective is called (`hpo.workers.training`) and where an address is connected to.
 
 - A value that the user writes as `${oc.env:NAME}` stays as written.
 - A value written out under a key that looks like a secret (`my.api_key=...`), or as a password in an address, gets a

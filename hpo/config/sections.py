@@ -207,9 +207,9 @@ class DispatcherType:
 
 
 DISPATCHERS: Mapping[DispatcherName, DispatcherType] = {
-    "local": DispatcherType(path="hpo.engine.dispatch.local:LocalDispatcher", is_one_at_a_time=True),
-    "ray": DispatcherType(path="hpo.engine.dispatch.ray.pool:RayDispatcher", has_own_processes=True),
-    "simulated": DispatcherType(path="hpo.engine.dispatch.simulated:SimulatedDispatcher", has_own_time=True),
+    "local": DispatcherType(path="hpo.workers.dispatch.local:LocalDispatcher", is_one_at_a_time=True),
+    "ray": DispatcherType(path="hpo.workers.dispatch.ray.pool:RayDispatcher", has_own_processes=True),
+    "simulated": DispatcherType(path="hpo.workers.dispatch.simulated:SimulatedDispatcher", has_own_time=True),
 }
 
 # What of Ray's runtime environments a study may set; the code is sent by itself.

@@ -1,1 +1,1 @@
-"""The search itself: spaces, trials, strategies, the record, trainings and their workers, and the loop over them."""
+"""Who decides: the loop over the trials, the clock and its schedule, the strategies, ask and tell."""

@@ -8,18 +8,18 @@ from numbers import Integral
 from typing import Any
 
 from hpo.config.sealing import excerpt
-from hpo.engine.course.course import Course
-from hpo.engine.course.rules import Rules
-from hpo.engine.dispatch.dispatcher import TaskReport
 from hpo.engine.observers import Observer
-from hpo.engine.record.record import Asked, Ended, EndedBy, Record
-from hpo.engine.space.space import Point
-from hpo.engine.training.payload import Task
-from hpo.engine.training.worker import Limits, one_line
-from hpo.engine.trials import reported
-from hpo.engine.trials.places import Places, place_of, reached
-from hpo.engine.trials.trial import Outcome, seconds_trained
+from hpo.engine.schedule.rules import Rules
+from hpo.engine.schedule.scheduler import Course
 from hpo.errors import ConfigError, NoTrialError, StudyError
+from hpo.trials import reported_values
+from hpo.trials.places import Places, place_of, reached
+from hpo.trials.record.record import Asked, Ended, EndedBy, Record
+from hpo.trials.space.space import Point
+from hpo.trials.trial import Outcome, seconds_trained
+from hpo.workers.dispatch.dispatcher import TaskReport
+from hpo.workers.training.payload import Task
+from hpo.workers.training.worker import Limits, one_line
 
 _LONGEST_LINE = 500  # characters of an error that are kept, as of a training here
 _LANES = sys.maxsize  # whoever asks decides how many trainings are under way
@@ -124,11 +124,11 @@ class Asking:
     def report(self, number: int, point: Mapping[str, Any]) -> None:
         """Add a point to the learning curve of an open trial, and write it.
 
-        ConfigError where its place is not later than that of the point before; see `hpo.engine.trials.places`.
+        ConfigError where its place is not later than that of the point before; see `hpo.trials.places`.
         """
         task, asked = self.task(number), self.asked(number)
         try:
-            placed = self._heard[number].take(reported.numbers(reported.flat(point)))
+            placed = self._heard[number].take(reported_values.numbers(reported_values.flat(point)))
         except ValueError as error:
             raise ConfigError(f"trial {number}: {error}") from error
         curve = [*asked.curve, placed]
@@ -162,7 +162,7 @@ class Asking:
         else:
             metrics, error = self._metrics(task, returned)
         if "seconds" in metrics and "seconds" not in self._record.goal.names:
-            seconds = reported.seconds(metrics.pop("seconds"))
+            seconds = reported_values.seconds(metrics.pop("seconds"))
         took = max(0.0, time.time() - asked.time) if seconds is None else seconds
         units = max(len(asked.curve) + (error is not None), 1)
         outcome = Outcome(metrics, asked.curve, took, error, units, started=asked.time, worker=asked.place)
@@ -179,14 +179,15 @@ class Asking:
             if told is None:
                 curve = [*payload.earlier, *self.asked(task.trial).curve]
                 is_max = payload.direction == "maximize"
-                told = reported.of_curve(curve, payload.metric, payload.score, is_max)
+                told = reported_values.of_curve(curve, payload.metric, payload.score, is_max)
             elif isinstance(told, Mapping):
-                told = reported.flat(told)
-            return reported.result(told, goal.names, len(goal.metrics)), None
+                told = reported_values.flat(told)
+            return reported_values.result(told, goal.names, len(goal.metrics)), None
         except ValueError as error:
             values = told if isinstance(told, Mapping) else {goal.metric: told}
             if any(
-                isinstance(values.get(name), float) and reported.number(values[name]) is None for name in goal.names
+                isinstance(values.get(name), float) and reported_values.number(values[name]) is None
+                for name in goal.names
             ):
                 return {}, str(error)
         raise ConfigError(

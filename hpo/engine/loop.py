@@ -5,18 +5,18 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from hpo.engine.course.clock import Key
-from hpo.engine.course.course import Course
-from hpo.engine.course.rules import Rules
-from hpo.engine.dispatch.dispatcher import Dispatcher, TaskReport
 from hpo.engine.observers import FirstFailures, Observer
-from hpo.engine.record.acts import Act, Add, Instruction, Raise, Stop
-from hpo.engine.record.record import Ended, EndedBy, Record
-from hpo.engine.training.payload import Task
-from hpo.engine.trials.goal import Goal
-from hpo.engine.trials.history import History
-from hpo.engine.trials.places import reached
-from hpo.engine.trials.trial import Outcome, loss_of, seconds_trained
+from hpo.engine.schedule.clock import Key
+from hpo.engine.schedule.rules import Rules
+from hpo.engine.schedule.scheduler import Course
+from hpo.trials.goal import Goal
+from hpo.trials.history import History
+from hpo.trials.places import reached
+from hpo.trials.record.record import Ended, EndedBy, Record
+from hpo.trials.record.user_actions import Act, Add, Instruction, Raise, Stop
+from hpo.trials.trial import Outcome, loss_of, seconds_trained
+from hpo.workers.dispatch.dispatcher import Dispatcher, TaskReport
+from hpo.workers.training.payload import Task
 
 REVISION = 2
 """Rises where the same study would have other trials, or another winner, with the same strategy and objective.

@@ -1,10 +1,10 @@
 """The observer of a search, such as a display, tracker or keeper; and the one that watches for failures at first."""
 
-from hpo.engine.dispatch.dispatcher import TaskReport
-from hpo.engine.record.acts import Instruction
-from hpo.engine.training.payload import Task
-from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError
+from hpo.trials.record.user_actions import Instruction
+from hpo.trials.trial import Trial
+from hpo.workers.dispatch.dispatcher import TaskReport
+from hpo.workers.training.payload import Task
 
 
 class Observer:

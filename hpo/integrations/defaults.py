@@ -5,15 +5,15 @@ from dataclasses import replace
 from typing import Any
 
 from hpo.config.shipped import strategy_settings
-from hpo.engine.space.reader import space_from_dict
-from hpo.engine.space.space import Point
-from hpo.engine.space.written import as_meant
 from hpo.engine.strategies import BY_AMOUNT, STRATEGIES, Strategy
-from hpo.engine.trials.history import History
-from hpo.engine.trials.reported import number
-from hpo.engine.trials.trial import Direction, Proposal, Trial, loss_of
 from hpo.errors import ConfigError
 from hpo.study.preparing.strategies import make_strategy
+from hpo.trials.history import History
+from hpo.trials.reported_values import number
+from hpo.trials.space.reader import space_from_dict
+from hpo.trials.space.space import Point
+from hpo.trials.space.written import as_meant
+from hpo.trials.trial import Direction, Proposal, Trial, loss_of
 
 
 def default_strategy(

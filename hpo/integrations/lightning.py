@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from hpo.engine.objective.plain_function import RunningTrial
+from hpo.workers.objective.plain_function import RunningTrial
 
 try:
     import torch

@@ -13,15 +13,15 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, TrialState
 
-from hpo.engine.record.rows import directions_of
-from hpo.engine.record.rows import distribution as own_distribution
-from hpo.engine.space.dimensions import Dimension, Range, Value, to_stored
-from hpo.engine.space.space import Point, point_key
 from hpo.engine.strategies import Strategy
 from hpo.engine.strategies.drawing.draws import draw_untried
 from hpo.errors import ConfigError, SpaceError, nearest
 from hpo.integrations.defaults import next_points
 from hpo.integrations.optuna_known import Known
+from hpo.trials.record.rows import directions_of
+from hpo.trials.record.rows import distribution as own_distribution
+from hpo.trials.space.dimensions import Dimension, Range, Value, to_stored
+from hpo.trials.space.space import Point, point_key
 
 
 def as_sampler(strategy: Strategy) -> BaseSampler:

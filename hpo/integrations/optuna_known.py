@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from optuna import Study
 from optuna.trial import FrozenTrial, TrialState
 
-from hpo.engine.record.rows import point_of
-from hpo.engine.space.dimensions import as_values
-from hpo.engine.space.space import Point, Space
-from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Direction, Trial
 from hpo.integrations.defaults import with_scores
+from hpo.trials.history import History
+from hpo.trials.record.rows import point_of
+from hpo.trials.space.dimensions import as_values
+from hpo.trials.space.space import Point, Space
+from hpo.trials.trial import Direction, Trial
 
 # Attributes of an Optuna study, one per round: this, and the number of the trial that gets the round's first point.
 _ROUND = "hpo:round:"

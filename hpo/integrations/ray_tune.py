@@ -11,12 +11,12 @@ from ray.tune.search.variant_generator import parse_spec_vars
 from ray.tune.utils import flatten_dict
 
 from hpo.config.keys import replaced
-from hpo.engine.space.space import Point
 from hpo.engine.strategies import Strategy
-from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Trial
 from hpo.errors import ConfigError, SpaceError
 from hpo.integrations.defaults import next_points, with_score
+from hpo.trials.history import History
+from hpo.trials.space.space import Point
+from hpo.trials.trial import Trial
 
 Mode = Literal["min", "max"]
 

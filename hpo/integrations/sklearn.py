@@ -14,12 +14,12 @@ from sklearn.model_selection import _validation
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import check_random_state, get_tags
 
-from hpo.engine.space.space import Point
-from hpo.engine.space.written import write_out
-from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Trial
 from hpo.errors import ConfigError
 from hpo.integrations.defaults import default_strategy, next_points, with_score
+from hpo.trials.history import History
+from hpo.trials.space.space import Point
+from hpo.trials.space.written import write_out
+from hpo.trials.trial import Trial
 
 # `evaluate_candidates` raises where every fit of one call has failed, whatever `error_score` says; a strategy that
 # proposes one point at a time would end there. There is no public way on. Where a version of scikit-learn has these

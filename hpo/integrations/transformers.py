@@ -9,10 +9,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from hpo.engine.objective.companions import objective
-from hpo.engine.objective.plain_function import RunningTrial
 from hpo.errors import ConfigError, nearest
 from hpo.integrations.trainer_again import SearchedValues, make_again, own_arguments, own_state, parts_of
+from hpo.workers.objective.companions import objective
+from hpo.workers.objective.plain_function import RunningTrial
 
 try:
     import torch

@@ -9,9 +9,6 @@ from hpo.config.directions import known_direction
 from hpo.config.goals import Direction
 from hpo.config.keys import flatten
 from hpo.config.study_config import study_name
-from hpo.engine.record.record import Record
-from hpo.engine.space.reader import space_from_dict
-from hpo.engine.trials.trial import TaskLayout
 from hpo.errors import ConfigError, StudyError
 from hpo.integrations.exchange.csv_table import read_csv
 from hpo.integrations.exchange.imported import Imported, import_folder, renamed, write_import
@@ -26,6 +23,9 @@ from hpo.study.study import PreparedStudy
 from hpo.study.winner.full_training import further_trainings, join_trainings
 from hpo.study.winner.verdict import read_verdict
 from hpo.track.projection import send_study
+from hpo.trials.record.record import Record
+from hpo.trials.space.reader import space_from_dict
+from hpo.trials.trial import TaskLayout
 
 # The options that have an effect for each source.
 _OPTIONS = {"optuna": ("study",), "ray": ("metric", "direction"), "csv": ("metric", "direction", "keys")}
@@ -54,8 +54,8 @@ def send(name: str, overrides: Sequence[str] = ()) -> Sent:
 def export_study(study: str, url: str, name: str | None = None) -> tuple[str, int, int]:
     """Copy a study; return its name there, and the numbers of trials copied and left out."""
     # Here, since these two load Optuna, which nothing else here needs.
-    from hpo.engine.record.storage import read_record
     from hpo.integrations.exchange.optuna_storage import export_study as copy_study
+    from hpo.trials.record.storage import read_record
 
     folder = find_study(study)
     config = folder.config()

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from hpo.config.composing.references import with_changes
 from hpo.config.keys import refuse_unknown
 from hpo.config.study_config import StudyConfig, config_from_dict
-from hpo.engine.record.record import Record
 from hpo.errors import ConfigError, HpoError
 from hpo.interface.given.settings import with_settings
 from hpo.interface.trust import ask_for_trust
@@ -30,6 +29,7 @@ from hpo.study.preparing.preparation import at_places, known_study, load_study, 
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.scoring import open_test
 from hpo.study.winner.verdict import Verdict, read_verdict
+from hpo.trials.record.record import Record
 
 Changes = Sequence[str] | Mapping[str, Any]
 """Of a study's configuration: overrides as on the command line, or values by dotted key."""
@@ -191,9 +191,9 @@ def score_on_test(
 
 
 def _send_score(study: PreparedStudy, record: Record, verdict: Verdict, report: WrittenReport) -> None:
-    from hpo.track import tracking_uri
-    from hpo.track.mlflow.store import is_missing
+    from hpo.track.make import tracking_uri
     from hpo.track.projection import send_study
+    from hpo.track.store import is_missing
 
     why = ""
     try:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from hpo.config.composing.compose import compose_config
 from hpo.config.study_config import config_from_dict
-from hpo.engine.trials.table import read_rows
 from hpo.errors import StudyError
 from hpo.interface.trust import ask_for_trust
 from hpo.session.script import run_shown
@@ -17,6 +16,7 @@ from hpo.study.preparing.preparation import prepare_study
 from hpo.study.reproduce.recorded import changed_code, read_files
 from hpo.study.reproduce.replay import Replay, compare_trials, refuse_two_parts
 from hpo.study.study import PreparedStudy
+from hpo.trials.table import read_rows
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,7 +8,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from hpo.engine.objective.path import ObjectivePath
 from hpo.errors import ConfigError
 from hpo.interface.trust import ask_for_trust
 from hpo.report.reproduced import ReportedNumber, refuse_contradictions, refuse_other_study, reported_numbers, unchecked
@@ -18,6 +17,7 @@ from hpo.study.files.made_here import is_made_here
 from hpo.study.reproduce.again import Repetition, not_compared
 from hpo.study.reproduce.again import reproduce as train_again
 from hpo.study.reproduce.recorded import Recorded, read_files, read_recorded
+from hpo.workers.objective.path import ObjectivePath
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -175,7 +175,7 @@ def _find(study: str, trial: str, uri: str) -> Iterator[tuple[StudyFolder, str]]
         return
     with TemporaryDirectory(prefix="hpo-reproduce-") as scratch:
         if is_run:
-            from hpo.track.mlflow.store import download_study
+            from hpo.track.store import download_study
 
             number = download_study(study.removeprefix("runs:/"), uri, Path(scratch))
             yield StudyFolder(Path(scratch)), trial if number is None or trial != "best" else str(number)

@@ -8,10 +8,6 @@ from hpo.config.composing.overrides import parse_override, written_out
 from hpo.config.keys import at, flatten, replaced, within
 from hpo.config.shipped import strategy_settings
 from hpo.config.study_config import StudyConfig, config_from_dict
-from hpo.engine.space.branches import leaves, parted
-from hpo.engine.space.dimensions import Choices
-from hpo.engine.space.reader import space_from_dict
-from hpo.engine.trials import reported
 from hpo.errors import ConfigError
 from hpo.interface.given.settings import compose_search
 from hpo.interface.search import with_its_trials
@@ -20,6 +16,10 @@ from hpo.interface.train import refuse_bad_picture, write_output
 from hpo.study.coordinate_check import CoordinateCheck, check_coordinates
 from hpo.study.preparing.preparation import prepare_study
 from hpo.study.preparing.scales import with_scales_given
+from hpo.trials import reported_values
+from hpo.trials.space.branches import leaves, parted
+from hpo.trials.space.dimensions import Choices
+from hpo.trials.space.reader import space_from_dict
 
 Growing = Literal["width", "depth"]
 
@@ -123,7 +123,7 @@ def _space(tree: Mapping[str, Any], given: Sequence[str], rate: str | None) -> d
     if named:
         searched = {key: dimension for key, dimension in searched.items() if any(within(key, one) for one in named)}
     elif rate is not None and "space" not in given:
-        own = reported.number(at(flatten(tree), rate))
+        own = reported_values.number(at(flatten(tree), rate))
         if not own or own < 0:
             raise ConfigError(f"{rate}: must be a number above 0, around which others are tried")
         searched = {rate: {"values": [float(f"{own * 2.0**power:.6g}") for power in _POWERS]}}

@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 from hpo.config.composing.references import plain_config
 from hpo.config.study_config import StudyConfig, config_from_dict
-from hpo.engine.objective.path import ObjectivePath
 from hpo.errors import ConfigError, HpoError
 from hpo.interface.given.objective import GivenObjective, is_optuna_shape, space_of, suggested_space
 from hpo.interface.given.objects import Objects
@@ -25,6 +24,7 @@ from hpo.session.program import interrupted_in_one_line
 from hpo.study.basis.configurations import made_changes, moved_sources
 from hpo.study.files.folder import RUNS, StudyFolder, find_study
 from hpo.study.preparing.preparation import prepare_study, with_its_tracker
+from hpo.workers.objective.path import ObjectivePath
 
 # The largest number of changes in the line about a new study.
 _SAID = 3

@@ -7,8 +7,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hpo.engine.objective.path import python
 from hpo.errors import TrackError
+from hpo.workers.objective.path import python
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from hpo.config.documents import read_yaml
-from hpo.engine.objective.objective import Objective
-from hpo.engine.objective.resolution import resolve
 from hpo.errors import DataError, StudyError
 from hpo.files import write_atomically
 from hpo.interface.existing import read_results
 from hpo.study.files.folder import find_study
 from hpo.study.preparing.preparation import known_study
 from hpo.study.train_once import train_once
+from hpo.workers.objective.objective import Objective
+from hpo.workers.objective.resolution import resolve
 
 # Assumed, because a folder of weights does not name its objective.
 _OBJECTIVE_OF_CHECKPOINTS = "model.objective:run_fold"

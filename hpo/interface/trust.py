@@ -10,11 +10,11 @@ from typing import Any
 from hpo.config.keys import within
 from hpo.config.sealing import sealed_keys, sealed_names, texts_of
 from hpo.config.study_config import StudyConfig
-from hpo.engine.objective.kept_function import MODULE, KeptFunction
-from hpo.engine.objective.path import ObjectivePath, Origin, origin_of
-from hpo.engine.objective.resolution import resolve
 from hpo.errors import ConfigError, printable
 from hpo.study.files.made_here import is_made_here, remember
+from hpo.workers.objective.path import ObjectivePath, Origin, origin_of
+from hpo.workers.objective.pickled_function import MODULE, KeptFunction
+from hpo.workers.objective.resolution import resolve
 
 _WHOSE = {
     "toolkit": "this toolkit's own",

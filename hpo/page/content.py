@@ -8,7 +8,6 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-from hpo.engine.trials.goal import goal_of
 from hpo.errors import HpoError, first_line
 from hpo.page import texts
 from hpo.page.reading import Seen, StudyReader
@@ -17,6 +16,7 @@ from hpo.report.figures.look import figure_content, new_figure
 from hpo.report.pages.html import render, render_macro
 from hpo.report.words import sentence
 from hpo.study.files.folder import StudyFolder
+from hpo.trials.goal import goal_of
 
 Content = Mapping[str, Any]
 """Of a part: `html`; or of a figure `figure`, None where there is none, and `says`, its caption or the reason."""

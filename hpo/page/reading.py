@@ -7,10 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from hpo.config.study_config import StudyConfig
-from hpo.engine.record.own_file import DamagedRecordError
-from hpo.engine.record.record import Record
-from hpo.engine.trials.ranking import front
-from hpo.engine.trials.trial import Outcome, Trial
 from hpo.errors import HpoError, first_line
 from hpo.report.subject import Subject
 from hpo.report.transfer import Climb
@@ -23,6 +19,10 @@ from hpo.study.looking.seen import SeenStudy
 from hpo.study.notes import Notes
 from hpo.study.winner.choosing import choose
 from hpo.study.winner.full_training import further_trainings, join_trainings
+from hpo.trials.ranking import front
+from hpo.trials.record.own_file import DamagedRecordError
+from hpo.trials.record.record import Record
+from hpo.trials.trial import Outcome, Trial
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hpo.engine.trials.digits import beside_search, score_format, shown_value, values_in_words
-from hpo.engine.trials.trial import Trial
 from hpo.errors import HpoError
 from hpo.page.reading import Seen
 from hpo.report.sections.cautions import cautions_so_far
@@ -12,6 +10,8 @@ from hpo.report.subject import Subject
 from hpo.report.words import count_text, sentence, value_text
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.status import Status
+from hpo.trials.score_format import beside_search, score_format, shown_value, values_in_words
+from hpo.trials.trial import Trial
 
 _MOST_TRIALS, _MOST_FAILURES, _LONGEST = 100, 20, 4_000
 

@@ -6,7 +6,7 @@ spread.
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-from hpo.engine.trials.trial import Direction
+from hpo.trials.trial import Direction
 
 Unit = Literal["trials", "seconds"]
 Ends = list[float] | tuple[float, float]

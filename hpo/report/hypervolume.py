@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hpo.engine.trials.fronts import Array, growing, hypervolume, scale_of, scaled
-from hpo.engine.trials.goal import Goal
-from hpo.engine.trials.trial import Trial
+from hpo.trials.fronts import Array, growing, hypervolume, scale_of, scaled
+from hpo.trials.goal import Goal
+from hpo.trials.trial import Trial
 
 # Orders of the trials from which an expectation is estimated: its standard error is a fourteenth of the spread.
 NUM_ORDERS = 200

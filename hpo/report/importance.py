@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from hpo.engine.space.dimensions import Choices, Dimension, Range, Value
-from hpo.engine.space.space import Point, Space, point_key
-from hpo.engine.trials.trial import Direction, Trial
 from hpo.report.part import Absent
+from hpo.trials.space.dimensions import Choices, Dimension, Range, Value
+from hpo.trials.space.space import Point, Space, point_key
+from hpo.trials.trial import Direction, Trial
 
 # Optuna's PED-ANOVA needs five trials among the best; of ten, these are half.
 FEWEST, _AMONG_BEST = 10, 5
@@ -51,7 +51,7 @@ def importances(
     from optuna.distributions import CategoricalDistribution
     from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
-    from hpo.engine.record.rows import distribution
+    from hpo.trials.record.rows import distribution
 
     kinds = {
         d.key: distribution(d) if isinstance(d, Range) else CategoricalDistribution(range(len(d.values)))

@@ -11,9 +11,6 @@ from typing import Any
 
 from hpo.config.keys import plain_own
 from hpo.config.study_config import TOO_LARGE, StudyConfig
-from hpo.engine.trials.goal import Goal
-from hpo.engine.trials.reported import number
-from hpo.engine.trials.table import metric_columns, point_of
 from hpo.errors import StudyError
 from hpo.report.part import is_missing
 from hpo.report.sections.data import describe_data
@@ -24,6 +21,9 @@ from hpo.report.sections.study import describe_budget
 from hpo.study.files.folder import inner
 from hpo.study.reproduce.again import Repetition
 from hpo.study.reproduce.recorded import Recorded, amount_of
+from hpo.trials.goal import Goal
+from hpo.trials.reported_values import number
+from hpo.trials.table import metric_columns, point_of
 
 # A figure follows from recorded numbers; only libraries of other versions may round it in another way.
 _ROUNDING = 1e-9

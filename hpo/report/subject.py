@@ -7,14 +7,9 @@ from functools import cached_property
 from typing import Literal, Self
 
 from hpo.config.scales import SCALE
-from hpo.engine.course.clock import Key
-from hpo.engine.course.course import clock_times
-from hpo.engine.record.record import Record, Stretch, memory_record
-from hpo.engine.space.space import Point, Space
+from hpo.engine.schedule.clock import Key
+from hpo.engine.schedule.scheduler import clock_times
 from hpo.engine.strategies.ladder import within_scale
-from hpo.engine.trials.goal import Goal
-from hpo.engine.trials.ranking import front, leaders
-from hpo.engine.trials.trial import Direction, Outcome, TaskLayout, Trial
 from hpo.report.hypervolume import Expectation, Growth, expected_growth, growth
 from hpo.report.importance import Contribution, importances, shapley_values
 from hpo.report.part import Absent
@@ -24,6 +19,11 @@ from hpo.study.basis.default import default_of
 from hpo.study.notes import Notes
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.verdict import Verdict
+from hpo.trials.goal import Goal
+from hpo.trials.ranking import front, leaders
+from hpo.trials.record.record import Record, Stretch, memory_record
+from hpo.trials.space.space import Point, Space
+from hpo.trials.trial import Direction, Outcome, TaskLayout, Trial
 
 # With fewer trials for each hyperparameter, chance moves the shares of PED-ANOVA, and surfaces between the trials, more
 # than the space does.

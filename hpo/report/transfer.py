@@ -13,14 +13,14 @@ import numpy as np
 
 from hpo.config.scales import SCALE
 from hpo.config.study_config import StudyConfig
-from hpo.engine.space.dimensions import Choices, Dimension, Range
-from hpo.engine.space.space import Point, Space
 from hpo.engine.strategies import make_strategy
 from hpo.engine.strategies.drawing.places import Place, elite, from_unit, place_of
 from hpo.engine.strategies.drawing.shift import Shift, fit_shift
 from hpo.engine.strategies.ladder import Ladder, within_scale
-from hpo.engine.trials.ranking import leaders
-from hpo.engine.trials.trial import Trial
+from hpo.trials.ranking import leaders
+from hpo.trials.space.dimensions import Choices, Dimension, Range
+from hpo.trials.space.space import Point, Space
+from hpo.trials.trial import Trial
 
 # The share of a scale's trials that are its best, where the strategy is not a ladder, which says it.
 _ELITE = 0.25

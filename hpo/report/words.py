@@ -5,8 +5,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hpo.engine.space.dimensions import as_value
 from hpo.report.part import reason_missing
+from hpo.trials.space.dimensions import as_value
 
 HASH = re.compile(r"[0-9a-f]{32,}")
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpo.config.documents import yaml_text
-from hpo.engine.record.record import Record
-from hpo.engine.trials.table import trials_table, write_trials
 from hpo.errors import StudyError
 from hpo.files import write_atomically
 from hpo.report.figures import draw_figures
@@ -23,6 +21,8 @@ from hpo.study.notes import FinalModel, Notes
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.final_model import best_config
 from hpo.study.winner.verdict import Verdict
+from hpo.trials.record.record import Record
+from hpo.trials.table import trials_table, write_trials
 
 STUDIES = Path("studies")
 

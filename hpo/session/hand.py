@@ -5,14 +5,14 @@ from dataclasses import replace
 from typing import Any
 
 from hpo.config.study_config import StudyConfig
-from hpo.engine.record.acts import Add, Instruction, Raise, Stop
-from hpo.engine.record.record import Record
-from hpo.engine.space.space import short_text
 from hpo.errors import HpoError, StudyError
 from hpo.study.additions import new_point, queued_points
 from hpo.study.files.requests import waiting
 from hpo.study.opening import freeze
 from hpo.study.study import PreparedStudy
+from hpo.trials.record.record import Record
+from hpo.trials.record.user_actions import Add, Instruction, Raise, Stop
+from hpo.trials.space.space import short_text
 
 
 class Hand:

@@ -6,14 +6,14 @@ import threading
 import time
 
 from hpo.config.study_config import StudyConfig
-from hpo.engine.dispatch.dispatcher import TaskReport
 from hpo.engine.observers import Observer
-from hpo.engine.store.url import UrlStore, refuse_used
-from hpo.engine.trials.trial import Trial
 from hpo.errors import HpoError, StudyError
 from hpo.place import Place
 from hpo.study.files.folder import StudyFolder
 from hpo.study.keeping.mirror import Manifest, Mirror, NotOursError, refuse_another
+from hpo.trials.trial import Trial
+from hpo.workers.dispatch.dispatcher import TaskReport
+from hpo.workers.store.url import UrlStore, refuse_used
 
 _log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from hpo.study.notes import Notes
 from hpo.study.opening import code_of, open_study
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.verdict import Verdict, read_verdict
-from hpo.track import make_tracker
+from hpo.track.make import make_tracker
 
 _log = logging.getLogger(__name__)
 # Without progress, before the tracker leaves the rest to `hpo sync`.

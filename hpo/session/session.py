@@ -5,15 +5,9 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
-from hpo.engine.dispatch import Dispatcher, code_to_send, make_dispatcher
-from hpo.engine.dispatch.local import LocalDispatcher
-from hpo.engine.keepers import CheckpointKeeper, SiteKeeper, StateKeeper
+from hpo.engine.checkpoints import CheckpointKeeper, SiteKeeper, StateKeeper
 from hpo.engine.loop import search
 from hpo.engine.observers import Observer
-from hpo.engine.record.record import Record
-from hpo.engine.record.site import Site
-from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Trial
 from hpo.errors import MachineError
 from hpo.machine import machine_faults
 from hpo.report.write import write_report
@@ -32,8 +26,14 @@ from hpo.study.winner.final_model import make_final_model
 from hpo.study.winner.finalists import train_finalists
 from hpo.study.winner.full_training import state_names, train_to_the_end, trials_to_finish
 from hpo.study.winner.verdict import Verdict, lacks_model, read_verdict
-from hpo.track import MlflowTracker, make_tracker
+from hpo.track.make import MlflowTracker, make_tracker
 from hpo.track.projection import close_in_tracker, interrupt_in_tracker, open_in_tracker
+from hpo.trials.history import History
+from hpo.trials.record.host import Site
+from hpo.trials.record.record import Record
+from hpo.trials.trial import Trial
+from hpo.workers.dispatch import Dispatcher, code_to_send, make_dispatcher
+from hpo.workers.dispatch.local import LocalDispatcher
 
 # Seconds without progress at the end of a study, or after an interruption, before the tracker leaves the rest to
 # `hpo sync`. The first must suffice to upload the winner's weights.

@@ -7,13 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Self
 
-from hpo.engine.dispatch.dispatcher import TaskReport
 from hpo.engine.loop import seconds_spent
-from hpo.engine.record.acts import Instruction
-from hpo.engine.record.record import Record
-from hpo.engine.record.site import Site
-from hpo.engine.training.payload import Task
-from hpo.engine.trials.trial import Trial
 from hpo.errors import first_line
 from hpo.session.display.display import Progress, follow_up_in_words
 from hpo.study.files.running import RunningTask, write_running
@@ -21,6 +15,12 @@ from hpo.study.files.status import Phase, State, Status, write_status
 from hpo.study.notes import Notes
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.verdict import Verdict
+from hpo.trials.record.host import Site
+from hpo.trials.record.record import Record
+from hpo.trials.record.user_actions import Instruction
+from hpo.trials.trial import Trial
+from hpo.workers.dispatch.dispatcher import TaskReport
+from hpo.workers.training.payload import Task
 
 # Between two writings; the first is at once.
 _SECONDS_BETWEEN = 2.0

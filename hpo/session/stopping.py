@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Self
 
-from hpo.engine.dispatch.dispatcher import Dispatcher, TaskReport
-from hpo.engine.training.payload import Task
-from hpo.engine.training.task_builder import FINAL_FOLD
 from hpo.errors import Interruption
 from hpo.files import write_atomically
 from hpo.session.program import is_ours
 from hpo.study.study import PreparedStudy
+from hpo.workers.dispatch.dispatcher import Dispatcher, TaskReport
+from hpo.workers.training.payload import Task
+from hpo.workers.training.task_builder import FINAL_FOLD
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Nobody uses it, and where nobody takes it, it does nothing.

@@ -2,10 +2,10 @@
 
 from hpo.config.sealing import open_sealed, values_of
 from hpo.config.study_config import StudyConfig
-from hpo.engine.dispatch.ray.address import refuse_unclear_address
-from hpo.engine.dispatch.ray.shares import refuse_too_many
 from hpo.place import refuse_unknown
-from hpo.track import refuse_bad_uri
+from hpo.track.make import refuse_bad_uri
+from hpo.workers.dispatch.ray.address import refuse_unclear_address
+from hpo.workers.dispatch.ray.shares import refuse_too_many
 
 
 def refuse_bad_surroundings(config: StudyConfig) -> None:
@@ -19,7 +19,7 @@ def refuse_bad_surroundings(config: StudyConfig) -> None:
             refuse_unknown(url, key)
     if config.study.storage is not None:
         # Here, since most studies have no such address and loading takes a third of a second.
-        from hpo.engine.record.address import refuse_unusable
+        from hpo.trials.record.address import refuse_unusable
 
         values = values_of(config.study.storage, config.secrets, "study.storage")
         refuse_unusable(open_sealed(config.study.storage, values), values)

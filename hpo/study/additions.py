@@ -6,12 +6,12 @@ from typing import Any
 
 from hpo.config.keys import flatten
 from hpo.config.sections import StudySection
-from hpo.engine.record.record import Record
-from hpo.engine.space.first_points import read_point
-from hpo.engine.space.space import Point, point_key, short_text
 from hpo.errors import SpaceError, StudyError
 from hpo.study.notes import Notes
 from hpo.study.study import PreparedStudy
+from hpo.trials.record.record import Record
+from hpo.trials.space.first_points import read_point
+from hpo.trials.space.space import Point, point_key, short_text
 
 _log = logging.getLogger(__name__)
 

@@ -11,14 +11,14 @@ from statistics import linear_regression
 from typing import Any
 
 from hpo.config.study_config import config_from_dict
-from hpo.engine.objective.contained import contained_state
-from hpo.engine.objective.objective import Objective
-from hpo.engine.training.splits import make_plan
-from hpo.engine.training.task_builder import TaskBuilder, Training
-from hpo.engine.trials import reported
-from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.errors import ConfigError
 from hpo.study.preparing.scales import refuse_unknown_keys, with_scales_given
+from hpo.trials import reported_values
+from hpo.trials.trial import TaskLayout, Trial
+from hpo.workers.objective.objective import Objective
+from hpo.workers.objective.process_state import contained_state
+from hpo.workers.training.splits import make_plan
+from hpo.workers.training.task_builder import TaskBuilder, Training
 
 STEPS = (1, 2, 5, 10)
 SEEDS = 3
@@ -207,7 +207,7 @@ def _growing(scales: Sequence[Mapping[str, Any]]) -> str:
     """Return the first key with a number that grows from scale to scale."""
     for key in scales[0]:
         values = [changes.get(key) for changes in scales]
-        numbers = [value for value in map(reported.number, values) if value is not None and value > 0]
+        numbers = [value for value in map(reported_values.number, values) if value is not None and value > 0]
         if len(numbers) == len(scales) and numbers == sorted(set(numbers)):
             return key
     raise ConfigError(

@@ -7,15 +7,15 @@ from typing import Any
 from hpo.config.keys import differences, flatten, own_key, within
 from hpo.config.sections import ExtendedTrial, Extension
 from hpo.config.study_config import DATA_SOURCES, SEARCH_SECTIONS, StudyConfig, is_free, study_name
-from hpo.engine.space.branches import with_first
-from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Trial
 from hpo.errors import ConfigError, StudyError
 from hpo.files import copy_tree
 from hpo.study.basis.counted_in import Units
 from hpo.study.files.folder import find_study, short_path
 from hpo.study.study import PreparedStudy, training_command
 from hpo.study.winner.choosing import chosen_first
+from hpo.trials.history import History
+from hpo.trials.space.branches import with_first
+from hpo.trials.trial import Trial
 
 # Besides `FREE_KEYS` and the objective's own.
 _ALLOWED = ("study.name", "study.lanes", "study.order", "study.trial_minutes")

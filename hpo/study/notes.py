@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hpo.engine.record.record import FIRST, FORM, LAST, Note, Record, Rows
-from hpo.engine.training.payload import Task
-from hpo.engine.trials.trial import Outcome, Trial
 from hpo.study.basis.changes import AllowedChange, Basis
 from hpo.study.basis.source_code import Code
 from hpo.study.files.imports import from_notes, to_notes
+from hpo.trials.record.record import FIRST, FORM, LAST, Note, Record, Rows
+from hpo.trials.trial import Outcome, Trial
+from hpo.workers.training.payload import Task
 
 
 @dataclass(frozen=True)

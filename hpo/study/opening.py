@@ -13,13 +13,6 @@ from typing import TYPE_CHECKING, Any
 from hpo.config.sealing import values_of
 from hpo.config.study_config import StudyConfig
 from hpo.engine.loop import seconds_spent
-from hpo.engine.record.acts import Given
-from hpo.engine.record.own_file import DamagedRecordError
-from hpo.engine.record.record import Record
-from hpo.engine.space.space import Point, Space
-from hpo.engine.store.packing import digest_of
-from hpo.engine.trials.goal import goal_of
-from hpo.engine.trials.trial import TaskLayout
 from hpo.errors import StudyError
 from hpo.study.additions import new_point, queued_points, untried_points
 from hpo.study.basis.changes import Basis, allowed_change, refuse_changes, refuse_other_data
@@ -34,9 +27,16 @@ from hpo.study.notes import ChangedChoice, Notes
 from hpo.study.preparing.strategies import strategy_type
 from hpo.study.study import PreparedStudy
 from hpo.study.upgrade import FORMAT, upgraded
+from hpo.trials.goal import goal_of
+from hpo.trials.record.own_file import DamagedRecordError
+from hpo.trials.record.record import Record
+from hpo.trials.record.user_actions import Given
+from hpo.trials.space.space import Point, Space
+from hpo.trials.trial import TaskLayout
+from hpo.workers.store.packing import digest_of
 
 if TYPE_CHECKING:
-    from hpo.engine.record.storage import Stored
+    from hpo.trials.record.storage import Stored
 
 _log = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ def freeze(study: PreparedStudy) -> None:
 
 def read_study(study: PreparedStudy) -> Record:
     """Return the record of an existing study; StudyError where it is damaged, or the data that were read differ."""
-    from hpo.engine.record.storage import read_record
+    from hpo.trials.record.storage import read_record
 
     try:
         record = read_record(_stored(study))
@@ -80,7 +80,7 @@ def read_study(study: PreparedStudy) -> Record:
 
 def change_choice(study: PreparedStudy) -> None:
     """Let an existing study choose its winner by another `study.choose`, as in this configuration, and note it."""
-    from hpo.engine.record.storage import continue_record
+    from hpo.trials.record.storage import continue_record
 
     with study.folder.lock():
         record = continue_record(_stored(study))
@@ -128,7 +128,7 @@ def _create(study: PreparedStudy) -> Record:
     copy_states(study)
     begin_ledger(study.folder, taken)
     # Imported here: Optuna's tables take a third of a second, which no refusal should wait for.
-    from hpo.engine.record.storage import create_record
+    from hpo.trials.record.storage import create_record
 
     record = create_record(_stored(study))
     notes = Notes(record)
@@ -150,7 +150,7 @@ def _continue(study: PreparedStudy, frozen: StudyConfig) -> Record:
     """Return the record of an existing study, on its original or an allowed basis."""
     if not study.allow_changes:
         refuse_other_config(frozen, study.config, study.reference)
-    from hpo.engine.record.storage import continue_record
+    from hpo.trials.record.storage import continue_record
 
     record = continue_record(_stored(study))
     before, now = _refuse_other_basis(study, frozen, record)
@@ -193,7 +193,7 @@ def _note_choice(study: PreparedStudy, frozen: StudyConfig, record: Record) -> N
 
 def add_point(study: PreparedStudy, values: Mapping[str, Any], by: str) -> tuple[Point, int]:
     """Let a study that no process runs try a point next; return it, and how many wait. Errors as of `new_point`."""
-    from hpo.engine.record.storage import continue_record
+    from hpo.trials.record.storage import continue_record
 
     with study.folder.lock():
         record = continue_record(_stored(study))
@@ -274,7 +274,7 @@ def _refuse_other_basis(study: PreparedStudy, frozen: StudyConfig, record: Recor
 
 def stored_record(config: StudyConfig, folder: StudyFolder, space: Space, layout: TaskLayout) -> "Stored":
     """Return where the record of a study is, and what must be known to read it."""
-    from hpo.engine.record.storage import Stored
+    from hpo.trials.record.storage import Stored
 
     section, url = config.study, folder.storage_url(config)
 

@@ -7,22 +7,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from hpo.config.study_config import StudyConfig
-from hpo.engine.course.rules import Counts, Rules
-from hpo.engine.course.stopping import Race, StopRule
 from hpo.engine.loop import is_over
-from hpo.engine.objective.examples import Examples
-from hpo.engine.objective.objective import Objective, SearchDescription
-from hpo.engine.objective.path import ObjectivePath
-from hpo.engine.record.acts import Act, Given
-from hpo.engine.record.record import Record
-from hpo.engine.space.space import Space
-from hpo.engine.store.url import UrlStore
+from hpo.engine.schedule.rules import Counts, Rules
+from hpo.engine.schedule.stopping import Race, StopRule
 from hpo.engine.strategies import BY_AMOUNT, Strategy
-from hpo.engine.training.splits import Plan
-from hpo.engine.training.task_builder import TaskBuilder, Training
-from hpo.engine.trials.goal import Goal, goal_of
-from hpo.engine.trials.places import how_far
-from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.objectives.outside import OUTSIDE
 from hpo.study.basis.changes import AllowedChange, config_as_of
 from hpo.study.basis.described import Described
@@ -31,6 +19,18 @@ from hpo.study.basis.source_code import Code
 from hpo.study.files.folder import RUNS, StudyFolder, short_path
 from hpo.study.files.imports import Imports
 from hpo.study.notes import Notes
+from hpo.trials.goal import Goal, goal_of
+from hpo.trials.places import how_far
+from hpo.trials.record.record import Record
+from hpo.trials.record.user_actions import Act, Given
+from hpo.trials.space.space import Space
+from hpo.trials.trial import TaskLayout, Trial
+from hpo.workers.objective.examples import Examples
+from hpo.workers.objective.objective import Objective, SearchDescription
+from hpo.workers.objective.path import ObjectivePath
+from hpo.workers.store.url import UrlStore
+from hpo.workers.training.splits import Plan
+from hpo.workers.training.task_builder import TaskBuilder, Training
 
 
 @dataclass(frozen=True)

@@ -15,23 +15,23 @@ from hpo.config.keys import own_part, replaced, without
 from hpo.config.sealing import seal
 from hpo.config.sections import ObjectiveText, Section, SplitSection, StudyName
 from hpo.config.study_config import explain, refuse_sealed, refuse_unwritable
-from hpo.engine.dispatch.process.group import run_here
-from hpo.engine.objective.kept_function import KeptFunction
-from hpo.engine.objective.objective import Objective
-from hpo.engine.objective.path import ObjectivePath
-from hpo.engine.objective.resolution import resolve
-from hpo.engine.training.payload import Payload
-from hpo.engine.training.splits import make_plan
-from hpo.engine.training.task_builder import TaskBuilder, Training
-from hpo.engine.training.worker import Message, outcome_of
-from hpo.engine.trials.goal import goal_of
-from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
 from hpo.errors import ConfigError
 from hpo.files import write_atomically
 from hpo.study.basis.environment import describe_environment
 from hpo.study.files.folder import RUNS, new_training, short_path
 from hpo.study.preparing.checks import refuse_unknown_metrics
 from hpo.study.study import training_command
+from hpo.trials.goal import goal_of
+from hpo.trials.trial import Outcome, TaskLayout, Trial
+from hpo.workers.dispatch.process.group import run_here
+from hpo.workers.objective.objective import Objective
+from hpo.workers.objective.path import ObjectivePath
+from hpo.workers.objective.pickled_function import KeptFunction
+from hpo.workers.objective.resolution import resolve
+from hpo.workers.training.payload import Payload
+from hpo.workers.training.splits import make_plan
+from hpo.workers.training.task_builder import TaskBuilder, Training
+from hpo.workers.training.worker import Message, outcome_of
 
 _SECTIONS = ("objective", "study", "split", "dispatch")
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from hpo.engine.course.rules import Rules
-from hpo.engine.course.stopping import StopRule
-from hpo.engine.dispatch.dispatcher import TaskReport
-from hpo.engine.record.acts import Add, Instruction, Raise, Stop
-from hpo.engine.record.record import Record
-from hpo.engine.space.space import Point
+from hpo.engine.schedule.rules import Rules
+from hpo.engine.schedule.stopping import StopRule
 from hpo.engine.strategies import Strategy
 from hpo.engine.strategies.drawing.draws import draw_untried
 from hpo.testing.simulated_tasks import AnyOrder, RulesOf, States, World, ask_and_tell, empty_record, facts, run
+from hpo.trials.record.record import Record
+from hpo.trials.record.user_actions import Add, Instruction, Raise, Stop
+from hpo.trials.space.space import Point
+from hpo.workers.dispatch.dispatcher import TaskReport
 
 _TRIALS = 16
 

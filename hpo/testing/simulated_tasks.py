@@ -10,19 +10,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hpo.engine.asking import Asking
-from hpo.engine.course.rules import Rules
-from hpo.engine.dispatch.dispatcher import Gpus, TaskReport
 from hpo.engine.loop import Hand, search
-from hpo.engine.record.record import Record, memory_record
-from hpo.engine.space.space import Point
-from hpo.engine.training.journal import Entry, Journal
-from hpo.engine.training.payload import Payload, Task
-from hpo.engine.training.reports import Reports, StateIsAhead
-from hpo.engine.training.worker import Limits
-from hpo.engine.trials.goal import Goal
-from hpo.engine.trials.places import place_of
-from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
+from hpo.engine.schedule.rules import Rules
 from hpo.errors import NoTrialError
+from hpo.trials.goal import Goal
+from hpo.trials.places import place_of
+from hpo.trials.record.record import Record, memory_record
+from hpo.trials.space.space import Point
+from hpo.trials.trial import Outcome, TaskLayout, Trial
+from hpo.workers.dispatch.dispatcher import Gpus, TaskReport
+from hpo.workers.training.journal import Entry, Journal
+from hpo.workers.training.payload import Payload, Task
+from hpo.workers.training.reports import Reports, StateIsAhead
+from hpo.workers.training.worker import Limits
 
 NOTHING = Payload("", {}, "score", "minimize")
 _SHARE_OF_HANDS, _SHARE_OF_DEATHS = 0.1, 0.05

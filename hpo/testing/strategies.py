@@ -5,17 +5,17 @@ from functools import partial
 from typing import Any
 
 from hpo.config.scales import SCALE
-from hpo.engine.course.proposer import propose
-from hpo.engine.space.reader import space_from_dict
-from hpo.engine.space.space import Point, point_key
+from hpo.engine.schedule.proposer import propose
 from hpo.engine.strategies import Strategy
 from hpo.engine.strategies import make_strategy as make_known
-from hpo.engine.trials.goal import Goal, finished
-from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Outcome, Trial
 from hpo.errors import HpoError, text_of
 from hpo.study.preparing.strategies import make_strategy, type_of
 from hpo.testing.law import check_free_order, check_hand, check_law, draw_cases
+from hpo.trials.goal import Goal, finished
+from hpo.trials.history import History
+from hpo.trials.space.reader import space_from_dict
+from hpo.trials.space.space import Point, point_key
+from hpo.trials.trial import Outcome, Trial
 
 SPACES: Mapping[str, Mapping[str, Any]] = {
     "ordered": {"layers": [1, 2, 3, 4, 5], "width": [8, 16, 32, 64], "lr": [0.001, 0.01, 0.1]},

@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from hpo.config.scales import at_scale
-from hpo.engine.space.space import short_text
-from hpo.engine.trials.goal import Goal
-from hpo.engine.trials.trial import State, TaskLayout, Trial
+from hpo.trials.goal import Goal
+from hpo.trials.space.space import short_text
+from hpo.trials.trial import State, TaskLayout, Trial
 
 TrackerMessage = dict[str, Any]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from hpo.config.documents import read_json
-from hpo.engine.objective.objective import Objective
-from hpo.engine.objective.resolution import resolve
+from hpo.workers.objective.objective import Objective
+from hpo.workers.objective.resolution import resolve
 
 # Names inside the folder.
 CHECKPOINT, DESCRIPTION = "checkpoint", "model.json"

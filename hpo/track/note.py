@@ -4,19 +4,19 @@ import itertools
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from hpo.engine.space.space import Point, short_value
-from hpo.engine.trials.digits import score_format, with_spread
-from hpo.engine.trials.goal import Goal
-from hpo.engine.trials.history import History
-from hpo.engine.trials.places import to_amount
-from hpo.engine.trials.trial import Trial
 from hpo.report.blocks import markdown_table
 from hpo.report.words import count_text
 from hpo.study.files.user_notes import read_notes
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.reasons import why, why_none
 from hpo.track.messages import goal_values
-from hpo.track.mlflow.pages import FRONT, RUN_ID, TABLE, trial_page
+from hpo.track.pages import FRONT, RUN_ID, TABLE, trial_page
+from hpo.trials.goal import Goal
+from hpo.trials.history import History
+from hpo.trials.places import to_amount
+from hpo.trials.score_format import score_format, with_spread
+from hpo.trials.space.space import Point, short_value
+from hpo.trials.trial import Trial
 
 # A tracker keeps some thousand characters; with these bounds a note has less than 5,000 (tested).
 _TOP = 5

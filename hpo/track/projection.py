@@ -9,12 +9,6 @@ from typing import Any
 from hpo.config.keys import flatten
 from hpo.config.scales import SCALE, changed_keys
 from hpo.config.sealing import hide_secrets
-from hpo.engine.record.record import Record
-from hpo.engine.space.space import short_text
-from hpo.engine.trials.digits import values_in_words
-from hpo.engine.trials.goal import Goal
-from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Trial
 from hpo.report.part import is_missing
 from hpo.report.sections.curves import improvements
 from hpo.report.subject import score_of
@@ -26,9 +20,16 @@ from hpo.study.study import PreparedStudy
 from hpo.study.winner.choosing import choose
 from hpo.study.winner.reasons import why, why_none
 from hpo.study.winner.verdict import Verdict
-from hpo.track import MlflowTracker, make_tracker, messages
-from hpo.track.mlflow.views import FRONT_TAG
+from hpo.track import messages
+from hpo.track.make import MlflowTracker, make_tracker
 from hpo.track.note import study_note
+from hpo.track.views import FRONT_TAG
+from hpo.trials.goal import Goal
+from hpo.trials.history import History
+from hpo.trials.record.record import Record
+from hpo.trials.score_format import values_in_words
+from hpo.trials.space.space import short_text
+from hpo.trials.trial import Trial
 
 # The packages that a model needs to predict; the toolkit's requirements bring the rest.
 _NEEDED = ("hpo-transformer", "torch", "numpy", "scikit-learn")

@@ -5,11 +5,11 @@ from urllib.request import urlopen
 
 import pytest
 
-from hpo.engine.trials.trial import Outcome, Proposal
 from hpo.interface.server import open_page
 from hpo.study.files.running import RunningTask, write_running
 from hpo.study.files.status import Status, write_status
 from hpo.study.opening import open_study
+from hpo.trials.trial import Outcome, Proposal
 from tests.browser.chromium import BINARY, FAULTS, Chromium
 from tests.hpo.report.made_up import TOY_SPACE
 from tests.studies import prepared, run_toy, toy_config

@@ -10,14 +10,14 @@ from pathlib import Path
 import optuna
 import pytest
 
-from hpo.engine.record.address import sqlite_url
-from hpo.engine.record.optuna_tables import Tables
-from hpo.engine.record.record import Ended, Given, Record, memory_record
-from hpo.engine.record.storage import Stored, continue_record, create_record, read_record
-from hpo.engine.space.reader import space_from_dict
-from hpo.engine.trials.goal import Goal
-from hpo.engine.trials.trial import Outcome, Proposal, TaskLayout
 from hpo.study.notes import FinalModel, Notes
+from hpo.trials.goal import Goal
+from hpo.trials.record.address import sqlite_url
+from hpo.trials.record.optuna_tables import Tables
+from hpo.trials.record.record import Ended, Given, Record, memory_record
+from hpo.trials.record.storage import Stored, continue_record, create_record, read_record
+from hpo.trials.space.reader import space_from_dict
+from hpo.trials.trial import Outcome, Proposal, TaskLayout
 from tests.studies import REPOSITORY
 
 SPACE = {"layers": [1, 2, 3], "kind": {"choices": [0, False, "a", None]}, "lr": {"low": 1e-5, "high": 1.0, "log": True}}
@@ -26,7 +26,7 @@ LAYOUT = TaskLayout(folds=2)
 READER = """
 import json, sys
 from tests.contracts.test_record_stores import described, stored
-from hpo.engine.record.storage import read_record
+from hpo.trials.record.storage import read_record
 from pathlib import Path
 print(json.dumps(described(read_record(stored(Path(sys.argv[1]))))))
 """

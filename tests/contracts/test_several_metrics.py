@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpo.engine.course.rules import Rules
-from hpo.engine.space.reader import space_from_dict
+from hpo.engine.schedule.rules import Rules
 from hpo.engine.strategies import make_strategy
-from hpo.engine.trials.goal import Goal, Limit
 from hpo.testing.law import Disturbance, check_free_order, check_law
 from hpo.testing.simulated_tasks import World, facts, run
+from hpo.trials.goal import Goal, Limit
+from hpo.trials.space.reader import space_from_dict
 from tests.studies import SPACES, STRATEGIES
 
 NAMES = ["asha", "successive_halving", "hyperband", "evolutionary", "shifting_window", "random", "qmc", "grid"]

@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpo.engine.course.proposer import propose
-from hpo.engine.course.stopping import StopRule
-from hpo.engine.space.reader import space_from_dict
-from hpo.engine.space.space import point_key
+from hpo.engine.schedule.proposer import propose
+from hpo.engine.schedule.stopping import StopRule
 from hpo.engine.strategies import STRATEGIES as REGISTERED
 from hpo.engine.strategies import make_strategy
-from hpo.engine.trials.goal import Goal
-from hpo.engine.trials.history import History
 from hpo.testing import check_strategy
 from hpo.testing.law import Disturbance, check_asking, check_free_order, check_hand, check_law
 from hpo.testing.simulated_tasks import World
 from hpo.testing.strategies import distinct, play
+from hpo.trials.goal import Goal
+from hpo.trials.history import History
+from hpo.trials.space.reader import space_from_dict
+from hpo.trials.space.space import point_key
 from tests.studies import REPOSITORY, SPACES, STRATEGIES, searched_by
 
 # A point of the Gaussian process takes a tenth of a second and more.
@@ -121,9 +121,9 @@ def test_a_fresh_process_proposes_the_same():
     }
     code = (
         "import json, sys\n"
-        "from hpo.engine.course.proposer import propose\n"
-        "from hpo.engine.trials.history import History\n"
-        "from hpo.engine.trials.trial import Trial\n"
+        "from hpo.engine.schedule.proposer import propose\n"
+        "from hpo.trials.history import History\n"
+        "from hpo.trials.trial import Trial\n"
         "from tests.contracts.test_strategies import make\n"
         "for name, trials in json.load(sys.stdin).items():\n"
         "    history = History([\n"

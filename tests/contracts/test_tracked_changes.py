@@ -5,17 +5,17 @@ from dataclasses import replace
 import pytest
 from mlflow import MlflowClient
 
-from hpo.engine.dispatch.local import LocalDispatcher
-from hpo.engine.trials.goal import finished
-from hpo.engine.trials.ranking import front
-from hpo.engine.trials.trial import Outcome, Trial
 from hpo.study.files.folder import StudyFolder
 from hpo.study.notes import Notes
 from hpo.study.opening import open_study
-from hpo.track.mlflow.sink import MlflowSink
-from hpo.track.mlflow.store import delete_study, may_have_study
-from hpo.track.mlflow.tracker import MlflowTracker
 from hpo.track.projection import open_in_tracker
+from hpo.track.sink import MlflowSink
+from hpo.track.store import delete_study, may_have_study
+from hpo.track.tracker import MlflowTracker
+from hpo.trials.goal import finished
+from hpo.trials.ranking import front
+from hpo.trials.trial import Outcome, Trial
+from hpo.workers.dispatch.local import LocalDispatcher
 from tests.hpo.report.made_up import trial as made_up_trial
 from tests.studies import REPOSITORY, shipped, toy_config
 from tests.tracked import assert_shows_the_record, front_study, new_store, run, runs_of, tracked_study

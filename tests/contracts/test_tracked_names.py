@@ -6,11 +6,8 @@ import uuid
 
 import pytest
 
-from hpo.engine.trials.goal import Goal, finished
-from hpo.engine.trials.table import trials_table
-from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
 from hpo.track.messages import Curve, close_trial, mlflow_name, run_name
-from hpo.track.mlflow.views import (
+from hpo.track.views import (
     LARGEST_VIEW,
     color_of_study,
     color_of_trial,
@@ -18,6 +15,9 @@ from hpo.track.mlflow.views import (
     opened,
     study_views,
 )
+from hpo.trials.goal import Goal, finished
+from hpo.trials.table import trials_table
+from hpo.trials.trial import Outcome, TaskLayout, Trial
 from tests.hpo.report.made_up import trial as made_up_trial
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")

@@ -9,11 +9,11 @@ import psutil
 import pytest
 from mlflow import MlflowClient
 
-from hpo.engine.trials.trial import Outcome, Trial
 from hpo.study.opening import open_study
-from hpo.track import make_tracker
+from hpo.track.make import make_tracker
 from hpo.track.messages import Curve, close_trial, curves
 from hpo.track.projection import open_in_tracker
+from hpo.trials.trial import Outcome, Trial
 from tests.studies import environment
 from tests.tracked import new_store, run, runs_of, tracked_study
 
@@ -85,7 +85,7 @@ def test_no_other_user_sees_a_password_among_the_processes(folder):
     study = tracked_study(folder, uri="http://user:secret-word@127.0.0.1:9")
     tracker = make_tracker(study.config, study.layout, folder)
     arguments = [process.cmdline() for process in psutil.Process().children(recursive=True)]
-    assert any("hpo.track.mlflow.process" in words for words in arguments)
+    assert any("hpo.track.process" in words for words in arguments)
     assert "secret-word" not in str(arguments)
     tracker.close(0.1)
 
@@ -99,7 +99,7 @@ from pathlib import Path
 from tests.tracked import make_tracker, tracked_study
 from hpo.study.opening import open_study
 from hpo.track.projection import open_in_tracker
-from hpo.engine.trials.trial import Trial
+from hpo.trials.trial import Trial
 study = tracked_study(Path({str(folder)!r}))
 tracker = make_tracker(study.config, study.layout, study.folder.path)
 open_in_tracker(study, open_study(study), tracker)

@@ -7,7 +7,7 @@ import pytest
 from mlflow import MlflowClient
 
 from hpo.report.sections.curves import improvements
-from hpo.track.mlflow.views import opened, tag_of
+from hpo.track.views import opened, tag_of
 from tests.studies import toy_config
 from tests.tracked import assert_shows_the_record, front_study, new_store, run, runs_of, synchronise, tracked_study
 

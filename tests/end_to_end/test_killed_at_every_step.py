@@ -4,9 +4,9 @@ import copy
 
 import pytest
 
-from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.engine.loop import search
-from hpo.engine.record.record import Record, Rows
+from hpo.trials.record.record import Record, Rows
+from hpo.workers.dispatch.local import LocalDispatcher
 from tests.studies import REPOSITORY, SPACES, STRATEGIES, prepared, toy_config
 
 TRIALS = 15

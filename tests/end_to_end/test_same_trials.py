@@ -5,9 +5,9 @@ import random
 
 import pytest
 
-from hpo.engine.dispatch.local import LocalDispatcher
-from hpo.engine.dispatch.ray.pool import RayDispatcher
 from hpo.engine.strategies import BY_AMOUNT
+from hpo.workers.dispatch.local import LocalDispatcher
+from hpo.workers.dispatch.ray.pool import RayDispatcher
 from tests.studies import REPOSITORY, SPACES, STRATEGIES, dispatch_section, run_toy, toy_config
 
 SPACE = SPACES["mixed"]

@@ -9,7 +9,7 @@ from tests.faults.driver import undisturbed_rows
 def short_waits(monkeypatch):
     """What a user waits for at the end of a study with a broken MLflow, and between tries, in short."""
     monkeypatch.setattr("hpo.session.session._PATIENCE_SECONDS", 3.0)
-    monkeypatch.setattr("hpo.track.mlflow.tracker._RETRY_SECONDS", 0.5)
+    monkeypatch.setattr("hpo.track.tracker._RETRY_SECONDS", 0.5)
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ import time
 
 from mlflow import MlflowClient
 
-from hpo.engine.dispatch.local import LocalDispatcher
+from hpo.workers.dispatch.local import LocalDispatcher
 from tests.studies import REPOSITORY
 from tests.tracked import run
 

@@ -13,14 +13,14 @@ import pytest
 import yaml
 
 from hpo.engine import loop
-from hpo.engine.dispatch.local import LocalDispatcher
-from hpo.engine.objective.objective import Objective
-from hpo.engine.objective.resolution import resolve
 from hpo.engine.strategies import STRATEGIES
 from hpo.engine.strategies.random import RandomSearch
 from hpo.study.basis.source_code import describe_code
 from hpo.study.files.folder import StudyFolder
 from hpo.study.opening import code_of
+from hpo.workers.dispatch.local import LocalDispatcher
+from hpo.workers.objective.objective import Objective
+from hpo.workers.objective.resolution import resolve
 from model import objective as model_objective
 from tests.faults.driver import finished, gone_on, start, wait_for_line
 from tests.faults.driver import hpo as hpo_apart

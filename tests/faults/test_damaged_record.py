@@ -6,9 +6,9 @@ from contextlib import closing
 
 import pytest
 
-from hpo.engine.record.own_file import DamagedRecordError, backup_path, mark_path
 from hpo.errors import StudyError
 from hpo.study.opening import read_study
+from hpo.trials.record.own_file import DamagedRecordError, backup_path, mark_path
 from tests.studies import prepared, run_toy, shipped, toy_config
 
 FEW, ALL = 7, 15
@@ -119,7 +119,7 @@ def test_a_record_that_another_process_holds_is_not_called_damaged(begun, monkey
         error.sqlite_errorcode = sqlite3.SQLITE_BUSY
         raise error
 
-    monkeypatch.setattr("hpo.engine.record.rows.OptunaRows.read", busy)
+    monkeypatch.setattr("hpo.trials.record.rows.OptunaRows.read", busy)
     with pytest.raises(StudyError, match=r"study\.db is locked by another process") as raised:
         read_study(prepared(begun.parent, config(FEW)))
     assert not isinstance(raised.value, DamagedRecordError)

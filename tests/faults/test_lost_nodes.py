@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from hpo.engine.dispatch.ray.pool import RayDispatcher
-from hpo.engine.dispatch.ray.private import without_dashboard
-from hpo.engine.training.payload import Task
+from hpo.workers.dispatch.ray.pool import RayDispatcher
+from hpo.workers.dispatch.ray.private import without_dashboard
+from hpo.workers.training.payload import Task
 from tests.contracts.test_dispatchers import task as toy_task
 from tests.studies import REPOSITORY, dispatch_section
 

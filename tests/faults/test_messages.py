@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import optuna
 import pytest
 
-from hpo.engine.dispatch.freight import Freight
-from hpo.engine.dispatch.ray.pool import RayDispatcher, _Run
-from hpo.engine.record import optuna_tables
-from hpo.engine.record.address import sqlite_url
-from hpo.engine.training.payload import Task
-from hpo.engine.trials.trial import Outcome
+from hpo.trials.record import optuna_tables
+from hpo.trials.record.address import sqlite_url
+from hpo.trials.trial import Outcome
+from hpo.workers.dispatch.ray.pool import RayDispatcher, _Run
+from hpo.workers.dispatch.transfer import Freight
+from hpo.workers.training.payload import Task
 from tests.faults.driver import undisturbed_rows
 from tests.studies import dispatch_section
 
@@ -39,7 +39,7 @@ def test_a_clock_that_is_set_back_makes_no_duration_negative(undisturbed, tmp_pa
     times = iter(datetime.datetime(2026, 1, 2) - datetime.timedelta(hours=n) for n in range(1000))
     seconds = iter(range(10**9, 0, -3600))
     monkeypatch.setattr(optuna_tables, "_now", lambda: next(times))
-    monkeypatch.setattr("hpo.engine.training.worker.time.time", lambda: float(next(seconds)))
+    monkeypatch.setattr("hpo.workers.training.worker.time.time", lambda: float(next(seconds)))
     assert undisturbed_rows(tmp_path / "jumping") == undisturbed
     study = optuna.load_study(study_name="toy", storage=sqlite_url(tmp_path / "jumping" / "study.db"))
     assert all(trial.duration >= datetime.timedelta(0) for trial in study.trials)

@@ -49,7 +49,7 @@ def test_a_server_that_answers_with_errors(server, tmp_path, capfd):
 @pytest.mark.nightly
 def test_a_database_that_is_locked_for_long_gets_everything_afterwards(tmp_path, capfd, monkeypatch):
     monkeypatch.setattr("hpo.session.session._PATIENCE_SECONDS", 180.0)
-    monkeypatch.setattr("hpo.track.mlflow.tracker._RETRY_SECONDS", 5.0)
+    monkeypatch.setattr("hpo.track.tracker._RETRY_SECONDS", 5.0)
     new_store(tmp_path)
     study = tracked_study(tmp_path, trials=12)
     database = sqlite3.connect(tmp_path / "mlflow.db", isolation_level=None, timeout=60)

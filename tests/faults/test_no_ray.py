@@ -11,10 +11,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hpo.engine.dispatch.ray import address as ray_address
-from hpo.engine.dispatch.ray import cluster as ray_cluster
-from hpo.engine.dispatch.ray.address import refuse_dead_address
 from hpo.errors import DispatchError
+from hpo.workers.dispatch.ray import address as ray_address
+from hpo.workers.dispatch.ray import cluster as ray_cluster
+from hpo.workers.dispatch.ray.address import refuse_dead_address
 from tests.faults.driver import TOY, outliving, start, wait_for_file
 from tests.faults.mlflow_server import free_port
 

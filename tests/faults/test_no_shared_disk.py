@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hpo.engine.dispatch.ray.private import without_dashboard
+from hpo.workers.dispatch.ray.private import without_dashboard
 from tests.faults.driver import start
 from tests.studies import rows
 

@@ -3,7 +3,7 @@
 import pytest
 
 from hpo.engine.strategies import BY_AMOUNT
-from hpo.engine.trials.table import read_rows
+from hpo.trials.table import read_rows
 from tests.hpo.cli.commands import QUICK, hpo
 from tests.studies import STRATEGIES, run_toy, toy_config
 

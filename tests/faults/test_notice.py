@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hpo.engine.dispatch.ray.pool import RayDispatcher
-from hpo.engine.dispatch.ray.private import without_dashboard
-from hpo.engine.training.payload import Payload, Task
+from hpo.workers.dispatch.ray.pool import RayDispatcher
+from hpo.workers.dispatch.ray.private import without_dashboard
+from hpo.workers.training.payload import Payload, Task
 from tests.faults.driver import hpo, start
 from tests.studies import dispatch_section, rows
 

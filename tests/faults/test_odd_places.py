@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hpo.engine.space.reader import space_from_dict
-from hpo.engine.trials.table import point_of, read_rows
 from hpo.study.opening import read_study
+from hpo.trials.space.reader import space_from_dict
+from hpo.trials.table import point_of, read_rows
 from tests.faults.driver import LOCAL, hpo
 from tests.faults.test_full_disk import bound_by_permissions
 from tests.hpo.cli.commands import hpo as in_this_process

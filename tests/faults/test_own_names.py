@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hpo.engine.objective.path import origin_of
 from hpo.errors import ConfigError
+from hpo.workers.objective.path import origin_of
 from tests.hpo.cli.commands import QUICK
 from tests.studies import REPOSITORY
 

@@ -15,11 +15,11 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from hpo.engine.dispatch.process import child as child_module
-from hpo.engine.dispatch.process import memory_guard
-from hpo.engine.dispatch.process.child import Child
-from hpo.engine.dispatch.process.memory_guard import MemoryGuard
-from hpo.engine.dispatch.process.task_process import gpu_memory, release_gpu_memory
+from hpo.workers.dispatch.process import child as child_module
+from hpo.workers.dispatch.process import memory_guard
+from hpo.workers.dispatch.process.child import Child
+from hpo.workers.dispatch.process.memory_guard import MemoryGuard
+from hpo.workers.dispatch.process.task_process import gpu_memory, release_gpu_memory
 from tests.contracts.test_dispatchers import task
 from tests.faults.driver import outliving
 from tests.studies import REPOSITORY, environment
@@ -118,7 +118,7 @@ def test_with_the_worker_ends_what_its_tasks_have_left_behind():
     """The worker itself is killed, so that nobody is left to end anything but the keeper of the group."""
     code = (
         "import sys, time\n"
-        "from hpo.engine.dispatch.process.child import Child\n"
+        "from hpo.workers.dispatch.process.child import Child\n"
         "from tests.contracts.test_dispatchers import task\n"
         "from dataclasses import replace\n"
         "payload = replace(task(0, 'constant').payload, objective='tests.faults.objectives:leaves_a_program')\n"

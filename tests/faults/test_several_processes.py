@@ -8,9 +8,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hpo.engine.dispatch.ray.pool import RayDispatcher
-from hpo.engine.training.payload import Payload, Task
 from hpo.errors import DispatchError
+from hpo.workers.dispatch.ray.pool import RayDispatcher
+from hpo.workers.training.payload import Payload, Task
 from tests.studies import dispatch_section
 
 MINE = """

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hpo.engine.dispatch.ray.private import REACHED_FROM_OUTSIDE
+from hpo.workers.dispatch.ray.private import REACHED_FROM_OUTSIDE
 from tests.faults.driver import hpo
 from tests.guard.sitecustomize import MINE
 from tests.studies import environment, rows

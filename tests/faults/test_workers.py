@@ -7,8 +7,8 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from hpo.engine.dispatch.ray.pool import RayDispatcher
-from hpo.engine.training.payload import Task
+from hpo.workers.dispatch.ray.pool import RayDispatcher
+from hpo.workers.training.payload import Task
 from tests.contracts.test_dispatchers import run
 from tests.contracts.test_dispatchers import task as toy_task
 from tests.faults.driver import outliving

@@ -13,16 +13,7 @@ from hpo.config.composing import compose, overrides
 from hpo.config.documents import parse_json, parse_yaml
 from hpo.config.sealing import hide_secrets, open_sealed, seal, values_of
 from hpo.config.study_config import config_from_dict
-from hpo.engine.course.proposer import propose
-from hpo.engine.objective.resolution import resolve
-from hpo.engine.space.constraints import read_constraint
-from hpo.engine.space.reader import space_from_dict
-from hpo.engine.training.payload import Payload
-from hpo.engine.training.worker import run_task
-from hpo.engine.trials.goal import Goal
-from hpo.engine.trials.history import History
-from hpo.engine.trials.table import read_rows
-from hpo.engine.trials.trial import Trial
+from hpo.engine.schedule.proposer import propose
 from hpo.integrations.exchange.csv_table import read_csv
 from hpo.interface.replay import replay_of
 from hpo.interface.trust import ask_for_trust
@@ -32,6 +23,15 @@ from hpo.study.ledger import openings
 from hpo.study.preparing.preparation import prepare_study
 from hpo.study.reproduce.recorded import read_files, read_recorded, unpack_report
 from hpo.study.train_once import train_once
+from hpo.trials.goal import Goal
+from hpo.trials.history import History
+from hpo.trials.space.constraints import read_constraint
+from hpo.trials.space.reader import space_from_dict
+from hpo.trials.table import read_rows
+from hpo.trials.trial import Trial
+from hpo.workers.objective.resolution import resolve
+from hpo.workers.training.payload import Payload
+from hpo.workers.training.worker import run_task
 from tests.fuzz.inputs import FILES, JSON, OVERRIDES, RULES, SPACE, YAML_TEXT, nearly
 from tests.studies import SPACES, STRATEGIES, toy_config
 

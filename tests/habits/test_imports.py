@@ -10,10 +10,10 @@ from optuna.storages.journal import JournalFileBackend
 
 import hpo
 from hpo.cli.main import main
-from hpo.engine.space.reader import space_from_dict
-from hpo.engine.trials.goal import Goal
 from hpo.errors import ConfigError
 from hpo.study.files.imports import read_imports
+from hpo.trials.goal import Goal
+from hpo.trials.space.reader import space_from_dict
 
 
 def learned(space, metric="score", direction="maximize", name="old"):

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from hpo.engine.objective.plain_function import RunningTrial
+from hpo.workers.objective.plain_function import RunningTrial
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 # By epoch: the best is the second, the fourth is its equal.

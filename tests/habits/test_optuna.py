@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 import hpo
-from hpo.engine.space.peers import of_peer
+from hpo.trials.space.peers import of_peer
 from tests.hpo.interface.searched import HERE, found, note, noted, outcome_of
 
 

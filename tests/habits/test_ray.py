@@ -11,7 +11,7 @@ import pytest
 from ray import tune
 
 import hpo
-from hpo.engine.space.peers import of_peer
+from hpo.trials.space.peers import of_peer
 from tests.hpo.interface.searched import found, outcome_of
 
 

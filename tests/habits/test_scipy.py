@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 
 import hpo
-from hpo.engine.space.peers import of_peer
-from hpo.engine.space.written import write_out
+from hpo.trials.space.peers import of_peer
+from hpo.trials.space.written import write_out
 from tests.hpo.interface.searched import found
 
 

@@ -8,9 +8,9 @@ import torch
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
 import hpo
-from hpo.engine.objective.definitions import dumps
-from hpo.engine.objective.plain_function import RunningTrial
 from hpo.integrations.transformers import SearchedValues, objective_of
+from hpo.workers.objective.definitions import dumps
+from hpo.workers.objective.plain_function import RunningTrial
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 ROWS = [{"x": torch.tensor([i % 2, i % 3, 1.0]), "labels": torch.tensor(i % 2)} for i in range(24)]

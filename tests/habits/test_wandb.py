@@ -7,8 +7,8 @@ import pytest
 import hpo
 from hpo.config.composing.compose import compose_config
 from hpo.config.documents import parse_yaml
-from hpo.engine.space.peers import of_peer
-from hpo.engine.space.written import as_meant
+from hpo.trials.space.peers import of_peer
+from hpo.trials.space.written import as_meant
 from tests.hpo.cli.commands import refused
 from tests.hpo.interface.searched import found
 

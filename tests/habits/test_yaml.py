@@ -5,10 +5,10 @@ import yaml
 
 import hpo
 from hpo.cli.main import main
-from hpo.engine.space.reader import space_from_dict
-from hpo.engine.space.written import as_meant
 from hpo.errors import SpaceError
 from hpo.interface.given.settings import plain_space
+from hpo.trials.space.reader import space_from_dict
+from hpo.trials.space.written import as_meant
 
 QUIET = {"track": "none", "dispatch": "local"}
 OPTIMIZER = {"name": "adam", "betas": [0.9, 0.99]}

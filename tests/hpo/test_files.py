@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from hpo.engine.dispatch.process import task_process
-from hpo.engine.dispatch.process.task_process import Snapshots
 from hpo.files import copy_tree, entries
 from hpo.study.files.folder import StudyFolder
 from hpo.study.keeping.copy import copy_study
+from hpo.workers.dispatch.process import task_process
+from hpo.workers.dispatch.process.task_process import Snapshots
 from tests.studies import run_toy, toy_config
 
 

@@ -19,12 +19,12 @@ ONLY_IN = {
         "hpo/integrations/transformers.py",
         "hpo/integrations/lightning.py",
     ),
-    "ray": ("hpo/engine/dispatch", "hpo/integrations/ray_tune.py"),
+    "ray": ("hpo/workers/dispatch", "hpo/integrations/ray_tune.py"),
     "mlflow": ("hpo/track",),
     "matplotlib": ("hpo/report",),
     "plotly": ("hpo/report",),
     "jinja2": ("hpo/report/pages",),
-    "optuna": ("hpo/report", "hpo/integrations", "hpo/engine/strategies", "hpo/engine/record", "hpo/engine/space"),
+    "optuna": ("hpo/report", "hpo/integrations", "hpo/engine/strategies", "hpo/trials/record", "hpo/trials/space"),
     "hydra": ("hpo/config/composing",),
     "omegaconf": ("hpo/config/composing",),
 }
@@ -68,7 +68,7 @@ def loaded_by(code):
 
 # Code, and what it does not load. A strategy asks for Optuna when it needs it.
 NOT_LOADED = {
-    "import hpo.engine.loop, hpo.engine.strategies, hpo.engine.training.worker, hpo.integrations.exchange": (
+    "import hpo.engine.loop, hpo.engine.strategies, hpo.workers.training.worker, hpo.integrations.exchange": (
         "torch ray mlflow hydra model sklearn optuna cmaes scipy pandas"
     ),
     "import hpo.study.preparing.preparation, hpo.study.opening, hpo.track": "optuna sqlalchemy torch ray mlflow pandas",

@@ -8,16 +8,16 @@ from sklearn.datasets import load_iris
 from sklearn.model_selection import _validation
 from sklearn.tree import DecisionTreeClassifier
 
-from hpo.engine.record import optuna_tables
 from hpo.integrations.sklearn import HpoSearchCV
+from hpo.trials.record import optuna_tables
 from tests.studies import REPOSITORY, rows, run_toy, toy_config
 
 # Runs a command on a Ray whose private names are not there, then asks its cluster as whoever would join one.
 WITHOUT_RAYS_NAMES = """
 import sys
-from hpo.engine.dispatch.ray import address as ray_address
-from hpo.engine.dispatch.ray import private as ray_private
-from hpo.engine.dispatch.ray.cluster import RayCluster
+from hpo.workers.dispatch.ray import address as ray_address
+from hpo.workers.dispatch.ray import private as ray_private
+from hpo.workers.dispatch.ray.cluster import RayCluster
 from hpo.cli.main import main
 
 ray_private._look_up = lambda module, name: (None, None)

@@ -6,8 +6,8 @@ import weakref
 import pytest
 import torch
 
-from hpo.engine.training.payload import Payload
-from hpo.engine.training.worker import run_task
+from hpo.workers.training.payload import Payload
+from hpo.workers.training.worker import run_task
 from model.config.whole import parse
 from model.networks.classifier import Classifier
 from model.training.memory import is_out_of_memory, out_of_memory

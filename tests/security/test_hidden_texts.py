@@ -6,8 +6,8 @@ import time
 import pytest
 
 from hpo.config.sealing import excerpt, hide_secrets, hide_secrets_in
-from hpo.engine.training.payload import Payload
-from hpo.engine.training.worker import run_task
+from hpo.workers.training.payload import Payload
+from hpo.workers.training.worker import run_task
 
 
 def test_the_working_directory_is_no_secret(monkeypatch):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hpo.track.mlflow.store import mlflow_environment
+from hpo.track.store import mlflow_environment
 from tests.conftest import NETWORK_LOG
 from tests.faults.driver import hpo
 from tests.hpo.cli.commands import QUICK

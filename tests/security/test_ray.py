@@ -11,9 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hpo.engine.dispatch import make_dispatcher
-from hpo.engine.dispatch.ray.cluster import RayCluster
 from hpo.errors import DispatchError
+from hpo.workers.dispatch import make_dispatcher
+from hpo.workers.dispatch.ray.cluster import RayCluster
 from tests.studies import REPOSITORY, dispatch_section
 
 OPENLY = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
@@ -26,7 +26,7 @@ print(GcsClient(address=sys.argv[1]).internal_kv_get(b"any", b"thing", timeout=5
 # A cluster as `ray start` makes one: without a token, reached at its own address. It lives until its input ends.
 OPEN = """
 import sys, ray
-from hpo.engine.dispatch.ray.private import without_dashboard
+from hpo.workers.dispatch.ray.private import without_dashboard
 with without_dashboard():
   ray.init(address="local", num_cpus=1, include_dashboard=False, logging_level="ERROR", _temp_dir=sys.argv[1])
 print(ray.get_runtime_context().gcs_address, flush=True)
@@ -128,7 +128,7 @@ def test_a_cluster_that_the_environment_names_is_not_attached_to(open_cluster):
     """RAY_ADDRESS and RAY_AUTH_TOKEN of the user's shell decide nothing."""
     script = """
 import json, os
-from hpo.engine.dispatch.ray.cluster import RayCluster
+from hpo.workers.dispatch.ray.cluster import RayCluster
 cluster = RayCluster(None, 0, 1)
 import ray
 print(json.dumps([ray.get_runtime_context().gcs_address, os.environ.get("RAY_ADDRESS"), ray.nodes()[0]["Alive"]]))
@@ -157,7 +157,7 @@ def test_an_open_cluster_is_joined_only_when_its_flag_is_given(open_cluster):
     with pytest.raises(DispatchError, match=r"asks for no token.*dispatch\.allow_open_cluster=true"):
         make_dispatcher(dispatch_section(address=open_cluster, workers=1))
     script = f"""
-from hpo.engine.dispatch import make_dispatcher
+from hpo.workers.dispatch import make_dispatcher
 from tests.studies import dispatch_section
 dispatcher = make_dispatcher(dispatch_section(address={open_cluster!r}, workers=1, allow_open_cluster=True))
 print(dispatcher.slots)

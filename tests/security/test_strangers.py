@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from hpo.config.sections import StudySection
-from hpo.engine.objective.path import origin_of
 from hpo.interface.replay import OWN, TAKEN
 from hpo.study.files.made_here import is_made_here
 from hpo.study.opening import open_study
+from hpo.workers.objective.path import origin_of
 from tests.hpo.cli.commands import hpo, refused, searched
 from tests.studies import prepared, toy_config
 

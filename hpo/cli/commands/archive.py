@@ -33,8 +33,8 @@ def run(arguments: Sequence[str]) -> None:
     from hpo.study.files.folder import RUNS, StudyFolder, find_study, short_path
 
     if given.restore is None:
-        from hpo.engine.store.packing import in_words
         from hpo.interface.study.kept import KeptStudy
+        from hpo.workers.store.packing import in_words
 
         study = KeptStudy(find_study(given.study))
         file = study.archive(given.file).absolute()

@@ -30,9 +30,9 @@ def run(arguments: Sequence[str]) -> None:
     add_json(parser)
     given = parser.parse_args(arguments)
 
-    from hpo.engine.store.packing import in_words
     from hpo.interface.study.kept import clean_studies
     from hpo.study.files.folder import short_path
+    from hpo.workers.store.packing import in_words
 
     cleaned = []
     for each in clean_studies(given.studies, states=given.states, logs=given.logs, dry_run=given.dry_run):

@@ -131,11 +131,11 @@ def _show_comparison(replay: "Replay", study: "PreparedStudy") -> tuple[int, Map
 
 def _show_dry_run(study: "PreparedStudy") -> int:
     """Print what a search would begin with, where, and what of the user's code would travel; create nothing."""
-    from hpo.engine.dispatch.code import code_of
     from hpo.session.display.terminal import Terminal
     from hpo.session.mirroring import refuse_bad_urls
     from hpo.session.surroundings import refuse_bad_surroundings
     from hpo.study.opening import refuse_to_open
+    from hpo.workers.dispatch.code import code_of
 
     config, dispatch = study.config, study.config.dispatch
     refuse_bad_surroundings(config)

@@ -10,9 +10,9 @@ from typing import Any
 
 from hpo.cli.arguments import STUDY_OR_MIRROR, add_json, add_study, make_parser
 from hpo.cli.output import show_json
-from hpo.engine.trials.digits import beside_search
-from hpo.engine.trials.places import how_far
 from hpo.errors import printable
+from hpo.trials.places import how_far
+from hpo.trials.score_format import beside_search
 
 _EXAMPLES = """\
   hpo show digits                   also while it runs; nothing of it is run, created or changed
@@ -185,7 +185,7 @@ def _says_of_task(task: Mapping[str, Any]) -> _Says:
 
 def _where(task: Mapping[str, Any]) -> str:
     """Return the process that trains, or has trained, as people read it; without a host that is not known."""
-    from hpo.engine.record.site import Site
+    from hpo.trials.record.host import Site
 
     return str(Site(task["host"], task["process"], task["gpus"])) if task["host"] else f"process {task['process']}"
 
@@ -228,7 +228,7 @@ def _values(values: Mapping[str, float]) -> str:
 
 
 def _value(value: Any) -> str:
-    from hpo.engine.space.space import short_value
+    from hpo.trials.space.space import short_value
 
     return f"{value:.4g}" if isinstance(value, float) else short_value(value)
 

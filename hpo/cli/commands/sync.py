@@ -46,8 +46,8 @@ def run(arguments: Sequence[str]) -> int:
 def _compared(sent: "Sent") -> tuple[int, list[str]]:
     """Return how many trials MLflow has, and which files of the report it lacks; print it."""
     from hpo.study.notes import Notes
-    from hpo.track import tracking_uri
-    from hpo.track.mlflow.store import read_contents
+    from hpo.track.make import tracking_uri
+    from hpo.track.store import read_contents
 
     study, record, report = sent.study, sent.record, sent.report
     trials, files = read_contents(tracking_uri(study.config), Notes(record).study_id or "")

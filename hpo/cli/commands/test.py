@@ -5,7 +5,7 @@ from typing import Any
 
 from hpo.cli.arguments import add_data, add_json, add_study, data_places, make_parser
 from hpo.cli.output import show_json
-from hpo.engine.trials.digits import beside_search, score_format
+from hpo.trials.score_format import beside_search, score_format
 
 _EXAMPLES = """\
   hpo test digits

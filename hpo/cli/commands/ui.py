@@ -24,12 +24,12 @@ from hpo.cli.servers import (
 )
 from hpo.config.sealing import hide_secrets
 from hpo.config.shipped import MLFLOWS_OWN
-from hpo.engine.objective.path import python
 from hpo.errors import TrackError
+from hpo.workers.objective.path import python
 
 if TYPE_CHECKING:
     from hpo.config.study_config import StudyConfig
-    from hpo.track.mlflow.addresses import Page, TrackedStudy
+    from hpo.track.addresses import Page, TrackedStudy
 
 _EXAMPLES = """\
   hpo ui                                   all studies in mlflow.db, or where MLFLOW_TRACKING_URI says
@@ -148,9 +148,9 @@ def allowed_hosts(host: str) -> list[str]:
 
 def _tracked(given: argparse.Namespace) -> "tuple[str, list[TrackedStudy]]":
     """Return the store that studies are tracked in, and what they are known by there."""
-    from hpo.track import tracking_uri
-    from hpo.track.mlflow.addresses import TrackedStudy
-    from hpo.track.mlflow.store import refuse_unsent
+    from hpo.track.addresses import TrackedStudy
+    from hpo.track.make import tracking_uri
+    from hpo.track.store import refuse_unsent
 
     found, uris = [], {}
     for name in given.studies:
@@ -170,7 +170,7 @@ def _tracked(given: argparse.Namespace) -> "tuple[str, list[TrackedStudy]]":
 
 def _pages(uri: str, studies: "Sequence[TrackedStudy]") -> "list[Page]":
     """Return what is shown of a store: some studies, or all."""
-    from hpo.track.mlflow.addresses import pages_of_all, pages_of_several, pages_of_study
+    from hpo.track.addresses import pages_of_all, pages_of_several, pages_of_study
 
     if not studies:
         return pages_of_all(uri)
@@ -179,7 +179,7 @@ def _pages(uri: str, studies: "Sequence[TrackedStudy]") -> "list[Page]":
 
 def _serve_record(given: argparse.Namespace) -> int:
     """Serve a study's record in optuna-dashboard."""
-    from hpo.track.mlflow.addresses import Page
+    from hpo.track.addresses import Page
 
     dashboard = load_dashboard()
     _, url, number, _ = _record(given.studies[0])
@@ -193,8 +193,8 @@ def _serve_record(given: argparse.Namespace) -> int:
 
 def _record(study: str) -> "tuple[StudyConfig, str, int, Mapping[str, Any]]":
     """Return a study's configuration, where its record is, its number there, and its notes."""
-    from hpo.engine.record.storage import look_up
     from hpo.study.files.folder import find_study
+    from hpo.trials.record.storage import look_up
 
     folder = find_study(study)
     config = folder.config()
@@ -230,7 +230,7 @@ def _show(server: str, pages: "Sequence[Page]", in_browser: bool) -> None:
 
 def _server(uri: str, given: argparse.Namespace) -> tuple[list[str], dict[str, str]]:
     """Return the command that serves a store, and its environment."""
-    from hpo.track.mlflow.store import mlflow_environment
+    from hpo.track.store import mlflow_environment
 
     hosts = [f"{host}{port}" for host in allowed_hosts(given.host) for port in ("", f":{given.port}")]
     # Not as arguments: the store's address may hold a password, and arguments are visible to all users.

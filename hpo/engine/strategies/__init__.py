@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hpo.engine.space.space import Space
 from hpo.engine.strategies.asha import Asha, AshaSettings
 from hpo.engine.strategies.evolutionary import Evolutionary, EvolutionarySettings
 from hpo.engine.strategies.first import FirstPoints
@@ -17,6 +16,7 @@ from hpo.engine.strategies.random import RandomSearch, RandomSettings
 from hpo.engine.strategies.shifting_window import ShiftingWindow, ShiftingWindowSettings
 from hpo.engine.strategies.strategy import Settings, Strategy
 from hpo.errors import ConfigError, nearest
+from hpo.trials.space.space import Space
 
 StrategyType = tuple[type[Settings], Any]
 """The class of a strategy's settings, and its own, which is called with settings, space and seed."""

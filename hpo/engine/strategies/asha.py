@@ -10,13 +10,13 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hpo.engine.space.space import Space
 from hpo.engine.strategies.drawing.draws import draw_untried
 from hpo.engine.strategies.halving import HalvingSettings
 from hpo.engine.strategies.strategy import Learns, generator
-from hpo.engine.trials.history import History
-from hpo.engine.trials.ranking import Fronts, at_same_place, have_same_places, sort_key
-from hpo.engine.trials.trial import Proposal, Trial
+from hpo.trials.history import History
+from hpo.trials.ranking import Fronts, at_same_place, have_same_places, sort_key
+from hpo.trials.space.space import Space
+from hpo.trials.trial import Proposal, Trial
 
 # The percentile of the criss-crossing pairs' differences that counts as noise, as in Bohdal et al. 2023.
 _NOISE = 0.9

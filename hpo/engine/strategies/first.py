@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hpo.engine.space.space import Point, Space, point_key
 from hpo.engine.strategies.strategy import Learns, Strategy
-from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Proposal, Trial
+from hpo.trials.history import History
+from hpo.trials.space.space import Point, Space, point_key
+from hpo.trials.trial import Proposal, Trial
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from hpo.engine.space.dimensions import Range
-from hpo.engine.space.space import Point, Space, point_key
 from hpo.engine.strategies.strategy import MOST, Learns, Settings
-from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Trial
 from hpo.errors import SpaceError
+from hpo.trials.history import History
+from hpo.trials.space.dimensions import Range
+from hpo.trials.space.space import Point, Space, point_key
+from hpo.trials.trial import Trial
 
 
 class GridSettings(Settings):

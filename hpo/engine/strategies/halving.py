@@ -9,12 +9,12 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from hpo.engine.space.space import Space
 from hpo.engine.strategies.drawing.draws import draw_untried
 from hpo.engine.strategies.strategy import MOST, Learns, Settings
-from hpo.engine.trials.history import History
-from hpo.engine.trials.ranking import at_same_place, leaders
-from hpo.engine.trials.trial import Proposal, Trial
+from hpo.trials.history import History
+from hpo.trials.ranking import at_same_place, leaders
+from hpo.trials.space.space import Space
+from hpo.trials.trial import Proposal, Trial
 
 
 class HalvingSettings(Settings):

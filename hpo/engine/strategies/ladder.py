@@ -11,13 +11,13 @@ import numpy as np
 from pydantic import Field, PositiveFloat
 
 from hpo.config.scales import SCALE
-from hpo.engine.space.space import Point, Space, point_key
 from hpo.engine.strategies.drawing.expected import Expected, expect
 from hpo.engine.strategies.drawing.stratified import draw_stratified
 from hpo.engine.strategies.strategy import MOST, Learns, Settings, Strategy, generator
-from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Proposal, Trial
 from hpo.errors import ConfigError
+from hpo.trials.history import History
+from hpo.trials.space.space import Point, Space, point_key
+from hpo.trials.trial import Proposal, Trial
 
 
 class LadderSettings(Settings):

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
-from hpo.engine.space.dimensions import Dimension, Range
-from hpo.engine.space.space import Point, Space, point_key
 from hpo.engine.strategies.drawing.draws import draw_untried
 from hpo.engine.strategies.optuna_settings import CmaEsSettings, GpSettings, TpeSettings
 from hpo.engine.strategies.strategy import Learns, generator
-from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Trial
 from hpo.errors import SpaceError
+from hpo.trials.history import History
+from hpo.trials.space.dimensions import Dimension, Range
+from hpo.trials.space.space import Point, Space, point_key
+from hpo.trials.trial import Trial
 
 if TYPE_CHECKING:
     from hpo.engine.strategies.optuna_study import Proposals

@@ -14,11 +14,11 @@ from optuna.storages import InMemoryStorage
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from hpo.engine.space.dimensions import Dimension, Range, Value
-from hpo.engine.space.space import Point, Space, point_key
 from hpo.engine.strategies.optuna_settings import CmaEsSettings, GpSettings, TpeSettings
-from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Trial
+from hpo.trials.history import History
+from hpo.trials.space.dimensions import Dimension, Range, Value
+from hpo.trials.space.space import Point, Space, point_key
+from hpo.trials.trial import Trial
 
 # Constraints, above 0 where one is violated.
 _CAN_BE_TRAINED, _KEEPS_LIMITS = "can be trained", "keeps the limits"

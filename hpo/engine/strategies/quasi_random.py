@@ -9,12 +9,12 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from hpo.engine.space.dimensions import Dimension, Range, Value
-from hpo.engine.space.space import Point, Space, point_key
 from hpo.engine.strategies.drawing.draws import draw_untried
 from hpo.engine.strategies.strategy import MOST, Learns, Settings, generator
-from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Trial
+from hpo.trials.history import History
+from hpo.trials.space.dimensions import Dimension, Range, Value
+from hpo.trials.space.space import Point, Space, point_key
+from hpo.trials.trial import Trial
 
 # The sequence is followed up to this many of its points per requested point, and a few more; the rest is drawn
 # uniformly. This happens where nearly the whole of a finite space has been tried, or where fewer than one point in

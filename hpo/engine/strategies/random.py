@@ -6,11 +6,11 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from hpo.engine.space.space import Point, Space
 from hpo.engine.strategies.drawing.draws import draw_untried
 from hpo.engine.strategies.strategy import MOST, Learns, Settings, generator
-from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Trial
+from hpo.trials.history import History
+from hpo.trials.space.space import Point, Space
+from hpo.trials.trial import Trial
 
 
 class RandomSettings(Settings):

@@ -11,15 +11,15 @@ import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from hpo.config.keys import flatten
-from hpo.engine.space.dimensions import Choices, Dimension, NoDefault, Range, Value, allows, canonical
-from hpo.engine.space.space import Point, Space
 from hpo.engine.strategies.drawing.draws import draw_untried
 from hpo.engine.strategies.drawing.preselection import MEMORY, Preselection
 from hpo.engine.strategies.drawing.stratified import draw_stratified, window
 from hpo.engine.strategies.strategy import MOST, Learns, Settings, generator, next_round
-from hpo.engine.trials.history import History, Weights
-from hpo.engine.trials.trial import Trial
 from hpo.errors import ConfigError, nearest
+from hpo.trials.history import History, Weights
+from hpo.trials.space.dimensions import Choices, Dimension, NoDefault, Range, Value, allows, canonical
+from hpo.trials.space.space import Point, Space
+from hpo.trials.trial import Trial
 
 # The shortest window of random length, in values: the centre and a neighbour on each side.
 _LEAST_VALUES = 3

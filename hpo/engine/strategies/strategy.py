@@ -6,9 +6,9 @@ from typing import Literal, Protocol
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from hpo.engine.space.space import Point, Space
-from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Proposal, Trial
+from hpo.trials.history import History
+from hpo.trials.space.space import Point, Space
+from hpo.trials.trial import Proposal, Trial
 
 # Bound of every count in a strategy's settings: more points at once would not fit into memory.
 MOST = 1_000_000

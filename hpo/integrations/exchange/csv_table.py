@@ -4,10 +4,10 @@ import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from hpo.engine.trials.table import TIMES, twice
-from hpo.engine.trials.trial import Direction, Trial
 from hpo.errors import DataError, nearest
 from hpo.integrations.exchange.imported import Imported, attempt
+from hpo.trials.table import TIMES, twice
+from hpo.trials.trial import Direction, Trial
 
 # Columns of the tables of other libraries and our own that are not hyperparameters.
 _OTHERS = {"number", "round", "score", "num_parameters", *TIMES, "error", "trial_id"}

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from hpo.engine.space.space import Point
-from hpo.engine.trials.goal import Goal, finished
-from hpo.engine.trials.table import trials_table, twice, write_trials
-from hpo.engine.trials.trial import Direction, Outcome, TaskLayout, Trial
 from hpo.errors import ConfigError, StudyError, nearest
 from hpo.files import write_atomically
 from hpo.study.files.folder import IMPORT, RUNS
+from hpo.trials.goal import Goal, finished
+from hpo.trials.space.space import Point
+from hpo.trials.table import trials_table, twice, write_trials
+from hpo.trials.trial import Direction, Outcome, TaskLayout, Trial
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from typing import Any
 
 from hpo.config.documents import parse_json, read_json
 from hpo.config.keys import flatten
-from hpo.engine.trials.reported import number
-from hpo.engine.trials.trial import Direction, Trial
 from hpo.errors import DataError, nearest
 from hpo.integrations.exchange.imported import Imported, attempt
+from hpo.trials.reported_values import number
+from hpo.trials.trial import Direction, Trial
 
 
 def read_ray(folder: Path, metric: str, direction: Direction) -> Imported:

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 from hpo.config.keys import at_path, path_of
 from hpo.config.sealing import open_sealed
-from hpo.engine.objective.plain_function import point_of
-from hpo.engine.training.payload import Task
 from hpo.errors import ConfigError, NoTrialError
 from hpo.interface.given.objects import Objects, call_with
 from hpo.session.outside import OutsideStudy
 from hpo.study.preparing.preparation import load_study
 from hpo.study.study import PreparedStudy
+from hpo.workers.objective.plain_function import point_of
+from hpo.workers.training.payload import Task
 
 if TYPE_CHECKING:
     from hpo.interface.study.best import Best

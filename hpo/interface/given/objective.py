@@ -10,11 +10,11 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, cast
 
-from hpo.engine.objective.kept_function import MODULE, KeptFunction
-from hpo.engine.objective.path import Form, ObjectivePath, origin_of
-from hpo.engine.space.peers import range_of
 from hpo.errors import ConfigError
 from hpo.interface.given.objects import Objects
+from hpo.trials.space.peers import range_of
+from hpo.workers.objective.path import Form, ObjectivePath, origin_of
+from hpo.workers.objective.pickled_function import MODULE, KeptFunction
 
 _SUGGESTS = ("suggest_float", "suggest_int", "suggest_categorical", "suggest_uniform", "suggest_loguniform")
 # Inside of these a call may happen, or not, or often.

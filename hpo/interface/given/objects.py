@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hpo.config.keys import at_path, path_of, replaced
-from hpo.engine.objective.companions import COMPANIONS
-from hpo.engine.objective.definitions import dumps
-from hpo.engine.space.branches import is_leaf, parted
-from hpo.engine.space.peers import of_peer, refuse_whole, without_sweeps
-from hpo.engine.space.written import NamedChoices
 from hpo.errors import ConfigError, text_of
 from hpo.interface.given.json_values import json_text, to_json
+from hpo.trials.space.branches import is_leaf, parted
+from hpo.trials.space.peers import of_peer, refuse_whole, without_sweeps
+from hpo.trials.space.written import NamedChoices
+from hpo.workers.objective.companions import COMPANIONS
+from hpo.workers.objective.definitions import dumps
 
 _WITHOUT_CONFIG = ("predict", "attention", "output_sizes")
 _CONSTANTS = ("CONTINUES", "CONTINUES_WITH")

@@ -10,10 +10,10 @@ from hpo.config.goals import refuse_beside_metrics
 from hpo.config.keys import at_path, own_part, path_of, plain_own, refuse_inside_of_list, refuse_unknown, replaced
 from hpo.config.shipped import names_of, shipped, shipped_dir, strategy_settings, with_mlflows_own
 from hpo.config.study_config import SEARCH_SECTIONS, StudyConfig, config_from_dict
-from hpo.engine.space.branches import leaves, parted, with_first
-from hpo.engine.space.written import as_meant, default_as_meant, write_out
 from hpo.errors import ConfigError, nearest
 from hpo.interface.given.json_values import to_json
+from hpo.trials.space.branches import leaves, parted, with_first
+from hpo.trials.space.written import as_meant, default_as_meant, write_out
 
 _SETTABLE = tuple(name for name in SEARCH_SECTIONS if name not in ("objective", "space"))
 

@@ -12,9 +12,6 @@ from functools import cached_property
 from typing import Any, Self
 
 from hpo.config.scales import SCALE
-from hpo.engine.space.space import point_key
-from hpo.engine.training.task_builder import FINAL_FOLD
-from hpo.engine.trials.trial import Trial
 from hpo.errors import HpoError, first_line
 from hpo.report.sections.cautions import cautions_so_far
 from hpo.report.subject import Subject
@@ -30,6 +27,9 @@ from hpo.study.ledger import what_opens
 from hpo.study.looking.seen import SeenStudy
 from hpo.study.looking.view import View
 from hpo.study.winner.reasons import why_none
+from hpo.trials.space.space import point_key
+from hpo.trials.trial import Trial
+from hpo.workers.training.task_builder import FINAL_FOLD
 
 _FAILURES = 3
 

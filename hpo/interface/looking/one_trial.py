@@ -3,15 +3,15 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from hpo.engine.record.record import Asked
-from hpo.engine.record.site import Site
-from hpo.engine.trials.trial import Outcome, Trial, training_seed
 from hpo.study.basis.default import default_of
 from hpo.study.files.running import RunningTask
 from hpo.study.looking.logs import read_log
 from hpo.study.looking.seen import SeenStudy
 from hpo.study.looking.view import Look, View
 from hpo.study.study import is_outside
+from hpo.trials.record.host import Site
+from hpo.trials.record.record import Asked
+from hpo.trials.trial import Outcome, Trial, training_seed
 
 # Of a log, and of its end, in which these are looked for.
 _LINES, _END_BYTES = 5, 100_000

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from hpo.config.keys import copy_plain
-from hpo.engine.trials.table import column_of, metric_column
-from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError
 from hpo.interface.given.objects import as_given
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.reasons import why_none
 from hpo.study.winner.verdict import Verdict, standard_error
+from hpo.trials.table import column_of, metric_column
+from hpo.trials.trial import Trial
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from hpo.config.study_config import StudyConfig
-from hpo.engine.record.record import Record
 from hpo.interface.existing import changed_config, prepare_to_extend, prepare_to_resume, read_results, score_on_test
 from hpo.interface.study.best import front_on_test, winner_of
 from hpo.interface.study.steered import SteeredStudy, raise_budget
@@ -17,6 +16,7 @@ from hpo.study.preparing.preparation import known_study
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.final_model import best_config
 from hpo.study.winner.verdict import Verdict
+from hpo.trials.record.record import Record
 
 if TYPE_CHECKING:
     import pandas as pd

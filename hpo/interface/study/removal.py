@@ -6,8 +6,6 @@ from pathlib import Path
 
 from hpo.config.sealing import hide_secrets
 from hpo.config.study_config import StudyConfig
-from hpo.engine.store.packing import in_words
-from hpo.engine.store.url import UrlStore
 from hpo.errors import HpoError, StudyError
 from hpo.files import links_out, remove_tree
 from hpo.report.words import count_text
@@ -15,8 +13,10 @@ from hpo.study.files.folder import OPENINGS, short_path
 from hpo.study.keeping.mirror import Mirror
 from hpo.study.keeping.removal import Removal
 from hpo.study.ledger import hand_over
-from hpo.track import tracking_uri
-from hpo.track.mlflow.store import delete_study, may_have_study
+from hpo.track.make import tracking_uri
+from hpo.track.store import delete_study, may_have_study
+from hpo.workers.store.packing import in_words
+from hpo.workers.store.url import UrlStore
 
 _SHOWN = 4
 

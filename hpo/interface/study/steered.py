@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from hpo.config.study_config import StudyConfig
-from hpo.engine.space.space import short_text
 from hpo.errors import ConfigError, StudyError
 from hpo.interface.study.kept import KeptStudy
 from hpo.machine import user_name
@@ -14,6 +13,7 @@ from hpo.study.files.folder import StudyFolder
 from hpo.study.files.requests import is_searching, request
 from hpo.study.files.status import Status
 from hpo.study.looking.latest import latest_status
+from hpo.trials.space.space import short_text
 
 # What a running search takes: with another budget its trials stay the same.
 BUDGET = ("trials", "minutes")

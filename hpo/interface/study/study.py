@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hpo.engine.trials.table import trials_table
 from hpo.errors import StudyError, nearest
 from hpo.interface.existing import changed_config, write_reports
 from hpo.interface.study.best import Best, best_of, front_table
@@ -17,6 +16,7 @@ from hpo.session.script import run_shown
 from hpo.study.files.folder import short_path
 from hpo.study.opening import change_choice
 from hpo.study.study import PreparedStudy
+from hpo.trials.table import trials_table
 
 if TYPE_CHECKING:
     import pandas as pd

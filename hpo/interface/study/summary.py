@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from hpo.engine.space.space import short_text
-from hpo.engine.trials.digits import score_format, shown_value
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.reasons import why, why_none
 from hpo.study.winner.verdict import Verdict
+from hpo.trials.score_format import score_format, shown_value
+from hpo.trials.space.space import short_text
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 
-from hpo.engine.trials.goal import Goal
 from hpo.report.figures.best_so_far import draw_best_so_far, draw_expected_performance
 from hpo.report.figures.front import draw_front
 from hpo.report.figures.hypervolume import draw_hypervolume
@@ -17,6 +16,7 @@ from hpo.report.figures.score_over_values import draw_contours, draw_slices
 from hpo.report.figures.timeline import draw_planned_timeline, draw_timeline
 from hpo.report.part import Absent, part
 from hpo.report.subject import Subject
+from hpo.trials.goal import Goal
 
 __all__ = ["FIGURES", "Drawing", "Drawn", "draw_figures", "undrawn"]
 

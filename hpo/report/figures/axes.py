@@ -7,11 +7,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from hpo.engine.record.record import Stretch
-from hpo.engine.space.dimensions import Dimension, Range
-from hpo.engine.trials.trial import Outcome, Trial
 from hpo.report.sections.cost import stretch_runs
 from hpo.report.words import count_text, escape_markup
+from hpo.trials.record.record import Stretch
+from hpo.trials.space.dimensions import Dimension, Range
+from hpo.trials.trial import Outcome, Trial
 
 _LONGEST_NAME, _MOST_POWERS = 30, 4
 _FAR = 3.0  # times the interquartile range: Tukey's outer fence, beyond which values are far out

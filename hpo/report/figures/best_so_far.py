@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import Any
 
-from hpo.engine.trials.trial import Trial
 from hpo.report.figures.axes import TimeAxis, leave_out_far, log_ticks, time_unit
 from hpo.report.figures.look import (
     GOOD,
@@ -24,6 +23,7 @@ from hpo.report.part import Absent, is_missing
 from hpo.report.sections.curves import describe_expected, improvements
 from hpo.report.subject import Subject, score_of
 from hpo.report.words import count_text, escape_markup
+from hpo.trials.trial import Trial
 
 _MOST = 1_000
 _Places = list[tuple[float, Trial]]

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from hpo.engine.trials.goal import Goal, Limit
-from hpo.engine.trials.trial import Trial
 from hpo.report.figures.axes import fence, log_ticks
 from hpo.report.figures.look import (
     GOOD,
@@ -26,6 +24,8 @@ from hpo.report.part import Absent
 from hpo.report.sections.scores import Spread, spreads
 from hpo.report.subject import Subject
 from hpo.report.words import escape_markup, join_names, point_text
+from hpo.trials.goal import Goal, Limit
+from hpo.trials.trial import Trial
 
 _MOST, _COLUMNS = 400, 3
 _LOG = 100.0  # the largest value over the smallest, from which an axis is logarithmic

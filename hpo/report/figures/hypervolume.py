@@ -1,10 +1,10 @@
 """The hypervolume of the front as the search went on, and what a random search would have had."""
 
-from hpo.engine.trials.fronts import REFERENCE
 from hpo.report.figures.look import GOOD, LEGEND, OTHER, Drawn, add_band, add_trials, new_figure, pale, styled
 from hpo.report.part import Absent
 from hpo.report.subject import Subject
 from hpo.report.words import join_names
+from hpo.trials.fronts import REFERENCE
 
 
 def draw_hypervolume(subject: Subject) -> Drawn | Absent:

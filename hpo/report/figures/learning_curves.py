@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hpo.engine.trials.trial import Outcome, Trial
 from hpo.report.figures.axes import leave_out_far
 from hpo.report.figures.look import (
     FAILED,
@@ -24,6 +23,7 @@ from hpo.report.figures.look import (
 from hpo.report.part import Absent
 from hpo.report.subject import Subject
 from hpo.report.words import escape_markup
+from hpo.trials.trial import Outcome, Trial
 
 _MOST_CURVES, _MOST_PLACES = 100, 200
 _AXES = ("epoch", "step")

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from hpo.engine.trials.ranking import one_loss
-from hpo.engine.trials.trial import Trial
 from hpo.report.subject import Subject
 from hpo.report.words import escape_markup
+from hpo.trials.ranking import one_loss
+from hpo.trials.trial import Trial
 
 Item = TypeVar("Item")
 

@@ -4,11 +4,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from hpo.engine.trials.trial import loss_of
 from hpo.report.comparison import ComparisonJson
 from hpo.report.figures.axes import log_ticks
 from hpo.report.figures.look import LEGEND, PALETTE, add_band, pale, styled
 from hpo.report.words import escape_markup
+from hpo.trials.trial import loss_of
 
 # Dash patterns distinguish curves in print, and if there are more than seven.
 _COLOURS = [colour for name, colour in PALETTE.items() if name != "black"]

@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hpo.engine.space.dimensions import Dimension, Range
 from hpo.engine.strategies.drawing.places import to_unit
-from hpo.engine.trials.trial import Trial, loss_of
 from hpo.report.figures.axes import axis_of, log_ticks
 from hpo.report.figures.look import GOOD, LEGEND, OTHER, STAR, Drawn, add_trials, new_figure, pale, styled
 from hpo.report.importance import rank_of
@@ -16,6 +14,8 @@ from hpo.report.part import Absent
 from hpo.report.subject import Subject
 from hpo.report.transfer import Climb
 from hpo.report.words import escape_markup, point_text
+from hpo.trials.space.dimensions import Dimension, Range
+from hpo.trials.trial import Trial, loss_of
 
 _COLUMNS, _MOST_PANELS, _ROOM = 3, 12, 110
 _MOST_BINS, _MOST_DOTS = 8, 100

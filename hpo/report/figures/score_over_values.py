@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from hpo.engine.space.dimensions import Dimension, Range
-from hpo.engine.trials.trial import Trial
 from hpo.report.figures.axes import axis_of, clip, leave_out_far, texts, values_of
 from hpo.report.figures.look import OTHER, Drawn, add_dots_and_star, best_and_even, colours_of, sampled, styled
 from hpo.report.importance import FEWEST, rank_of, too_few
 from hpo.report.part import Absent
 from hpo.report.subject import Subject, score_of
 from hpo.report.words import escape_markup
+from hpo.trials.space.dimensions import Dimension, Range
+from hpo.trials.trial import Trial
 
 # A cell is a pair of values: without steps, 1,000 trials of ranges would make a million cells.
 _MOST, _STEPS, _MOST_KEYS = 400, 20, 4

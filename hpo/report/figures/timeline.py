@@ -4,13 +4,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hpo.engine.trials.trial import Trial
 from hpo.report.figures.axes import TimeAxis, time_unit
 from hpo.report.figures.look import FAILED, LEGEND, OTHER, STOPPED, WINNER, Drawn, new_figure, styled
 from hpo.report.part import Absent
 from hpo.report.sections.cost import describe_cost, predict_seconds, worker_spans
 from hpo.report.subject import Subject
 from hpo.report.words import count_text
+from hpo.trials.trial import Trial
 
 _MOST = 3_000
 _KINDS = {

@@ -7,7 +7,6 @@ listed once.
 
 from collections.abc import Callable, Mapping
 
-from hpo.engine.trials.digits import with_spread
 from hpo.objectives.outside import OUTSIDE
 from hpo.report.part import UnknownValueError, is_missing, missing, require
 from hpo.report.sections.cost import versions_text
@@ -21,6 +20,7 @@ from hpo.report.sections.study import heading, reproduction_text
 from hpo.report.sections.winner import chosen_score, on_seeds, score_text, winner_how_far
 from hpo.report.words import count_text, join_names, times_text
 from hpo.study.files.imports import imported_text
+from hpo.trials.score_format import with_spread
 
 
 def render_checklist(report: ReportJson) -> str:

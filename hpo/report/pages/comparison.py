@@ -5,14 +5,14 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from hpo.engine.trials.digits import score_format
-from hpo.engine.trials.trial import loss_of
 from hpo.report.blocks import Block, Items, Paragraph, Table, markdown_lines
 from hpo.report.comparison import ComparisonJson, Pair
 from hpo.report.figures.attainment import draw_attainment
 from hpo.report.figures.mean_curves import draw_mean_curves
 from hpo.report.pages.html import render
 from hpo.report.words import join_names
+from hpo.trials.score_format import score_format
+from hpo.trials.trial import loss_of
 
 _TITLES = {"a_beats_b_interval": "P(A beats B)", "p_holm": "p (Holm)", "folds": "fold by fold"}
 READING = "B better by less than 0 means that A is better; [95 % intervals]."

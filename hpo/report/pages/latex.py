@@ -3,7 +3,6 @@
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 
-from hpo.engine.trials.digits import with_spread
 from hpo.report.part import Missing, is_missing, require
 from hpo.report.sections.goal import FrontPart, aim_text, front_of, goal_text, names_of, value_format
 from hpo.report.sections.report import ReportJson
@@ -12,6 +11,7 @@ from hpo.report.sections.space import describe_range
 from hpo.report.sections.study import heading
 from hpo.report.sections.winner import DefaultTrial, chosen_score, score_text
 from hpo.report.words import count_text, times_text, value_text
+from hpo.trials.score_format import with_spread
 
 _ESCAPED = {
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},

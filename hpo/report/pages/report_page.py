@@ -8,9 +8,6 @@ from typing import Any
 
 import pandas as pd
 
-from hpo.engine.trials.digits import score_format
-from hpo.engine.trials.table import column_of
-from hpo.engine.trials.trial import rank
 from hpo.report.blocks import markdown_lines
 from hpo.report.figures import Drawing, Drawn
 from hpo.report.pages.html import render
@@ -26,6 +23,9 @@ from hpo.report.sections.search import read_counts
 from hpo.report.sections.study import heading, read_extension, read_study
 from hpo.report.sections.tested import read_finalists, read_test
 from hpo.report.sections.winner import chosen_score, on_seeds, read_winner, score_text
+from hpo.trials.score_format import score_format
+from hpo.trials.table import column_of
+from hpo.trials.trial import rank
 
 _MOST_TRIALS = 500
 _OF_FRONT = ("is_on_front", "excess")

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
-from hpo.engine.record.record import Record
 from hpo.report.part import EXACT, Count, Missing, Point, require
 from hpo.report.sections import ReportJson
 from hpo.report.words import point_text
+from hpo.trials.record.record import Record
 
 
 @with_config(EXACT)

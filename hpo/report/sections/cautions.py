@@ -5,12 +5,6 @@ from collections.abc import Iterator, Sequence
 from typing_extensions import TypedDict
 
 from hpo.config.scales import SCALE
-from hpo.engine.objective.kept_function import MODULE
-from hpo.engine.objective.path import ObjectivePath
-from hpo.engine.space.dimensions import Choices, Range
-from hpo.engine.space.space import Space, line_value
-from hpo.engine.trials.digits import score_format
-from hpo.engine.trials.trial import Trial, loss_of
 from hpo.report.blocks import Block, Items, Paragraph
 from hpo.report.part import is_missing
 from hpo.report.sections import ReportJson
@@ -18,6 +12,12 @@ from hpo.report.sections.goal import front_of, trials_text
 from hpo.report.subject import Subject
 from hpo.report.words import count_text
 from hpo.study.winner.verdict import as_good_as, cheapest, standard_error
+from hpo.trials.score_format import score_format
+from hpo.trials.space.dimensions import Choices, Range
+from hpo.trials.space.space import Space, line_value
+from hpo.trials.trial import Trial, loss_of
+from hpo.workers.objective.path import ObjectivePath
+from hpo.workers.objective.pickled_function import MODULE
 
 
 class AtEnd(TypedDict):

@@ -11,12 +11,12 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
-from hpo.engine.record.record import Stretch
-from hpo.engine.trials.trial import Outcome, Trial, seconds_trained
 from hpo.report.blocks import Block, Paragraph
 from hpo.report.part import EXACT, Count, Missing, Seconds, Share, Text, missing, reason_missing, require
 from hpo.report.sections import ReportJson
 from hpo.report.subject import Subject
+from hpo.trials.record.record import Stretch
+from hpo.trials.trial import Outcome, Trial, seconds_trained
 
 
 @with_config(EXACT)

@@ -9,9 +9,6 @@ from numpy.typing import NDArray
 from pydantic import with_config
 from typing_extensions import TypedDict
 
-from hpo.engine.trials.digits import score_format, with_spread
-from hpo.engine.trials.table import first_start
-from hpo.engine.trials.trial import Direction, Trial, loss_sign
 from hpo.report.blocks import Block, Paragraph, Table
 from hpo.report.hypervolume import budgets_of
 from hpo.report.part import EXACT, Missing, is_missing, missing, require
@@ -21,6 +18,9 @@ from hpo.report.subject import dependent_text, score_of
 from hpo.report.transfer import at_largest_scale
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.verdict import Verdict
+from hpo.trials.score_format import score_format, with_spread
+from hpo.trials.table import first_start
+from hpo.trials.trial import Direction, Trial, loss_sign
 
 
 @with_config(EXACT)

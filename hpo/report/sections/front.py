@@ -6,8 +6,6 @@ from typing import Annotated, NotRequired, cast
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from hpo.engine.trials.fronts import REFERENCE
-from hpo.engine.trials.trial import Trial
 from hpo.report.blocks import Block, Items, Paragraph, Table
 from hpo.report.hypervolume import NUM_ORDERS
 from hpo.report.part import Missing, is_missing, missing, require
@@ -33,6 +31,8 @@ from hpo.study.study import PreparedStudy
 from hpo.study.winner.overlap import overlapping
 from hpo.study.winner.reasons import why
 from hpo.study.winner.verdict import Verdict
+from hpo.trials.fronts import REFERENCE
+from hpo.trials.trial import Trial
 
 
 class FrontSection(TypedDict):

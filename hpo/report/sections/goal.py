@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
-from hpo.engine.trials.digits import score_format
 from hpo.report.blocks import Block, Table
 from hpo.report.part import EXACT, Count, Missing, Point, Share, Text, is_missing, require
 from hpo.report.sections import ReportJson
 from hpo.report.sections.scores import Spread, spread_text
 from hpo.report.words import join_names
+from hpo.trials.score_format import score_format
 
 _MOST_TRIALS = 20
 

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, with_config
 
-from hpo.engine.record.record import Record
 from hpo.report.blocks import Block, Paragraph
 from hpo.report.part import EXACT, Missing, part, value_or_missing
 from hpo.report.sections.cautions import AtEnd, at_the_end, cautions, read_cautions
@@ -75,6 +74,7 @@ from hpo.study.notes import Notes
 from hpo.study.study import PreparedStudy
 from hpo.study.upgrade import FORMAT
 from hpo.study.winner.verdict import Verdict
+from hpo.trials.record.record import Record
 
 
 @with_config(EXACT)

@@ -9,13 +9,13 @@ from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
 from hpo.engine.strategies.drawing.places import to_unit
-from hpo.engine.trials import reported
-from hpo.engine.trials.digits import score_format
-from hpo.engine.trials.trial import Trial
 from hpo.report.blocks import Block, Paragraph, Table
 from hpo.report.part import EXACT
 from hpo.report.transfer import Climb
 from hpo.report.words import point_text, value_text
+from hpo.trials import reported_values
+from hpo.trials.score_format import score_format
+from hpo.trials.trial import Trial
 
 # Standard errors from which on a difference is more than chance.
 _SURE = 2.0
@@ -64,7 +64,7 @@ def scale_table(climb: Climb, metric: str) -> ScaleTable | None:
     values = sorted({value for of in trials for value in of}, key=lambda value: to_unit(dimension, value))
     best: list[Any] = [ranked[0].point[key] if ranked else None for ranked in climb.ranked]
     there = [value for value in best if value is not None]
-    is_factor = all((number := reported.number(value)) is not None and number > 0 for value in values)
+    is_factor = all((number := reported_values.number(value)) is not None and number > 0 for value in values)
     moves: float | None = None
     if there and is_factor:
         moves = max(there) / min(there)

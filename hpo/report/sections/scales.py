@@ -7,8 +7,6 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
-from hpo.engine.space.dimensions import Choices, Dimension, Range
-from hpo.engine.space.space import Point as SpacePoint
 from hpo.report.blocks import Block, Items, Paragraph, Table
 from hpo.report.part import EXACT, Count, Missing, Point, Positive, Share, is_missing, missing, require
 from hpo.report.sections import ReportJson
@@ -18,6 +16,8 @@ from hpo.report.sections.winner import score_text
 from hpo.report.subject import score_of
 from hpo.report.transfer import Climb, span_of, value_at
 from hpo.report.words import join_names, point_text, value_text
+from hpo.trials.space.dimensions import Choices, Dimension, Range
+from hpo.trials.space.space import Point as SpacePoint
 
 
 @with_config(EXACT)

@@ -6,10 +6,10 @@ from typing import Annotated
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
-from hpo.engine.trials.goal import Goal
-from hpo.engine.trials.trial import Trial
 from hpo.report.part import EXACT, Missing, is_missing, missing
 from hpo.study.winner.verdict import standard_error
+from hpo.trials.goal import Goal
+from hpo.trials.trial import Trial
 
 
 @with_config(EXACT)

@@ -9,11 +9,7 @@ from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
 from hpo.config.keys import within
-from hpo.engine.course.rules import Counts as Counted
-from hpo.engine.record.record import EndedBy, Record
-from hpo.engine.space.space import point_key
-from hpo.engine.trials.places import how_far
-from hpo.engine.trials.trial import Trial
+from hpo.engine.schedule.rules import Counts as Counted
 from hpo.report.blocks import Block, Items, Paragraph, Table
 from hpo.report.part import EXACT, Count, Missing, Positive, missing, require
 from hpo.report.sections import ReportJson
@@ -27,6 +23,10 @@ from hpo.study.notes import Notes
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.reasons import why
 from hpo.study.winner.verdict import Verdict
+from hpo.trials.places import how_far
+from hpo.trials.record.record import EndedBy, Record
+from hpo.trials.space.space import point_key
+from hpo.trials.trial import Trial
 
 
 @with_config(EXACT)

@@ -10,13 +10,13 @@ from typing_extensions import TypedDict
 
 from hpo.config.keys import at, flatten
 from hpo.config.scales import SCALE
-from hpo.engine.space.dimensions import Dimension, Value, Values, describe
 from hpo.report.blocks import Block, Items, Paragraph, Table
 from hpo.report.part import Absent, Missing, Point, missing, require
 from hpo.report.sections import ReportJson
 from hpo.report.subject import Subject
 from hpo.report.words import point_text, value_text
 from hpo.study.study import PreparedStudy
+from hpo.trials.space.dimensions import Dimension, Value, Values, describe
 
 
 class SpacePart(TypedDict):

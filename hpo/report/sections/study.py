@@ -10,8 +10,6 @@ from typing_extensions import TypedDict
 from hpo.config.documents import read_json
 from hpo.config.keys import flatten
 from hpo.config.sections import StudySection
-from hpo.engine.trials.digits import score_format
-from hpo.engine.trials.trial import Trial, loss_of
 from hpo.errors import StudyError
 from hpo.objectives.outside import OUTSIDE
 from hpo.report.blocks import Block, Paragraph, Table
@@ -22,6 +20,8 @@ from hpo.report.words import count_text
 from hpo.study.files.folder import inner, short_path
 from hpo.study.notes import Notes
 from hpo.study.study import PreparedStudy
+from hpo.trials.score_format import score_format
+from hpo.trials.trial import Trial, loss_of
 
 
 @with_config(EXACT)

@@ -7,9 +7,6 @@ from typing import Annotated, Any, NotRequired, cast
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
-from hpo.engine.trials.digits import score_format, with_spread
-from hpo.engine.trials.goal import Goal
-from hpo.engine.trials.trial import Direction, loss_of
 from hpo.report.blocks import Block, Items, Paragraph, Table
 from hpo.report.part import EXACT, Missing, is_missing, missing, reason_missing, require
 from hpo.report.sections import ReportJson
@@ -19,6 +16,9 @@ from hpo.report.words import sentence, times_text
 from hpo.study.basis.default import why_no_default
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.finalists import Finalist
+from hpo.trials.goal import Goal
+from hpo.trials.score_format import score_format, with_spread
+from hpo.trials.trial import Direction, loss_of
 
 
 class TestedMember(TypedDict):

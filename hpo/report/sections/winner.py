@@ -9,12 +9,6 @@ from typing_extensions import TypedDict
 
 from hpo.config.documents import read_json
 from hpo.config.sections import FAILURES
-from hpo.engine.objective.path import ObjectivePath
-from hpo.engine.space.space import point_key
-from hpo.engine.trials.digits import score_format, with_spread
-from hpo.engine.trials.goal import Goal
-from hpo.engine.trials.places import how_far
-from hpo.engine.trials.trial import State, Trial, loss_of
 from hpo.errors import DocumentError, SpaceError, StudyError
 from hpo.objectives.outside import OUTSIDE
 from hpo.report.blocks import Block, Paragraph, Table
@@ -30,6 +24,12 @@ from hpo.study.study import PreparedStudy, training_command
 from hpo.study.upgrade import upgraded
 from hpo.study.winner.reasons import why_none
 from hpo.study.winner.verdict import Verdict
+from hpo.trials.goal import Goal
+from hpo.trials.places import how_far
+from hpo.trials.score_format import score_format, with_spread
+from hpo.trials.space.space import point_key
+from hpo.trials.trial import State, Trial, loss_of
+from hpo.workers.objective.path import ObjectivePath
 
 
 @with_config(EXACT)

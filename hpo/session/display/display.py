@@ -8,18 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from hpo.config.sections import DispatchSection
 from hpo.config.study_config import StudyConfig
-from hpo.engine.course.rules import Counts, is_counted
-from hpo.engine.dispatch import Code
-from hpo.engine.dispatch.dispatcher import Gpus
 from hpo.engine.observers import Observer
-from hpo.engine.record.acts import Instruction, Raise
-from hpo.engine.record.record import Record
-from hpo.engine.space.space import Space
-from hpo.engine.trials.digits import score_format, shown_value
-from hpo.engine.trials.goal import goal_of
-from hpo.engine.trials.history import History
-from hpo.engine.trials.ranking import front
-from hpo.engine.trials.trial import TaskLayout, Trial
+from hpo.engine.schedule.rules import Counts, is_counted
 from hpo.machine import GIB
 from hpo.report.part import require
 from hpo.report.words import count_text
@@ -28,6 +18,16 @@ from hpo.study.basis.environment import gpu_driver
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.reasons import why_none
 from hpo.study.winner.verdict import Verdict
+from hpo.trials.goal import goal_of
+from hpo.trials.history import History
+from hpo.trials.ranking import front
+from hpo.trials.record.record import Record
+from hpo.trials.record.user_actions import Instruction, Raise
+from hpo.trials.score_format import score_format, shown_value
+from hpo.trials.space.space import Space
+from hpo.trials.trial import TaskLayout, Trial
+from hpo.workers.dispatch import Code
+from hpo.workers.dispatch.dispatcher import Gpus
 
 if TYPE_CHECKING:
     # Pandas, which whoever only looks on does not need.

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from hpo.config.documents import json_line
-from hpo.engine.dispatch.dispatcher import Gpus, TaskReport
 from hpo.engine.loop import seconds_spent
-from hpo.engine.record.record import Record
-from hpo.engine.training.payload import Task
-from hpo.engine.trials.trial import Trial
 from hpo.session.display.display import Display, Progress, Result
 from hpo.session.display.result import study_result
 from hpo.study.study import PreparedStudy
+from hpo.trials.record.record import Record
+from hpo.trials.trial import Trial
+from hpo.workers.dispatch.dispatcher import Gpus, TaskReport
+from hpo.workers.training.payload import Task
 
 # Between two points of a training; those in between are left out.
 _SECONDS_BETWEEN_POINTS = 0.5

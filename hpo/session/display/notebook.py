@@ -8,12 +8,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, Self
 
-from hpo.engine.dispatch import Code
-from hpo.engine.dispatch.dispatcher import Gpus, TaskReport
 from hpo.engine.loop import seconds_spent
-from hpo.engine.record.record import Record
-from hpo.engine.space.space import short_text
-from hpo.engine.trials.trial import Trial
 from hpo.session.display.display import (
     Display,
     Progress,
@@ -25,6 +20,11 @@ from hpo.session.display.display import (
 )
 from hpo.study.files.folder import short_path
 from hpo.study.study import PreparedStudy
+from hpo.trials.record.record import Record
+from hpo.trials.space.space import short_text
+from hpo.trials.trial import Trial
+from hpo.workers.dispatch import Code
+from hpo.workers.dispatch.dispatcher import Gpus, TaskReport
 
 _SECONDS_BETWEEN_UPDATES = 0.5
 _LAST_LINES = 8

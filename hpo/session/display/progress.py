@@ -15,17 +15,17 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from hpo.engine.dispatch.dispatcher import TaskReport
-from hpo.engine.record.acts import Instruction
-from hpo.engine.space.dimensions import Dimension, Range
-from hpo.engine.space.space import short_text, short_value
-from hpo.engine.training.payload import Task
-from hpo.engine.trials.history import History
-from hpo.engine.trials.places import to_amount
-from hpo.engine.trials.trial import Trial
 from hpo.errors import printable
 from hpo.report.words import count_text
 from hpo.session.display.display import Progress, Shown, follow_up_in_words, peak_in_words
+from hpo.trials.history import History
+from hpo.trials.places import to_amount
+from hpo.trials.record.user_actions import Instruction
+from hpo.trials.space.dimensions import Dimension, Range
+from hpo.trials.space.space import short_text, short_value
+from hpo.trials.trial import Trial
+from hpo.workers.dispatch.dispatcher import TaskReport
+from hpo.workers.training.payload import Task
 
 # Every trial gets a line at a readable pace; of thousands per second, as over tables, only some do.
 _LINES_AT_ONCE = 200

@@ -8,16 +8,7 @@ from typing import Any
 from hpo.config.keys import flatten
 from hpo.config.sections import DispatchSection
 from hpo.config.shipped import MLFLOWS_OWN, is_from
-from hpo.engine.dispatch import Code
-from hpo.engine.dispatch.dispatcher import Gpus
-from hpo.engine.dispatch.ray.address import is_connected_here
 from hpo.engine.loop import seconds_spent
-from hpo.engine.record.record import Record
-from hpo.engine.space.branches import parted
-from hpo.engine.space.first_points import default_point
-from hpo.engine.space.space import line_value
-from hpo.engine.trials.digits import score_format, values_in_words
-from hpo.engine.trials.trial import Trial
 from hpo.errors import SpaceError, printable
 from hpo.report.part import require
 from hpo.report.sections.search import end_text
@@ -28,6 +19,15 @@ from hpo.study.ledger import what_opens
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.full_training import expected_at_end
 from hpo.study.winner.reasons import why
+from hpo.trials.record.record import Record
+from hpo.trials.score_format import score_format, values_in_words
+from hpo.trials.space.branches import parted
+from hpo.trials.space.first_points import default_point
+from hpo.trials.space.space import line_value
+from hpo.trials.trial import Trial
+from hpo.workers.dispatch import Code
+from hpo.workers.dispatch.dispatcher import Gpus
+from hpo.workers.dispatch.ray.address import is_connected_here
 
 # Idle share of the workers' time from which a hint is printed.
 _MUCH_IDLE = 0.4

@@ -3,16 +3,16 @@
 import time
 from collections.abc import Iterator
 
-from hpo.engine.space.space import short_text
-from hpo.engine.trials.digits import beside_search
-from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError, printable
 from hpo.session.display.progress import Sign, TerminalProgress
 from hpo.study.files.folder import inner, short_path
 from hpo.study.files.status import Status
 from hpo.study.looking.seen import SeenStudy
 from hpo.study.looking.view import Look, View
+from hpo.trials.history import History
+from hpo.trials.score_format import beside_search
+from hpo.trials.space.space import short_text
+from hpo.trials.trial import Trial
 
 # Of the trials that had ended before, so many are shown.
 _LAST_LINES = 5

@@ -7,10 +7,10 @@ from typing import Any
 
 from hpo.config.keys import own_part, replaced
 from hpo.config.study_config import StudyConfig
-from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError
 from hpo.study.basis.configurations import SHOWN, changed_config, first_of, moved_sources, sources_of
 from hpo.study.basis.source_code import Code, changed_names
+from hpo.trials.trial import Trial
 
 # These make another study: they decide the points, and how trials compare.
 _DECISIVE = frozenset(("study", "space", "strategy", "split", "objective"))

@@ -11,12 +11,12 @@ from pydantic.dataclasses import dataclass as checked
 from hpo.config.keys import within
 from hpo.config.scales import changed_keys
 from hpo.config.study_config import StudyConfig, explain
-from hpo.engine.objective.path import ObjectivePath
-from hpo.engine.objective.resolution import resolve
-from hpo.engine.space.branches import leaves, parted
 from hpo.errors import DataError
 from hpo.study.basis.described import Described
 from hpo.study.files.folder import StudyFolder, short_path
+from hpo.trials.space.branches import leaves, parted
+from hpo.workers.objective.path import ObjectivePath
+from hpo.workers.objective.resolution import resolve
 
 Varied = Mapping[str, Sequence[Any] | None]
 """The keys that differ between trials, each with its values; None where they are not listed."""

@@ -3,9 +3,9 @@
 from hpo.config.keys import flatten
 from hpo.config.scales import SCALE
 from hpo.config.study_config import StudyConfig
-from hpo.engine.space.first_points import NoDefaultError, default_point
-from hpo.engine.space.space import Point, Space
 from hpo.errors import SpaceError
+from hpo.trials.space.first_points import NoDefaultError, default_point
+from hpo.trials.space.space import Point, Space
 
 
 def default_of(space: Space, config: StudyConfig) -> Point | None:

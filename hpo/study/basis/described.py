@@ -11,11 +11,11 @@ from typing_extensions import TypedDict
 
 from hpo.config.documents import read_json
 from hpo.config.study_config import explain
-from hpo.engine.objective.examples import Examples
-from hpo.engine.objective.objective import SearchDescription
-from hpo.engine.training.splits import Plan
 from hpo.errors import DocumentError
 from hpo.files import write_atomically
+from hpo.workers.objective.examples import Examples
+from hpo.workers.objective.objective import SearchDescription
+from hpo.workers.training.splits import Plan
 
 _TEXTS = ("name", "version", "source", "licence")
 

@@ -12,13 +12,13 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from hpo.engine import loop
-from hpo.engine.objective.kept_function import MODULE
-from hpo.engine.objective.objective import Objective
-from hpo.engine.objective.path import ObjectivePath
-from hpo.engine.objective.source_files import RUN, digests_of, digests_of_run, sources
 from hpo.git import git
 from hpo.package import PACKAGE, ROOT
 from hpo.study.basis.environment import version_of
+from hpo.workers.objective.objective import Objective
+from hpo.workers.objective.path import ObjectivePath
+from hpo.workers.objective.pickled_function import MODULE
+from hpo.workers.objective.source_files import RUN, digests_of, digests_of_run, sources
 
 # Libraries that compute points, trainings and scores.
 _LIBRARIES = ("cmaes", "numpy", "optuna", "sacrebleu", "scikit-learn", "scipy", "tokenizers", "torch")

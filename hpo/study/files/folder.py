@@ -14,13 +14,13 @@ from typing import Any
 from hpo.config.documents import read_json, read_yaml, yaml_text
 from hpo.config.sealing import open_sealed, values_of
 from hpo.config.study_config import StudyConfig, config_from_dict
-from hpo.engine.objective.kept_function import MODULE, KeptFunction
-from hpo.engine.objective.path import ObjectivePath
 from hpo.errors import DocumentError, HpoError, StudyError
 from hpo.files import write_atomically
 from hpo.objectives.outside import OUTSIDE
 from hpo.study.files.lock import Holder, Lock
 from hpo.study.upgrade import upgraded
+from hpo.workers.objective.path import ObjectivePath
+from hpo.workers.objective.pickled_function import MODULE, KeptFunction
 
 RUNS = Path("runs")
 # The ledger of openings of test parts: of a study in its folder, and of all studies beside them.
@@ -157,7 +157,7 @@ class StudyFolder:
     def storage_url(self, config: StudyConfig) -> str:
         """Return the address of the Optuna storage that holds the study's record."""
         # Here, so that a refusal does not wait for SQLAlchemy.
-        from hpo.engine.record.address import sqlite_url
+        from hpo.trials.record.address import sqlite_url
 
         values = values_of(config.study.storage, config.secrets, "study.storage")
         return open_sealed(config.study.storage, values) or sqlite_url(self.database_path)

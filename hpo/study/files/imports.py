@@ -10,14 +10,14 @@ from typing import Any
 
 from hpo.config.documents import read_json, read_yaml
 from hpo.config.scales import SCALE
-from hpo.engine.space.dimensions import as_values
-from hpo.engine.space.space import Point, Space, point_key
-from hpo.engine.trials.goal import Goal, finished
-from hpo.engine.trials.table import csv_text, metric_column, own_columns, point_of, read_rows
-from hpo.engine.trials.trial import Outcome, Trial
 from hpo.errors import ConfigError, StudyError
 from hpo.files import write_atomically
 from hpo.study.files.folder import RUNS, short_path
+from hpo.trials.goal import Goal, finished
+from hpo.trials.space.dimensions import as_values
+from hpo.trials.space.space import Point, Space, point_key
+from hpo.trials.table import csv_text, metric_column, own_columns, point_of, read_rows
+from hpo.trials.trial import Outcome, Trial
 
 # The round of imported trials, before a study's own first round.
 BEFORE = -1

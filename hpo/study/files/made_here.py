@@ -9,9 +9,9 @@ from pathlib import Path
 
 from hpo.config.keys import flatten
 from hpo.config.study_config import StudyConfig
-from hpo.engine.objective.kept_function import KeptFunction
 from hpo.errors import StudyError
 from hpo.study.files.folder import StudyFolder
+from hpo.workers.objective.pickled_function import KeptFunction
 
 # Before the keys of what the workers get.
 ENVIRONMENT = "dispatch.environment."

@@ -3,10 +3,10 @@
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from hpo.config.documents import parse_json
-from hpo.engine.record.site import Site
 from hpo.errors import HpoError
 from hpo.files import write_atomically
 from hpo.study.files.folder import StudyFolder, short_path
+from hpo.trials.record.host import Site
 
 
 class RunningTask(BaseModel):

@@ -199,7 +199,7 @@ def _recorded(folder: StudyFolder, config: StudyConfig) -> dict[str, int]:
     if config.study.storage is not None or not folder.database_path.exists():
         return dict.fromkeys(STATES, 0)
     # Here, since nearly every study has a status.
-    from hpo.engine.record.looked_at import count_states
+    from hpo.trials.record.read_only import count_states
 
     return count_states(folder.database_path, folder.holder() is not None)
 

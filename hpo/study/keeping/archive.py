@@ -15,7 +15,6 @@ from typing import IO
 
 from hpo.config.documents import parse_json
 from hpo.config.study_config import study_name
-from hpo.engine.store.packing import digest_of
 from hpo.errors import ConfigError, StudyError
 from hpo.files import entries
 from hpo.study.files.folder import RUNS, StudyFolder
@@ -23,6 +22,7 @@ from hpo.study.keeping.identity import study_id_of
 from hpo.study.keeping.mirror import RECORD, Manifest, contents, copy_record
 from hpo.study.ledger import hand_over
 from hpo.study.upgrade import upgraded
+from hpo.workers.store.packing import digest_of
 
 # Beside the study's folder in the archive, and its last member: each content is read once, and hashed on its way.
 _MANIFEST = "manifest.json"

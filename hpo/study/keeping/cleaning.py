@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hpo.config.study_config import StudyConfig
-from hpo.engine.training.task_builder import checkpoint_name
 from hpo.errors import HpoError
 from hpo.study.files.folder import StudyFolder
 from hpo.study.opening import read_study
 from hpo.study.preparing.preparation import known_study, missing_sources
 from hpo.study.winner.verdict import lacks_model, read_verdict
+from hpo.workers.training.task_builder import checkpoint_name
 
 # What hides directly in a study's folder, or one below, is written aside and then renamed; in a day that has ended.
 _SECONDS_ASIDE = 24 * 3600.0

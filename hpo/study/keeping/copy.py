@@ -7,15 +7,15 @@ from pathlib import Path
 
 from hpo.config.keys import flatten
 from hpo.config.study_config import StudyConfig, study_name
-from hpo.engine.record.address import sqlite_url
-from hpo.engine.record.storage import copy_renamed, open_rows
-from hpo.engine.space.reader import space_from_dict
 from hpo.errors import StudyError
 from hpo.files import copy_tree
 from hpo.study.files.folder import RUNS, StudyFolder
 from hpo.study.notes import Notes
 from hpo.study.preparing.preparation import load_study
 from hpo.study.study import PreparedStudy
+from hpo.trials.record.address import sqlite_url
+from hpo.trials.record.storage import copy_renamed, open_rows
+from hpo.trials.space.reader import space_from_dict
 
 # Not copied: locks, what is known of mirrors, the guard's files, a database's companions, and reports (the old name).
 _LEFT = (

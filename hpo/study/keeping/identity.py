@@ -3,9 +3,9 @@
 from contextlib import suppress
 
 from hpo.config.study_config import StudyConfig
-from hpo.engine.record.own_file import read_mark
 from hpo.errors import HpoError
 from hpo.study.files.folder import StudyFolder
+from hpo.trials.record.own_file import read_mark
 
 
 def study_id_of(folder: StudyFolder, config: StudyConfig | None) -> str | None:
@@ -14,8 +14,8 @@ def study_id_of(folder: StudyFolder, config: StudyConfig | None) -> str | None:
     if mark is not None or config is None:
         return mark.study_id if mark else None
     # Here, since it takes a third of a second: only a study that came from elsewhere has no mark yet.
-    from hpo.engine.record.record import LAST
-    from hpo.engine.record.storage import look_up
+    from hpo.trials.record.record import LAST
+    from hpo.trials.record.storage import look_up
 
     found = None
     with suppress(HpoError):

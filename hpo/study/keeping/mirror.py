@@ -19,14 +19,14 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from hpo.config.documents import parse_json
 from hpo.config.study_config import study_name
-from hpo.engine.record.own_file import copy_database
-from hpo.engine.store.url import UrlStore
 from hpo.errors import StudyError
 from hpo.files import entries, write_atomically
 from hpo.place import Place
 from hpo.study.files.folder import RUNS, StudyFolder
 from hpo.study.ledger import hand_over
 from hpo.study.upgrade import FORMAT, upgraded
+from hpo.trials.record.own_file import copy_database
+from hpo.workers.store.url import UrlStore
 
 _log = logging.getLogger(__name__)
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hpo.config.study_config import StudyConfig
-from hpo.engine.store.packing import digest_of, in_words
 from hpo.errors import StudyError
 from hpo.files import copy_tree, entries, remove_tree
 from hpo.study.basis.configurations import sources_of
 from hpo.study.files.folder import StudyFolder, refuse_link, short_path
 from hpo.study.ledger import hand_over
+from hpo.workers.store.packing import digest_of, in_words
 
 # Of one machine, or made anew by SQLite.
 _LEFT = ("driver.lock", "mlflow.lock", "study.db-shm")

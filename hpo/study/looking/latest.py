@@ -29,8 +29,8 @@ def latest_status(folder: StudyFolder) -> Status:
 def _imported_status(folder: StudyFolder) -> Status:
     """Return what `hpo import` has taken over, with the best of it."""
     # Here, as above.
-    from hpo.engine.trials.table import read_rows
-    from hpo.engine.trials.trial import loss_of
+    from hpo.trials.table import read_rows
+    from hpo.trials.trial import loss_of
 
     try:
         about, rows = folder.read_json(IMPORT), read_rows(short_path(folder.trials_path), ("number", "state", "score"))
@@ -57,7 +57,7 @@ def _imported_status(folder: StudyFolder) -> Status:
 
 
 def _as_recorded(status: Status, seen: "SeenStudy") -> Status:
-    from hpo.engine.course.rules import is_counted
+    from hpo.engine.schedule.rules import is_counted
 
     trials, best = Counter[str](trial.state for trial in seen.trials), seen.best
     counted = {

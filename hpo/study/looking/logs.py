@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError
 from hpo.study.files.folder import StudyFolder
 from hpo.study.looking.seen import SeenStudy
 from hpo.study.study import is_outside
+from hpo.trials.trial import Trial
 
 
 def logs_of(folder: StudyFolder, number: int | None = None) -> list[Path]:

@@ -9,16 +9,7 @@ from typing import Self
 
 from hpo.config.keys import flatten
 from hpo.config.study_config import StudyConfig
-from hpo.engine.course.rules import Counts
-from hpo.engine.record.looked_at import RowsLookedAt, folds_of
-from hpo.engine.record.own_file import DamagedRecordError
-from hpo.engine.record.record import FORM, Record, Rows, memory_record
-from hpo.engine.space.reader import space_from_dict
-from hpo.engine.space.space import Space
-from hpo.engine.trials.goal import Goal, finished, goal_of
-from hpo.engine.trials.history import History
-from hpo.engine.trials.table import Row, metric_columns, point_of, read_rows
-from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
+from hpo.engine.schedule.rules import Counts
 from hpo.errors import StudyError, first_line
 from hpo.study.basis.described import Described
 from hpo.study.files.folder import StudyFolder, short_path
@@ -27,6 +18,15 @@ from hpo.study.notes import Notes
 from hpo.study.study import counts_of
 from hpo.study.upgrade import upgraded
 from hpo.study.winner.full_training import further_trainings, join_trainings
+from hpo.trials.goal import Goal, finished, goal_of
+from hpo.trials.history import History
+from hpo.trials.record.own_file import DamagedRecordError
+from hpo.trials.record.read_only import RowsLookedAt, folds_of
+from hpo.trials.record.record import FORM, Record, Rows, memory_record
+from hpo.trials.space.reader import space_from_dict
+from hpo.trials.space.space import Space
+from hpo.trials.table import Row, metric_columns, point_of, read_rows
+from hpo.trials.trial import Outcome, TaskLayout, Trial
 
 # As trials.csv has errors, and `Trial.error` returns them.
 _WHICH_FOLDS = re.compile(r"^fold [\d, ]+: ")
@@ -69,7 +69,7 @@ class SeenStudy:
             raise StudyError(f"{short_path(folder.described_path)}: is missing; restore the file")
         if path is None:
             # Here, since most studies have a file of their own, and this loads Optuna.
-            from hpo.engine.record.storage import open_rows
+            from hpo.trials.record.storage import open_rows
 
             rows: Rows = open_rows(folder.storage_url(config), config.study.name, space)
         else:
@@ -133,7 +133,7 @@ def _file(folder: StudyFolder, config: StudyConfig) -> Path | None:
     """Return the file of SQLite that has the record; None where it is in another database."""
     if config.study.storage is None:
         return folder.database_path
-    from hpo.engine.record.address import sqlite_path
+    from hpo.trials.record.address import sqlite_path
 
     return sqlite_path(folder.storage_url(config))
 

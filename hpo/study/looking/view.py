@@ -8,7 +8,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from hpo.engine.store.url import UrlStore
 from hpo.errors import StudyError
 from hpo.study.files.folder import RUNS, StudyFolder, find_study
 from hpo.study.files.running import RunningTask, parse_running, read_running
@@ -16,6 +15,7 @@ from hpo.study.files.status import Status, parse_status
 from hpo.study.keeping.mirror import Manifest
 from hpo.study.looking.latest import latest_status
 from hpo.study.looking.seen import SeenStudy
+from hpo.workers.store.url import UrlStore
 
 # Of a mirror, what is looked at.
 _COPIED = (

@@ -10,17 +10,17 @@ from hpo.config.keys import GROUPS, at, flatten, refuse_inside_of_list, typed_ke
 from hpo.config.scales import SCALE, changed_keys
 from hpo.config.sections import FAILURES
 from hpo.config.study_config import keys_at_fault
-from hpo.engine.objective.examples import Examples
-from hpo.engine.objective.objective import Objective
-from hpo.engine.objective.path import ObjectivePath
-from hpo.engine.space.dimensions import Dimension, Range, Value
-from hpo.engine.space.space import short_value
 from hpo.engine.strategies import BY_AMOUNT
-from hpo.engine.training.splits import Plan
-from hpo.engine.trials.goal import Goal
 from hpo.errors import ConfigError, SpaceError, nearest
 from hpo.study.basis.counted_in import Units, varied_keys
 from hpo.study.study import PreparedStudy
+from hpo.trials.goal import Goal
+from hpo.trials.space.dimensions import Dimension, Range, Value
+from hpo.trials.space.space import short_value
+from hpo.workers.objective.examples import Examples
+from hpo.workers.objective.objective import Objective
+from hpo.workers.objective.path import ObjectivePath
+from hpo.workers.training.splits import Plan
 
 # Keys of `study` that nobody can keep to where trainings run elsewhere, with their values for none.
 _OF_TRAININGS = {

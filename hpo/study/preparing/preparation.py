@@ -10,16 +10,7 @@ from hpo.config.keys import differences, flatten, replaced
 from hpo.config.scales import SCALE, changed_keys
 from hpo.config.shipped import MLFLOWS_OWN, shipped, with_mlflows_own
 from hpo.config.study_config import StudyConfig
-from hpo.engine.objective.kept_function import KeptFunction
-from hpo.engine.objective.objective import Objective
-from hpo.engine.objective.resolution import resolve
-from hpo.engine.space.branches import leaves, parted
-from hpo.engine.space.peers import as_number
-from hpo.engine.space.reader import overridden, space_from_dict
-from hpo.engine.space.space import Space
-from hpo.engine.space.written import as_meant
 from hpo.engine.strategies.first import FirstPoints
-from hpo.engine.training.splits import make_plan
 from hpo.errors import ConfigError, HpoError, StudyError
 from hpo.study.basis.configurations import refuse_other_config, sources_of
 from hpo.study.basis.counted_in import Units
@@ -37,6 +28,15 @@ from hpo.study.preparing.checks import (
 from hpo.study.preparing.scales import notes_on_scales, refuse_imports_of_other_scales, with_scales
 from hpo.study.preparing.strategies import make_strategy
 from hpo.study.study import PreparedStudy, is_outside
+from hpo.trials.space.branches import leaves, parted
+from hpo.trials.space.peers import as_number
+from hpo.trials.space.reader import overridden, space_from_dict
+from hpo.trials.space.space import Space
+from hpo.trials.space.written import as_meant
+from hpo.workers.objective.objective import Objective
+from hpo.workers.objective.pickled_function import KeptFunction
+from hpo.workers.objective.resolution import resolve
+from hpo.workers.training.splits import make_plan
 
 _log = logging.getLogger(__name__)
 

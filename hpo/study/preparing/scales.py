@@ -9,14 +9,14 @@ from hpo.config.keys import at, flatten, replaced
 from hpo.config.scales import SCALE, changed_keys
 from hpo.config.shipped import strategy_settings
 from hpo.config.study_config import StudyConfig, config_from_dict
-from hpo.engine.objective.objective import Objective, ScalesDescription
-from hpo.engine.objective.resolution import resolve
-from hpo.engine.space.branches import leaves, parted
 from hpo.engine.strategies import BY_AMOUNT, STRATEGIES, Strategy
 from hpo.engine.strategies.first import FirstPoints
 from hpo.engine.strategies.ladder import Ladder
-from hpo.engine.trials.trial import Trial
 from hpo.errors import ConfigError, nearest
+from hpo.trials.space.branches import leaves, parted
+from hpo.trials.trial import Trial
+from hpo.workers.objective.objective import Objective, ScalesDescription
+from hpo.workers.objective.resolution import resolve
 
 _STRATEGIES = ("ladder", "grid")
 # What compares trials as if all were of one scale, with the value for none.

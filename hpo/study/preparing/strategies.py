@@ -9,12 +9,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from hpo.config.study_config import explain
-from hpo.engine.objective.path import GROUPS
-from hpo.engine.objective.resolution import import_named
-from hpo.engine.space.space import Space
 from hpo.engine.strategies import STRATEGIES, Strategy, StrategyType
 from hpo.engine.strategies import make_strategy as make_known
 from hpo.errors import ConfigError, nearest
+from hpo.trials.space.space import Space
+from hpo.workers.objective.path import GROUPS
+from hpo.workers.objective.resolution import import_named
 
 _PARTS = ("propose", "Settings", "announcement", "learns")
 

@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hpo.engine.dispatch.dispatcher import outcomes
-from hpo.engine.dispatch.local import LocalDispatcher
-from hpo.engine.training.payload import Task
-from hpo.engine.trials.reported import number
-from hpo.engine.trials.table import Row, metric_columns, point_of
-from hpo.engine.trials.trial import Outcome, Trial
 from hpo.errors import StudyError
 from hpo.study.basis.changes import AllowedChange
 from hpo.study.files.folder import StudyFolder
 from hpo.study.reproduce.recorded import Recorded, amount_of
 from hpo.study.study import PreparedStudy
+from hpo.trials.reported_values import number
+from hpo.trials.table import Row, metric_columns, point_of
+from hpo.trials.trial import Outcome, Trial
+from hpo.workers.dispatch.dispatcher import outcomes
+from hpo.workers.dispatch.local import LocalDispatcher
+from hpo.workers.training.payload import Task
 
 
 @dataclass(frozen=True)

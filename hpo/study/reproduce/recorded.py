@@ -13,11 +13,6 @@ from hpo.config.keys import flatten
 from hpo.config.scales import SCALE
 from hpo.config.sections import StudySection
 from hpo.config.study_config import StudyConfig, explain
-from hpo.engine.trials.goal import Goal, finished, goal_of
-from hpo.engine.trials.history import History
-from hpo.engine.trials.ranking import front
-from hpo.engine.trials.table import Row, csv_text, metric_columns, own_columns, read_rows
-from hpo.engine.trials.trial import Outcome, Trial
 from hpo.errors import StudyError
 from hpo.objectives.outside import OUTSIDE
 from hpo.study.basis.changes import AllowedChange
@@ -30,6 +25,11 @@ from hpo.study.study import PreparedStudy, is_outside
 from hpo.study.upgrade import FORMAT, upgraded
 from hpo.study.winner.choosing import choose
 from hpo.study.winner.reasons import why_none
+from hpo.trials.goal import Goal, finished, goal_of
+from hpo.trials.history import History
+from hpo.trials.ranking import front
+from hpo.trials.table import Row, csv_text, metric_columns, own_columns, read_rows
+from hpo.trials.trial import Outcome, Trial
 
 # Must be equal for bit-identical scores.
 _DECISIVE = ("python", "platform", "processor", "packages")

@@ -7,15 +7,15 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from hpo.engine.record.acts import Act, Given
-from hpo.engine.space.first_points import read_point
-from hpo.engine.space.space import Space
-from hpo.engine.trials.goal import Goal, goal_of
-from hpo.engine.trials.table import TIMES, Row, metric_columns, read_rows
 from hpo.errors import StudyError
 from hpo.study.files.folder import StudyFolder, inner
 from hpo.study.reproduce.recorded import StudyFiles
 from hpo.study.study import PreparedStudy
+from hpo.trials.goal import Goal, goal_of
+from hpo.trials.record.user_actions import Act, Given
+from hpo.trials.space.first_points import read_point
+from hpo.trials.space.space import Space
+from hpo.trials.table import TIMES, Row, metric_columns, read_rows
 
 # Besides scores, what differs where a trial was trained further.
 _OF_AMOUNTS = ("amount", "cost")

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from hpo.config.goals import Choice, share_of
-from hpo.engine.trials.fronts import Array, scale_of, scaled
-from hpo.engine.trials.goal import Goal
-from hpo.engine.trials.trial import Trial
+from hpo.trials.fronts import Array, scale_of, scaled
+from hpo.trials.goal import Goal
+from hpo.trials.trial import Trial
 
 
 def choose(front: Sequence[Trial], goal: Goal, choice: Choice) -> Trial:

@@ -6,16 +6,16 @@ from dataclasses import replace
 from functools import partial
 
 from hpo.config.keys import plain_own
-from hpo.engine.dispatch.dispatcher import Dispatcher, outcomes
-from hpo.engine.objective.path import ObjectivePath
-from hpo.engine.record.record import Record
-from hpo.engine.training.payload import Task
-from hpo.engine.training.task_builder import TaskBuilder, checkpoint_name
-from hpo.engine.trials.trial import Trial, training_seed
 from hpo.errors import StudyError
 from hpo.study.notes import FinalModel, Notes
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.verdict import Verdict, lacks_model
+from hpo.trials.record.record import Record
+from hpo.trials.trial import Trial, training_seed
+from hpo.workers.dispatch.dispatcher import Dispatcher, outcomes
+from hpo.workers.objective.path import ObjectivePath
+from hpo.workers.training.payload import Task
+from hpo.workers.training.task_builder import TaskBuilder, checkpoint_name
 
 
 def make_final_model(

@@ -8,16 +8,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from hpo.engine.dispatch.dispatcher import Dispatcher, outcomes
-from hpo.engine.record.record import Record
-from hpo.engine.training.payload import Task
-from hpo.engine.trials.goal import finished
-from hpo.engine.trials.history import History
-from hpo.engine.trials.ranking import leaders
-from hpo.engine.trials.trial import Trial
 from hpo.study.notes import Notes
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.choosing import chosen_first
+from hpo.trials.goal import finished
+from hpo.trials.history import History
+from hpo.trials.ranking import leaders
+from hpo.trials.record.record import Record
+from hpo.trials.trial import Trial
+from hpo.workers.dispatch.dispatcher import Dispatcher, outcomes
+from hpo.workers.training.payload import Task
 
 
 @dataclass(frozen=True)

@@ -12,17 +12,17 @@ from functools import partial
 from pathlib import Path
 
 from hpo.config.study_config import StudyConfig
-from hpo.engine.dispatch.dispatcher import Dispatcher, outcomes
-from hpo.engine.record.record import Record
 from hpo.engine.strategies.asha import Asha
 from hpo.engine.strategies.first import FirstPoints
 from hpo.engine.strategies.halving import SuccessiveHalving
-from hpo.engine.training.payload import Task
-from hpo.engine.trials.goal import finished, goal_of
-from hpo.engine.trials.trial import Outcome, Trial
 from hpo.files import copy_tree
 from hpo.study.notes import Notes
 from hpo.study.study import PreparedStudy
+from hpo.trials.goal import finished, goal_of
+from hpo.trials.record.record import Record
+from hpo.trials.trial import Outcome, Trial
+from hpo.workers.dispatch.dispatcher import Dispatcher, outcomes
+from hpo.workers.training.payload import Task
 
 _log = logging.getLogger(__name__)
 

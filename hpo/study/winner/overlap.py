@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hpo.engine.trials.fronts import Array, is_on_front
-from hpo.engine.trials.goal import Goal
-from hpo.engine.trials.trial import Trial
 from hpo.study.winner.verdict import standard_error
+from hpo.trials.fronts import Array, is_on_front
+from hpo.trials.goal import Goal
+from hpo.trials.trial import Trial
 
 # The 97.5th percentile of the normal distribution: intervals of 95 %.
 _Z = 1.96

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from hpo.config.goals import Choice, metrics_of, share_of
-from hpo.engine.trials.digits import values_in_words
-from hpo.engine.trials.goal import Goal
-from hpo.engine.trials.history import History
+from hpo.trials.goal import Goal
+from hpo.trials.history import History
+from hpo.trials.score_format import values_in_words
 
 
 def why(choice: Choice) -> str:

@@ -12,16 +12,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from hpo.config.scales import SCALE
-from hpo.engine.dispatch.process.group import run_here
-from hpo.engine.objective.examples import Examples
-from hpo.engine.objective.objective import Objective
-from hpo.engine.record.record import Record
-from hpo.engine.space.space import Point
-from hpo.engine.training.payload import Task
-from hpo.engine.training.splits import open_test_part
-from hpo.engine.training.task_builder import checkpoint_name
-from hpo.engine.training.worker import outcome_of
-from hpo.engine.trials.trial import Outcome, Trial
 from hpo.errors import MachineError, StudyError
 from hpo.study.basis.default import default_of, why_no_default
 from hpo.study.ledger import Opening, all_openings, num_scored, write_opening
@@ -30,6 +20,16 @@ from hpo.study.study import PreparedStudy
 from hpo.study.winner.final_model import has_own_model, model_task
 from hpo.study.winner.reasons import why_none
 from hpo.study.winner.verdict import Verdict, lacks_model
+from hpo.trials.record.record import Record
+from hpo.trials.space.space import Point
+from hpo.trials.trial import Outcome, Trial
+from hpo.workers.dispatch.process.group import run_here
+from hpo.workers.objective.examples import Examples
+from hpo.workers.objective.objective import Objective
+from hpo.workers.training.payload import Task
+from hpo.workers.training.splits import open_test_part
+from hpo.workers.training.task_builder import checkpoint_name
+from hpo.workers.training.worker import outcome_of
 
 # The configuration without any point of the space.
 _DEFAULT = -1  # the number of the default configuration's trial

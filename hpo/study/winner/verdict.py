@@ -5,15 +5,15 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from hpo.engine.record.record import Record
-from hpo.engine.trials.history import History
-from hpo.engine.trials.ranking import front
-from hpo.engine.trials.trial import Trial
 from hpo.study.notes import FinalModel, Notes
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.choosing import choose
 from hpo.study.winner.finalists import Finalist, read_finalists
 from hpo.study.winner.full_training import are_trained_to_the_end, further_trainings, join_trainings
+from hpo.trials.history import History
+from hpo.trials.ranking import front
+from hpo.trials.record.record import Record
+from hpo.trials.trial import Trial
 
 
 @dataclass(frozen=True)

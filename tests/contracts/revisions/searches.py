@@ -7,14 +7,14 @@ import tempfile
 from pathlib import Path
 
 from hpo.config.study_config import config_from_dict
-from hpo.engine.dispatch.simulated import SimulatedDispatcher
 from hpo.engine.loop import search
-from hpo.engine.record.record import memory_record
 from hpo.engine.strategies import make_strategy
 from hpo.study.notes import Notes
 from hpo.study.preparing.preparation import prepare_study
 from hpo.study.study import StudyFolder
 from hpo.study.winner.verdict import read_verdict
+from hpo.trials.record.record import memory_record
+from hpo.workers.dispatch.simulated import SimulatedDispatcher
 from tests.contracts.revisions.worlds import Scripted
 from tests.studies import REPOSITORY, SPACES, STRATEGIES, searched_by, toy_config
 

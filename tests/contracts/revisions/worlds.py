@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
-from hpo.engine.space.dimensions import Range
-from hpo.engine.space.space import point_key
 from hpo.engine.strategies.strategy import Settings as StrategySettings
 from hpo.engine.strategies.strategy import generator
-from hpo.engine.trials.trial import Proposal
+from hpo.trials.space.dimensions import Range
+from hpo.trials.space.space import point_key
+from hpo.trials.trial import Proposal
 
 CONTINUES = True
 FULL = 4

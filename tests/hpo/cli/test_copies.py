@@ -8,8 +8,8 @@ import pytest
 from mlflow import MlflowClient
 
 from hpo.errors import TrackError
-from hpo.track.mlflow.addresses import TrackedStudy, pages_of_study
-from hpo.track.mlflow.store import download_study
+from hpo.track.addresses import TrackedStudy, pages_of_study
+from hpo.track.store import download_study
 from tests.hpo.cli.commands import hpo, refused, searched
 from tests.studies import rows, toy_config
 from tests.tracked import new_store

@@ -7,13 +7,13 @@ from types import SimpleNamespace
 import pytest
 
 import hpo as toolkit
-from hpo.engine.dispatch.dispatcher import report_of
-from hpo.engine.dispatch.local import MOST_CHARACTERS, Echo
-from hpo.engine.training.payload import Task
-from hpo.engine.training.task_builder import FINAL_FOLD
-from hpo.engine.trials.trial import Outcome, TaskLayout
 from hpo.session.stopping import SessionDispatcher, Stopping
 from hpo.study.files.folder import StudyFolder, find_study
+from hpo.trials.trial import Outcome, TaskLayout
+from hpo.workers.dispatch.dispatcher import report_of
+from hpo.workers.dispatch.local import MOST_CHARACTERS, Echo
+from hpo.workers.training.payload import Task
+from hpo.workers.training.task_builder import FINAL_FOLD
 from tests.hpo.cli.commands import hpo, refused, searched
 from tests.hpo.interface.searched import found
 from tests.studies import toy_config

@@ -8,8 +8,8 @@ import pytest
 
 import hpo
 from hpo.cli.main import main
-from hpo.engine.objective.objective import Objective
-from hpo.engine.training.payload import Payload
+from hpo.workers.objective.objective import Objective
+from hpo.workers.training.payload import Payload
 from tests.studies import REPOSITORY
 
 PAGE = (REPOSITORY / "docs/extending/write_an_objective.md").read_text()

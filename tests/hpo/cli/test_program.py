@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from hpo import __version__
-from hpo.engine.training.payload import Payload
-from hpo.engine.training.worker import run_task
 from hpo.session.stopping import Stopped, Stopping
+from hpo.workers.training.payload import Payload
+from hpo.workers.training.worker import run_task
 from tests.faults.driver import LOCAL, TOY
 from tests.studies import REPOSITORY, environment
 
@@ -23,9 +23,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ENDS_AT_ONCE = {
     "hpo/session/program.py": "asserts that the process is the command's own",
     "hpo/session/stopping.py": "asks the same",
-    "hpo/engine/dispatch/process/task_process.py": "a copy of a worker's child",
-    "hpo/engine/objective/contained.py": "a copy of a process that a user's code made",
-    "hpo/track/mlflow/process.py": "MLflow's process",
+    "hpo/workers/dispatch/process/task_process.py": "a copy of a worker's child",
+    "hpo/workers/objective/process_state.py": "a copy of a process that a user's code made",
+    "hpo/track/process.py": "MLflow's process",
 }
 LEAVES_A_THREAD = """
 import atexit, threading, time

@@ -10,14 +10,14 @@ from rich.console import Console
 
 from hpo.config.scales import SCALE
 from hpo.config.study_config import config_from_dict
-from hpo.engine.dispatch.dispatcher import TaskReport
-from hpo.engine.space.reader import space_from_dict
-from hpo.engine.training.payload import Task
-from hpo.engine.trials.goal import Goal, finished, goal_of
-from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
 from hpo.session.display.progress import TerminalProgress
 from hpo.study.winner.reasons import why_none
+from hpo.trials.goal import Goal, finished, goal_of
+from hpo.trials.history import History
+from hpo.trials.space.reader import space_from_dict
+from hpo.trials.trial import Outcome, TaskLayout, Trial
+from hpo.workers.dispatch.dispatcher import TaskReport
+from hpo.workers.training.payload import Task
 from tests.studies import toy_config
 
 STUDY = config_from_dict(toy_config(trials=4)).study.model_copy(update={"metric": "accuracy"})

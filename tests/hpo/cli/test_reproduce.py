@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.session.session import run_study
 from hpo.study.opening import open_study
+from hpo.workers.dispatch.local import LocalDispatcher
 from tests.hpo.cli.commands import TABLE, TABLE_DATA, hpo, refused, searched
 from tests.studies import REPOSITORY, STRATEGIES, prepared, toy_config
 

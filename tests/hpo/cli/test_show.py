@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 
 from hpo.cli.commands.show import _CURVE, _chart
-from hpo.engine.record.site import Site
-from hpo.engine.trials.trial import training_seed
 from hpo.interface.looking.glance import Glance
 from hpo.interface.looking.one_trial import show_trial
 from hpo.page.reading import StudyReader
@@ -22,6 +20,8 @@ from hpo.study.files.folder import StudyFolder
 from hpo.study.files.running import RunningTask, write_running
 from hpo.study.looking.seen import SeenStudy
 from hpo.study.looking.view import View
+from hpo.trials.record.host import Site
+from hpo.trials.trial import training_seed
 from tests.hpo.cli.commands import documented, hpo, printed, refused, searched
 from tests.hpo.interface.searched import found
 from tests.hpo.study.test_status import PUBLISHED, contents

@@ -12,8 +12,8 @@ import yaml
 
 from hpo.cli.main import main
 from hpo.config.composing.compose import compose_config
-from hpo.engine.trials.table import TIMES
 from hpo.report.pages.report_page import render_report_page
+from hpo.trials.table import TIMES
 from tests.hpo.cli.commands import QUICK, hpo, refused
 from tests.studies import rows
 

@@ -19,7 +19,7 @@ from mlflow import MlflowClient
 from hpo.cli.commands.ui import allowed_hosts
 from hpo.cli.servers import guarded, serve
 from hpo.study.files.folder import StudyFolder
-from hpo.track.mlflow.views import opened
+from hpo.track.views import opened
 from tests.faults.driver import start, wait_for_line
 from tests.faults.mlflow_server import free_port
 from tests.hpo.cli.commands import hpo, refused

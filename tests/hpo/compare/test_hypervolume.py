@@ -11,10 +11,10 @@ from hpo.compare.curves import FinishedSearch
 from hpo.compare.hypervolume import NAME, Yardstick, attainment
 from hpo.compare.result import Budget, Measure, compare_strategies
 from hpo.compare.searches import Searches
-from hpo.engine.trials.goal import Goal, Limit
-from hpo.engine.trials.trial import Trial
 from hpo.report.figures.attainment import draw_attainment
 from hpo.report.pages.comparison import render_comparison_markdown, render_comparison_page
+from hpo.trials.goal import Goal, Limit
+from hpo.trials.trial import Trial
 
 TWO = Goal({"accuracy": "maximize", "size": "minimize"})
 LIMITED = replace(TWO, limits=[Limit("memory", 8.0)])

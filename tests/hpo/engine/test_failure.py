@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hpo.engine.training.worker import one_line
+from hpo.workers.training.worker import one_line
 
 
 def line_of(run, secrets=()):

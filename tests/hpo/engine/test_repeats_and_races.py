@@ -6,12 +6,12 @@ import statistics
 
 import pytest
 
-from hpo.engine.dispatch.local import LocalDispatcher
-from hpo.engine.trials.history import History
 from hpo.errors import HpoError
 from hpo.session.session import run_study
 from hpo.study.opening import open_study, read_study
 from hpo.study.winner.verdict import read_verdict
+from hpo.trials.history import History
+from hpo.workers.dispatch.local import LocalDispatcher
 from tests.end_to_end.test_same_trials import Replaying
 from tests.studies import ORDERED, REPOSITORY, STRATEGIES, prepared, rows, run_toy, toy_config
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from hpo.engine.objective.plain_function import RunningTrial
+from hpo.workers.objective.plain_function import RunningTrial
 from tests.studies import REPOSITORY
 
 pytestmark = pytest.mark.filterwarnings("ignore")

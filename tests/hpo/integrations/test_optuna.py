@@ -7,14 +7,14 @@ import threading
 import optuna
 import pytest
 
-from hpo.engine.space.reader import space_from_dict
 from hpo.engine.strategies import STRATEGIES as REGISTERED
 from hpo.engine.strategies import make_strategy
-from hpo.engine.trials.goal import Goal
 from hpo.errors import ConfigError, SpaceError
 from hpo.integrations.defaults import default_strategy
 from hpo.integrations.optuna import as_sampler
 from hpo.testing.strategies import play
+from hpo.trials.goal import Goal
+from hpo.trials.space.reader import space_from_dict
 from tests.studies import REPOSITORY, SPACES, STRATEGIES
 
 MIXED, CONDITIONAL = SPACES["mixed"], SPACES["conditional"]

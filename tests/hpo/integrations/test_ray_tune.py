@@ -13,12 +13,12 @@ from ray import tune
 from ray.tune.schedulers import ASHAScheduler, PopulationBasedTraining
 
 from hpo.config.keys import flatten
-from hpo.engine.space.reader import space_from_dict
-from hpo.engine.space.space import point_key
 from hpo.engine.strategies import make_strategy
 from hpo.errors import ConfigError, SpaceError
 from hpo.integrations.ray_tune import as_searcher
 from hpo.testing.strategies import play
+from hpo.trials.space.reader import space_from_dict
+from hpo.trials.space.space import point_key
 from tests.studies import REPOSITORY, SPACES, STRATEGIES
 
 

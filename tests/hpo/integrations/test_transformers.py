@@ -8,8 +8,8 @@ import sys
 import pytest
 
 import hpo
-from hpo.engine.objective.plain_function import RunningTrial
 from hpo.errors import ConfigError
+from hpo.workers.objective.plain_function import RunningTrial
 from tests.studies import REPOSITORY
 
 pytestmark = pytest.mark.filterwarnings("ignore")

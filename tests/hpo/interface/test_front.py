@@ -4,11 +4,11 @@ import pandas as pd
 import pytest
 
 import hpo
-from hpo.engine.space.reader import space_from_dict
-from hpo.engine.trials.table import point_of, read_rows
 from hpo.study.notes import Notes
 from hpo.study.opening import read_study
 from hpo.study.preparing.preparation import known_study
+from hpo.trials.space.reader import space_from_dict
+from hpo.trials.table import point_of, read_rows
 from tests.hpo.cli.commands import hpo as command
 from tests.hpo.interface.searched import found
 

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 import hpo
-from hpo.engine.training.payload import Payload
+from hpo.workers.training.payload import Payload
 from tests.hpo.interface.searched import found, note, noted
 
 

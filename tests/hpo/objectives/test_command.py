@@ -9,10 +9,10 @@ import psutil
 import pytest
 
 from hpo.cli.main import main
-from hpo.engine.objective.source_files import RUN, digests_of_run
-from hpo.engine.training.payload import Payload
-from hpo.engine.training.worker import outcome_of, run_task
 from hpo.objectives.command import check, code_files, describe_search
+from hpo.workers.objective.source_files import RUN, digests_of_run
+from hpo.workers.training.payload import Payload
+from hpo.workers.training.worker import outcome_of, run_task
 from tests.studies import rows
 
 LOCAL = ("dispatch=local", "track=none")

@@ -8,12 +8,12 @@ import statistics
 import pandas as pd
 import pytest
 
-from hpo.engine.dispatch.simulated import SimulatedDispatcher
 from hpo.engine.loop import search
-from hpo.engine.record.record import memory_record
 from hpo.errors import HpoError
 from hpo.objectives import table_rows
 from hpo.objectives.table_rows import Row, Table
+from hpo.trials.record.record import memory_record
+from hpo.workers.dispatch.simulated import SimulatedDispatcher
 from tests.studies import STRATEGIES, prepared, toy_config
 
 HEADER = "id,task,layers,width,kind,constant,bleu_0,bleu_1,seconds,size"

@@ -4,12 +4,12 @@ import shutil
 
 import pytest
 
-from hpo.engine.trials.trial import Proposal
 from hpo.page.reading import StudyReader
 from hpo.report.figures import Drawn, draw_figures
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.running import RunningTask, write_running
 from hpo.study.opening import open_study
+from hpo.trials.trial import Proposal
 from tests.studies import SPACES, prepared, run_toy, toy_config
 
 

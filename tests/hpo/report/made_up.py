@@ -2,10 +2,10 @@
 
 import random
 
-from hpo.engine.space.reader import space_from_dict
-from hpo.engine.trials.goal import Goal, finished
-from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
 from hpo.report.figures import Subject
+from hpo.trials.goal import Goal, finished
+from hpo.trials.space.reader import space_from_dict
+from hpo.trials.trial import Outcome, TaskLayout, Trial
 
 SPACE = space_from_dict(
     {

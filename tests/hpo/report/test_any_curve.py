@@ -8,11 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hpo.engine.trials.goal import Goal, finished
-from hpo.engine.trials.reported import numbers
-from hpo.engine.trials.reported import seconds as duration
 from hpo.report import figures
 from hpo.report.figures import Drawn
+from hpo.trials.goal import Goal, finished
+from hpo.trials.reported_values import numbers
+from hpo.trials.reported_values import seconds as duration
 from tests.hpo.report.made_up import subject, trial
 from tests.studies import report_again, run_toy, toy_config
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from hpo.engine.space.reader import space_from_dict
-from hpo.engine.trials.goal import Goal, finished
-from hpo.engine.trials.trial import Outcome, Trial
 from hpo.report.sections.cautions import at_the_end, cautions
+from hpo.trials.goal import Goal, finished
+from hpo.trials.space.reader import space_from_dict
+from hpo.trials.trial import Outcome, Trial
 from tests.hpo.report.made_up import subject
 
 SPACE = space_from_dict(

@@ -5,15 +5,15 @@ import math
 
 import pytest
 
-from hpo.engine.space.reader import space_from_dict
-from hpo.engine.trials.goal import Goal, Limit
-from hpo.engine.trials.trial import TaskLayout
 from hpo.report.figures import _FIGURES, Drawn
 from hpo.report.figures.axes import fence, few_ticks, log_ticks, short
 from hpo.report.figures.score_over_values import draw_slices
 from hpo.report.pages.html import templates
 from hpo.report.pages.picture import draw_png
 from hpo.report.part import Absent
+from hpo.trials.goal import Goal, Limit
+from hpo.trials.space.reader import space_from_dict
+from hpo.trials.trial import TaskLayout
 from tests.hpo.report.made_up import SPACE, of_several, scored, subject, trial
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"

@@ -8,13 +8,13 @@ import pytest
 import yaml
 from pydantic import TypeAdapter
 
-from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.report.sections.report import ReportJson, report_schema
 from hpo.report.write import write_report
 from hpo.session.session import run_study
 from hpo.study.opening import open_study
 from hpo.study.winner.scoring import open_test
 from hpo.study.winner.verdict import read_verdict
+from hpo.workers.dispatch.local import LocalDispatcher
 from tests.hpo.report.made_up import TOY_SPACE
 from tests.hpo.report.recomputed import (
     of_best_so_far,

@@ -8,8 +8,6 @@ import optuna
 import pytest
 from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
-from hpo.engine.record.address import sqlite_url
-from hpo.engine.space.reader import space_from_dict
 from hpo.report.figures import Drawn
 from hpo.report.figures.best_so_far import draw_best_so_far, draw_expected_performance
 from hpo.report.figures.importance import draw_importance
@@ -22,6 +20,8 @@ from hpo.report.sections.curves import describe_expected
 from hpo.report.subject import Subject
 from hpo.study.opening import read_study
 from hpo.study.winner.verdict import read_verdict
+from hpo.trials.record.address import sqlite_url
+from hpo.trials.space.reader import space_from_dict
 from tests.hpo.report.made_up import point, scored, subject, trial
 from tests.studies import prepared, run_toy, toy_config
 

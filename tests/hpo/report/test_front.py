@@ -14,8 +14,6 @@ import pytest
 from pydantic import TypeAdapter
 from scipy import stats
 
-from hpo.engine.dispatch.local import LocalDispatcher
-from hpo.engine.trials.goal import Goal
 from hpo.interface.study.study import Study
 from hpo.report.blocks import Paragraph
 from hpo.report.hypervolume import expected_growth, growth
@@ -28,6 +26,8 @@ from hpo.session.session import run_study
 from hpo.study.files.folder import StudyFolder
 from hpo.study.notes import Notes
 from hpo.study.opening import open_study
+from hpo.trials.goal import Goal
+from hpo.workers.dispatch.local import LocalDispatcher
 from tests.hpo.report.made_up import TOY_SPACE, of_several
 from tests.hpo.report.recomputed import area
 from tests.studies import REPOSITORY, prepared, report_again, run_toy, toy_config

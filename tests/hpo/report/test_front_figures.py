@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hpo.engine.trials.goal import Goal, Limit
-from hpo.engine.trials.ranking import front, leaders
 from hpo.report.figures import draw_figures
 from hpo.report.figures.front import draw_front
 from hpo.report.figures.hypervolume import draw_hypervolume
 from hpo.report.figures.importance import draw_importance
 from hpo.report.figures.parallel_coordinates import draw_parallel_coordinates
 from hpo.report.part import Absent
+from hpo.trials.goal import Goal, Limit
+from hpo.trials.ranking import front, leaders
 from tests.hpo.report.made_up import of_several, subject
 from tests.hpo.report.recomputed import area
 

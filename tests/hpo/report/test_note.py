@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from hpo.engine.trials.goal import finished
-from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Outcome, Trial
-from hpo.track.mlflow.pages import fill_in
 from hpo.track.note import study_note
+from hpo.track.pages import fill_in
+from hpo.trials.goal import finished
+from hpo.trials.history import History
+from hpo.trials.trial import Outcome, Trial
 from tests.studies import prepared, toy_config
 
 

@@ -12,8 +12,6 @@ import pytest
 from markupsafe import escape
 from plotly.offline import get_plotlyjs_version
 
-from hpo.engine.trials.ranking import leaders
-from hpo.engine.trials.table import trials_table
 from hpo.interface.existing import write_reports
 from hpo.report.blocks import markdown_lines
 from hpo.report.pages.html import templates
@@ -24,6 +22,8 @@ from hpo.report.sections.search import read_counts
 from hpo.report.words import plain_text
 from hpo.study.opening import read_study
 from hpo.study.winner.verdict import read_verdict
+from hpo.trials.ranking import leaders
+from hpo.trials.table import trials_table
 from tests.hpo.interface.searched import found
 from tests.hpo.report.made_up import TOY_SPACE as SPACE
 from tests.studies import environment, prepared, report_again, run_toy, toy_config

@@ -8,9 +8,6 @@ import pytest
 from pydantic import TypeAdapter
 
 from hpo.config.scales import SCALE
-from hpo.engine.space.reader import space_from_dict
-from hpo.engine.trials.goal import Goal, finished
-from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
 from hpo.report.figures import draw_figures
 from hpo.report.figures.look import Drawn
 from hpo.report.pages.picture import draw_png
@@ -21,6 +18,9 @@ from hpo.report.sections.scales import describe_scales
 from hpo.report.subject import Subject
 from hpo.report.transfer import Climb
 from hpo.report.write import write_checklist
+from hpo.trials.goal import Goal, finished
+from hpo.trials.space.reader import space_from_dict
+from hpo.trials.trial import Outcome, TaskLayout, Trial
 from tests.hpo.report.made_up import TOY_SPACE
 from tests.studies import prepared, report_again, run_toy, shipped, toy_config
 

@@ -7,9 +7,9 @@ import random
 import numpy as np
 import pytest
 
-from hpo.engine.space.reader import space_from_dict
 from hpo.report.importance import _weights, shapley_values
 from hpo.report.part import Absent
+from hpo.trials.space.reader import space_from_dict
 from tests.hpo.report.made_up import SPACE, trial
 
 

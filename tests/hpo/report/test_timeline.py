@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from hpo.engine.record.record import Stretch
-from hpo.engine.trials.trial import Outcome, TaskLayout
 from hpo.report.figures.axes import TimeAxis
 from hpo.report.figures.timeline import draw_timeline
 from hpo.report.sections.cost import describe_cost, stretch_runs
 from hpo.study.opening import read_study
+from hpo.trials.record.record import Stretch
+from hpo.trials.trial import Outcome, TaskLayout
 from tests.hpo.report.made_up import scored, subject, trial
 from tests.studies import prepared, report_again, run_toy, toy_config
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.interface.looking.studies import list_studies
 from hpo.page.reading import StudyReader
 from hpo.page.texts import state
@@ -16,6 +15,7 @@ from hpo.study.files.folder import StudyFolder
 from hpo.study.files.status import read_status
 from hpo.study.opening import open_study, read_study
 from hpo.study.winner.verdict import read_verdict
+from hpo.workers.dispatch.local import LocalDispatcher
 from tests.hpo.cli.commands import hpo
 from tests.hpo.interface.searched import found
 from tests.studies import REPOSITORY, prepared, toy_config

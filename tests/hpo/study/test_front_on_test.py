@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 import hpo as toolkit
-from hpo.engine.space.space import point_key
-from hpo.engine.training.task_builder import FINAL_FOLD
-from hpo.engine.trials.trial import training_seed
 from hpo.interface.study.best import front_on_test
+from hpo.trials.space.space import point_key
+from hpo.trials.trial import training_seed
+from hpo.workers.training.task_builder import FINAL_FOLD
 from tests.hpo.cli.commands import hpo, refused, searched
 from tests.studies import shipped, toy_config
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from hpo.compare.finished_study import read_studies
-from hpo.engine.dispatch.local import LocalDispatcher
-from hpo.engine.trials.trial import Outcome, Proposal
 from hpo.session.session import run_study
 from hpo.study.notes import Notes
 from hpo.study.opening import open_study
 from hpo.study.reproduce.again import reproduce
 from hpo.study.reproduce.recorded import read_files, read_recorded
 from hpo.study.winner.full_training import expected_at_end, trials_to_finish
+from hpo.trials.trial import Outcome, Proposal
+from hpo.workers.dispatch.local import LocalDispatcher
 from tests.studies import REPOSITORY, STRATEGIES, prepared, toy_config
 
 CONTINUES = True

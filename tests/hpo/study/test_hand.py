@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 
 from hpo.engine import loop
-from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.errors import HpoError, StudyError
 from hpo.interface.study.steered import SteeredStudy, raise_budget
 from hpo.session.display.display import Display
@@ -20,6 +19,7 @@ from hpo.study.files.requests import Request, request
 from hpo.study.files.status import Status, write_status
 from hpo.study.opening import open_study
 from hpo.study.reproduce.replay import read_acts, read_given
+from hpo.workers.dispatch.local import LocalDispatcher
 from tests.studies import REPOSITORY, prepared, report_again, rows, toy_config
 
 POINT = {"toy.layers": 5, "toy.width": 64, "toy.lr": 0.1}

@@ -11,8 +11,6 @@ import fsspec
 import pytest
 
 from hpo.config.study_config import config_from_dict
-from hpo.engine.dispatch.dispatcher import TaskReport
-from hpo.engine.trials.trial import Outcome
 from hpo.errors import ConfigError, HpoError, StudyError
 from hpo.place import Place
 from hpo.session import mirroring as mirroring_module
@@ -20,6 +18,8 @@ from hpo.session.mirroring import Mirroring, refuse_bad_urls
 from hpo.study.files.folder import StudyFolder
 from hpo.study.keeping.mirror import Manifest, Mirror, restore
 from hpo.study.ledger import all_openings
+from hpo.trials.trial import Outcome
+from hpo.workers.dispatch.dispatcher import TaskReport
 from tests.studies import rows, run_toy, toy_config
 
 

@@ -2,9 +2,9 @@
 
 import math
 
-from hpo.engine.trials.goal import Goal, finished
-from hpo.engine.trials.trial import Outcome, Trial
 from hpo.study.winner.verdict import as_good_as, cheapest, standard_error
+from hpo.trials.goal import Goal, finished
+from hpo.trials.trial import Outcome, Trial
 
 
 def trial(number, *scores, cost=1.0, amount=None):

@@ -1,9 +1,9 @@
 """Which trials of a front, and near it, noise alone may set apart."""
 
-from hpo.engine.trials.goal import Goal, Limit, finished
-from hpo.engine.trials.ranking import front
-from hpo.engine.trials.trial import Outcome, Trial
 from hpo.study.winner.overlap import overlapping
+from hpo.trials.goal import Goal, Limit, finished
+from hpo.trials.ranking import front
+from hpo.trials.trial import Outcome, Trial
 
 GOAL = Goal({"accuracy": "maximize", "size": "minimize"}, (Limit("size", 9),))
 

@@ -8,14 +8,14 @@ import optuna
 import pytest
 
 from hpo.engine import loop
-from hpo.engine.dispatch.local import LocalDispatcher
-from hpo.engine.record.acts import Given
-from hpo.engine.record.address import sqlite_url
-from hpo.engine.space.space import point_key
 from hpo.errors import HpoError
 from hpo.session.session import run_study
 from hpo.study.opening import open_study
 from hpo.study.reproduce.replay import read_given
+from hpo.trials.record.address import sqlite_url
+from hpo.trials.record.user_actions import Given
+from hpo.trials.space.space import point_key
+from hpo.workers.dispatch.local import LocalDispatcher
 from tests.studies import ORDERED, REPOSITORY, prepared, report_again, rows, run_toy, toy_config
 from tests.toy import score
 

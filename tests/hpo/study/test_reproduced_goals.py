@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from hpo.engine.trials.table import read_rows
 from hpo.interface.replay import replay_of
 from hpo.study.reproduce.recorded import recorded_winner
 from hpo.study.reproduce.replay import compare_trials
+from hpo.trials.table import read_rows
 from tests.hpo.cli.commands import hpo
 from tests.studies import prepared, run_toy, toy_config
 

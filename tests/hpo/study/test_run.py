@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.errors import StudyError
 from hpo.session.session import run_study
 from hpo.study.opening import open_study
+from hpo.workers.dispatch.local import LocalDispatcher
 from tests.studies import REPOSITORY, prepared, toy_config
 
 

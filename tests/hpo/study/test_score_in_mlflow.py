@@ -9,9 +9,9 @@ import yaml
 from mlflow import MlflowClient
 
 import hpo as toolkit
-from hpo.engine.trials.goal import goal_of
-from hpo.track.mlflow.store import find_run
-from hpo.track.mlflow.tracker import MlflowTracker
+from hpo.track.store import find_run
+from hpo.track.tracker import MlflowTracker
+from hpo.trials.goal import goal_of
 from tests.hpo.cli.commands import hpo, printed
 from tests.hpo.study.test_front_on_test import toy
 from tests.tracked import new_store
@@ -47,7 +47,7 @@ def sent(monkeypatch):
         def close(self, _patience):
             return Sent.arrives
 
-    monkeypatch.setattr("hpo.track.MlflowTracker", Sent)
+    monkeypatch.setattr("hpo.track.make.MlflowTracker", Sent)
     return Sent
 
 

@@ -4,10 +4,10 @@ import importlib
 
 import pytest
 
-from hpo.engine.objective.objective import Objective
-from hpo.engine.objective.source_files import digests_of
 from hpo.engine.strategies.random import RandomSearch
 from hpo.study.basis.source_code import describe_code
+from hpo.workers.objective.objective import Objective
+from hpo.workers.objective.source_files import digests_of
 
 TABLE = Objective("hpo.objectives.table:run_fold", print, revision=1)
 

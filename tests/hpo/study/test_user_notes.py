@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from jsonschema import validate
 
-from hpo.engine.trials.history import History
 from hpo.errors import StudyError
 from hpo.report.sections.report import report_schema
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.user_notes import add_note, read_notes, tags
 from hpo.track.note import study_note
+from hpo.trials.history import History
 from tests.studies import prepared, report_again, run_toy, toy_config
 
 

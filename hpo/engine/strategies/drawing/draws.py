@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 
 import numpy as np
 
-from hpo.engine.space.space import Point, Space, point_key
+from hpo.trials.space.space import Point, Space, point_key
 
 # After so many draws in a row that hit tried points, a finite space is listed instead. With a share f of the space
 # tried, 100 misses in a row have probability f**100: the space is nearly exhausted then.

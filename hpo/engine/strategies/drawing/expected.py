@@ -4,12 +4,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from hpo.engine.space.dimensions import Choices, Dimension, Range, Value
-from hpo.engine.space.space import Point, Space
 from hpo.engine.strategies.drawing.places import LEAST_SHARE, elite, from_unit, place_of, ranked_scales, to_unit
 from hpo.engine.strategies.drawing.shift import fit_shift
 from hpo.engine.strategies.drawing.stratified import window
-from hpo.engine.trials.trial import Trial
+from hpo.trials.space.dimensions import Choices, Dimension, Range, Value
+from hpo.trials.space.space import Point, Space
+from hpo.trials.trial import Trial
 
 # How far the best is expected to move over all scales before a trial says anything: the standard deviation, as a share
 # of the dimension.

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hpo.engine.space.dimensions import Dimension, Range, Value
-from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Trial
+from hpo.trials.history import History
+from hpo.trials.space.dimensions import Dimension, Range, Value
+from hpo.trials.trial import Trial
 
 EVEN = 1 / math.sqrt(12)
 """The standard deviation of what is spread evenly from 0 to 1."""

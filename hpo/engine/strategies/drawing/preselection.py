@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hpo.engine.space.dimensions import Dimension, Range, Value
-from hpo.engine.space.space import Point, Space
-from hpo.engine.trials.history import History
-from hpo.engine.trials.ranking import one_loss
-from hpo.engine.trials.trial import Trial
+from hpo.trials.history import History
+from hpo.trials.ranking import one_loss
+from hpo.trials.space.dimensions import Dimension, Range, Value
+from hpo.trials.space.space import Point, Space
+from hpo.trials.trial import Trial
 
 # How fast a trial's weight falls with its distance: one to the next of five ordered values (0.25) divides it by 12, one
 # to another choice (1) by 22,000. From 5 to 16 the quality of evolutionary search differs by less than its noise.

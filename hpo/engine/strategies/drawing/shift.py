@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from hpo.engine.space.dimensions import Choices, Dimension
 from hpo.engine.strategies.drawing.places import to_unit
-from hpo.engine.trials.trial import Trial
+from hpo.trials.space.dimensions import Choices, Dimension
+from hpo.trials.trial import Trial
 
 # A parabola is believed near the best only: the better half of each scale's trials, at least so many, at most so many.
 # None of which is more than so many times as far behind the best of its scale as the median of them: it diverged.

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from hpo.engine.space.dimensions import Choices, Dimension, NoDefault, Range, Value
-from hpo.engine.space.space import Point, Space
 from hpo.engine.strategies.drawing.draws import draw_untried
+from hpo.trials.space.dimensions import Choices, Dimension, NoDefault, Range, Value
+from hpo.trials.space.space import Point, Space
 
 # The share of a range around a default for the first points: a default says where to look first, not only.
 _SHARE = 0.5

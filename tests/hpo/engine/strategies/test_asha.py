@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpo.engine.course.rules import Rules
-from hpo.engine.space.reader import space_from_dict
-from hpo.engine.space.space import point_key
+from hpo.engine.schedule.rules import Rules
 from hpo.engine.strategies import make_strategy
-from hpo.engine.trials.fronts import best_first
-from hpo.engine.trials.goal import Goal, Limit, finished
-from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Outcome, Trial
 from hpo.testing.simulated_tasks import World, run
+from hpo.trials.fronts import best_first
+from hpo.trials.goal import Goal, Limit, finished
+from hpo.trials.history import History
+from hpo.trials.space.reader import space_from_dict
+from hpo.trials.space.space import point_key
+from hpo.trials.trial import Outcome, Trial
 from tests.studies import shipped
 
 FIELDS = "amount", "continues", "trained"

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from hpo.engine.space.dimensions import Values
-from hpo.engine.space.space import Space, point_key
 from hpo.engine.strategies.drawing.draws import draw_untried
+from hpo.trials.space.dimensions import Values
+from hpo.trials.space.space import Space, point_key
 
 SPACE = Space((Values("a", tuple(range(40))), Values("b", tuple(range(40)))))
 

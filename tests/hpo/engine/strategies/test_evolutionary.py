@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from hpo.engine.space.reader import space_from_dict
 from hpo.engine.strategies import make_strategy
 from hpo.engine.strategies.drawing import preselection
 from hpo.engine.strategies.drawing.preselection import Preselection
 from hpo.engine.strategies.evolutionary import Evolutionary, EvolutionarySettings
-from hpo.engine.trials.goal import Goal, finished
-from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Outcome, Trial
+from hpo.trials.goal import Goal, finished
+from hpo.trials.history import History
+from hpo.trials.space.reader import space_from_dict
+from hpo.trials.trial import Outcome, Trial
 from tests.studies import shipped
 
 TREE = {"a": [1, 2, 3, 4, 5], "b": {"choices": ["x", "y", "z"]}, "c": {"low": 1e-4, "high": 1.0, "log": True}}

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from hpo.engine.course.proposer import propose
-from hpo.engine.keepers import CheckpointKeeper
-from hpo.engine.space.reader import space_from_dict
+from hpo.engine.checkpoints import CheckpointKeeper
+from hpo.engine.schedule.proposer import propose
 from hpo.engine.strategies import make_strategy
-from hpo.engine.trials.fronts import best_first
-from hpo.engine.trials.goal import Goal, Limit, finished
-from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Outcome, Trial
+from hpo.trials.fronts import best_first
+from hpo.trials.goal import Goal, Limit, finished
+from hpo.trials.history import History
+from hpo.trials.space.reader import space_from_dict
+from hpo.trials.trial import Outcome, Trial
 from tests.studies import shipped
 
 ONE = Goal({"score": "maximize"})

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from hpo.config.scales import SCALE
-from hpo.engine.space.reader import space_from_dict
 from hpo.engine.strategies import make_strategy
 from hpo.engine.strategies.drawing.expected import expect
-from hpo.engine.trials.goal import Goal, finished
-from hpo.engine.trials.trial import Outcome, Trial
 from hpo.errors import ConfigError
 from hpo.testing.strategies import play
+from hpo.trials.goal import Goal, finished
+from hpo.trials.space.reader import space_from_dict
+from hpo.trials.trial import Outcome, Trial
 from tests.studies import STRATEGIES
 
 TREE = {

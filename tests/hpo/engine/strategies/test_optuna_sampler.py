@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy.stats import qmc
 
-from hpo.engine.space.reader import space_from_dict
 from hpo.engine.strategies import make_strategy
 from hpo.engine.strategies.optuna_study import decoded, encoded
-from hpo.engine.trials.fronts import hypervolume
-from hpo.engine.trials.goal import Goal, Limit
-from hpo.engine.trials.history import History
 from hpo.errors import SpaceError
 from hpo.testing.strategies import play
+from hpo.trials.fronts import hypervolume
+from hpo.trials.goal import Goal, Limit
+from hpo.trials.history import History
+from hpo.trials.space.reader import space_from_dict
 from tests.studies import SPACES as ALL_SPACES
 from tests.studies import STRATEGIES
 

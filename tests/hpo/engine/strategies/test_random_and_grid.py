@@ -4,11 +4,11 @@ from collections import Counter
 
 import pytest
 
-from hpo.engine.space.reader import space_from_dict
 from hpo.engine.strategies import make_strategy
-from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Trial
 from hpo.errors import SpaceError
+from hpo.trials.history import History
+from hpo.trials.space.reader import space_from_dict
+from hpo.trials.trial import Trial
 from tests.studies import STRATEGIES
 
 TREE = {"a": [1, 2], "b": {"choices": ["x", "y", "z"]}}

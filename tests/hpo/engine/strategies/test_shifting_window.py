@@ -2,12 +2,12 @@
 
 import pytest
 
-from hpo.engine.space.reader import space_from_dict
 from hpo.engine.strategies import make_strategy
-from hpo.engine.trials.goal import Goal, finished
-from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Outcome, Trial
 from hpo.errors import ConfigError
+from hpo.trials.goal import Goal, finished
+from hpo.trials.history import History
+from hpo.trials.space.reader import space_from_dict
+from hpo.trials.trial import Outcome, Trial
 from tests.studies import shipped
 
 WIDTHS = [4, 8, 16, 32, 64, 128, 256]

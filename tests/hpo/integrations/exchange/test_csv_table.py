@@ -5,12 +5,12 @@ from pathlib import Path
 import optuna
 import pytest
 
-from hpo.engine.space.reader import space_from_dict
-from hpo.engine.trials.goal import Goal
-from hpo.engine.trials.table import read_rows
 from hpo.errors import DataError, StudyError
 from hpo.integrations.exchange.csv_table import read_csv
 from hpo.study.files.imports import read_imports
+from hpo.trials.goal import Goal
+from hpo.trials.space.reader import space_from_dict
+from hpo.trials.table import read_rows
 from tests.hpo.cli.commands import hpo
 from tests.studies import SPACES, rows, run_toy, toy_config
 

@@ -1,0 +1,195 @@
+"""Asks the strategy, with what is known, and opens its points as trials; those in the record are taken again first."""
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+
+from hpo.engine.schedule.rules import Rules, is_counted
+from hpo.engine.strategies.strategy import Strategy
+from hpo.errors import StudyError
+from hpo.trials.history import History
+from hpo.trials.record.record import Record
+from hpo.trials.record.user_actions import Given
+from hpo.trials.space.space import point_key
+from hpo.trials.trial import Proposal, Trial
+
+
+class Proposer:
+    """Opens trials one by one; the strategy is asked, with what is `known`, when all that it proposed are open.
+
+    Each trial's record says what was learned before it was proposed. So a search that is continued first opens the
+    recorded trials again, each when the same is known, and asks the strategy only after the last: for the rest of that
+    one's proposal, which must hold the recorded points. It `is_spent` when the next trial would need more than the
+    budget, and `has_gained` while it goes on by `Rules.stop_without_gain`.
+    """
+
+    def __init__(self, rules: Rules, record: Record, budget: int) -> None:
+        self._rules = rules
+        self._strategy = rules.strategy
+        self._record = record
+        self._left = budget
+        self._recorded = record.trials()
+        self._script = [trial.learned for trial in self._recorded] + list(rules.script[len(self._recorded) :])
+        self._given = record.given
+        self.known = History(rules.imported)
+        # Open and not known; and those of them that have ended.
+        self._pending: dict[int, Trial] = {}
+        self._ended: dict[int, Trial] = {}
+        self._learned: list[int] = []
+        # What is left of the last proposal; it as a whole, with all that was given; and the number of its first trial.
+        self._proposals: deque[Proposal] = deque()
+        self._whole: Callable[[], Sequence[Proposal]] = tuple
+        self._first = 0
+        self._round = -1
+        self.num_opened = 0
+        self.is_spent = budget == 0
+        self.has_gained = True
+        # What the last proposal in the record was made from, and its first trial; None once it was made again.
+        self._asked: tuple[History, tuple[Trial, ...], int] | None = None
+        self._waits_with = -1
+
+    def give(self, given: Given) -> None:
+        """Let a point that a hand gave come before the next new one."""
+        self._record.write_given([given])
+        self._given.append(given)
+        self._waits_with = -1
+        if self._proposals:
+            self._proposals = deque(self._whole()[self.num_opened - self._first :])
+
+    def end(self, trial: Trial) -> None:
+        """Let the next proposal know a trial that has ended."""
+        self._ended[trial.number] = trial
+
+    def open_next(self) -> Trial | None:
+        """Open the next trial; None while the strategy waits for more, and after its end."""
+        number = self.num_opened
+        if number < len(self._recorded):
+            if not self._learn(number):
+                return None
+            trial = self._recorded[number]
+            if trial.round != self._round:
+                self._asked, self._round = (self.known, self._open_trials, number), trial.round
+        else:
+            if self._asked is not None:
+                self._proposals.extend(self._rest_of_last(*self._asked))
+                self._asked = None
+            if self._proposals and (self._rules.judges or self._rules.stop_without_gain is not None):
+                # Of several points proposed together, a later one is judged by what is known when it is opened.
+                if not self._learn(number):
+                    return None
+            elif not self._proposals and not self._ask(number):
+                return None
+            if self._left <= 0 and is_counted(self._proposals[0], self._rules.counts):
+                self.is_spent = True
+                return None
+            is_kept = self._rules.is_ordered or self._strategy.learns == "by_round"
+            learned = self._learned if is_kept else ()
+            trial = self._record.open_trial(self._round, self._proposals.popleft(), learned, self._rules.cost_of)
+        self._learned = []
+        self._pending[number] = trial.as_opened
+        self.num_opened += 1
+        self._left -= is_counted(trial, self._rules.counts)
+        # Where it counts all of them, nothing is asked to find that out.
+        self.is_spent = self._left <= 0 and self._rules.counts == "trials"
+        return trial
+
+    def _ask(self, number: int) -> bool:
+        """Ask for further points; return whether there are any."""
+        if self._strategy.learns == "by_round" and len(self._ended) < len(self._pending):
+            return False
+        if not self._learn(number) or len(self.known) == self._waits_with:
+            return False
+        self._proposals.extend(self._proposed(self.known, self._open_trials, number))
+        self._waits_with = -1 if self._proposals else len(self.known)
+        self._round += bool(self._proposals)
+        return bool(self._proposals)
+
+    def _proposed(self, known: History, pending: Sequence[Trial], first: int) -> Sequence[Proposal]:
+        """Return the proposal whose first trial gets this number, with what hands gave."""
+        proposals, space = propose(self._strategy, known, pending), self._rules.space
+        for proposal in proposals:
+            if space is not None and not space.contains(proposal.point):
+                raise StudyError(
+                    f"strategy: proposed {dict(proposal.point)}, which is not in the space; what is recorded is saved: "
+                    f"correct the strategy (`hpo.testing.check_strategy` finds this) and start a new study"
+                )
+        self._first = first
+        self._whole = partial(_joined, proposals, first, self._given, known.tried(pending), bool(pending))
+        return self._whole()
+
+    @property
+    def _open_trials(self) -> tuple[Trial, ...]:
+        return tuple(self._pending.values())
+
+    def _learn(self, number: int) -> bool:
+        """Add to what is known: what this trial learned, or all that has ended; False if it waits, or without gain."""
+        numbers = list(self._ended if number >= len(self._script) else self._script[number])
+        if any(learned not in self._ended for learned in numbers):
+            return False
+        if self._strategy.learns != "by_trial" or self._rules.is_told:
+            # As in a search where nothing waits; of what was told the record does not keep the order.
+            numbers.sort()
+        self.known = self.known.extended(self._ended.pop(learned) for learned in numbers)
+        for learned in numbers:
+            del self._pending[learned]
+        self._learned += numbers
+        limit = self._rules.stop_without_gain
+        if limit is not None and number >= len(self._recorded):
+            without = min(self.known.num_without_gain, len(self.known) - len(self._rules.imported))
+            # Once over it stays over, whatever the running trials come to.
+            self.has_gained &= without < limit
+        return self.has_gained
+
+    def _rest_of_last(self, known: History, pending: Sequence[Trial], first: int) -> Sequence[Proposal]:
+        """Return what the last recorded proposal holds besides its trials; StudyError where it now lacks those."""
+        begun, proposals = self._recorded[first:], self._proposed(known, pending, first)
+        for trial, proposal in zip(begun, proposals, strict=False):
+            if trial.key != point_key(proposal.point) or trial.amount != proposal.amount:
+                raise StudyError(
+                    f"record: trial {trial.number} holds {trial.key}, the strategy now proposes "
+                    f"{point_key(proposal.point)}; the strategy or a library that it uses has changed: start a new "
+                    f"study"
+                )
+        if len(begun) > len(proposals):
+            raise StudyError(
+                f"record: proposal {begun[0].round} holds {len(begun)} trials, the strategy now proposes "
+                f"{len(proposals)}; the strategy or a library that it uses has changed: start a new study"
+            )
+        return proposals[len(begun) :]
+
+
+def propose(strategy: Strategy, known: History, pending: Sequence[Trial] = ()) -> list[Proposal]:
+    """Return what the strategy proposes, bare points to be trained to their end; StudyError where it is no sequence."""
+    proposals = strategy.propose(known, pending)
+    if not isinstance(proposals, Sequence) or not all(isinstance(p, Proposal | Mapping) for p in proposals):
+        raise StudyError(f"strategy: propose must return a list of points, each a dict, given {proposals!r}")
+    return [p if isinstance(p, Proposal) else Proposal(p) for p in proposals]
+
+
+def _joined(
+    proposals: Sequence[Proposal], first: int, given: Iterable[Given], tried: Collection[str], waits: bool
+) -> Sequence[Proposal]:
+    """Return a proposal with the points that hands gave, each before what was left of it when the point came.
+
+    So the answer is the same whether a point came before the proposal was made, or while its trials were opened. What
+    came after its last trial was opened joins the next; so it does where earlier trials are trained further. Nothing
+    joins a strategy that `waits` for pending trials where it proposes nothing. `first` is the number of its first
+    trial, `tried` has the keys of the points tried before.
+    """
+    if any(proposal.continues is not None for proposal in proposals) or (waits and not proposals):
+        return proposals
+    # A strategy that trains by amounts starts them on its first rung, as its own.
+    amount = proposals[0].amount if proposals else None
+    left, whole = deque(proposals), list[Proposal]()
+    for each in given:
+        key = point_key(each.point)
+        if key in tried:
+            continue
+        while left and first + len(whole) < each.after:
+            whole.append(left.popleft())
+        if (proposals and not left) or first + len(whole) < each.after:
+            break
+        if all(point_key(proposal.point) != key for proposal in whole):
+            whole.append(Proposal(each.point, amount))
+            left = deque(proposal for proposal in left if point_key(proposal.point) != key)
+    return [*whole, *left]

@@ -1,1 +1,0 @@
-"""Trials: proposals, their outcomes, and the table of trials."""

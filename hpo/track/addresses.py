@@ -1,0 +1,134 @@
+"""The pages of MLflow that `hpo ui` opens: of all studies, of one, of several side by side."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hpo.errors import TrackError
+from hpo.track.messages import mlflow_name
+from hpo.track.pages import EXPERIMENTS, STUDIES, charts_page, run_page, view_page
+from hpo.track.store import all_runs, find_run, reading, unsent
+from hpo.track.views import LARGEST_VIEW, compared_view, studies_view, tag_of
+from hpo.trials.trial import Direction, loss_sign
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
+_SCORE = "score"
+
+
+@dataclass(frozen=True)
+class Page:
+    """An address below that of a server, and what is there."""
+
+    address: str
+    what: str = ""
+
+
+@dataclass(frozen=True)
+class TrackedStudy:
+    """A study as it is found in MLflow, and its leading metric."""
+
+    name: str
+    id: str
+    metric: str
+    direction: Direction
+
+
+def pages_of_all(uri: str) -> list[Page]:
+    """Return the pages of the experiment that has the latest study: the view of its studies, and their charts.
+
+    Of a store without a study, or one that cannot be read, the table of experiments.
+    """
+    try:
+        with reading(uri, f"uri: {uri} cannot be read: {{reason}}") as client:
+            experiments = [each.experiment_id for each in client.search_experiments()]
+            latest = client.search_runs(experiments, "tags.`hpo.kind` = 'study'", max_results=1)
+    except (TrackError, ImportError):
+        # Its server says why; a driver of a database may be missing here alone.
+        return [Page(EXPERIMENTS)]
+    if not latest:
+        return [Page(EXPERIMENTS)]
+    return _with_charts(view_page(latest[0].info.experiment_id, STUDIES))
+
+
+def pages_of_study(uri: str, study: TrackedStudy) -> list[Page]:
+    """Return the pages of a study: the table of its trials, their charts, its run; TrackError without it."""
+    with reading(uri, f"uri: {uri} cannot be read: {{reason}}") as client:
+        run = _run_of(client, uri, study)
+    experiment = run.info.experiment_id
+    return [*_with_charts(view_page(experiment, study.id)), Page(run_page(experiment, run.info.run_id), "its run")]
+
+
+def pages_of_several(uri: str, studies: Sequence[TrackedStudy]) -> list[Page]:
+    """Return the pages of studies side by side, whose views are written: their trials, themselves, and the charts.
+
+    Of more trials than a view has room for, some 700, those with the best scores of each study are there.
+
+    Raises:
+        TrackError: a study is not in MLflow, or in another experiment than the first, or the views cannot be written.
+    """
+    key = f"hpo-{hashlib.sha256(' '.join(sorted(study.id for study in studies)).encode()).hexdigest()[:12]}"
+    names = ", ".join(study.name for study in studies)
+    with reading(uri, f"uri: {uri} cannot be written: {{reason}}") as client:
+        runs = {study.id: _run_of(client, uri, study) for study in studies}
+        experiment = runs[studies[0].id].info.experiment_id
+        for study in studies:
+            if runs[study.id].info.experiment_id != experiment:
+                apart = f"'{studies[0].name}' and '{study.name}' are in two experiments, which MLflow shows apart"
+                raise TrackError(f"study: {apart}; give studies of one")
+        when = max(run.info.start_time for run in runs.values()) / 1000
+        trials = {study.id: _best_first(client, experiment, runs[study.id], study) for study in studies}
+        view, num_shown = _fitting(names, studies, trials, when)
+        each = studies_view(f"{names}: studies", when, [run.info.run_id for run in runs.values()])
+        client.set_experiment_tag(experiment, tag_of(key), view)
+        client.set_experiment_tag(experiment, tag_of(f"{key}-studies"), each)
+    there_are = sum(map(len, trials.values()))
+    which = "" if num_shown == there_are else f"the best {num_shown:,} of {there_are:,} trials"
+    table, charts = _with_charts(view_page(experiment, key))
+    their, of_them = _with_charts(view_page(experiment, f"{key}-studies"))
+    return [Page(table.address, which), charts, Page(their.address, "studies"), Page(of_them.address, "their charts")]
+
+
+def _fitting(
+    names: str, studies: Sequence[TrackedStudy], trials: "Mapping[str, Sequence[Run]]", when: float
+) -> tuple[str, int]:
+    """Return the view of as many trials of each study as it has room for, and how many these are."""
+    every = [run for runs in trials.values() for run in runs]
+    metrics = {name for run in every for name in run.data.metrics}
+    curves = dict.fromkeys(f"fold_0/{mlflow_name(study.metric)}" for study in studies)
+    message = {
+        "name": f"{names}: trials",
+        "time": when,
+        "metrics": [_SCORE],
+        "direction": studies[0].direction,
+        "columns": [*dict.fromkeys(key for run in every for key in run.data.params)],
+        "others": [name for name in ("amount", "cost") if name in metrics],
+        "curves": [curve for curve in curves if curve in metrics],
+    }
+    most = max(map(len, trials.values()))
+    while True:
+        shown = [run.info.run_id for runs in trials.values() for run in runs[:most]]
+        view = compared_view(message, shown)
+        if len(view) <= LARGEST_VIEW:
+            return view, len(shown)
+        most = most * 9 // 10
+
+
+def _best_first(client: "MlflowClient", experiment: str, parent: "Run", study: TrackedStudy) -> "list[Run]":
+    runs = [*all_runs(client, experiment, f"tags.`mlflow.parentRunId` = '{parent.info.run_id}'")]
+    sign, last = loss_sign(study.direction), float("inf")
+    return sorted(runs, key=lambda run: sign * run.data.metrics[_SCORE] if _SCORE in run.data.metrics else last)
+
+
+def _run_of(client: "MlflowClient", uri: str, study: TrackedStudy) -> "Run":
+    run = find_run(client, study.id)
+    if run is None:
+        raise unsent(uri, study.name)
+    return run
+
+
+def _with_charts(table: str) -> list[Page]:
+    return [Page(table), Page(charts_page(table), "charts")]

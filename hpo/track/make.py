@@ -1,0 +1,44 @@
+"""The tracker that `track.name` names: MLflow, or none."""
+
+from pathlib import Path
+from urllib.parse import urlparse
+
+from hpo.config.sealing import open_sealed, values_of
+from hpo.config.study_config import StudyConfig
+from hpo.errors import TrackError
+from hpo.track.store import refuse_bad_store
+from hpo.track.tracker import MlflowTracker
+from hpo.trials.trial import TaskLayout
+
+__all__ = ["MlflowTracker", "make_tracker", "refuse_bad_uri", "tracking_uri"]
+
+_SCHEMES = ("sqlite", "http", "https", "postgresql", "mysql", "databricks")
+
+
+def refuse_bad_uri(config: StudyConfig) -> None:
+    """Raise TrackError for an address that MLflow cannot write to."""
+    if config.track.name != "mlflow":
+        return
+    scheme = urlparse(tracking_uri(config)).scheme.partition("+")[0]
+    if scheme not in _SCHEMES:
+        raise TrackError(
+            f"track.uri: must begin with one of {', '.join(_SCHEMES)}, given {config.track.uri!r}; "
+            f"MLflow no longer keeps runs in plain folders, use sqlite:///mlflow.db"
+        )
+    if scheme == "sqlite":
+        refuse_bad_store(tracking_uri(config), config.track.experiment)
+
+
+def make_tracker(config: StudyConfig, layout: TaskLayout, folder: Path | None = None) -> MlflowTracker | None:
+    """Return the tracker of a study, started; None for `none`. A lock in its folder allows one writer at a time."""
+    refuse_bad_uri(config)
+    if config.track.name != "mlflow":
+        return None
+    lock_path = folder / "mlflow.lock" if folder else None
+    return MlflowTracker(tracking_uri(config), config, layout, lock_path)
+
+
+def tracking_uri(config: StudyConfig) -> str:
+    """Return the address of the tracking store, opened."""
+    uri: str = open_sealed(config.track.uri, values_of(config.track.uri, config.secrets, "track.uri"))
+    return uri

@@ -1,1 +1,0 @@
-"""MLflow as the tracker: a separate process writes the content of the record."""

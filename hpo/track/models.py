@@ -1,0 +1,136 @@
+"""Registers the winner of a study as a model: logged once, with the alias champion."""
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import mlflow.pyfunc
+from mlflow import MlflowClient
+from mlflow.entities import LoggedModel, LoggedModelOutput, LoggedModelStatus
+from mlflow.entities.model_registry import ModelVersion
+from mlflow.exceptions import MlflowException
+from mlflow.models import Model, ModelSignature
+from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
+
+from hpo.track.messages import TrackerMessage
+from hpo.track.mlflow_model import CHECKPOINT, DESCRIPTION
+from hpo.track.runs import texts
+from hpo.workers.store.packing import digest_of
+
+ALIAS = "champion"
+_DIGEST, _ALIAS_GIVEN = "hpo.digest", "hpo.alias"
+_TYPES = {"integer": DataType.long, "number": DataType.double}
+
+
+def register_champion(client: MlflowClient, experiment_id: str, parent: str, message: TrackerMessage) -> str:
+    """Register the model of a `register_model` message, once, under a run of a study; return its version.
+
+    A version gets the alias once, so that a person may move it afterwards.
+    """
+    digest = _digest(message)
+    version = _known_version(client, message["name"], digest, parent)
+    if version is None:
+        model_id = _logged_model(client, experiment_id, parent, message, digest)
+        version = _new_version(client, message, model_id, parent, digest)
+    if _ALIAS_GIVEN not in version.tags:
+        client.set_registered_model_alias(message["name"], ALIAS, version.version)
+        client.set_model_version_tag(message["name"], version.version, _ALIAS_GIVEN, ALIAS)
+    return str(version.version)
+
+
+def _digest(message: TrackerMessage) -> str:
+    """Return the identity of a model: a hash of the trial, its reader, and the content of every file."""
+    content = hashlib.sha256(json.dumps([message["trial"], message["objective"], message["prediction"]]).encode())
+    root = Path(message["checkpoint_dir"])
+    for path in sorted(p for p in root.rglob("*") if p.is_file()):
+        content.update(f"{path.relative_to(root)}\0{digest_of(path)}".encode())
+    return content.hexdigest()
+
+
+def _known_version(client: MlflowClient, name: str, digest: str, parent: str) -> ModelVersion | None:
+    """Return the oldest version with these files of this study; delete others, left by requests without an answer."""
+    versions = client.search_model_versions(f"name = '{name}' and run_id = '{parent}'")
+    same = sorted((v for v in versions if v.tags.get(_DIGEST) == digest), key=lambda version: int(version.version))
+    for second in same[1:]:
+        client.delete_model_version(name, second.version)
+    return same[0] if same else None
+
+
+def _logged_model(client: MlflowClient, experiment_id: str, parent: str, message: TrackerMessage, digest: str) -> str:
+    """Return the id of the model in MLflow, uploaded if it is not complete there."""
+    for known in client.search_logged_models([experiment_id], f"source_run_id = '{parent}'"):
+        if known.tags.get(_DIGEST) == digest:
+            if known.status == LoggedModelStatus.READY:
+                return str(known.model_id)
+            client.delete_logged_model(known.model_id)
+    model = client.create_logged_model(
+        experiment_id,
+        name=message["name"].replace(".", "_"),
+        source_run_id=parent,
+        tags={_DIGEST: digest, "hpo.trial": str(message["trial"])},
+        params=texts(message["point"]),
+    )
+    with tempfile.TemporaryDirectory(prefix="hpo-model-") as folder:
+        _save(Path(folder), model, parent, message)
+        client.log_model_artifacts(model.model_id, str(Path(folder) / "whole"))
+    client.finalize_logged_model(model.model_id, LoggedModelStatus.READY)
+    client.log_outputs(parent, [LoggedModelOutput(model.model_id, step=0)])
+    return str(model.model_id)
+
+
+def _save(folder: Path, model: LoggedModel, parent: str, message: TrackerMessage) -> None:
+    """Write the model in MLflow's format into `folder/whole`."""
+    data = folder / "model"
+    shutil.copytree(message["checkpoint_dir"], data / CHECKPOINT)
+    described = {"objective": message["objective"], "prediction": message["prediction"], "trial": message["trial"]}
+    (data / DESCRIPTION).write_text(json.dumps(described, indent=2), encoding="utf-8")
+    mlflow.pyfunc.save_model(
+        path=str(folder / "whole"),
+        mlflow_model=Model(
+            artifact_path=model.artifact_location, model_uuid=model.model_id, run_id=parent, model_id=model.model_id
+        ),
+        # In our package: no pickle, and no code with the weights.
+        loader_module="hpo.track.mlflow_model",
+        data_path=str(data),
+        signature=_signature(message["prediction"]),
+        # Given, so that MLflow neither loads the model nor uses a network to find out.
+        pip_requirements=message["packages"],
+    )
+
+
+def _new_version(
+    client: MlflowClient, message: TrackerMessage, model_id: str, parent: str, digest: str
+) -> ModelVersion:
+    try:
+        client.create_registered_model(message["name"], description=f"The winners of study {message['name']}.")
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise
+    version = client.create_model_version(
+        message["name"],
+        source=f"models:/{model_id}",
+        run_id=parent,
+        model_id=model_id,
+        tags={_DIGEST: digest, "hpo.trial": str(message["trial"])},
+        description=f"Trial {message['trial']}: {message['description']}",
+    )
+    # As `mlflow.register_model` does, so that the model's page links to its version.
+    link = [{"name": message["name"], "version": version.version}]
+    client.set_logged_model_tags(model_id, {"mlflow.modelVersions": json.dumps(link)})
+    return version
+
+
+def _signature(prediction: Mapping[str, Any]) -> ModelSignature | None:
+    """Return the model's inputs and outputs; None for rows of numbers, whose shape only the model knows."""
+    if prediction["inputs"] != "text":
+        return None
+    params = [
+        ParamSpec(name, _TYPES[option["type"]], option["default"]) for name, option in prediction["options"].items()
+    ]
+    # A column without a name accepts lists of texts, and tables with any name of their first column.
+    column = Schema([ColSpec(DataType.string)])
+    return ModelSignature(inputs=column, outputs=column, **({"params": ParamSchema(params)} if params else {}))

@@ -1,0 +1,187 @@
+"""The process that talks to MLflow: reads messages as JSON lines from its standard input until that ends.
+
+MLflow takes 10 to 20 ms of CPU per run and may hang with its server. When the driver dies, this process ends too.
+"""
+
+import fcntl
+import json
+import logging
+import os
+import queue
+import sys
+import threading
+import time
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hpo.config.sealing import hide_secrets
+from hpo.errors import first_line
+from hpo.track.messages import TrackerMessage
+from hpo.track.store import mlflow_environment
+
+# Messages within this time share a batch; curves appear in the UI at most this much later.
+_GATHER_SECONDS = 0.5
+_BATCH = 200
+# How long an absent server is waited for after the end of the input; `hpo sync` sends the rest later.
+_LAST_CALL_SECONDS = 10.0
+# The same after the driver died: no process of a study should run much longer.
+_ORPHAN_SECONDS = 8.0
+
+_Arrived = queue.SimpleQueue[TrackerMessage | None]
+
+
+def main() -> int:
+    """Send everything that arrives; return 0 when all was sent, 1 when MLflow could not be reached.
+
+    The first message has the fields of `_Sender`, since the address of the store may hold a password.
+    """
+    os.environ.update(mlflow_environment())
+    warnings.simplefilter("ignore")
+    logging.getLogger("mlflow").setLevel(logging.ERROR)
+    logging.getLogger("alembic").setLevel(logging.ERROR)
+    arrived: _Arrived = queue.SimpleQueue()
+    threading.Thread(target=_read_lines, args=(arrived,), daemon=True).start()
+    begin = arrived.get()
+    if begin is None:
+        return 0
+    if begin["uri"].startswith("sqlite"):
+        _write_ahead()
+    return _Sender(**begin).send_all(arrived)
+
+
+@dataclass
+class _Sender:
+    """Keeps messages until MLflow has received them.
+
+    `artifact_root` is the folder for artifacts of a new experiment in a store on this machine; the file at `lock_path`
+    is locked while this process writes, so that a study has one writer at a time.
+    """
+
+    uri: str
+    experiment: str
+    artifact_root: str
+    lock_path: str | None
+    retry_seconds: float
+    _lock: int | None = None
+    _sink: Any = None
+    _unsent: list[TrackerMessage] = field(default_factory=list)
+    _batch: int = _BATCH
+    _is_closed: bool = False
+    _has_warned: bool = False
+    _last_progress: float = field(default_factory=time.monotonic)
+    _last_call: float = _LAST_CALL_SECONDS
+
+    def send_all(self, arrived: _Arrived) -> int:
+        """Send until the input has ended and all is sent, or the rest cannot be sent; return the exit code."""
+        is_open, pause, deadline = True, _GATHER_SECONDS, float("inf")
+        while is_open or self._unsent:
+            if is_open:
+                is_open = self._gather(arrived, pause)
+                deadline = deadline if is_open else time.monotonic() + self._last_call
+            else:
+                time.sleep(min(pause, 1.0))
+            failure_pause = self._try_to_send()
+            if failure_pause and time.monotonic() > deadline:
+                return 1
+            pause = failure_pause or _GATHER_SECONDS
+        return 0
+
+    def _gather(self, arrived: _Arrived, seconds: float) -> bool:
+        """Collect the messages that arrive in this time. Return False once the input has ended."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            try:
+                message = arrived.get(timeout=left)
+            except queue.Empty:
+                return True
+            if message is None or message["do"] == "end":
+                self._begin_to_end(message)
+                return False
+            self._is_closed |= message["do"] == "close_study"
+            self._unsent.append(message)
+        return True
+
+    def _begin_to_end(self, message: TrackerMessage | None) -> None:
+        """Make sure that this process ends soon, even if a call to MLflow hangs."""
+        if not self._is_closed:
+            self._unsent.append({"do": "abandon_study"})
+        patience = message["patience_seconds"] if message else float("inf")
+        end = float("inf") if message else time.monotonic() + _ORPHAN_SECONDS
+        self._last_call = min(self._last_call, patience)
+        self._last_progress = time.monotonic()
+        threading.Thread(target=self._watch, args=(patience, end), daemon=True).start()
+
+    def _watch(self, patience: float, end: float) -> None:
+        while time.monotonic() < min(end, self._last_progress + patience):
+            time.sleep(0.2)
+        self._warn(TimeoutError("no answer in time"))
+        # A hanging call cannot be cancelled; the next sync completes it.
+        os._exit(1)
+
+    def _try_to_send(self) -> float:
+        """Send all messages; return 0, or after a failure the seconds until the next try."""
+        try:
+            if not self._is_alone():
+                return _GATHER_SECONDS
+            if self._sink is None:
+                from hpo.track.sink import MlflowSink  # Imports mlflow, which takes seconds.
+
+                self._sink = MlflowSink(self.uri, self.experiment, Path(self.artifact_root))
+                self._last_progress = time.monotonic()
+            # After a failure the failed batch and all after it remain.
+            while self._unsent:
+                batch = self._unsent[: self._batch]
+                self._sink.apply(batch)
+                del self._unsent[: len(batch)]
+                self._batch = min(_BATCH, 2 * self._batch)
+                self._last_progress = time.monotonic()
+        # MLflow, SQLAlchemy and requests each raise their own kinds; all mean: try later.
+        except Exception as error:  # noqa: BLE001
+            # With smaller batches, less is repeated after each failure of an unstable server.
+            self._batch = max(1, self._batch // 2)
+            self._warn(error)
+            return self.retry_seconds
+        return 0.0
+
+    def _is_alone(self) -> bool:
+        """Return whether no earlier process still writes this study: both could create the same run."""
+        if self._lock is None and self.lock_path is not None:
+            file = os.open(self.lock_path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(file)
+                return False
+            self._lock = file
+        return True
+
+    def _warn(self, error: Exception) -> None:
+        if not self._has_warned:
+            text = f"warning: MLflow at {self.uri} cannot be written ({first_line(error)}); the study continues\n"
+            sys.stderr.write(hide_secrets(text, {}))
+            self._has_warned = True
+
+
+def _read_lines(arrived: _Arrived) -> None:
+    for line in sys.stdin:
+        # The driver may have died in the middle of a line.
+        if line.endswith("\n"):
+            arrived.put(json.loads(line))
+    arrived.put(None)
+
+
+def _write_ahead() -> None:
+    """Log writes ahead in every SQLite connection of this process: half the time per run, and the UI can still read."""
+    from sqlalchemy import event
+    from sqlalchemy.engine import Engine
+
+    @event.listens_for(Engine, "connect")
+    def _(connection: Any, _record: Any) -> None:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

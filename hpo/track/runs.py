@@ -1,0 +1,146 @@
+"""The runs of one study in MLflow: looked up by their tags, or created; never two for one trial."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from mlflow import MlflowClient
+from mlflow.entities import Run
+
+from hpo.machine import user_name
+from hpo.track.messages import TrackerMessage
+from hpo.track.store import all_runs
+from hpo.track.views import COLOR_TAG, FRONT_TAG, color_of_study, color_of_trial
+from hpo.trials.space.dimensions import as_value
+
+# Maximum length of a parameter's and a tag's value in every store.
+MAX_VALUE = 5000
+_ENDED = ("FINISHED", "FAILED", "KILLED")
+
+
+class StudyRuns:
+    """The id of a study's parent run (empty before `open`), and those of its child runs by the numbers of their trials.
+
+    `params` are the names of the parent's parameters; `closed` the numbers of the trials whose runs are complete;
+    `stopped`, of those that are shown as stopped early; `on_front` has those that are shown as on the front, or as not
+    on it.
+    """
+
+    def __init__(self, client: MlflowClient, experiment_id: str) -> None:
+        self._client = client
+        self._experiment_id = experiment_id
+        self.study_id = ""
+        self.name = ""
+        self.color = ""
+        self.parent = ""
+        self.params: set[str] = set()
+        self.trials: dict[int, str] = {}
+        self.closed: set[int] = set()
+        self.stopped: set[int] = set()
+        self.on_front: dict[int, bool] = {}
+
+    def open(self, message: TrackerMessage) -> None:
+        """Find or create the study's parent run."""
+        self.study_id, self.name = message["study_id"], message["name"]
+        known = self._only(self._parents())
+        if known is not None:
+            self.parent = known.info.run_id
+            self._client.update_run(self.parent, status="RUNNING")
+            if "hpo.error" in known.data.tags:
+                # The old failure, after which the study now continues.
+                self._client.delete_tag(self.parent, "hpo.error")
+            self.find_trials()
+            self.params = set(known.data.params)
+            self.color = known.data.tags.get(COLOR_TAG, "")
+        if not self.color:
+            are_studies = f"tags.`hpo.kind` = 'study' and tags.`{COLOR_TAG}` LIKE '#%'"
+            self.color = color_of_study(sum(1 for _ in all_runs(self._client, self._experiment_id, are_studies)))
+        if known is None:
+            self.parent = self._create(message, {"hpo.study_id": self.study_id, "hpo.kind": "study"})
+            self._adopt_trials()
+        self._client.set_tag(self.parent, COLOR_TAG, self.color)
+
+    def open_trial(self, message: TrackerMessage) -> str:
+        """Find or create the child run of a trial; return its id."""
+        number = message["number"]
+        if number in self.trials:
+            self._client.update_run(self.trials[number], status="RUNNING")
+        else:
+            tags = {"mlflow.parentRunId": self.parent, "hpo.trial": str(number), "hpo.kind": "trial"}
+            # They distinguish it from trials of other studies.
+            tags |= {"hpo.study": self.name, COLOR_TAG: color_of_trial(self.color, number)}
+            self.trials[number] = self._create(message, tags)
+        return self.trials[number]
+
+    def _create(self, message: TrackerMessage, tags: Mapping[str, str]) -> str:
+        run = self._client.create_run(
+            self._experiment_id,
+            start_time=milliseconds(message["time"]),
+            run_name=message["name"],
+            tags=texts({**message["tags"], **tags, **_origin()}),
+        )
+        return str(run.info.run_id)
+
+    def find_again(self) -> None:
+        """Look again for runs that a failed request may have created, or may still create."""
+        if self.parent:
+            self._only(self._parents())
+            self.find_trials()
+
+    def find_trials(self) -> None:
+        """Read which trials have a run and which of them are closed; delete second runs of a trial."""
+        runs = defaultdict[int, list[Run]](list)
+        for run in self._children(self.parent):
+            runs[int(run.data.tags["hpo.trial"])].append(run)
+        for number, candidates in runs.items():
+            kept = self._only(candidates, self.trials.get(number))
+            assert kept is not None
+            self.trials[number] = kept.info.run_id
+            if "hpo.status" in kept.data.tags:
+                self.closed.add(number)
+                # An earlier request may have been carried out after the one that closed the run.
+                if kept.info.status not in _ENDED:
+                    self._client.set_terminated(kept.info.run_id, kept.data.tags["hpo.status"], kept.info.end_time)
+            if "hpo.stopped" in kept.data.tags:
+                self.stopped.add(number)
+            if FRONT_TAG in kept.data.tags:
+                self.on_front[number] = kept.data.tags[FRONT_TAG] == "true"
+
+    def _adopt_trials(self) -> None:
+        """Take over the trials whose parent run was deleted."""
+        for parent in self._parents(deleted=True):
+            for run in self._children(parent.info.run_id):
+                self._client.set_tag(run.info.run_id, "mlflow.parentRunId", self.parent)
+        self.find_trials()
+
+    def _parents(self, *, deleted: bool = False) -> Iterable[Run]:
+        condition = f"tags.`hpo.study_id` = '{self.study_id}' and tags.`hpo.kind` = 'study'"
+        return all_runs(self._client, self._experiment_id, condition, deleted=deleted)
+
+    def _children(self, parent: str) -> Iterable[Run]:
+        return all_runs(self._client, self._experiment_id, f"tags.`mlflow.parentRunId` = '{parent}'")
+
+    def _only(self, runs: Iterable[Run], ours: str | None = None) -> Run | None:
+        """Return one run of several for the same trial or study, delete the others: ours, a closed one, the oldest."""
+
+        def rank(run: Run) -> tuple[bool, bool, int]:
+            return run.info.run_id != (ours or self.parent), "hpo.status" not in run.data.tags, run.info.start_time
+
+        ranked = sorted(runs, key=rank)
+        for run in ranked[1:]:
+            self._client.delete_run(run.info.run_id)
+        return ranked[0] if ranked else None
+
+
+def texts(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the values as text of bounded length, lists and mappings as JSON."""
+    return {key: str(as_value(value))[:MAX_VALUE] for key, value in values.items()}
+
+
+def milliseconds(seconds: float) -> int:
+    """Return a time in MLflow's unit."""
+    return int(seconds * 1000)
+
+
+def _origin() -> dict[str, str]:
+    return {"mlflow.user": user_name(), "mlflow.source.name": "hpo", "mlflow.source.type": "LOCAL"}

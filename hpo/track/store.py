@@ -1,0 +1,196 @@
+"""MLflow's store: its environment, its address, checks of its file, and what it has of a study, queried each time."""
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from hpo.config.sealing import hide_secrets
+from hpo.errors import TrackError, first_line
+from hpo.track.views import keys_of_study, tag_of
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
+# No telemetry, no progress bars; it overrides the user's own environment.
+_ALWAYS = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "DO_NOT_TRACK": "true",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    # We report its failures ourselves, in one line instead of a traceback.
+    "MLFLOW_LOGGING_LEVEL": "CRITICAL",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "GIT_PYTHON_REFRESH": "quiet",
+}
+# A user with a slow server may set these. We repeat requests ourselves, after a look whether one was carried out.
+_DEFAULTS = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
+# Read to reproduce a study; the report attaches them to the study's run.
+_FILES = ("config.yaml", "trials.csv", "report.json", "environment.json")
+
+
+def mlflow_environment() -> dict[str, str]:
+    """Return this process's environment with MLflow's variables."""
+    return _DEFAULTS | os.environ | _ALWAYS
+
+
+def absolute_uri(uri: str) -> str:
+    """Return the address with the path of a SQLite file absolute: MLflow keeps one connection per address."""
+    scheme, mark, path = uri.partition(":///")
+    if not (scheme.startswith("sqlite") and mark) or path.startswith("/"):
+        return uri
+    return f"{scheme}:///{quote(str(Path.cwd()))}/{path}"
+
+
+def refuse_bad_store(uri: str, experiment: str) -> None:
+    """Raise TrackError for a bad path of SQLite, a file that is no database, or an experiment that was deleted."""
+    path = Path(uri.partition(":///")[2].partition("?")[0])
+    if not path.name or path.is_dir():
+        raise TrackError(f"track.uri: must name a file, given '{uri}'; such as sqlite:///mlflow.db")
+    if not path.parent.is_dir():
+        raise TrackError(f"track.uri: there is no folder {path.parent} for '{uri}'; make it, or give another file")
+    if not path.exists():
+        return
+    try:
+        with contextlib.closing(_read_only(path)) as database:
+            query = "SELECT lifecycle_stage FROM experiments WHERE name = ?"
+            row = database.execute(query, (experiment,)).fetchone()
+    except sqlite3.OperationalError:
+        return  # Locked, or not yet MLflow's, which then creates its tables.
+    except sqlite3.DatabaseError as error:
+        raise TrackError(f"track.uri: {path} is not an MLflow database: {error}; give another file") from error
+    if row is not None and row[0] == "deleted":
+        raise TrackError(
+            f"track.experiment: '{experiment}' was deleted in '{uri}'; restore it there, or give another name"
+        )
+
+
+def _read_only(path: Path) -> sqlite3.Connection:
+    """Open a database without waiting for writers."""
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0)
+
+
+def is_missing(uri: str) -> bool:
+    """Return whether the address names a file that does not exist; MLflow would create it, which takes seconds."""
+    return uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).is_file()
+
+
+@contextlib.contextmanager
+def reading(uri: str, message: str) -> "Iterator[MlflowClient]":
+    """Give a client of a tracking store; what fails there is a TrackError with this message, which has {reason}."""
+    # Before MLflow is imported, which reads it.
+    os.environ.update(mlflow_environment())
+    from mlflow import MlflowClient
+    from mlflow.exceptions import MlflowException
+
+    try:
+        yield MlflowClient(absolute_uri(uri))
+    except (MlflowException, OSError) as error:
+        raise TrackError(hide_secrets(message.replace("{reason}", first_line(error)), {})) from error
+
+
+def refuse_unsent(uri: str, study_id: str, name: str) -> None:
+    """Raise TrackError where a file of SQLite does not have a study; without MLflow, whose import takes seconds."""
+    if not _has_study(uri, study_id, if_unknown=False):
+        raise unsent(uri, name)
+
+
+def may_have_study(uri: str, study_id: str) -> bool:
+    """Return whether a store has runs of a study that are not deleted; True where only MLflow could tell."""
+    return not is_missing(uri) and _has_study(uri, study_id, if_unknown=True)
+
+
+def _has_study(uri: str, study_id: str, if_unknown: bool) -> bool:
+    """Return whether a file of SQLite has a study; True for a server, `if_unknown` for a file that cannot be read."""
+    if not uri.startswith("sqlite:///"):
+        return True
+    query = """\
+SELECT 1 FROM tags JOIN runs ON runs.run_uuid = tags.run_uuid
+WHERE runs.lifecycle_stage = 'active' AND tags.key = 'hpo.study_id' AND tags.value = ?"""
+    with contextlib.suppress(sqlite3.Error), contextlib.closing(_read_only(Path(uri.removeprefix("sqlite:///")))) as db:
+        return db.execute(query, (study_id,)).fetchone() is not None
+    return if_unknown
+
+
+def unsent(uri: str, name: str) -> TrackError:
+    """Return the error of a study that MLflow does not have."""
+    send = f"`hpo sync {name} track.uri={uri}`"
+    return TrackError(hide_secrets(f"study: '{name}' is not in {uri}; send it with {send}", {}))
+
+
+def find_run(client: "MlflowClient", study_id: str) -> "Run | None":
+    """Return a study's own run; None where the store has none."""
+    experiments = [experiment.experiment_id for experiment in client.search_experiments()]
+    condition = f"tags.`hpo.study_id` = '{study_id}' and tags.`hpo.kind` = 'study'"
+    runs = client.search_runs(experiments, condition, max_results=1)
+    return runs[0] if runs else None
+
+
+def read_contents(uri: str, study_id: str) -> tuple[int, set[str]]:
+    """Return how many trials of a study are shown as finished, and the files of its run; TrackError if unreadable."""
+    with reading(uri, f"track.uri: {uri} cannot be read: {{reason}}") as client:
+        run = find_run(client, study_id)
+        if run is None:
+            return 0, set()
+        info, condition = run.info, f"tags.`mlflow.parentRunId` = '{run.info.run_id}'"
+        trials = sum("hpo.status" in trial.data.tags for trial in all_runs(client, info.experiment_id, condition))
+        return trials, {file.path for file in client.list_artifacts(info.run_id)}
+
+
+def delete_study(uri: str, study_id: str) -> int:
+    """Delete a study's run, those of its trials, and its saved views; return how many runs were deleted.
+
+    As by MLflow's own page: `mlflow gc` frees the space, until then `mlflow runs restore` brings them back. Models that
+    were registered stay. 0 where the store, or the study in it, does not exist; TrackError if it cannot be changed.
+    """
+    if not may_have_study(uri, study_id):
+        return 0
+    with reading(uri, f"track.uri: {uri} cannot be changed: {{reason}}") as client:
+        run = find_run(client, study_id)
+        if run is None:
+            return 0
+        experiment, parent = run.info.experiment_id, run.info.run_id
+        children = all_runs(client, experiment, f"tags.`mlflow.parentRunId` = '{parent}'")
+        # The study's own is last, so that what is left after a failure is found again.
+        run_ids = [*(child.info.run_id for child in children), parent]
+        for run_id in run_ids:
+            client.delete_run(run_id)
+        views = {tag_of(key) for key in keys_of_study(study_id)}
+        for tag in client.get_experiment(experiment).tags.keys() & views:
+            client.delete_experiment_tag(experiment, tag)
+    return len(run_ids)
+
+
+def download_study(run_id: str, uri: str, folder: Path) -> int | None:
+    """Download the files of a study's run, or of that of a trial, whose number is returned; TrackError without one."""
+    if is_missing(uri):
+        path = uri.removeprefix("sqlite:///")
+        raise TrackError(f"uri: there is no file {path}, given {uri!r}; give the address that runs are in")
+    with reading(uri, f"runs:/{run_id}: {{reason}}; looked in {uri}") as client:
+        run = client.get_run(run_id)
+        trial = run.data.tags.get("hpo.trial")
+        parent = run.data.tags.get("mlflow.parentRunId", run_id) if trial is not None else run_id
+        there = {artifact.path for artifact in client.list_artifacts(parent)}
+        missing = [name for name in _FILES[:2] if name not in there]
+        if missing:
+            raise TrackError(f"runs:/{run_id}: its study has no {missing[0]} in MLflow; send it with `hpo sync STUDY`")
+        for name in _FILES:
+            if name in there:
+                client.download_artifacts(parent, name, str(folder))
+    return None if trial is None else int(trial)
+
+
+def all_runs(client: "MlflowClient", experiment_id: str, condition: str, *, deleted: bool = False) -> "Iterator[Run]":
+    """Yield the runs of an experiment that fulfil a condition of MLflow's search, there or `deleted`."""
+    from mlflow.entities import ViewType
+
+    kind, token = ViewType.DELETED_ONLY if deleted else ViewType.ACTIVE_ONLY, None
+    while True:
+        page = client.search_runs([experiment_id], condition, kind, max_results=1000, page_token=token)
+        yield from page
+        token = page.token
+        if not token:
+            return

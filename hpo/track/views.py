@@ -1,0 +1,192 @@
+"""Saved views of MLflow's UI: tables with our columns and charts, of a study's trials, of all studies, of several.
+
+By default the UI shows neither scores nor hyperparameters. It stores saved views as JSON in tags of the experiment, and
+so do we. Source: the front end of MLflow 3.17, which reads `mlflow.sharedViewState.*`: an envelope with a state, which
+may be deflated; in it the search, the columns with their order and widths, and the cards of charts.
+"""
+
+import base64
+import colorsys
+import json
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from hpo.track.messages import TrackerMessage
+from hpo.track.pages import ON_FRONT
+
+# Of a trial's run in a study of several metrics: true or false.
+FRONT_TAG = "hpo.is_on_front"
+_PREFIX = "mlflow.sharedViewState."
+# Limit of an experiment's tag in older servers; today's is four times as large.
+_MAX_VALUE = 5000
+LARGEST_VIEW = 4 * _MAX_VALUE
+_MAX_COLUMNS = 12
+_BOOKKEEPING = ("score_standard_deviation", "trial", "seconds", "num_parameters", "round")
+# Widths are in pixels: a window of 1280 has 940 for columns, 610 of them while MLflow's assistant is open.
+_FIRST = {"attributes.`Run Name`": 120, "runDateAndNestInfo": 110}
+_STUDIES = _FIRST | {
+    **{"tags.`hpo.state`": 75, "metrics.`best_score`": 85, "tags.`hpo.goal`": 110, "tags.`hpo.strategy`": 95},
+    **{"tags.`hpo.data`": 75, "tags.`hpo.trials`": 80, "metrics.`test_score`": 85, "metrics.`hours`": 80},
+}
+_WIDTH = 90
+_OURS = {"deleted": False, "isGenerated": False}
+# Lines as they are: what the UI draws by default is smoothed, and a best score seems lower than it is.
+_UNSMOOTHED = {"lineSmoothness": 0, "xAxisKey": "step", "selectedXAxisMetricKey": ""}
+# Multiples of the golden ratio, without their whole parts, lie apart from each other, however many there are.
+_GOLDEN = 0.618034
+_FIRST_HUE = 0.58  # blue
+COLOR_TAG = "mlflow.runColor"
+
+
+def tag_of(key: str) -> str:
+    """Return the name of the experiment's tag that holds the view of this key."""
+    return _PREFIX + key
+
+
+def keys_of_study(study_id: str) -> tuple[str, str]:
+    """Return the keys of the views of a study: that of its trials, and that of its front."""
+    return study_id, study_id + ON_FRONT
+
+
+def study_views(message: TrackerMessage, parent: str) -> dict[str, str]:
+    """Return the tags that hold the views of the study that a message opens: its trials, and the front, if it has one.
+
+    The message's `metrics` are columns and charts, the leading one first, `flags` columns of tags.
+    """
+    of_study = f"tags.`mlflow.parentRunId` = '{parent}'"
+    trials, on_front = keys_of_study(message["study_id"])
+    views = {tag_of(trials): _view_of_trials(message, "trials", of_study)}
+    if FRONT_TAG in message["flags"]:
+        condition = f"{of_study} and tags.`{FRONT_TAG}` = 'true'"
+        views[tag_of(on_front)] = _view_of_trials(message, "front", condition)
+    return views
+
+
+def studies_view(name: str, seconds: float, run_ids: Sequence[str] | None = None) -> str:
+    """Return the view of studies, one row each, the latest first: of all of an experiment, or of these runs."""
+    condition = "tags.`hpo.kind` = 'study'" if run_ids is None else _one_of(run_ids)
+    cards = [{"type": "BAR", "metricKey": "best_score", "runsCountToCompare": 100}, _line("best_score")]
+    order = {"orderByKey": "attributes.start_time", "orderByAsc": False}
+    return envelope(name, seconds, {**order, **_state(condition, _STUDIES, cards, "Studies")})
+
+
+def compared_view(message: TrackerMessage, run_ids: Sequence[str]) -> str:
+    """Return the view of the trials of several studies, best first; the message is as for `study_views`."""
+    metrics, keys = message["metrics"], message["columns"][:_MAX_COLUMNS]
+    columns = _columns(metrics, ["hpo.study"], keys, message["others"])
+    cards = _cards(metrics, keys, message["curves"], message["others"])
+    order = _order(message)
+    return envelope(message["name"], message["time"], {**order, **_state(_one_of(run_ids), columns, cards, "Trials")})
+
+
+def envelope(name: str, seconds: float, state: Mapping[str, Any]) -> str:
+    """Return a view as the front end stores it."""
+    when = int(seconds * 1000)
+    packed = base64.b64encode(zlib.compress(json.dumps(state).encode(), 9)).decode()
+    return json.dumps({"name": name, "createdAt": when, "updatedAt": when, "state": f"deflate;{packed}"})
+
+
+def opened(view: str) -> dict[str, Any]:
+    """Return the state that a view of ours holds."""
+    packed = json.loads(view)["state"].removeprefix("deflate;")
+    state: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(packed)))
+    return state
+
+
+def color_of_study(place: int) -> str:
+    """Return the color of the run of a study: hues of neighbouring places differ most."""
+    return _color((_FIRST_HUE + place * _GOLDEN) % 1, 0.5)
+
+
+def color_of_trial(study: str, number: int) -> str:
+    """Return the color of the run of a trial: a shade of the color of its study."""
+    hue, _, _ = colorsys.rgb_to_hls(*(int(study[at : at + 2], 16) / 255 for at in (1, 3, 5)))
+    return _color(hue, 0.35 + 0.35 * (number * _GOLDEN % 1))
+
+
+def _color(hue: float, lightness: float) -> str:
+    parts = colorsys.hls_to_rgb(hue, lightness, 0.65)
+    return "#" + "".join(f"{round(255 * part):02x}" for part in parts)
+
+
+def _view_of_trials(message: TrackerMessage, name: str, condition: str) -> str:
+    metrics, keys = message["metrics"], message["columns"]
+    # A key may be long.
+    for count in range(len(metrics) + _MAX_COLUMNS, 0, -1):
+        shown, some = metrics[:count], keys[: max(0, count - len(metrics))]
+        columns = _columns(shown, message["flags"], some, message["others"])
+        cards = _cards(shown, some, message["curves"], message["others"])
+        state = {**_order(message), **_state(condition, columns, cards, "Study")}
+        value = envelope(f"{message['name']}: {name}", message["time"], state)
+        if len(value) <= _MAX_VALUE:
+            break
+    return value
+
+
+def _order(message: TrackerMessage) -> dict[str, Any]:
+    return {"orderByKey": f"metrics.`{message['metrics'][0]}`", "orderByAsc": message["direction"] == "minimize"}
+
+
+def _columns(
+    metrics: Sequence[str], flags: Sequence[str], keys: Sequence[str], others: Sequence[str]
+) -> dict[str, int]:
+    """Return the columns with their widths: what is searched comes before what is only noted."""
+    first, last = ([f"metrics.`{name}`" for name in names] for names in (metrics, (*others, *_BOOKKEEPING)))
+    tags, params = [f"tags.`{flag}`" for flag in flags], [f"params.`{key}`" for key in keys]
+    # A metric may be called as one of ours that says the same.
+    return _FIRST | dict.fromkeys([*first, *tags, *params, *last], _WIDTH)
+
+
+def _state(
+    condition: str, columns: Mapping[str, int], cards: Iterable[Mapping[str, Any]], section: str
+) -> dict[str, Any]:
+    return {
+        "searchFilter": condition,
+        "selectedColumns": [column for column in columns if column not in _FIRST],
+        "columnOrder": [*columns],
+        "columnWidths": columns,
+        "runsHiddenMode": "SHOW_ALL",
+        # While a study runs.
+        "autoRefreshEnabled": True,
+        "globalLineChartConfig": _UNSMOOTHED,
+        # Keeps the order of sections in this list, instead of sorting by name.
+        "isAccordionReordered": True,
+        "compareRunSections": [{"uuid": "hpo", "name": section, "display": True, "isReordered": False, **_OURS}],
+        "compareRunCharts": [
+            {"uuid": f"hpo-{place}", "metricSectionId": "hpo", **_OURS, **card} for place, card in enumerate(cards)
+        ],
+    }
+
+
+def _cards(
+    metrics: Sequence[str], keys: Sequence[str], curves: Sequence[str], others: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Return the charts: the first two metrics, each over the trial's number, all columns, the learning curves.
+
+    With scales the first metric is over the cost of a training, too.
+    """
+    pairs = [(metrics[0], metrics[1])] if len(metrics) > 1 else []
+    pairs += [("cost", metrics[0])] if "cost" in others else []
+    pairs += [("trial", name) for name in metrics]
+    # The last of the metrics gives the lines their colours.
+    lines = {"selectedParams": list(keys), "selectedMetrics": [*others, *metrics[::-1]]}
+    return [
+        *({"type": "SCATTER", "xaxis": _axis(x), "yaxis": _axis(y), "runsCountToCompare": 100} for x, y in pairs),
+        {"type": "PARALLEL", **lines, "showAllRuns": True},
+        *map(_line, curves),
+    ]
+
+
+def _line(metric: str) -> dict[str, Any]:
+    chosen = {"metricKey": metric, "selectedMetricKeys": [metric], "xAxisKey": "step"}
+    return {"type": "LINE", **chosen, "lineSmoothness": 0, "useGlobalLineSmoothing": False}
+
+
+def _axis(metric: str) -> dict[str, str]:
+    return {"key": metric, "type": "METRIC"}
+
+
+def _one_of(run_ids: Sequence[str]) -> str:
+    listed = ",".join(f"'{run_id}'" for run_id in run_ids)
+    return f"attributes.run_id IN ({listed})"

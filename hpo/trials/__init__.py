@@ -1,0 +1,1 @@
+"""The nouns: the space, the trial, the goal, the history, the record."""

@@ -1,0 +1,278 @@
+"""Keeps a record in an Optuna storage, which `optuna.load_study` and optuna-dashboard can read.
+
+Other programs may write trials into it too: those are left alone, and what they queue there (`enqueue_trial`) is read.
+So a trial has a number of its own, beside the one in Optuna.
+"""
+
+import logging
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from optuna import Study
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.exceptions import ExperimentalWarning, OptunaError
+from optuna.storages import RDBStorage
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial, TrialState, create_trial
+from sqlalchemy.exc import IntegrityError
+
+from hpo.errors import StudyError, first_line
+from hpo.machine import machine_faults
+from hpo.trials.record.attributes import NUMBER, ROUND, STUDY, is_of_study
+from hpo.trials.record.optuna_tables import Tables
+from hpo.trials.record.own_file import DamagedRecordError, Guard, Mark
+from hpo.trials.record.record import LAST, Rows
+from hpo.trials.space.dimensions import Dimension, Range, from_stored, to_stored
+from hpo.trials.space.space import Point, Space
+from hpo.trials.trial import Direction, State
+
+_log = logging.getLogger(__name__)
+
+STATES: Mapping[State, TrialState] = {
+    "running": TrialState.RUNNING,
+    "complete": TrialState.COMPLETE,
+    "failed": TrialState.FAIL,
+    "stopped": TrialState.PRUNED,
+}
+STATE_NAMES: Mapping[TrialState, State] = {state: name for name, state in STATES.items()}
+
+_SHOWN = 5
+
+
+class OptunaRows(Rows):
+    """The rows of one study in an Optuna storage; a `guard` is notified of every completed write."""
+
+    def __init__(self, storage: RDBStorage, study_id: int, space: Space) -> None:
+        self._storage = storage
+        self._study_id = study_id
+        self._dimensions = space.dimensions
+        self._distributions = {d.key: distribution(d) for d in space.dimensions}
+        self._calls = Tables.reflected(storage.engine, study_id, self._distributions) or _PublicCalls(
+            storage, study_id, self._distributions
+        )
+        # Optuna's ids of our trials; as of the last reading, how many rows those had, and the trials of other programs.
+        self._ids: dict[int, int] = {}
+        self._num_rows = 0
+        self._others: Sequence[FrozenTrial] = ()
+        # Optuna's numbers of the trials that were told, and of the queued ones that were returned.
+        self._told: set[int] = set()
+        self._returned: set[int] = set()
+        self.guard: Guard | None = None
+
+    def open(self, number: int, point: Point, attributes: Mapping[str, Any]) -> None:
+        """Write a RUNNING trial with its parameters and user attributes."""
+        study = self.read_note(LAST)
+        attributes = {NUMBER: number, **attributes, **({} if study is None else {STUDY: study})}
+        with self._writing(1 + len(attributes)):
+            self._ids[number] = self._calls.open({key: to_stored(value) for key, value in point.items()}, attributes)
+
+    def add(self, number: int, attributes: Mapping[str, Any]) -> None:
+        """Write further user attributes of a trial."""
+        with self._writing(len(attributes)):
+            self._calls.add(self._ids[number], attributes)
+
+    def close(
+        self,
+        number: int,
+        state: State,
+        scores: Sequence[float],
+        attributes: Mapping[str, Any],
+        constraints: Mapping[str, float],
+    ) -> None:
+        """Write the last user attributes of a trial, its constraints as Optuna has them, its scores and final state."""
+        own = constraint_attributes(constraints)
+        with self._writing(len(attributes)):
+            is_told = self._calls.close(self._ids[number], STATES[state], scores, attributes, own)
+        if is_told:
+            _log.warning("record: another program told a result of trial %d; its own has replaced it", number)
+
+    def read(self) -> Sequence[tuple[int, Point, State, Mapping[str, Any]]]:
+        """Return number, point, state and attributes of every trial of ours; DamagedRecordError if one is missing."""
+        trials = self._storage.get_all_trials(self._study_id, deepcopy=False)
+        own = trials_of_study(trials, self.read_note(LAST))
+        missing = next((number for number in range(len(own)) if number not in own), None)
+        if missing is not None:
+            raise DamagedRecordError(f"{self.address} is short: trial {missing} of {max(own) + 1} is missing")
+        self._ids = {number: trial._trial_id for number, trial in own.items()}
+        self._num_rows = sum(1 + len(trial.user_attrs) for trial in trials if ROUND in trial.user_attrs)
+        self._others = [
+            trial
+            for trial in trials
+            if trial is not own.get(trial.user_attrs.get(NUMBER, -1)) and trial.state != TrialState.WAITING
+        ]
+        return [
+            (number, point_of(trial, self._dimensions), STATE_NAMES[trial.state], trial.user_attrs)
+            for number, trial in own.items()
+        ]
+
+    def tell_others(self) -> None:
+        """Warn of the trials, when it was last read, that are not of this study; of each once."""
+        others = [trial.number for trial in self._others if trial.number not in self._told]
+        if not others:
+            return
+        self._told.update(others)
+        more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
+        numbers = ", ".join(map(str, others[:_SHOWN])) + more
+        message = "record: another program wrote trials into %s, which are left alone (in Optuna number %s)"
+        _log.warning(message, self.address, numbers)
+
+    def queued(self) -> list[tuple[int, Mapping[str, Any]]]:
+        """Return Optuna's number and the parameters of the trials that wait there; each once."""
+        waiting = self._storage.get_all_trials(self._study_id, deepcopy=False, states=(TrialState.WAITING,))
+        new = [trial for trial in waiting if trial.number not in self._returned]
+        self._returned.update(trial.number for trial in new)
+        # As Optuna reads them: `enqueue_trial` writes no parameters, since their distributions are not known there.
+        return [(trial.number, trial.system_attrs.get("fixed_params", trial.params)) for trial in new]
+
+    @property
+    def address(self) -> str:
+        """The file, or the address without its password."""
+        url = self._storage.engine.url
+        return str(url.database) if url.drivername.startswith("sqlite") else url.render_as_string()
+
+    def note(self, key: str, value: Any) -> None:
+        """Write a user attribute of the study."""
+        with self._writing(key not in self._notes, value if key == LAST else None):
+            self._storage.set_study_user_attr(self._study_id, key, value)
+        self._notes[key] = value
+
+    def read_note(self, key: str) -> Any:
+        """Return a user attribute of the study, as it was read first or written here; None where it is not there."""
+        return self._notes.get(key)
+
+    def mark(self) -> Mark:
+        """Return the study's progress: its trials as they were last read, and the attributes of both."""
+        notes = self._read_notes()
+        return Mark(notes.get(LAST, ""), self._num_rows + len(notes))
+
+    def dispose(self) -> None:
+        """Close the connection."""
+        if self.guard is not None:
+            self.guard.end()
+            self.tell_others()
+        self._storage.remove_session()
+        self._storage.engine.dispose()
+
+    @cached_property
+    def _notes(self) -> dict[str, Any]:
+        """The notes, read once: nobody but the one driver of a study writes them."""
+        return self._read_notes()
+
+    def _read_notes(self) -> dict[str, Any]:
+        with self._changes_named():
+            return dict(self._storage.get_study_user_attrs(self._study_id))
+
+    @contextmanager
+    def _changes_named(self) -> Iterator[None]:
+        """Name what another program has done to the study while this one has it open."""
+        try:
+            yield
+        except (KeyError, OptunaError, IntegrityError) as error:
+            raise StudyError(
+                f"record: another program has changed or deleted the study in {self.address} ({first_line(error)}); "
+                f"`hpo resume` goes on with what is sound"
+            ) from error
+
+    @contextmanager
+    def _writing(self, rows: int, study_id: str | None = None) -> Iterator[None]:
+        """Name the machine's faults in a write of so many new rows; then notify the guard."""
+        with (
+            machine_faults("record: cannot be written", Path(self._storage.engine.url.database or ".")),
+            self._changes_named(),
+        ):
+            yield
+        if self.guard is not None:
+            self.guard.count_rows(rows, study_id)
+
+
+def distribution(dimension: Dimension) -> BaseDistribution:
+    """Return Optuna's distribution of a dimension, categorical for finite ones, of the values of `to_stored`."""
+    if not isinstance(dimension, Range):
+        return CategoricalDistribution(list(map(to_stored, dimension.values)))
+    if dimension.integer:
+        return IntDistribution(int(dimension.low), int(dimension.high), log=dimension.log)
+    return FloatDistribution(dimension.low, dimension.high, log=dimension.log)
+
+
+def point_of(trial: FrozenTrial, dimensions: Iterable[Dimension]) -> Point:
+    """Return the trial's values of these dimensions, without those that it does not have."""
+    return {d.key: from_stored(d, trial.params[d.key]) for d in dimensions if d.key in trial.params}
+
+
+def directions_of(study: Study) -> list[Direction]:
+    """Return which scores of an Optuna study are better, of each of its objectives."""
+    return ["maximize" if each == StudyDirection.MAXIMIZE else "minimize" for each in study.directions]
+
+
+def name_metrics(study: Study, names: Sequence[str]) -> None:
+    """Write the names of an Optuna study's metrics where Optuna and its dashboard look for them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        study.set_metric_names(list(names))
+
+
+def constraint_attributes(constraints: Mapping[str, float]) -> dict[str, Any]:
+    """Return Optuna's own attributes of a trial with these constraints, each above 0 where it is not kept."""
+    if not constraints:
+        return {}
+    trial = create_trial(state=TrialState.FAIL)
+    for name, value in constraints.items():
+        trial.set_constraint(name, value)
+    return trial.system_attrs
+
+
+def trials_of_study(trials: Iterable[FrozenTrial], study: str | None) -> dict[int, FrozenTrial]:
+    """Return the trials that the record of the study with this id wrote, by their own numbers.
+
+    Of each it is the first, since others may copy one.
+    """
+    own: dict[int, FrozenTrial] = {}
+    for trial in trials:
+        if is_of_study(trial.user_attrs, study) and trial.state in STATE_NAMES:
+            own.setdefault(trial.user_attrs[NUMBER], trial)
+    return own
+
+
+class _PublicCalls:
+    """Writes trials by Optuna's public calls, where its tables have not the form that `Tables` knows.
+
+    Each call is its own transaction: after a driver died between the last outcome and the state, Optuna calls a trial
+    running that is read here as finished. Of choices 1 and true, or 0 and false, Optuna stores the first.
+    """
+
+    def __init__(self, storage: RDBStorage, study_id: int, distributions: Mapping[str, BaseDistribution]) -> None:
+        self._storage = storage
+        self._study_id = study_id
+        self._distributions = distributions
+
+    def open(self, point: Point, attributes: Mapping[str, Any]) -> int:
+        """Write a RUNNING trial; return its id in Optuna."""
+        kinds = {key: self._distributions[key] for key in point}
+        trial = create_trial(
+            state=TrialState.RUNNING, params=dict(point), distributions=kinds, user_attrs=dict(attributes)
+        )
+        return self._storage.create_new_trial(self._study_id, trial)
+
+    def add(self, trial_id: int, attributes: Mapping[str, Any]) -> None:
+        """Write user attributes of a trial."""
+        for key, value in attributes.items():
+            self._storage.set_trial_user_attr(trial_id, key, value)
+
+    def close(
+        self,
+        trial_id: int,
+        state: TrialState,
+        scores: Sequence[float],
+        attributes: Mapping[str, Any],
+        own: Mapping[str, Any],
+    ) -> bool:
+        """Write the last attributes, then scores and final state; return False, since no result is replaced."""
+        self.add(trial_id, attributes)
+        for key, value in own.items():
+            self._storage.set_trial_system_attr(trial_id, key, value)
+        self._storage.set_trial_state_values(trial_id, state, list(scores) or None)
+        return False

@@ -1,0 +1,102 @@
+"""How many digits of a score are shown: as many as tell apart what is compared."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+from hpo.trials.goal import Goal
+from hpo.trials.trial import Trial
+
+_USUAL = 4  # decimals of an accuracy or a loss, which most scores are
+_IF_EQUAL = 4
+_FEWEST, _MOST = 3, 6  # significant digits, where these tell scores apart
+_PLAIN = (1e-4, 1e7)
+
+
+def score_format(compared: Iterable[float | None]) -> Callable[[float], str]:
+    """Return what writes scores, so that those that are compared are told apart; None is a failed one.
+
+    Four decimals for scores below 10 that differ by a thousandth or more. Of others a thousandth of the spread of their
+    middle half, which a diverged trial does not widen, with 3 to 6 significant digits, or more where 6 do not show it
+    at all. Four digits where all are equal. Plain from 1e-4 to 1e7, scientific outside of that.
+    """
+    known = sorted(score for score in compared if score is not None and math.isfinite(score))
+    largest, digits = _measure(known)
+    return partial(_text, decimals=digits - 1 - _exponent(largest), most=digits + 2)
+
+
+def with_spread(write: Callable[[float], str], mean: float, spread: float | None) -> tuple[str, str]:
+    """Return a mean and its deviation or error with as many decimals; the second is empty without one.
+
+    They have those of the mean, or as many more as the first digit of the spread needs.
+    """
+    if spread is None:
+        return write(mean), ""
+    mantissa, _, power = write(mean).partition("e")
+    unit, decimals = 10.0 ** int(power or 0), len(mantissa.partition(".")[2])
+    if spread > 0:
+        decimals = max(decimals, -_exponent(spread / unit))
+    end = f"e{power}" if power else ""
+    return f"{mean / unit:.{decimals}f}{end}", f"{spread / unit:.{decimals}f}{end}"
+
+
+def values_in_words(trial: Trial, goal: Goal, compared: Sequence[Trial], fresh: Trial | None = None) -> str:
+    """Return a complete trial's metrics, and what has a limit, in digits that differ from others: `accuracy 0.91`.
+
+    `fresh` is the same trial on fresh seeds, where these chose it: then its values come first.
+    """
+    own = (trial,) if fresh is None else (fresh, trial)
+    texts: list[list[str]] = [[] for _ in own]
+    for name in goal.names:
+        write = score_format([shown_value(each, name, goal) for each in (*compared, *own)])
+        for said, each in zip(texts, own, strict=True):
+            said.append(f"{name} {write(each.mean(name))}")
+    return beside_search(*(", ".join(said) for said in texts))
+
+
+def beside_search(values: str, in_search: str = "") -> str:
+    """Return the values by which a winner was chosen; with those of the search, they are of fresh seeds."""
+    if not in_search:
+        return values
+    # A single metric was just named.
+    return f"{values} on fresh seeds ({in_search if ', ' in values else in_search.rpartition(' ')[2]} in the search)"
+
+
+def shown_value(trial: Trial, name: str, goal: Goal) -> float | None:
+    """Return a trial's score, or of a complete one the mean of another metric; None where it has none."""
+    if name == goal.metric:
+        return trial.score
+    return trial.mean(name) if trial.state == "complete" else None
+
+
+def _measure(known: list[float]) -> tuple[float, int]:
+    """Return the largest of the scores that matter, and how many significant digits it has."""
+    spread, largest = (known[-1] - known[0], max(-known[0], known[-1])) if known else (0.0, 0.0)
+    if largest == 0 or (largest < 10 and (spread >= 1e-3 or (spread == 0 and largest >= 0.1))):
+        return 1.0, 1 + _USUAL
+    if spread == 0:
+        return largest, _IF_EQUAL
+    last = len(known) - 1
+    low, high = known[last // 4], known[3 * last // 4]
+    if low == high:
+        low, high = known[0], known[-1]
+    largest = max(abs(low), abs(high))
+    # How many digits all of them share, about.
+    same = _exponent(largest) - _exponent(high - low)
+    return largest, max(_FEWEST, min(same + 4, _MOST), same + 1)
+
+
+def _text(value: float, decimals: int, most: int) -> str:
+    if value == 0 or not math.isfinite(value):
+        return f"{abs(value) if value == 0 else value:.{min(max(decimals, 0), _USUAL)}f}"
+    digits = decimals + 1 + _exponent(value)
+    # A score that is far smaller than the others has digits, too.
+    digits = max(_FEWEST, min(digits, most))
+    if _PLAIN[0] <= abs(value) < _PLAIN[1]:
+        return f"{value:.{max(0, digits - 1 - _exponent(value))}f}"
+    mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
+    return f"{mantissa}e{int(power)}"
+
+
+def _exponent(value: float) -> int:
+    return math.floor(math.log10(abs(value)))

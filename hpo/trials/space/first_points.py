@@ -1,0 +1,101 @@
+"""Points that somebody writes down: those of `space.first`, which a search tries before the strategy's own."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hpo.config.keys import at, flatten
+from hpo.errors import SpaceError, nearest
+from hpo.trials.space.dimensions import Dimension, NoDefault, Range, Value, allows, canonical, from_stored
+from hpo.trials.space.space import Point, Space, point_key
+
+_SHOWN = 200
+_MISSING = object()
+
+
+class NoDefaultError(SpaceError):
+    """A point leaves out a key that has no default: for the default configuration, that there is none."""
+
+    def __init__(self, where: str, key: str) -> None:
+        super().__init__(f"{where}: {key} is missing, and has no default; give it")
+        self.key = key
+
+
+def first_points(given: Any, space: Space, fixed: Mapping[str, Value]) -> tuple[Point, ...]:
+    """Return the points given by a mapping of keys (nested or dotted) to values, by `default`, or by a list of these.
+
+    The word `default` means the default configuration, and nothing where that is not in the space. What a mapping
+    leaves out and has no default has its value in `fixed`, the configuration's own by dotted key. SpaceError for an
+    unknown key, a value outside of its range, a broken rule, or a repeated point.
+    """
+    entries = [given] if isinstance(given, str | Mapping) else given
+    if not isinstance(entries, Sequence):
+        raise SpaceError(f"space.first: must be a list of points or 'default', given {given!r}")
+    points: dict[str, Point] = {}
+    for place, entry in enumerate(entries):
+        where = f"space.first[{place}]"
+        if entry == "default":
+            try:
+                point = default_point(space, fixed)
+            except SpaceError:
+                continue
+        else:
+            point = read_point(where, entry, space, fixed)
+        if point_key(point) in points:
+            raise SpaceError(f"{where}: the point is listed twice; give every point once")
+        points[point_key(point)] = point
+    return tuple(points.values())
+
+
+def default_point(space: Space, fixed: Mapping[str, Value]) -> Point:
+    """Return each dimension's default, or else the configuration's value.
+
+    NoDefaultError where a dimension has neither, so that there is no default configuration; SpaceError where it is not
+    in the space.
+    """
+    return read_point("the default configuration", {}, space, fixed)
+
+
+def read_point(where: str, entry: Any, space: Space, fixed: Mapping[str, Value]) -> Point:
+    """Return one point; arguments and errors as of `first_points`, `where` begins the message.
+
+    NoDefaultError comes before any other fault of a value.
+    """
+    if not isinstance(entry, Mapping):
+        raise SpaceError(f"{where}: must be a point such as {{training.lr: 0.001}}, or 'default', given {entry!r}")
+    flat = flatten(entry)
+    values = {key: said for key in space.keys if (said := at(flat, key, _MISSING)) is not _MISSING}
+    for key in flat:
+        if not any(key == whole or key.startswith(f"{whole}.") for whole in values):
+            raise SpaceError(
+                f"{where}: '{key}' is not searched; allowed: {', '.join(space.keys)}{nearest(key, space.keys)}"
+            )
+    point: dict[str, Value] = {}
+    outside = []
+    for dimension in space.dimensions:
+        if not space.active(dimension, point):
+            continue
+        default = at(fixed, dimension.key, _MISSING) if dimension.default is NoDefault else dimension.default
+        value: Any = values.get(dimension.key, default)
+        # None stands for no value, unless it is one of those to choose from.
+        if value is _MISSING or (value is None and dimension.key not in values and not allows(dimension, None)):
+            raise NoDefaultError(where, dimension.key)
+        value = from_stored(dimension, value)
+        if allows(dimension, value):
+            value = canonical(dimension, value)
+        else:
+            outside.append(f"{dimension.key}={repr(value)[:_SHOWN]} is not in its range ({_range(dimension)})")
+        point[dimension.key] = value
+    if outside:
+        raise SpaceError(f"{where}: {outside[0]}; give one that is")
+    inactive = [key for key in values if key not in point]
+    if inactive:
+        raise SpaceError(f"{where}: '{inactive[0]}' does not exist with these values (its 'when'); remove it")
+    if not space.keeps_rules(point):
+        raise SpaceError(f"{where}: {dict(point)} breaks a rule of space.require; give another point")
+    return point
+
+
+def _range(dimension: Dimension) -> str:
+    if isinstance(dimension, Range):
+        return f"{'whole numbers ' if dimension.integer else ''}{dimension.low:g} to {dimension.high:g}"
+    return ", ".join(f"{value:.6g}" if isinstance(value, float) else repr(value) for value in dimension.values)[:_SHOWN]

@@ -1,0 +1,194 @@
+"""Reads the dimensions of other tools: objects of Ray Tune, Optuna and SciPy, dicts of W&B and NNI."""
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Number
+from typing import Any, Never
+
+from hpo.config.keys import path_of
+from hpo.errors import SpaceError
+from hpo.trials.space.branches import is_leaf
+
+_FORMS = "hpo.log(1e-5, 1e-1), a range (0.0, 0.5), or a list [1, 2, 3]"
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_OF_SWEEPS = {"value", "values", "distribution", "min", "max"}
+_PLAIN = (str, Number, list, tuple, range, Mapping, type(None))
+
+
+def of_peer(value: Any, where: str) -> dict[str, Any] | None:
+    """Return another tool's dimension, known by its class, as conf/space has it; None for all else, or SpaceError."""
+    if isinstance(value, Mapping):
+        return _of_mapping(value, where)
+    kind = type(value)
+    for module, read in (("ray.tune.", _of_ray), ("optuna.distributions", _of_optuna), ("scipy.stats.", _of_scipy)):
+        if f"{kind.__module__}.".startswith(module):
+            return read(value, where)
+    has_list = hasattr(value, "tolist") and not isinstance(value, type)
+    if isinstance(value, _PLAIN) or has_list or kind.__module__.startswith("hpo."):
+        return None
+    raise SpaceError(f"{where}: cannot hold {value!r:.80}, a {kind.__module__}.{kind.__qualname__}; give {_FORMS}")
+
+
+def without_sweeps(space: Mapping[str, Any], config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return the space with the groups of W&B's nested sweeps, `{"parameters": {...}}`, as what they hold.
+
+    A group that `config` has under this name, too, is one of the user's.
+    """
+    found: dict[str, Any] = {}
+    for name, branch in space.items():
+        key = f"{prefix}{name}"
+        while _is_sweep(branch) and path_of(config, f"{key}.parameters") is None:
+            branch = branch["parameters"]
+        is_group = isinstance(branch, Mapping) and not is_leaf(branch)
+        found[name] = without_sweeps(branch, config, f"{key}.") if is_group else branch
+    return found
+
+
+def _is_sweep(branch: Any) -> bool:
+    """Return whether a group is one of a nested sweep: `parameters` alone, each of which W&B's words describe."""
+    if not isinstance(branch, Mapping) or branch.keys() != {"parameters"}:
+        return False
+    inner = branch["parameters"]
+    return isinstance(inner, Mapping) and all(
+        isinstance(one, Mapping) and (_is_sweep(one) or not _OF_SWEEPS.isdisjoint(one)) for one in inner.values()
+    )
+
+
+def refuse_whole(space: Mapping[str, Any]) -> None:
+    """Raise SpaceError for a whole sweep of W&B, of which only a part is the space."""
+    if isinstance(space.get("method"), str) and isinstance(space.get("parameters"), Mapping):
+        raise SpaceError(
+            "space: is a whole sweep of W&B; give its part `parameters`, such as space=sweep['parameters'], and "
+            "metric, direction and strategy by themselves"
+        )
+
+
+def _of_ray(value: Any, where: str) -> dict[str, Any]:
+    kind, sampler = type(value).__name__, getattr(value, "sampler", None) or value
+    step = getattr(sampler, "q", None)
+    scale = type(sampler if step is None else sampler.sampler).__name__
+    if kind == "Categorical" and scale == "_Uniform":
+        return _choices(value.categories, where)
+    if kind not in ("Float", "Integer") or scale not in ("_Uniform", "_LogUniform"):
+        _refuse(where, f"Ray's {scale.strip('_')}")
+    if not all(map(math.isfinite, (value.lower, value.upper))):
+        _refuse(where, "a range without ends")
+    # The upper end of Ray's whole numbers is excluded, but not where they have a step.
+    high = value.upper - 1 if kind == "Integer" and step is None else value.upper
+    return range_of(where, value.lower, high, is_whole=kind == "Integer", log=scale == "_LogUniform", step=step)
+
+
+def _of_optuna(value: Any, where: str) -> dict[str, Any]:
+    kind = type(value).__name__
+    if kind == "CategoricalDistribution":
+        return _choices(value.choices, where)
+    if kind not in ("FloatDistribution", "IntDistribution"):
+        _refuse(where, f"Optuna's {kind}")
+    is_whole = kind == "IntDistribution"
+    return range_of(where, value.low, value.high, is_whole=is_whole, log=value.log, step=value.step, is_from_low=True)
+
+
+def _of_scipy(value: Any, where: str) -> dict[str, Any]:
+    name = getattr(getattr(value, "dist", None), "name", type(value).__name__)
+    is_log = name in ("loguniform", "reciprocal")
+    if not is_log and name not in ("uniform", "randint"):
+        _refuse(where, f"SciPy's {name}")
+    # Its place follows the two ends; a moved one is no longer uniform on the logarithmic scale.
+    if is_log and value.kwds.get("loc", [*value.args, 0, 0, 0][2]) != 0:
+        _refuse(where, f"SciPy's {name} with a loc")
+    low, high = value.support()
+    return range_of(where, low, high, is_whole=name == "randint", log=is_log)
+
+
+def _of_mapping(given: Mapping[Any, Any], where: str) -> dict[str, Any] | None:
+    """Return a dimension of W&B, NNI or `tune.grid_search`; None for a group of dimensions, or ours."""
+    given = {name: as_number(value) if name in ("min", "max", "q") else value for name, value in given.items()}
+    if isinstance(given.get("_type"), str):
+        return _of_nni(given["_type"], given.get("_value"), where)
+    if set(given) == {"grid_search"} and isinstance(given["grid_search"], Sequence):
+        raise SpaceError(f'{where}: Ray\'s grid_search tries every value: give the list, and strategy="grid"')
+    is_range = all(is_number(given.get(end)) for end in ("min", "max"))
+    is_value = "value" in given and isinstance(given["value"], str | Number | None)
+    if "probabilities" in given:
+        _refuse(where, "W&B's probabilities")
+    if not (isinstance(given.get("distribution"), str) or is_range or (is_value and len(given) == 1)):
+        return None
+    is_whole = all(isinstance(given.get(end), int) for end in ("min", "max"))
+    uniform = "int_uniform" if is_whole else "uniform"
+    usual = "constant" if is_value else "categorical" if "values" in given else uniform
+    return _of_sweep(str(given.get("distribution", usual)), given, where)
+
+
+def _of_sweep(kind: str, given: Mapping[Any, Any], where: str) -> dict[str, Any]:
+    if kind == "constant":
+        return _choices([given.get("value")], where)
+    if kind == "categorical":
+        return _choices(given.get("values"), where)
+    low, high = (given.get(end) for end in ("min", "max"))
+    if kind not in ("uniform", "int_uniform", "q_uniform", "log_uniform", "log_uniform_values", "q_log_uniform_values"):
+        _refuse(where, f"W&B's {kind}")
+    if low is None or high is None or not (is_number(low) and is_number(high)):
+        raise SpaceError(f"{where}: W&B's {kind} must have numbers as min and max, given {dict(given)!r}")
+    if kind == "log_uniform":
+        # Its ends are exponents of e.
+        low, high = math.exp(low), math.exp(high)
+    step = given.get("q", 1) if kind.startswith("q_") else None
+    return range_of(where, low, high, is_whole=kind == "int_uniform", log="log" in kind, step=step)
+
+
+def _of_nni(kind: str, given: Any, where: str) -> dict[str, Any]:
+    if kind == "choice":
+        return _choices(given, where)
+    if kind not in ("uniform", "quniform", "loguniform", "qloguniform", "randint"):
+        _refuse(where, f"NNI's {kind}")
+    is_stepped = kind.startswith("q")
+    given = [*map(as_number, given)] if isinstance(given, list | tuple) else given
+    if not isinstance(given, Sequence) or len(given) != 2 + is_stepped or not all(map(is_number, given)):
+        raise SpaceError(f"{where}: NNI's {kind} must have {2 + is_stepped} numbers as _value, given {given!r}")
+    is_whole = kind == "randint"
+    high = given[1] - 1 if is_whole else given[1]
+    return range_of(where, given[0], high, is_whole, log="log" in kind, step=given[2] if is_stepped else None)
+
+
+def _choices(values: Any, where: str) -> dict[str, Any]:
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise SpaceError(f"{where}: must have a list of values, given {values!r}")
+    if any(isinstance(value, Mapping) and "_name" in value for value in values):
+        _refuse(where, "a choice with a space of its own", 'a choice of names, and the rest with "when"')
+    # NumPy's numbers as Python's own.
+    return {"choices": [v.item() if hasattr(v, "item") and not getattr(v, "shape", ()) else v for v in values]}
+
+
+def range_of(
+    where: str, low: Any, high: Any, is_whole: bool, log: bool = False, step: Any = None, is_from_low: bool = False
+) -> dict[str, Any]:
+    """Return a range; `is_from_low`: steps are counted from its lower end, elsewhere from 0."""
+    kind: Callable[[Any], float] = int if is_whole else float
+    ends = {"low": kind(low), "high": kind(high)}
+    if step is None or (is_whole and step == 1):
+        return ends | ({"integer": True} if is_whole else {}) | ({"log": True} if log else {})
+    if log:
+        _refuse(where, "a step on a logarithmic scale")
+    if not is_from_low and any(abs(end / step - round(end / step)) > 1e-6 for end in ends.values()):
+        _refuse(
+            where, f"a step {step!r} from {low!r} to {high!r}, which are no multiples of it", "a list of the values"
+        )
+    is_all_whole = all(isinstance(number, int) for number in (low, high, step))
+    return ({name: int(end) for name, end in ends.items()} if is_all_whole else ends) | {"step": step}
+
+
+def as_number(value: Any) -> Any:
+    """Return the number that a text looks like, and all else as it is."""
+    if not isinstance(value, str) or not _NUMBER.fullmatch(value):
+        return value
+    return float(value) if any(sign in value for sign in ".eE") else int(value)
+
+
+def _refuse(where: str, what: str, instead: str = _FORMS) -> Never:
+    raise SpaceError(f"{where}: cannot be {what}; give {instead}")
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value is a number; true and false are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)

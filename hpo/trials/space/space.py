@@ -1,0 +1,185 @@
+"""The search space: its dimensions, the points in it, and the identity of a point."""
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from hpo.trials.space.constraints import Constraint
+from hpo.trials.space.dimensions import Dimension, Value, allows, canonical_text, describe
+from hpo.trials.space.dimensions import Point as Point
+
+# Characters of a value in a line for people, such as a prompt that is searched; files have the whole.
+_LONGEST_VALUE = 60
+
+
+def point_key(point: Point) -> str:
+    """Return the identity of a point: its canonical JSON (sorted names, no blanks)."""
+    return canonical_text(dict(point))
+
+
+def short_text(point: Point, widths: Mapping[str, int] | None = None) -> str:
+    """Return a short text of a point, `lr=3e-4 num_layers=2`, with whole keys where needed; `widths` are by key."""
+    lasts = [key.rpartition(".")[2] for key in point]
+    names = lasts if len(set(lasts)) == len(lasts) else list(point)
+    least = widths or {}
+    values = [short_value(value).ljust(least.get(key, 0)) for key, value in point.items()]
+    return " ".join(f"{name}={value}" for name, value in zip(names, values, strict=True))
+
+
+def short_value(value: Value) -> str:
+    """Return a short text of a value, numbers with three digits in the shorter notation: 0.01, 3e-4, 5.57e-5.
+
+    Of a long text, list or mapping it is the beginning.
+    """
+    if not isinstance(value, float):
+        text = str(value)
+        return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
+    plain = f"{value:.3g}"
+    digits, _, exponent = f"{value:.2e}".partition("e")
+    scientific = f"{digits.rstrip('0').rstrip('.')}e{int(exponent)}" if exponent else plain
+    return min(plain, scientific, key=len)
+
+
+def line_value(value: Value) -> str:
+    """Return the same with six digits, for a value that has a line to itself."""
+    return f"{value:g}" if isinstance(value, float) else short_value(value)
+
+
+# After so many draws in a row that break the rules, the valid points are listed. Where a share f of all points is
+# valid, all draws miss with probability (1 - f)**100: 0.6 % at f = 0.05.
+_PATIENCE = 100
+_COUNTABLE = 1_000_000  # points that are listed at most to be counted; a million takes some seconds
+
+
+@dataclass(frozen=True)
+class Space:
+    """The hyperparameters searched.
+
+    The dimensions are as they were written, parents of conditions before their children; `first` are points to try
+    before the strategy's own; `members` all existing points, where only some combinations exist (the rows of a table).
+    """
+
+    dimensions: tuple[Dimension, ...]
+    constraints: tuple[Constraint, ...] = ()
+    first: tuple[Point, ...] = ()
+    members: tuple[Point, ...] | None = None
+
+    def __getitem__(self, key: str) -> Dimension:
+        return next(d for d in self.dimensions if d.key == key)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The dotted names of the dimensions."""
+        return tuple(d.key for d in self.dimensions)
+
+    @cached_property
+    def size(self) -> int | None:
+        """The number of points; None where it is infinite or too large to count under the rules."""
+        if self.members is not None:
+            return len(self._listed)
+        if any(not d.values for d in self.dimensions):
+            return None
+        parents = {key for d in self.dimensions for key in d.when}
+        branching = [d for d in self.dimensions if d.key in parents or d.when]
+        free = math.prod(len(d.values) for d in self.dimensions if d not in branching)
+        combinations = free * sum(1 for _ in _combinations(branching))
+        if not self.constraints:
+            return combinations
+        return len(self._listed) if combinations <= _COUNTABLE else None
+
+    def points(self) -> Iterator[Point]:
+        """Yield every point of a finite space once; the last dimension changes fastest."""
+        if self.members is not None:
+            return (point for point in self.members if self.contains(point))
+        return (point for point in _combinations(self.dimensions) if self.keeps_rules(point))
+
+    def active(self, dimension: Dimension, values: Point) -> bool:
+        """Return whether the dimension is active with these values of the others."""
+        # Most dimensions have no condition, and this is asked for every dimension of every draw.
+        return not dimension.when or all(
+            key in values and values[key] in allowed for key, allowed in dimension.when.items()
+        )
+
+    def draw(self, rng: np.random.Generator) -> Point:
+        """Return a random point: each active dimension is drawn independently, and again where that breaks a rule."""
+        return self.complete({}, rng)
+
+    def complete(self, values: Point, rng: np.random.Generator) -> Point:
+        """Return a point of the given active values, and draws of the others; it breaks the rules where none can."""
+        for _ in range(1 if self._is_sparse else _PATIENCE):
+            point = self._combined(values, rng)
+            if self.keeps_rules(point) or len(point) == sum(key in values for key in point):
+                return point
+        return self._from_list(values, rng) or point
+
+    def _combined(self, values: Point, rng: np.random.Generator) -> Point:
+        point: dict[str, Value] = {}
+        for dimension in self.dimensions:
+            if self.active(dimension, point):
+                key = dimension.key
+                point[key] = values[key] if key in values else dimension.draw(rng)
+        return point
+
+    def _from_list(self, values: Point, rng: np.random.Generator) -> Point | None:
+        """Return a random valid point with these values; None where there is none, or they cannot be counted."""
+        if self.size is None:
+            return None
+        fitting = [p for p in self._listed if all(p[key] == v for key, v in values.items() if key in p)]
+        return fitting[int(rng.integers(len(fitting)))] if fitting else None
+
+    def keeps_rules(self, point: Point) -> bool:
+        """Return whether the point fulfils the constraints and is one of the members; ranges are not checked."""
+        if self.members is not None and point_key(point) not in self._member_keys:
+            return False
+        return all(constraint.holds(point) for constraint in self.constraints)
+
+    @cached_property
+    def _listed(self) -> tuple[Point, ...]:
+        return tuple(self.points())
+
+    @cached_property
+    def _is_sparse(self) -> bool:
+        """Whether so few of the combinations exist that rejection sampling would take long."""
+        combinations = math.prod(len(d.values) or math.inf for d in self.dimensions)
+        return self.members is not None and len(self.members) * _PATIENCE < 5 * combinations
+
+    @cached_property
+    def _member_keys(self) -> frozenset[str]:
+        return frozenset(point_key(point) for point in self.members or ())
+
+    def contains(self, point: Point) -> bool:
+        """Return whether the point has exactly the active dimensions, allowed values, and fulfils the rules."""
+        expected = [d for d in self.dimensions if self.active(d, point)]
+        in_range = {d.key for d in expected} == set(point) and all(allows(d, point[d.key]) for d in expected)
+        return in_range and self.keeps_rules(point)
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        """Return a JSON-able description, one dict per dimension, for reports."""
+        return [describe(d) for d in self.dimensions]
+
+
+def _combinations(dimensions: Sequence[Dimension]) -> Iterator[Point]:
+    """Yield every combination of the active values; the last dimension changes fastest."""
+    if not any(d.when for d in dimensions):
+        keys = [d.key for d in dimensions]
+        for combination in itertools.product(*(d.values for d in dimensions)):
+            yield dict(zip(keys, combination, strict=True))
+        return
+    yield from _branch(dimensions, {})
+
+
+def _branch(dimensions: Sequence[Dimension], values: dict[str, Value]) -> Iterator[Point]:
+    if not dimensions:
+        yield dict(values)
+        return
+    first, rest = dimensions[0], dimensions[1:]
+    if not all(key in values and values[key] in allowed for key, allowed in first.when.items()):
+        yield from _branch(rest, values)
+        return
+    for value in first.values:
+        yield from _branch(rest, {**values, first.key: value})

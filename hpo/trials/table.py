@@ -1,0 +1,188 @@
+"""The table of all trials, trials.csv: made, written, and read."""
+
+import csv
+import math
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hpo.errors import StudyError
+from hpo.files import write_atomically
+from hpo.trials.goal import Goal
+from hpo.trials.ranking import front
+from hpo.trials.space.dimensions import Dimension, Range, Value, allows
+from hpo.trials.space.space import Point, Space
+from hpo.trials.trial import TaskLayout, Trial
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Row = Mapping[str, str]
+
+# The columns that differ from one run of a study to the next.
+TIMES = ("seconds", "started", "ended")
+_FOLD = re.compile(r"fold_\d+(_repeat_\d+)?")
+_OTHERS = frozenset(
+    {*("number", "round", "learned", "cost", "state", "score", "amount", "reached", "num_parameters", "error"), *TIMES}
+)
+
+# The columns that studies of several metrics or with limits have besides.
+_OF_SEVERAL = frozenset({"is_on_front", "excess", "is_chosen"})
+
+
+def csv_text(rows: Iterable[Sequence[object]]) -> str:
+    """Return the rows as CSV for `read_rows`, with any texts in them; None is an empty field."""
+    lines = _Lines()
+    # For "\r\n" the writer quotes both characters; the reader takes either one for the end of a line.
+    csv.writer(lines, lineterminator="\r\n").writerows(rows)
+    return "".join(f"{line.removesuffix(chr(13) + chr(10))}\n" for line in lines)
+
+
+class _Lines(list[str]):
+    """A list as the file of a CSV writer: one line per row."""
+
+    write = list.append
+
+
+def read_rows(path: Path, needed: Sequence[str]) -> Sequence[Row]:
+    """Return the rows of a trials.csv, as texts; StudyError if unreadable, with gaps, or a column missing or twice."""
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file)
+            rows, columns = list(reader), reader.fieldnames or []
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise StudyError(f"{path}: cannot be read: {error}") from error
+    if (again := twice(columns)) is not None:
+        raise StudyError(f"{path}: two columns are called '{again}'; give each its own name")
+    for column in needed:
+        if column not in columns:
+            raise StudyError(f"{path}: has no column '{column}'; it has {', '.join(columns) or 'none'}")
+    for line, row in enumerate(rows, start=2):
+        if None in row or None in row.values():
+            raise StudyError(f"{path}:{line}: does not have {len(columns)} fields as the header has")
+    return rows
+
+
+def twice(names: Sequence[str]) -> str | None:
+    """Return a name that a header has twice, where a reader would silently take the last; empty names aside."""
+    return next((name for name, count in Counter(names).items() if count > 1 and name.strip()), None)
+
+
+def point_of(row: Row, space: Space) -> Point | None:
+    """Return the row's point, with the space's own values; None where it is outside of the space."""
+    point: dict[str, Value] = {}
+    for dimension in space.dimensions:
+        if space.active(dimension, point):
+            # A table of imported trials has every hyperparameter under its own name.
+            text = row.get(column_of(dimension.key, _OF_SEVERAL), row.get(dimension.key, ""))
+            values = [value for value in _readings(text, dimension) if allows(dimension, value)]
+            if not values:
+                return None
+            point[dimension.key] = values[0]
+    return point if space.contains(point) else None
+
+
+def _readings(text: str, dimension: Dimension) -> list[Value]:
+    """Return the dimension's values that a cell's text can mean."""
+    number = _number(text)
+    if isinstance(dimension, Range):
+        if number is None:
+            return []
+        return [int(number) if dimension.integer and number == int(number) else number]
+    exact = [value for value in dimension.values if ("" if value is None else str(value)) == text]
+    # Other programs write true for True, and 16.0 for 16.
+    exact = exact or [v for v in dimension.values if isinstance(v, bool) and str(v).lower() == text.strip().lower()]
+    if exact or number is None:
+        return exact
+    return [v for v in dimension.values if isinstance(v, int | float) and not isinstance(v, bool) and v == number]
+
+
+def metric_columns(row: Row, goal: Goal) -> dict[str, str]:
+    """Return the column of each metric, and of what has a limit, of which the row has one; the leading one's first."""
+    columns = {goal.metric: "score"}
+    for name in goal.names[1:]:
+        column = f"metric.{name}" if f"metric.{name}" in row else name
+        columns |= {name: column} if column in row else {}
+    return columns
+
+
+def own_columns(keys: Iterable[str]) -> list[str]:
+    """Return those of the hyperparameters whose column is their key, whatever other columns there are."""
+    return [key for key in keys if column_of(key, _OF_SEVERAL) == key]
+
+
+def column_of(key: str, others: Collection[str] = ()) -> str:
+    """Return the column of a hyperparameter: its key, except where that is the name of another column."""
+    return f"space.{key}" if key in _OTHERS or key in others or _FOLD.fullmatch(key) else key
+
+
+def metric_column(name: str, taken: Collection[str]) -> str:
+    """Return the column of a metric: its name, except where that is the name of another column."""
+    is_taken = name in taken or name in _OTHERS or name in _OF_SEVERAL or _FOLD.fullmatch(name)
+    return f"metric.{name}" if is_taken else name
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def first_start(trials: Sequence[Trial]) -> float:
+    """Return when the first training started, in seconds since the epoch; 0 where none has."""
+    return min((trial.started for trial in trials if trial.started is not None), default=0.0)
+
+
+def trials_table(trials: Sequence[Trial], keys: Sequence[str], goal: Goal, layout: TaskLayout) -> "pd.DataFrame":
+    """Return one row per trial in the order of their numbers; a missing value is empty.
+
+    The hyperparameters have their dotted keys, with `space.` before one that is called as another column; so have
+    further metrics and what has a limit, with `metric.`; `is_on_front` says of a trial of several metrics whether no
+    other one of them dominates it, `excess` how far it is beyond the limits. Cost is of all its training, on the
+    study's clock; the folds have the (leading) metric (with repeats fold_0_repeat_0 and so on), seconds
+    is the wall time of all of them together, started and ended those of its first and last fold, since the study's
+    first.
+    """
+    start = first_start(trials)
+    columns: dict[str, list[Any]] = {
+        "number": [trial.number for trial in trials],
+        "round": [trial.round for trial in trials],
+        "learned": [" ".join(map(str, trial.learned)) or None for trial in trials],
+        "cost": [trial.total_cost for trial in trials],
+        "state": [trial.state for trial in trials],
+        "score": [trial.score for trial in trials],
+    }
+    taken = {column_of(key) for key in keys}
+    for name in goal.names[1:]:
+        values = [trial.mean(name) if trial.state == "complete" else None for trial in trials]
+        columns[metric_column(name, taken)] = values
+    if len(goal.metrics) > 1:
+        on_front = {trial.number for trial in front(trials)}
+        columns["is_on_front"] = [trial.number in on_front for trial in trials]
+    if goal.limits:
+        columns["excess"] = [trial.excess if trial.state == "complete" else None for trial in trials]
+    columns |= {column_of(key, columns): [trial.point.get(key) for trial in trials] for key in keys}
+    if any(trial.amount is not None for trial in trials):
+        columns["amount"] = [trial.amount for trial in trials]
+        columns["reached"] = [trial.reached for trial in trials]
+    for index in range(layout.size):
+        outcomes = [trial.outcomes.get(index) for trial in trials]
+        columns[layout.name(index)] = [outcome and outcome.metrics.get(goal.metric) for outcome in outcomes]
+    columns["num_parameters"] = [trial.num_parameters for trial in trials]
+    columns["seconds"] = [round(trial.seconds, 3) for trial in trials]
+    for name, times in (("started", [t.started for t in trials]), ("ended", [t.ended for t in trials])):
+        columns[name] = [None if time is None else round(time - start, 3) for time in times]
+    columns["error"] = [trial.error for trial in trials]
+    import pandas as pd  # Half a second to load, and readers of a table do not need it.
+
+    # dtype object: pandas would turn a column of integers with a gap into floats.
+    return pd.DataFrame(columns, dtype=object)
+
+
+def write_trials(path: Path, table: "pd.DataFrame") -> None:
+    """Write the table as CSV, floats with all digits, so that equal files mean equal trials."""
+    write_atomically(path, csv_text([list(table.columns), *table.itertuples(index=False)]))

@@ -1,0 +1,201 @@
+"""The code on the nodes of a cluster: the user's own travels there, all other must be the same as here."""
+
+import contextlib
+import hashlib
+import importlib.metadata
+import importlib.util
+import math
+import platform
+import shutil
+import tempfile
+import tomllib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hpo.errors import DispatchError
+from hpo.package import PACKAGE, ROOT
+from hpo.workers.objective.objective import Objective
+from hpo.workers.objective.path import ObjectivePath, origin_of
+from hpo.workers.objective.source_files import files_with_imports
+from hpo.workers.store.packing import in_words
+
+# Ray refuses more than 500 MiB; code alone never has so much.
+_MOST_BYTES = 100 * 2**20
+# Made by tools, and no file of the package.
+_NEVER = ("__pycache__", ".git")
+_PROJECT = "pyproject.toml"
+_SHOWN = 3
+# With other versions of these the results would be others, too.
+_LIBRARIES = ("torch", "numpy")
+_DIGITS = 12
+
+
+@dataclass(frozen=True)
+class Code:
+    """What of an objective is not the toolkit's."""
+
+    # Those that travel, by their paths below the folder that they are imported from.
+    files: Mapping[str, Path] = field(default_factory=dict)
+    package: str | None = None  # the installed package that has it, which must be the same on every node; None for none
+    others: Sequence[str] = ()  # the names of other files of its packages, which do not travel
+    # The names of links out of its packages, or out of the working directory, which do not either.
+    links: Sequence[str] = ()
+
+    @property
+    def size(self) -> int:
+        """The bytes that travel."""
+        return sum(path.stat().st_size for path in self.files.values())
+
+    def in_words(self) -> str:
+        """Return one line on what travels, and what does not."""
+        line = f"your code goes to the nodes: {_count(self.files, 'file')}, {math.ceil(self.size / 1024):,} KiB"
+        line += f" ({', '.join([*self.files][:_SHOWN])}{', ...' if len(self.files) > _SHOWN else ''})"
+        if self.others:
+            line += (
+                f"; not sent: {_count(self.others, 'other file')} of the package, such as {self.others[0]}: declare "
+                f"what it needs in {_PROJECT}, [tool.setuptools.package-data]"
+            )
+        if self.links:
+            line += f"; not sent: {_count(self.links, 'link')} to what lies elsewhere, such as {self.links[0]}"
+        return line
+
+
+def code_of(objective: Objective, import_from: str) -> Code:
+    """Return the code of an objective; DispatchError where the declaration of its data cannot be read.
+
+    Of a working directory these are the Python files of its package, those that it imports from there, and what their
+    packages declare as their data.
+    """
+    given = ObjectivePath.of(objective.path)
+    origin = origin_of(objective.path, import_from)
+    if origin == "toolkit":
+        return Code()
+    if origin == "declared":
+        return Code(package=given.module.partition(".")[0])
+    modules = [given.module] if objective.kept is None else objective.kept.modules
+    found: dict[str, Path] = {}
+    for module in modules:
+        found |= files_with_imports(module)
+    here = Path(import_from)
+    tops = {name.partition("/")[0] for name in found if "/" in name}
+    packages = [here / top for top in sorted(tops) if (here / top / "__init__.py").is_file()]
+    found |= {path.relative_to(here).as_posix(): path for path in _declared(here, packages)}
+    found = {name: path for name, path in sorted(found.items()) if not _is_hidden(name)}
+    beside = {path.relative_to(here).as_posix() for package in packages for path in _files(package)}
+    files = {name: path for name, path in found.items() if _stays(path, name, here)}
+    # Hidden files last: they are not what a package would declare.
+    others = sorted(beside - found.keys(), key=lambda name: (_is_hidden(name), name))
+    return Code(files, None, others, sorted(found.keys() - files.keys()))
+
+
+@contextlib.contextmanager
+def staged(code: Code) -> Iterator[Path | None]:
+    """Give a folder with the files that travel, None without any; DispatchError where they are too large for code."""
+    if not code.files:
+        yield None
+        return
+    if code.size > _MOST_BYTES:
+        largest = max(code.files, key=lambda name: code.files[name].stat().st_size)
+        raise DispatchError(
+            f"dispatch.address: the objective's package would be sent to the nodes in {in_words(code.size)}, allowed "
+            f"are {in_words(_MOST_BYTES)}; the largest file is {largest}: move it out, or do not declare it as data"
+        )
+    with tempfile.TemporaryDirectory(prefix="hpo-code-") as name:
+        for place, path in code.files.items():
+            target = Path(name, place)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+        yield Path(name)
+
+
+def _declared(here: Path, packages: Sequence[Path]) -> Iterator[Path]:
+    """Yield the files that these packages declare as their data, as setuptools reads it."""
+    for name, patterns in _package_data(here / _PROJECT).items():
+        inside = (Path(package, *name.split(".")[1:]) for package in packages if package.name == name.partition(".")[0])
+        everywhere = (path.parent for package in packages for path in package.rglob("__init__.py"))
+        for folder in everywhere if name in ("*", "") else inside:
+            for pattern in patterns:
+                yield from (path for path in folder.glob(pattern) if path.is_file())
+
+
+def _package_data(project: Path) -> dict[str, list[str]]:
+    if not project.is_file():
+        return {}
+    try:
+        declared = tomllib.loads(project.read_text(encoding="utf-8"))
+        data = declared.get("tool", {}).get("setuptools", {}).get("package-data", {})
+        read = {name: [Path(pattern) for pattern in list[str](patterns)] for name, patterns in data.items()}
+        patterns = [pattern for given in read.values() for pattern in given]
+        refused = [str(pattern) for pattern in patterns if pattern.is_absolute() or ".." in pattern.parts]
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise DispatchError(f"{project.name}: cannot be read for what travels to the nodes: {error}") from error
+    if refused or any(isinstance(patterns, str) for patterns in data.values()):
+        given = f"{refused[0]!r}" if refused else "a text"
+        raise DispatchError(
+            f"{project.name}: tool.setuptools.package-data must be lists of patterns that lie in their packages, such "
+            f'as my_package = ["*.txt"], given {given}'
+        )
+    return {name: [str(pattern) for pattern in patterns] for name, patterns in read.items()}
+
+
+def _files(package: Path) -> Iterator[Path]:
+    """Yield all files of a package."""
+    return (path for path in package.rglob("*") if path.is_file() and not set(_NEVER) & set(path.parts))
+
+
+def _is_hidden(name: str) -> bool:
+    return any(part.startswith(".") for part in name.split("/"))
+
+
+def _stays(path: Path, name: str, here: Path) -> bool:
+    """Return whether a file, as it is after all links, lies in its package, or in the working directory without one."""
+    root, top = path.parents[name.count("/")], name.partition("/")[0]
+    return path.resolve().is_relative_to(root.resolve() / top if "/" in name else here.resolve())
+
+
+def _count(things: Collection[object], noun: str) -> str:
+    return f"{len(things)} {noun}{'' if len(things) == 1 else 's'}"
+
+
+def describe(package: str | None) -> dict[str, str]:
+    """Return the versions here: of Python, libraries, the toolkit and its code, and of an installed package."""
+    versions = {"Python": ".".join(platform.python_version_tuple()[:2])}
+    for library in _LIBRARIES:
+        # Builds for CPU and for GPUs, 2.13.0+cpu and 2.13.0+cu130, belong together.
+        versions[library] = _version(library).partition("+")[0]
+    versions["hpo"] = f"{_version('hpo-transformer')} (code {_digest((PACKAGE, ROOT / 'model'))})"
+    if package is not None:
+        spec = importlib.util.find_spec(package)
+        places = spec.submodule_search_locations or [spec.origin or ""] if spec else []
+        versions[package] = f"of code {_digest(map(Path, places))}" if places else "none"
+    return versions
+
+
+def refuse_unlike(here: Mapping[str, str], there: Mapping[str, str]) -> None:
+    """Raise DispatchError where a node, of which `look` has told, has other versions than this machine."""
+    node = there["node"]
+    if "error" in there:
+        raise DispatchError(f"dispatch.address: node {node} cannot import hpo: {there['error']}; install it")
+    for name, version in here.items():
+        if (other := there.get(name, "none")) != version:
+            raise DispatchError(
+                f"dispatch.address: node {node} has {name} {other}, this machine {version}; install the same on both"
+            )
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "none"
+
+
+def _digest(places: Iterable[Path]) -> str:
+    """Return a hash of the Python files in these folders, by their names below them."""
+    digest = hashlib.sha256()
+    for place in places:
+        files = sorted(place.rglob("*.py")) if place.is_dir() else [place]
+        for file in files:
+            digest.update(f"{file.relative_to(place)}\0".encode() + file.read_bytes() + b"\0")
+    return digest.hexdigest()[:_DIGITS]

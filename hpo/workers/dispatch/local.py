@@ -1,0 +1,126 @@
+"""Runs tasks in this process, one after another, where a debugger can follow them."""
+
+import contextlib
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any, Self, TextIO
+
+from hpo.config.sealing import excerpt
+from hpo.workers.dispatch.dispatcher import Gpus, Setup, TaskReport, report_of
+from hpo.workers.dispatch.process.group import run_here
+from hpo.workers.training.payload import Task
+from hpo.workers.training.worker import LAST_MESSAGES, Message
+
+MOST_CHARACTERS = 1 << 18  # of what a task prints; the last
+
+
+class LocalDispatcher:
+    """One slot. `wait` runs the oldest task up to its next report."""
+
+    slots = 1
+    runs_here = True
+    gpus = Gpus()
+
+    def __init__(self, import_from: str | None = None) -> None:
+        self._import_from = import_from
+        self._waiting: deque[Task] = deque()
+        self._running: tuple[Task, Iterator[Message]] | None = None
+        self._echo = Echo()
+
+    @classmethod
+    def of(cls, setup: Setup) -> Self:
+        """Return the dispatcher of this setup."""
+        return cls(setup.import_from)
+
+    @property
+    def now(self) -> float:
+        """Seconds, from any moment."""
+        return time.monotonic()
+
+    def submit(self, task: Task) -> None:
+        """Put the task at the end of the queue."""
+        self._waiting.append(task)
+
+    def wait(self, timeout: float | None = None) -> Sequence[TaskReport]:  # noqa: ARG002 -- the same call as its siblings
+        """Return the next report of the oldest task; blocks while it trains."""
+        if self._running is None:
+            if not self._waiting:
+                return ()
+            task = self._waiting.popleft()
+            self._running = task, run_here(task.payload, self._import_from)
+            self._echo = Echo()
+        task, messages = self._running
+        with self._echo.listening():
+            message = next(messages)
+        if not LAST_MESSAGES.isdisjoint(message):
+            self._running = None
+            if printed := self._echo.text():
+                message = {**message, "printed": excerpt(printed, task.payload.known_secrets(), has_lines=True)}
+        return (report_of(task, message),)
+
+    def drop(self, task: Task) -> None:
+        """Close its training, or forget it."""
+        if self._running is not None and self._running[0] is task:
+            # Its generator is closed.
+            self._running = None
+        else:
+            self._waiting.remove(task)
+
+    def save_and_end(self, seconds: float) -> Sequence[TaskReport]:  # noqa: ARG002 -- the same call as its siblings
+        """Return nothing: between two calls no task runs here."""
+        return ()
+
+    def close(self) -> None:
+        """Drop all tasks."""
+        self._waiting.clear()
+        self._running = None
+
+
+class Echo:
+    """Keeps what Python code writes to standard output and standard error, which is shown all the same."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._size = 0
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[None]:
+        """Keep what is printed inside."""
+        with (
+            contextlib.redirect_stdout(_Echoed(sys.stdout, self)),
+            contextlib.redirect_stderr(_Echoed(sys.stderr, self)),
+        ):
+            yield
+
+    def keep(self, text: str) -> None:
+        """Add a piece of text; of a long output the end is kept."""
+        self._parts.append(text)
+        self._size += len(text)
+        if self._size > 2 * MOST_CHARACTERS:
+            self._parts = [self.text()]
+            self._size = len(self._parts[0])
+
+    def text(self) -> str:
+        """Return what was printed, of a long output the end."""
+        return "".join(self._parts)[-MOST_CHARACTERS:]
+
+
+class _Echoed:
+    """A stream that is written through, and its echo."""
+
+    def __init__(self, stream: TextIO, echo: Echo) -> None:
+        self._stream = stream
+        self._echo = echo
+
+    def write(self, text: str) -> int:
+        self._echo.keep(text)
+        return self._stream.write(text)
+
+    def writelines(self, lines: Any) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)

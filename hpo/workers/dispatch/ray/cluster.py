@@ -1,0 +1,269 @@
+"""Starts Ray on this machine behind a lock, or joins the cluster at an address."""
+
+import atexit
+import contextlib
+import logging
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import warnings
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psutil
+
+from hpo.errors import DispatchError, first_line
+from hpo.workers.dispatch.ray import private as ray_private
+from hpo.workers.dispatch.ray import watchdog as ray_watchdog
+from hpo.workers.dispatch.ray.address import cannot_join, is_connected_here, refuse_dead_address, refuse_open_cluster
+from hpo.workers.dispatch.ray.shares import Resources
+
+# Training arrays stay inside the workers; the object store only carries messages.
+_OBJECT_STORE_BYTES = 128 * 2**20
+_PREFIX = "hpo-ray-"
+_T = TypeVar("_T")
+# Ray itself tries for two minutes. A start takes 4 to 6 s on two cores, and 20 s if they are busy.
+_START_SECONDS = 45.0
+# The watchdog kills agents that outlived their cluster in its first pass over the processes.
+_SWEEP_SECONDS = 15.0
+
+
+class RayCluster:
+    """A connection to Ray, which offers what its `nodes` have. `close` leaves nothing behind.
+
+    A Ray that is started here is always a new cluster, whatever RAY_ADDRESS says. It listens on the loopback address
+    only, has no dashboard, asks for a token that is new for every start, and keeps token and session where only this
+    user can read them. A cluster that asks for no token is not joined: anyone who reaches it runs code as this user.
+    A Ray that this process is connected to already is used as it is, with a token or without: who runs the search has
+    decided on it, and runs code there anyway.
+    """
+
+    def __init__(
+        self,
+        address: str | None,
+        gpus: int | None,
+        threads: int,
+        allow_open: bool = False,
+        environment: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._folder: Path | None = None
+        self._before: dict[str, str | None] = {}
+        self._watchdog: subprocess.Popen[bytes] | None = None
+        self._pipe = -1
+        self._is_connected = self._is_hanging = False
+        self._leaving: threading.Thread | None = None
+        self._is_left = threading.Event()
+        self._raylets: list[psutil.Process] = []
+        # The user's own, or the one that this process is a task of: used as it is, and left alive.
+        self.is_adopted = address is None and is_connected_here()
+        try:
+            if address is not None:
+                self._join(address, allow_open, environment or {})
+            elif not self.is_adopted:
+                self._start(gpus, threads)
+        except BaseException:
+            # After an interruption, too, nothing that was started may stay.
+            self.close()
+            raise
+        import ray  # Here, since it takes a second and 100 MB.
+
+        alive = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]  # Ray has no types there.
+        offered = [node["Resources"] for node in alive]
+        self.nodes = [Resources(float(of.get("CPU", 0)), float(of.get("GPU", 0))) for of in offered]
+        kinds = {name.partition(":")[2] for of in offered for name in of if name.startswith("accelerator_type:")}
+        self.gpu_kinds = tuple(sorted(kinds))
+        # Ray's names of the node that this process is on, and of the others.
+        self.driver = ray.get_runtime_context().get_node_id()
+        self.others = [node["NodeID"] for node in alive if node["NodeID"] != self.driver]
+
+    def _start(self, gpus: int | None, threads: int) -> None:
+        ray_private.refuse_stale()
+        _remove_abandoned()
+        # mkdtemp makes the folder 0700. The path is short, since Ray puts sockets below it (at most 107 bytes each).
+        self._folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+        self._start_watchdog()
+        token = self._folder / "token"
+        token.touch(mode=0o600)
+        token.write_text(secrets.token_hex(32))
+        variables: dict[str, str | None] = {
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN_PATH": str(token),
+            # Ray would prefer it to the file.
+            "RAY_AUTH_TOKEN": None,
+            # Ray reads it only if no address is given, as by a program that a worker starts.
+            "RAY_ADDRESS": None,
+            # Ray's switch for access from other machines; at 0 all its servers bind the loopback address.
+            ray_private.REACHED_FROM_OUTSIDE: "0",
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+            # BLAS and OpenMP read it when the workers load them; the number changes the last digits of sums.
+            "OMP_NUM_THREADS": str(threads),
+        }
+        # Ray reads its variables until it is shut down, so they stay set until then.
+        self._before = {name: os.environ.get(name) for name in variables}
+        _set_environment(variables)
+        os.environ[ray_watchdog.MARK] = str(self._folder)
+        try:
+            with ray_private.without_dashboard():
+                self._init(
+                    address="local",
+                    num_gpus=gpus,
+                    include_dashboard=False,
+                    object_store_memory=_OBJECT_STORE_BYTES,
+                    # Inside our folder, since Ray lets every user read its own.
+                    _temp_dir=str(self._folder / "ray"),
+                )
+            self._raylets = [process for process in psutil.Process().children() if process.name() == "raylet"]
+        except Exception as error:
+            # Ray raises many kinds of exception; all mean that it did not start.
+            raise DispatchError(
+                f"dispatch: Ray cannot start: {first_line(error)}; its logs: {self._kept_logs()}; try again, or "
+                f"dispatch=local"
+            ) from error
+        finally:
+            del os.environ[ray_watchdog.MARK]
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the server that starts workers runs; always True for a cluster that was joined."""
+        return all(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in self._raylets)
+
+    def on_others(self, function: Callable[..., _T], *arguments: Any) -> list[_T]:
+        """Return what the function returns on each node but the driver's."""
+        if not self.others:
+            return []
+        import ray
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        remote = ray.remote(num_cpus=0)(function)
+        there = (NodeAffinitySchedulingStrategy(node, soft=False) for node in self.others)
+        calls = [remote.options(scheduling_strategy=place).remote(*arguments) for place in there]
+        try:
+            answers: list[_T] = ray.get(calls)
+        except ray.exceptions.RayError as error:
+            raise DispatchError(
+                f"dispatch.address: a node of the cluster does not answer: {first_line(error)}; see `ray status` there"
+            ) from error
+        return answers
+
+    def _start_watchdog(self) -> None:
+        theirs, self._pipe = os.pipe()
+        # Started by its path and isolated, so that it imports nothing of this package and takes a few megabytes.
+        self._watchdog = subprocess.Popen(
+            [sys.executable, "-I", ray_watchdog.__file__, str(theirs), str(self._folder)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=(theirs,),
+            start_new_session=True,
+        )
+        os.close(theirs)
+
+    def _kept_logs(self) -> Path:
+        """Copy Ray's logs out of the folder that will be deleted; return where they are then."""
+        assert self._folder is not None
+        kept = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}failed-"))
+        with contextlib.suppress(OSError):
+            shutil.copytree(self._folder / "ray" / "session_latest" / "logs", kept / "logs", dirs_exist_ok=True)
+        return kept
+
+    def _join(self, address: str, allow_open: bool, environment: Mapping[str, Any]) -> None:
+        refuse_dead_address(address)
+        if not allow_open:
+            refuse_open_cluster(address)
+        try:
+            self._init(address=address, runtime_env=dict(environment))
+        except Exception as error:
+            # As above: every exception means that the cluster could not be joined.
+            raise cannot_join(address, first_line(error)) from error
+
+    def _init(self, **options: Any) -> None:
+        import ray
+
+        tried: Future[None] = Future()
+
+        def start() -> None:
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    ray.init(log_to_driver=False, logging_level=logging.ERROR, configure_logging=True, **options)
+                tried.set_result(None)
+            except BaseException as error:  # noqa: BLE001  # Raised below, in the thread that waits.
+                tried.set_exception(error)
+            # The kernel kills Ray's servers when the thread that started them ends.
+            self._is_left.wait()
+
+        # In a thread: if a server does not answer, Ray waits in C code for minutes, where no signal is handled.
+        threading.Thread(target=start, daemon=True).start()
+        try:
+            if not wait([tried], _START_SECONDS).done:
+                raise TimeoutError(f"no answer within {_START_SECONDS:g} s")
+        except BaseException:
+            # At the end of this process it would wait for the thread, which may never return.
+            atexit.unregister(ray.shutdown)
+            # Its variables and servers must stay, or the thread waits while it holds Python's lock. The watchdog ends
+            # the servers when this process has ended.
+            self._is_hanging = True
+            raise
+        tried.result()
+        self._is_connected = True
+
+    def begin_to_close(self) -> None:
+        """Begin to disconnect, which takes seconds where Ray has died; nothing may use it any more but `close`."""
+        import ray
+
+        if self._is_connected and self._leaving is None:
+            self._leaving = threading.Thread(target=ray.shutdown, daemon=True)
+            self._leaving.start()
+
+    def close(self) -> None:
+        """Disconnect, stop what was started here, and delete its folder. Closing twice is harmless."""
+        if self._is_hanging:
+            return
+        if self._is_connected:
+            import ray
+
+            if self._leaving is None:
+                ray.shutdown()
+            else:
+                self._leaving.join()
+            self._is_connected = False
+        self._is_left.set()
+        if self._before:
+            _set_environment(self._before)
+        if self._watchdog is not None:
+            # When the pipe closes, the watchdog ends what is left and deletes the folder.
+            os.close(self._pipe)
+            try:
+                self._watchdog.wait(_SWEEP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._watchdog.kill()
+                self._watchdog.wait()
+            self._watchdog = None
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _remove_abandoned() -> None:
+    """Delete the folders that this user's killed drivers left behind."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        process = folder.name.removeprefix(_PREFIX).partition("-")[0]
+        is_ours = folder.lstat().st_uid == os.getuid() and not folder.is_symlink()
+        if is_ours and process.isdigit() and not psutil.pid_exists(int(process)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _set_environment(variables: Mapping[str, str | None]) -> None:
+    """Set Ray's variables and have it read them again."""
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+    ray_private.read_again()

@@ -1,0 +1,210 @@
+"""The workers of a pool: each alone wherever there is room, or a team that trains every task together."""
+
+import shutil
+import sys
+import tempfile
+import time
+import uuid
+from collections import deque
+from collections.abc import Collection, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from hpo.config.sections import DispatchSection
+from hpo.errors import DispatchError
+from hpo.trials.record.host import Site
+from hpo.workers.dispatch.code import Code, describe, refuse_unlike, staged
+from hpo.workers.dispatch.ray import worker as ray_worker
+from hpo.workers.dispatch.ray.cluster import RayCluster
+from hpo.workers.dispatch.ray.private import draining_nodes, reason
+from hpo.workers.dispatch.ray.shares import Shares, refuse_too_many, shares_on
+from hpo.workers.objective.path import is_root, whole_path
+
+# Beside its task a worker is told to end it, or to kill it.
+_CALLS_AT_ONCE = 3
+# Between two questions whether a node will be taken away.
+_LOOK_SECONDS = 2.0
+# With less free disk space, Ray and its workers cannot write their logs.
+_LEAST_BYTES = 16 * 2**20
+
+
+def hire(
+    settings: DispatchSection, import_from: str | None, code: Code, artifacts: str | None
+) -> tuple[RayCluster, "Crew"]:
+    """Return a connection to Ray, and its workers, one for each slot, which are starting; see `Setup`."""
+    if settings.address is None and settings.gpus is not None:
+        # Refuse before Ray is started what can be refused then.
+        refuse_too_many("GPU", settings.workers or 1, settings.gpus_per_worker or 0, settings.gpus)
+    with staged(code) as folder:
+        # Workers of a joined cluster do not inherit this environment, so they are sent the number of threads.
+        own = settings.environment
+        environment = {**own, "env_vars": {"OMP_NUM_THREADS": str(settings.threads), **own.get("env_vars", {})}}
+        if folder is not None:
+            environment["working_dir"] = str(folder)
+        cluster = RayCluster(
+            settings.address, settings.gpus, settings.threads, settings.allow_open_cluster, environment
+        )
+    import ray
+
+    ray.cloudpickle.register_pickle_by_value(ray_worker)  # type: ignore[no-untyped-call]  # Ray has no types there.
+    try:
+        shares = shares_on(cluster.nodes, settings)
+        came_with_code = settings.address is not None and bool(code.files)
+        equipment = ray_worker.Equipment(
+            import_from=None if came_with_code else import_from,
+            is_toolkits=not came_with_code and is_root(import_from or "."),
+            package=code.package,
+            driver=cluster.driver,
+            sees_gpus=shares.gpus > 0,
+            memory_share=shares.memory,
+            fresh_process=settings.fresh_process,
+            search=uuid.uuid4().hex,
+            most_bytes=settings.largest_message * 2**20,
+            artifacts=artifacts,
+            arguments=tuple(sys.argv),
+            path=tuple(whole_path(import_from or str(Path.cwd()))),
+        )
+        crew = Crew(ray_worker.RayWorker, equipment, settings, shares, environment if cluster.is_adopted else None)
+        for node in cluster.on_others(ray_worker.look, equipment):
+            refuse_unlike(crew.here, node)
+    except DispatchError:
+        cluster.close()
+        raise
+    for _ in range(shares.workers):
+        crew.start()
+    return cluster, crew
+
+
+class Crew:
+    """Starts workers, holds those that are idle, and ends them."""
+
+    def __init__(
+        self,
+        kind: Any,
+        equipment: Any,
+        settings: DispatchSection,
+        shares: Shares,
+        environment: Mapping[str, Any] | None = None,
+    ) -> None:
+        import ray
+
+        self._ray: Any = ray
+        self._equipment = equipment
+        self._size, self._placement = settings.processes_per_task, settings.process_placement
+        self._bundle: Mapping[str, float] = {"CPU": settings.cpus_per_worker, "GPU": shares.gpus}
+        needs: dict[str, Any] = {"num_cpus": self._bundle["CPU"], "num_gpus": self._bundle["GPU"]}
+        if environment is not None:
+            needs["runtime_env"] = dict(environment)
+        self._type = self._ray.remote(max_restarts=0, max_concurrency=_CALLS_AT_ONCE, **needs)(kind)
+        self._all: set[Any] = set()
+        self._groups: dict[Any, Any] = {}
+        # The names of the nodes of each worker that has processes on others than the driver's.
+        self._nodes: dict[Any, set[str]] = {}
+        # Where each of them trains.
+        self.sites: dict[Any, Site] = {}
+        self.shares = shares
+        self._num_failed_starts, self._last_look = 0, 0.0
+        # Those that have not answered yet, by their answers: if nodes were lost, some never do.
+        self.starting: dict[Any, Any] = {}
+        self.idle: deque[Any] = deque()
+
+    @property
+    def needs(self) -> str:
+        """What each worker needs, in words."""
+        one = f"{self._bundle['CPU']:g} CPU and {self._bundle['GPU']:g} GPU"
+        apart = " on as many nodes" if self._placement == "strict_spread" else ""
+        return one if self._size == 1 else f"{self._size} times {one}{apart}"
+
+    @property
+    def free(self) -> str:
+        """What the cluster has left, in words."""
+        free = self._ray.available_resources()
+        return f"{free.get('CPU', 0):g} CPU and {free.get('GPU', 0):g} GPU"
+
+    def start(self) -> None:
+        """Start a worker; its answer comes later."""
+        if self._size == 1:
+            worker = self._type.remote(self._equipment)
+            self._all.add(worker)
+            self.starting[worker.start.remote()] = worker
+            return
+        from ray.util.placement_group import placement_group
+        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+        bundle = {name: number for name, number in self._bundle.items() if number}
+        group = placement_group([bundle] * self._size, strategy=self._placement.upper())
+        places = [PlacementGroupSchedulingStrategy(group, number) for number in range(self._size)]
+        leader, *others = [self._type.options(scheduling_strategy=place).remote(self._equipment) for place in places]
+        self._groups[leader] = group
+        self._all |= {leader, *others}
+        self.starting[leader.start.remote(others)] = leader
+
+    def take_on(self, answer: Any) -> None:
+        """Add a worker that has answered to the idle ones, or start another; DispatchError after too many failures."""
+        worker = self.starting.pop(answer)
+        try:
+            self.sites[worker], found = self._ray.get(answer)
+        except self._ray.exceptions.RayError as error:
+            self._num_failed_starts += 1
+            if self._num_failed_starts > 2 * self.shares.workers:
+                raise DispatchError(f"dispatch: the workers cannot start: {reason(error)}; {_start_hint()}") from error
+            self._remove(worker)
+            self.start()
+            return
+        self._num_failed_starts = 0
+        for node in found:
+            refuse_unlike(self.here, node)
+            self._nodes.setdefault(worker, set()).add(node["id"])
+        self.idle.append(worker)
+
+    @cached_property
+    def here(self) -> Mapping[str, str]:
+        """The versions that the nodes must have."""
+        return describe(self._equipment.package)
+
+    def is_away(self, worker: Any) -> bool:
+        """Return whether a process of the worker is on another node than the driver."""
+        return worker in self._nodes
+
+    def leaving(self) -> Collection[Any]:
+        """Return the workers on nodes that will be taken away; now and then, since Ray is asked."""
+        if not self._nodes or time.monotonic() - self._last_look < _LOOK_SECONDS:
+            return ()
+        self._last_look = time.monotonic()
+        draining = draining_nodes()
+        return [worker for worker, nodes in self._nodes.items() if not nodes.isdisjoint(draining)]
+
+    def replace(self, worker: Any) -> None:
+        """Kill a worker and start another."""
+        self.end(worker)
+        self.start()
+
+    def end(self, worker: Any) -> None:
+        """Kill a worker, with all of its team."""
+        self._nodes.pop(worker, None)
+        self.sites.pop(worker, None)
+        self._ray.kill(worker)
+        self._remove(worker)
+
+    def dismiss(self) -> None:
+        """Kill all workers, whose Ray goes on."""
+        for worker in self._all:
+            self._ray.kill(worker)
+        for worker in list(self._groups):
+            self._remove(worker)
+
+    def _remove(self, worker: Any) -> None:
+        from ray.util.placement_group import remove_placement_group
+
+        if worker in self._groups:
+            remove_placement_group(self._groups.pop(worker))
+
+
+def _start_hint() -> str:
+    """Return the likeliest cause of workers that do not start, such as a full disk."""
+    folder = tempfile.gettempdir()
+    free = shutil.disk_usage(folder).free
+    if free < _LEAST_BYTES:
+        return f"{folder}, where Ray keeps its files, has {free:,} bytes free: make room there, or set TMPDIR"
+    return "is hpo installed where they run?"

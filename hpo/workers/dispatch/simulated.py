@@ -1,0 +1,87 @@
+"""A simulated cluster: any number of workers on a simulated time, without waiting."""
+
+import heapq
+import itertools
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Self
+
+from hpo.workers.dispatch.dispatcher import Gpus, Setup, TaskReport, report_of
+from hpo.workers.dispatch.process.group import run_here
+from hpo.workers.training.payload import Task
+
+
+class SimulatedDispatcher:
+    """Runs every task at once, in this process, and reports it when it would have reported on `workers` workers.
+
+    A task takes the `seconds` that its objective returns (its wall time if it returns none), and makes its reports at
+    equal distances. Tasks start in the order of `submit`, each on the worker that is free first; ties go to the lower
+    number. The time begins at 0 and stands still while the search itself computes.
+    """
+
+    runs_here = True
+    gpus = Gpus()
+
+    def __init__(self, workers: int, import_from: str | None = None) -> None:
+        self.slots = workers
+        self._import_from = import_from
+        self._waiting: deque[Task] = deque()
+        self._free = [(0.0, worker) for worker in range(1, workers + 1)]
+        # The count keeps reports that are due at the same time in their order.
+        self._due: list[tuple[float, int, int, TaskReport]] = []
+        self._count = itertools.count()
+        self.now = 0.0
+
+    @classmethod
+    def of(cls, setup: Setup) -> Self:
+        """Return the dispatcher of this setup."""
+        return cls(setup.settings.workers or 1, setup.import_from)
+
+    def submit(self, task: Task) -> None:
+        """Start the task on a free worker, or queue it."""
+        self._waiting.append(task)
+        self._start_waiting()
+
+    def wait(self, timeout: float | None = None) -> Sequence[TaskReport]:  # noqa: ARG002 -- the same call as its siblings
+        """Move the time to the next report, and return it."""
+        if not self._due:
+            return ()
+        self.now, _, worker, report = heapq.heappop(self._due)
+        if report.point is None and report.warning is None:
+            heapq.heappush(self._free, (self.now, worker))
+            self._start_waiting()
+        return (report,)
+
+    def drop(self, task: Task) -> None:
+        """Free its worker now, or forget it."""
+        if task in self._waiting:
+            self._waiting.remove(task)
+            return
+        worker = next(worker for _, _, worker, report in self._due if report.task is task)
+        self._due = [each for each in self._due if each[3].task is not task]
+        heapq.heapify(self._due)
+        heapq.heappush(self._free, (self.now, worker))
+        self._start_waiting()
+
+    def save_and_end(self, seconds: float) -> Sequence[TaskReport]:  # noqa: ARG002 -- the same call as its siblings
+        """Return nothing: between two calls no task runs here."""
+        return ()
+
+    def close(self) -> None:
+        """Drop all tasks."""
+        self._waiting.clear()
+        self._due.clear()
+
+    def _start_waiting(self) -> None:
+        while self._waiting and self._free:
+            task = self._waiting.popleft()
+            _, worker = heapq.heappop(self._free)
+            reports = [report_of(task, message) for message in run_here(task.payload, self._import_from)]
+            seconds = 0.0
+            if (outcome := reports[-1].outcome) is not None:
+                reports[-1] = TaskReport(task, outcome=replace(outcome, started=self.now, worker=worker))
+                seconds = outcome.seconds
+            for place, report in enumerate(reports, start=1):
+                due = self.now + seconds * place / len(reports)
+                heapq.heappush(self._due, (due, next(self._count), worker, report))

@@ -1,0 +1,114 @@
+"""Finds an objective by its path, with its companions, and turns what they raise into one line."""
+
+import importlib
+import inspect
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from hpo.config.sealing import Secrets, excerpt
+from hpo.errors import ConfigError, is_interruption, text_of
+from hpo.workers.objective.companions import COMPANIONS, LONGEST_REASON, TAKE_CONFIG, guard, guard_task
+from hpo.workers.objective.objective import Objective
+from hpo.workers.objective.path import ObjectivePath, Origin, origin_of, out_of_the_way, put_first, refuse_another
+from hpo.workers.objective.pickled_function import KeptFunction
+from hpo.workers.objective.plain_function import as_run_fold
+from hpo.workers.objective.process_state import Containment
+
+
+def resolve(
+    path: str, import_from: str | None = None, secrets: Secrets | None = None, kept: KeptFunction | None = None
+) -> Objective:
+    """Return the objective of a path (see `ObjectivePath`) with its companions; `kept` is a function given from Python.
+
+    It is imported from `import_from`, such as the working directory, besides installed packages. `secrets` open
+    configurations, besides the environment. ConfigError where there is no such function, or as `origin_of` says.
+    """
+    values, given = secrets or {}, ObjectivePath.of(path)
+    module = None
+    if not given.is_kept:
+        module = import_named("objective", path, given.module, import_from, values)
+        function = getattr(module, given.function, None)
+        if not callable(function):
+            raise ConfigError(f"objective: module '{given.module}' has no function '{given.function}'")
+    elif kept is None:
+        raise ConfigError(
+            f"objective: '{given.function}' was given from Python and is kept in the folder of its study alone; start "
+            f"a study of it from Python, or put it into a module of its own and name that"
+        )
+    else:
+        # What it uses of modules in the working directory is imported from there.
+        if import_from:
+            put_first(import_from)
+        function = kept.load()
+    if inspect.isasyncgenfunction(function):
+        raise ConfigError(
+            f"objective: '{given.function}' is an asynchronous generator; write `async def {given.function}(config, "
+            f"trial)`, with trial.report(...) in place of `yield`"
+        )
+
+    def companion(name: str, default: Any = None) -> Any:
+        return getattr(function, name, getattr(module, name, default))
+
+    companions = {name: companion(name) for name in COMPANIONS}
+    for name in TAKE_CONFIG:
+        if companions[name] is not None:
+            companions[name] = guard(companions[name], f"{given.owner}.{name}", values)
+    if companions["output_sizes"] is not None:
+        companions["output_sizes"] = guard_task(companions["output_sizes"], f"{given.owner}.output_sizes", values)
+    run_fold, run_test = function, companions.pop("run_test")
+    if given.form != "task":
+        run_fold = as_run_fold(function, given.form)
+        run_test = None if run_test is None else as_run_fold(run_test, "config, trial")
+    code_files = companion("code_files")
+    is_ours = module is not None and origin_of(path, import_from) == "toolkit"
+    return Objective(
+        path,
+        run_fold,
+        run_test=run_test,
+        **companions,
+        continues=bool(companion("CONTINUES", False)),
+        reports_again=bool(companion("REPORTS_AGAIN", False)),
+        continues_with=tuple(companion("CONTINUES_WITH", ())),
+        code_keys=tuple(companion("CODE_KEYS", ())),
+        code_files=None if code_files is None else guard(code_files, f"{given.owner}.code_files", values),
+        kept=kept,
+        revision=getattr(module, "REVISION", None) if is_ours else None,
+    )
+
+
+def import_named(
+    what: str, path: str, name: str, import_from: str | None, secrets: Secrets | None = None
+) -> ModuleType:
+    """Import the module of the path that a configuration gives at the key `what`; ConfigError whatever that raises."""
+    origin, secrets = origin_of(path, import_from, what), secrets or {}
+    try:
+        with Containment(secrets).enter():
+            module = _imported(what, name, origin, import_from)
+    except BaseException as error:
+        if isinstance(error, ConfigError) or is_interruption(error):
+            raise
+        # The user's own module may raise anything, or exit like a script.
+        is_usual = isinstance(error, ImportError | SyntaxError | ValueError)
+        fault = f"cannot import '{name}'" if is_usual else f"importing '{name}' raised {type(error).__name__}"
+        text = excerpt(text_of(error), secrets, LONGEST_REASON)
+        raise ConfigError(f"{what}: {fault}: {text}; --debug shows where") from error
+    refuse_another(module, origin, import_from, what)
+    return module
+
+
+def _imported(what: str, name: str, origin: Origin, import_from: str | None) -> ModuleType:
+    """Import a module of the toolkit or a package without the working directory in the way, a user's with it first."""
+    top = name.partition(".")[0]
+    if top in sys.modules:
+        refuse_another(sys.modules[top], origin, import_from, what)
+    if origin != "working directory":
+        with out_of_the_way(import_from or str(Path.cwd())):
+            module = importlib.import_module(name if origin == "toolkit" else top)
+        if origin == "toolkit":
+            # Neither it nor the libraries that it imports later are searched for in the working directory.
+            return module
+    if import_from:
+        put_first(import_from)
+    return importlib.import_module(name)

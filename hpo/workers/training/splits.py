@@ -1,0 +1,181 @@
+"""Train, validation and test parts and k folds, as index lists with sizes and fingerprints."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from hpo.config.sections import SplitSection
+from hpo.errors import DataError
+from hpo.workers.objective.examples import Examples, Indices
+
+# Folds where the data has no validation part and the configuration does not give the number.
+DEFAULT_FOLDS = 3
+
+Kind = Literal["predefined", "random", "cross_validation"]
+
+_LONGEST_REASON = 300  # characters of an error of scikit-learn
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One train/validation pair; indices in the numbering of `Examples`, ascending."""
+
+    train: Indices
+    validation: Indices
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The folds that a search may see, and figures about every part."""
+
+    kind: Kind  # the origin of validation: the data's own parts, a random hold-out, or k folds
+    development: Indices  # all examples outside the test part, ascending
+    folds: tuple[Fold, ...]  # the train/validation pairs; a hold-out is one fold
+    # For each part its size, share of all examples, fingerprint and label counts; of the test part only these figures
+    # are kept.
+    parts: Mapping[str, Mapping[str, Any]]
+    duplicates: Mapping[str, int]  # number of identical examples in two parts, by pair of parts
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures, without the index lists, for the record and reports."""
+        folds = [{"train": len(fold.train), "validation": len(fold.validation)} for fold in self.folds]
+        parts = {name: dict(figures) for name, figures in self.parts.items()}
+        return {"kind": self.kind, "parts": parts, "folds": folds, "duplicates": dict(self.duplicates)}
+
+
+def make_plan(examples: Examples, settings: SplitSection) -> Plan:
+    """Divide the examples; the result is the same for the same settings.
+
+    Predefined parts are always used. Where the data has no test part, a seeded, stratified share of
+    `test_fraction` is set aside first. Validation is then the predefined part, `folds` stratified folds over
+    the rest, or, for `folds: 1`, a random share of `validation_fraction`. DataError where examples are too few.
+    """
+    test = _test_indices(examples, settings)
+    in_test = set(test)
+    development = tuple(i for i in range(examples.size) if i not in in_test)
+    validation = examples.part("validation")
+    num_folds = settings.folds or (1 if validation else DEFAULT_FOLDS)
+    kind: Kind
+    if num_folds > 1:
+        kind, folds = "cross_validation", _folds(examples, development, num_folds, settings)
+    elif validation:
+        kind, folds = "predefined", (Fold(tuple(sorted(set(development) - set(validation))), validation),)
+    else:
+        parts = _held_out(examples, development, settings.validation_fraction, settings, seed_shift=1)
+        kind, folds = "random", (Fold(*parts),)
+    named = {"development": development} if num_folds > 1 else vars(folds[0]) | {}
+    named |= {"test": test} if test else {}
+    figures = {name: _figures(examples, indices) for name, indices in named.items()}
+    return Plan(kind, development, folds, figures, _duplicates(examples, named))
+
+
+def open_test_part(examples: Examples, settings: SplitSection) -> Indices:
+    """Return the indices of the test part, or raise DataError. Only for `hpo test`, which counts every call."""
+    test = _test_indices(examples, settings)
+    if not test:
+        raise DataError("data: there is no test part to open")
+    return test
+
+
+def _test_indices(examples: Examples, settings: SplitSection) -> Indices:
+    if examples.parts is None or examples.parts.get("test") is None:
+        everything = tuple(range(examples.size))
+        if examples.parts and "validation" in examples.parts:
+            # The predefined validation part stays whole: test examples are taken from the train part.
+            everything = examples.part("train")
+        return _held_out(examples, everything, settings.test_fraction, settings)[1]
+    return examples.part("test")
+
+
+def _held_out(
+    examples: Examples, indices: Indices, fraction_of_all: float, settings: SplitSection, seed_shift: int = 0
+) -> tuple[Indices, Indices]:
+    """Divide the indices; the second part holds about this fraction of all examples (exactly, without groups)."""
+    count = max(1, round(fraction_of_all * examples.size))
+    if count >= len(indices):
+        raise DataError(
+            f"data: {len(indices)} examples are too few to set {count} aside; give more examples or lower the fractions"
+        )
+    seed = settings.seed + seed_shift
+    if examples.groups is not None:
+        groups = [examples.groups[i] for i in indices]
+        from sklearn.model_selection import GroupShuffleSplit
+
+        splitter = GroupShuffleSplit(n_splits=1, test_size=count / len(indices), random_state=seed)
+        if len(set(groups)) < 2:
+            raise DataError("data: all examples are of one group, so no part can be set aside; give more groups")
+        rest, held_out = next(iter(splitter.split(np.zeros(len(indices)), groups=groups)))
+    else:
+        from sklearn.model_selection import train_test_split  # A second to load: only where data is divided.
+
+        labels = _strata(examples, indices, settings)
+        try:
+            rest, held_out = train_test_split(
+                np.arange(len(indices)), test_size=count, random_state=seed, stratify=labels
+            )
+        except ValueError as error:
+            # It may list every class.
+            reason = str(error) if len(str(error)) < _LONGEST_REASON else f"{str(error)[:_LONGEST_REASON]}..."
+            raise DataError(
+                f"data: cannot be split by class: {reason} Give more examples, or set split.stratify=false"
+            ) from error
+    return _sorted_at(indices, rest), _sorted_at(indices, held_out)
+
+
+def _folds(examples: Examples, development: Indices, k: int, settings: SplitSection) -> tuple[Fold, ...]:
+    labels = _strata(examples, development, settings)
+    if labels is not None:
+        rarest, count = min(Counter(labels).items(), key=lambda pair: pair[1])
+        if count < k:
+            raise DataError(
+                f"split.folds: must be at most the number of examples of every class, given {k} where class "
+                f"{rarest!r} has {count}; lower split.folds or set split.stratify=false"
+            )
+    if k > len(development):
+        raise DataError(f"split.folds: must be at most the number of examples, {len(development)}, given {k}")
+    groups = None if examples.groups is None else [examples.groups[i] for i in development]
+    if groups is not None and len(set(groups)) < k:
+        raise DataError(f"split.folds: must be at most the number of groups, {len(set(groups))}, given {k}")
+    from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
+
+    kinds = {(False, False): KFold, (True, False): StratifiedKFold, (False, True): GroupKFold}
+    kind = kinds.get((labels is not None, groups is not None), StratifiedGroupKFold)
+    splitter = kind(n_splits=k, shuffle=True, random_state=settings.seed)
+    pairs = splitter.split(np.zeros(len(development)), labels, groups)
+    return tuple(Fold(_sorted_at(development, train), _sorted_at(development, val)) for train, val in pairs)
+
+
+def _strata(examples: Examples, indices: Indices, settings: SplitSection) -> list[Any] | None:
+    if examples.labels is None or not settings.stratify:
+        return None
+    return [examples.labels[i] for i in indices]
+
+
+def _sorted_at(indices: Indices, positions: Any) -> Indices:
+    return tuple(sorted(indices[int(i)] for i in positions))
+
+
+def _figures(examples: Examples, indices: Indices) -> dict[str, Any]:
+    labels = examples.labels
+    counts = None if labels is None else dict(sorted(Counter(str(labels[i]) for i in indices).items()))
+    return {
+        "size": len(indices),
+        "fraction": len(indices) / examples.size,
+        "fingerprint": examples.fingerprint(indices),
+        "labels": counts,
+    }
+
+
+def _duplicates(examples: Examples, named: Mapping[str, Indices]) -> dict[str, int]:
+    if examples.digests is None:
+        return {}
+    contents = {name: {examples.digests[i] for i in indices} for name, indices in named.items()}
+    names = list(named)
+    return {
+        f"{second} in {first}": sum(examples.digests[i] in contents[first] for i in named[second])
+        for place, first in enumerate(names)
+        for second in names[place + 1 :]
+    }

@@ -1,0 +1,200 @@
+"""What an objective yields and returns, step by step, and how many units of its training are done."""
+
+import contextlib
+import inspect
+import sys
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Never
+
+from hpo.config.sealing import open_sealed
+from hpo.errors import ConfigError, MachineError
+from hpo.trials import reported_values
+from hpo.workers.objective.objective import Objective
+from hpo.workers.objective.pickled_function import KeptFunction
+from hpo.workers.objective.plain_function import await_result
+from hpo.workers.objective.process_state import contained_state
+from hpo.workers.objective.resolution import resolve
+from hpo.workers.objective.source_files import code_watch
+from hpo.workers.training.journal import Entry
+from hpo.workers.training.payload import Payload
+from hpo.workers.training.reports import Reports, StateIsAhead
+
+Steps = Generator[tuple[str, Any], None, Any]
+
+
+@dataclass
+class Units:
+    """How many units of its training a task has done, and what it last said of whether it goes on; None = nothing."""
+
+    done: float = 0.0
+    more: bool | None = None
+    # What an attempt that goes on in the middle does not count; None before its first report that does.
+    _uncounted: float | None = None
+
+    def step(self, given: Any, more: Any) -> float:
+        """Note a report after `given` units; None = one more than before. Return how many units it took.
+
+        ValueError for less than one more, in an attempt from the start.
+        """
+        before = self.done
+        units = before + 1 if given is None else self._counted(given, before + 1)
+        if units is None or units < before + 1:
+            raise ValueError(
+                f"'units' must count what is done so far, at least 1 more with every report; given {given!r} after "
+                f"{before:g}"
+            )
+        self.done, self.more = float(units), None if more is None else bool(more)
+        return self.done - before
+
+    def repeat(self, entry: Entry) -> None:
+        """Note a report of an attempt that was interrupted."""
+        self.done, self.more = self.done + entry.units, entry.more
+
+    def end(self, given: Any) -> None:
+        """Note the end after `given` units; None = with the last report, or after one unit."""
+        least = max(self.done + bool(self.more), 1.0)
+        units = least if given is None else self._counted(given, least)
+        if units is None or units < least:
+            raise ValueError(f"'units' must count what was done in the end, {least:g} or more; given {given!r}")
+        self.done = float(units)
+
+    def _counted(self, given: Any, least: float) -> float | None:
+        number = reported_values.number(given)
+        if number is not None and self._uncounted is None:
+            # From a state that does not count them, they begin at 0 again.
+            self._uncounted = self.done if number < least else 0.0
+        return None if number is None else number + (self._uncounted or 0.0)
+
+
+def steps_of(
+    payload: Payload, values: Mapping[str, str], import_from: str, units: Units, must_score: bool
+) -> Generator[tuple[str, Any], None, None]:
+    """Run the objective; yield `point`, `warning` or `differs` and last `result`, with numbers or a text.
+
+    Points are those that are new on the learning curve, with their places; `units` are counted.
+    """
+    watch = code_watch(payload.code, import_from)
+    try:
+        kept = KeptFunction.read(Path(payload.kept)) if payload.kept else None
+        try:
+            objective = resolve(payload.objective, import_from, kept=kept)
+        except ConfigError as error:
+            # The driver has found it, so this machine lacks it, or what it imports: no trial is at fault.
+            raise MachineError(str(error)) from error
+        watch.refuse_changed()
+        made = Reports.of(payload, objective.reports_again, is_first=must_score)
+        with contained_state(payload.seed), contextlib.closing(made) as reports:
+            yield from _trained(objective, payload, values, units, reports, must_score)
+    finally:
+        watch.refuse_changed(has_failed=isinstance(sys.exception(), Exception))
+
+
+def _trained(
+    objective: Objective,
+    payload: Payload,
+    values: Mapping[str, str],
+    units: Units,
+    reports: Reports,
+    must_score: bool,
+) -> Generator[tuple[str, Any], None, None]:
+    counts = objective.describe_cost is not None
+    try:
+        returned = yield from _attempt(objective, payload, values, units, reports)
+    except StateIsAhead:
+        reports.start_again()
+        if payload.processes > 1:
+            raise MachineError(
+                "its state may be ahead of what it has reported, and was dropped; it starts again with `hpo resume`"
+            ) from None
+        returned = yield from _attempt(objective, payload, values, units, reports)
+    if reports.differs is not None:
+        yield "differs", reports.differs
+    if returned is None and must_score:
+        is_max = payload.direction == "maximize"
+        returned = reported_values.of_curve(reports.points, payload.metric, payload.score, is_max, reports.named)
+    if isinstance(returned, Mapping):
+        returned = reported_values.flat(returned)
+    if counts and isinstance(returned, Mapping):
+        units.end(returned.get("units"))
+        returned = {name: value for name, value in returned.items() if name != "units"}
+    else:
+        units.end(None)
+    try:
+        names = (payload.metric, *payload.metrics[1:], *payload.limited)
+        # The final training has no validation part, and so no score; of a kept model some metrics may not be known.
+        num_needed = 0 if payload.validation == [] else 1 if payload.test is not None else None
+        numbers = reported_values.result(returned, names, len(payload.metrics), num_needed)
+    except ValueError:
+        if must_score:
+            raise
+        numbers, returned = {}, None
+    left_out = [f"'{name}'" for name in returned if str(name) not in numbers] if isinstance(returned, Mapping) else []
+    if left_out:
+        yield "warning", f"the objective returned {', '.join(left_out)}, which is not kept: not a finite number"
+    if "seconds" in numbers and reported_values.seconds(numbers["seconds"]) is None:
+        yield "warning", f"the objective's 'seconds' cannot be a duration, it is {numbers['seconds']}: measured instead"
+    yield "result", numbers
+
+
+def _attempt(
+    objective: Objective, payload: Payload, values: Mapping[str, str], units: Units, reports: Reports
+) -> Steps:
+    """Train, yield what is new as `steps_of` does, and return what the objective returns; StateIsAhead as it says."""
+    run = objective.run_fold if payload.test is None else objective.run_test
+    assert run is not None
+    payload, counts = replace(payload, trained=reports.trained), objective.describe_cost is not None
+    runs = [(run, payload, payload.config)]
+    if payload.before is not None:
+        # An objective that finds its state at hand returns at once.
+        earlier = replace(payload, amount=payload.before["amount"], checkpoint_dir=None)
+        runs.insert(0, (objective.run_fold, earlier, payload.before["config"]))
+    for run, given, config in runs:
+        reports.begin_run()
+        returned = await_result(run(given.task(open_sealed(config, values))))
+        if inspect.isgenerator(returned):
+            returned = yield from _points(returned, counts, units, reports)
+    reports.end(has_result=returned is not None)
+    yield from _known(reports, units)
+    return returned
+
+
+def _points(training: Generator[Any, Never, Any], counts: bool, units: Units, reports: Reports) -> Steps:
+    """Yield the points that are new, and what the training warns of; return what the training returns.
+
+    A metric of the study that is no number is a gap in the curve; of each the first is told, unless it is None.
+    """
+    told: set[str] = set()
+    with contextlib.closing(training):
+        while True:
+            try:
+                step = next(training)
+            except StopIteration as stop:
+                return stop.value
+            if not isinstance(step, Mapping):
+                raise ValueError(f"the objective must yield dicts of numbers, it yielded {step!r}")
+            if set(step) == {"warning"}:
+                yield "warning", str(step["warning"])
+                continue
+            given = reported_values.flat({name: value for name, value in step.items() if name != "more"})
+            reports.named |= given.keys()
+            point = reports.take(reported_values.numbers(given))
+            if reports.has_known:
+                yield from _known(reports, units)
+            if point is None:
+                continue
+            took = units.step(step.get("units") if counts else None, step.get("more"))
+            reports.add(point, took, units.more)
+            for name in reports.metrics:
+                if name not in told and name not in point and given.get(name) is not None:
+                    told.add(name)
+                    yield "warning", f"the objective reported a '{name}' that is a gap in its curve: no finite number"
+            yield "point", point
+
+
+def _known(reports: Reports, units: Units) -> Steps:
+    """Yield the points of an attempt that was interrupted, once."""
+    for entry in reports.take_known():
+        units.repeat(entry)
+        yield "point", dict(entry.point)

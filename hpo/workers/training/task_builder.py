@@ -1,0 +1,201 @@
+"""Builds every task: each fold of a trial, the final training, and the test."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+from hpo.config.keys import flatten, replaced
+from hpo.config.sealing import values_of
+from hpo.config.sections import Extension
+from hpo.config.study_config import DATA_SOURCES, StudyConfig
+from hpo.trials.goal import goal_of
+from hpo.trials.trial import TaskLayout, Trial, training_seed
+from hpo.workers.objective.examples import Indices
+from hpo.workers.training.payload import Payload, Task
+from hpo.workers.training.splits import Plan
+
+# Stands for the fold of the final training on all development examples, in seeds and messages.
+FINAL_FOLD = -1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """What all tasks of a study, or of a single training, share."""
+
+    common: Payload  # of every task; its configuration, secrets and seed are filled in
+    # Returns the objective's configuration, sealed, with a trial's point written into it.
+    trial_config: Callable[[Mapping[str, Any]], dict[str, Any]]
+    seed: int  # the study's; each task's own seed is derived from it
+    secrets: Mapping[str, str]  # values by name that open the configuration; see `sealing.py`
+    limit_minutes: float | None = None  # after how many a trial's training has failed; None = no limit
+    max_amount: int | None = None  # of a strategy that trains by amounts, the largest
+    extends: Extension | None = None  # the trials of another study that its first trials continue; None = none
+
+    @classmethod
+    def of(cls, config: StudyConfig, kept: Path | None = None, code: Mapping[str, str] | None = None) -> Self:
+        """Return what the tasks of a study share; `kept` and `code` as in `Payload`."""
+        study, goal = config.study, goal_of(config.study)
+        common = Payload(
+            objective=config.objective,
+            config={},
+            metric=study.metric,
+            direction=study.direction,
+            metrics=() if goal.is_single else tuple(goal.metrics),
+            limited=tuple(name for name in goal.names if name not in goal.metrics),
+            score=study.score,
+            threads=config.dispatch.threads,
+            processes=config.dispatch.processes_per_task,
+            study=study.name,
+            kept=str(kept) if kept else None,
+            code=code,
+        )
+        return cls(
+            common=common,
+            trial_config=config.trial_config,
+            seed=study.seed,
+            secrets=config.secrets,
+            limit_minutes=study.trial_minutes,
+            max_amount=config.strategy.get("max_amount"),
+            extends=study.extends,
+        )
+
+    def before(self, trial: Trial) -> tuple[dict[str, Any], int | None] | None:
+        """Return the configuration of the training that a trial continues, and how far that went; None = nothing."""
+        extends = self.extends
+        # Without changes it goes on as it would have, and from which state makes no difference.
+        if extends is None or not extends.changes or trial.number >= len(extends.trials):
+            return None
+        earlier = extends.trials[trial.number]
+        return (self.trial_config({**trial.point, **extends.changes}), earlier.amount) if earlier.continues else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskBuilder:
+    """Builds tasks: of trials, of the final training, and of the test."""
+
+    training: Training  # what they share
+    plan: Plan | None  # the folds; None for an objective with its own data
+    layout: TaskLayout  # the tasks of a trial
+    # Folder of the development examples only; None where the objective has no `prepare_data`: then it gets indices in
+    # the numbering of its `describe_data`.
+    data_dir: Path | None
+    checkpoints_dir: Path | None  # folder of trained models; None where the objective keeps none
+    states_dir: Path | None = None  # folder of training states; None where there are none
+    # Whether the objective can continue from a state: then a task does so after its worker or driver died. Without it
+    # only trainings that a later trial continues keep a state.
+    continues: bool = False
+
+    def tasks_of(self, trial: Trial) -> list[Task]:
+        """Return one task per fold and repeat; only with a hold-out a model is kept, that of the first repeat."""
+        tasks = self._tasks(trial, range(self.layout.size))
+        if self.checkpoints_dir is None or self.layout.folds > 1:
+            return tasks
+        kept = str(self.checkpoints_dir / checkpoint_name(trial.number))
+        return [replace(tasks[0], payload=replace(tasks[0].payload, checkpoint_dir=kept)), *tasks[1:]]
+
+    def again(self, trial: Trial, repeat: int) -> list[Task]:
+        """Return one task per fold to train a finished trial again, from the start, with the seeds of this repeat."""
+        indices = range(repeat * self.layout.folds, (repeat + 1) * self.layout.folds)
+        return self._tasks(replace(trial, trained=0), indices)
+
+    def final_task(self, trial: Trial, amount: int | None) -> Task:
+        """Return the task that trains the winner on all development examples, up to `amount`."""
+        assert self.plan is not None
+        assert self.checkpoints_dir is not None
+        payload = replace(
+            self._payload(trial, FINAL_FOLD, 0),
+            train=self._positions(self.plan.development),
+            validation=[],
+            amount=amount,
+            trained=0,
+            curves=[list(trial.outcomes[index].curve) for index in sorted(trial.outcomes)],
+            resume_dir=self._resume_dir(trial, FINAL_FOLD, 0) if self.continues else None,
+            checkpoint_dir=str(self.checkpoints_dir / "final"),
+        )
+        return Task(trial.number, FINAL_FOLD, payload)
+
+    def test_task(self, trial: Trial, test: Sequence[int], checkpoint_dir: str | None) -> Task:
+        """Return the task that scores a kept model on the test part, or trains one; only it gets the data's sources."""
+        assert self.plan is not None
+        config = self.training.trial_config(trial.point)
+        payload = replace(
+            self._payload(trial, FINAL_FOLD, 0),
+            config=config,
+            secrets=values_of(config, self.training.secrets),
+            data_dir=None,
+            trained=0,
+            resume_dir=None,
+        )
+        if checkpoint_dir is None:
+            scored = replace(payload, train=list(self.plan.development), validation=list(test))
+        else:
+            scored = replace(payload, test=list(test), checkpoint_dir=checkpoint_dir)
+        return Task(trial.number, FINAL_FOLD, scored)
+
+    def _tasks(self, trial: Trial, indices: Iterable[int]) -> list[Task]:
+        limit, layout = self.training.limit_minutes, self.layout
+        payloads = ((index, self._payload(trial, layout.fold(index), layout.repeat(index))) for index in indices)
+        return [Task(trial.number, index, replace(payload, limit_minutes=limit)) for index, payload in payloads]
+
+    def _payload(self, trial: Trial, fold: int, repeat: int) -> Payload:
+        """Return a task's payload; no other function creates one."""
+        training = self.training
+        config = self._without_sources(training.trial_config(trial.point))
+        train = validation = None
+        if self.plan is not None and fold != FINAL_FOLD:
+            train, validation = map(self._positions, (self.plan.folds[fold].train, self.plan.folds[fold].validation))
+        before = None
+        if fold != FINAL_FOLD and (earlier := training.before(trial)) is not None:
+            before = {"config": self._without_sources(earlier[0]), "amount": earlier[1]}
+        return replace(
+            training.common,
+            config=config,
+            seed=training_seed(training.seed, trial.key, fold, repeat),
+            trial=trial.number,
+            fold=fold,
+            repeat=repeat,
+            train=train,
+            validation=validation,
+            data_dir=str(self.data_dir) if self.data_dir else None,
+            amount=trial.amount,
+            max_amount=None if trial.amount is None else training.max_amount,
+            trained=trial.trained,
+            resume_dir=self._resume_dir(trial, fold, repeat) if self.continues or trial.amount is not None else None,
+            before=before,
+            secrets=values_of(config, training.secrets),
+        )
+
+    def _without_sources(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the trial's tree without the source of the test part, and without any source when data is copied."""
+        # Without data to divide, such keys are the objective's own.
+        hidden = () if self.plan is None else ("data.test",) if self.data_dir is None else DATA_SOURCES
+        present = flatten(config)
+        return replaced(config, {key: None for key in hidden if key in present})
+
+    def state_names(self, trials: Iterable[Trial]) -> set[str]:
+        """Return the names of the state folders of these trials' trainings."""
+        indices = range(self.layout.size)
+        return {_state_name(trial, self.layout.fold(i), self.layout.repeat(i)) for trial in trials for i in indices}
+
+    def _resume_dir(self, trial: Trial, fold: int, repeat: int) -> str | None:
+        return None if self.states_dir is None else str(self.states_dir / _state_name(trial, fold, repeat))
+
+    def _positions(self, indices: Indices) -> list[int]:
+        """Return the examples' positions in the development copy, or their own numbers without a copy."""
+        assert self.plan is not None
+        if self.data_dir is None:
+            return list(indices)
+        place = {index: position for position, index in enumerate(self.plan.development)}
+        return [place[index] for index in indices]
+
+
+def _state_name(trial: Trial, fold: int, repeat: int) -> str:
+    """Return the name of a training's state folder: the same for all trials of a point, which continue from it."""
+    return f"{hashlib.sha256(trial.key.encode()).hexdigest()[:16]}_{fold}_{repeat}"
+
+
+def checkpoint_name(number: int) -> str:
+    """Return the name of the folder of a trial's trained model."""
+    return f"trial_{number:04d}"

@@ -1,0 +1,84 @@
+"""Rules between hyperparameters: what they say, what they cannot say, and that nothing of them is ever executed."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpo.errors import SpaceError
+from hpo.trials.space.constraints import read_constraint
+
+KEYS = ("model.d_model", "model.num_heads", "training.optimizer", "training.lr")
+FIXED = {"model.num_layers": 2, "data.name": "digits"}
+
+
+def holds(text, **point):
+    values = {key: point[key.rpartition(".")[2]] for key in KEYS if key.rpartition(".")[2] in point}
+    return read_constraint(text, KEYS, FIXED).holds(values)
+
+
+@pytest.mark.parametrize(
+    ("text", "point", "expected"),
+    [
+        ("model.d_model % model.num_heads == 0", {"d_model": 64, "num_heads": 4}, True),
+        ("model.d_model % model.num_heads == 0", {"d_model": 64, "num_heads": 3}, False),
+        ("0 < training.lr <= 0.1", {"lr": 0.1}, True),
+        ("0 < training.lr <= 0.1", {"lr": 0.2}, False),
+        ("training.optimizer in ['adam', 'adamw'] or training.lr > 0.01", {"optimizer": "sgd", "lr": 0.1}, True),
+        ("not (training.optimizer == 'sgd' and training.lr < 0.01)", {"optimizer": "sgd", "lr": 0.001}, False),
+        ("model.d_model * model.num_layers <= 128", {"d_model": 64}, True),
+        ("model.d_model * model.num_layers <= 128", {"d_model": 96}, False),
+        ("training.optimizer not in ('sgd', null)", {"optimizer": None}, False),
+        ("-training.lr // 1 == -1", {"lr": 0.5}, True),
+    ],
+)
+def test_a_rule_means_what_it_says(text, point, expected):
+    assert holds(text, **point) is expected
+
+
+@given(st.integers(-50, 50), st.integers(1, 20))
+def test_arithmetic_is_pythons_own(width, heads):
+    point = {"model.d_model": width, "model.num_heads": heads}
+    text = "(model.d_model + 3) * model.num_heads - model.d_model // model.num_heads >= model.d_model % model.num_heads"
+    expected = (width + 3) * heads - width // heads >= width % heads
+    assert read_constraint(text, KEYS, FIXED).holds(point) is expected
+
+
+def test_a_rule_about_a_dimension_that_does_not_exist_holds():
+    assert holds("model.d_model % model.num_heads == 0", d_model=64)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("model.d_model.__class__ == 1", "not a key"),
+        ("(lambda: 1)() == 1", "not in the language"),
+        ("[x for x in [1]] == model.d_model", "not in the language"),
+        ("model.d_model > 1 if 1 else 2", "not in the language"),
+        ("model.d_model[0] == 1", "not in the language"),
+        ("model.d_model >", "cannot be read"),
+        ("model.d_modle > 3", "did you mean 'model.d_model'"),
+        ("model.num_layers > 1", "names no searched key"),
+        ("", "expression"),
+        ("1 + " * 400 + "1 == model.d_model", "expression"),
+        ("(" * 300 + "model.d_model" + ")" * 300 + " > 1", "cannot be read"),
+    ],
+)
+def test_what_is_not_a_rule_is_refused_in_one_line(text, word):
+    with pytest.raises(SpaceError, match=r"space\.require") as error:
+        read_constraint(text, KEYS, FIXED)
+    assert word in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "point"),
+    [
+        ("training.optimizer * 1000000000 == 'a'", {"optimizer": "a"}),
+        ("training.optimizer < 3", {"optimizer": "a"}),
+        ("model.d_model % model.num_heads == 0", {"d_model": 4, "num_heads": 0}),
+        ("model.d_model + true == 2", {"d_model": 1}),
+    ],
+)
+def test_what_cannot_be_computed_says_for_which_values(text, point):
+    with pytest.raises(SpaceError, match=r"space\.require: .* cannot be computed for (model|training)\."):
+        holds(text, **point)

@@ -1,0 +1,211 @@
+"""The record: what Optuna reads of it, and that nothing is written twice."""
+
+import math
+
+import optuna
+import pytest
+from optuna.trial import TrialState, create_trial
+
+from hpo.errors import StudyError
+from hpo.trials.goal import Goal, Limit
+from hpo.trials.record.address import sqlite_url
+from hpo.trials.record.optuna_tables import Tables
+from hpo.trials.record.record import FIRST, LAST
+from hpo.trials.record.storage import Stored, continue_record, copy_renamed, create_record, read_record
+from hpo.trials.space.reader import space_from_dict
+from hpo.trials.trial import Outcome, Proposal, TaskLayout
+
+SPACE = space_from_dict(
+    {
+        "layers": [1, 2, 3],
+        "kind": {"choices": ["a", "b", None, True]},
+        "lr": {"low": 1e-5, "high": 1.0, "log": True},
+        "width": {"low": 2, "high": 64, "integer": True},
+    }
+)
+POINT = {"layers": 2, "kind": None, "lr": 0.1 + 0.2, "width": 7}
+
+
+def stored(url, name="one", num_folds=1):
+    return Stored(url, name, SPACE, Goal({"score": "maximize"}), TaskLayout(num_folds), lambda _: None)
+
+
+def make(folder, num_folds=1, name="s"):
+    return create_record(stored(sqlite_url(folder / "study.db"), name, num_folds))
+
+
+def reopened(folder, num_folds=1, name="s"):
+    return read_record(stored(sqlite_url(folder / "study.db"), name, num_folds))
+
+
+def test_optuna_reads_our_rows_as_it_reads_its_own(tmp_path):
+    record = make(tmp_path)
+    for score in (0.25, None):
+        trial = record.open_trial(0, Proposal(POINT))
+        record.add_outcome(trial.number, 0, Outcome({"score": score}) if score else Outcome(error="no luck"))
+    storage = sqlite_url(tmp_path / "study.db")
+    ours = optuna.load_study(study_name="s", storage=storage)
+    theirs = optuna.create_study(study_name="theirs", storage=storage, direction="maximize")
+    first = ours.trials[0]
+    theirs.add_trial(create_trial(value=0.25, params=first.params, distributions=first.distributions))
+    assert (first.params, first.value, first.state) == (POINT, 0.25, TrialState.COMPLETE)
+    copy = theirs.trials[0]
+    assert (first.params, first.distributions, first.value, first.state) == (
+        copy.params,
+        copy.distributions,
+        copy.value,
+        copy.state,
+    )
+    assert ours.trials[1].state == TrialState.FAIL
+    assert ours.best_trial.number == 0
+    assert abs((first.datetime_start - copy.datetime_start).total_seconds()) < 60
+
+
+@pytest.mark.parametrize("has_tables", [True, False])
+def test_the_best_of_a_record_in_optuna_keeps_the_limits(tmp_path, monkeypatch, has_tables):
+    if not has_tables:
+        monkeypatch.setattr(Tables, "reflected", lambda *_: None)
+    url, limits = sqlite_url(tmp_path / "study.db"), (Limit("size", 5.0), Limit("size", 1.0, is_least=True))
+    goals = {"two": Goal({"score": "maximize", "size": "minimize"}, limits), "one": Goal({"score": "maximize"}, limits)}
+    for name, goal in goals.items():
+        record = create_record(Stored(url, name, SPACE, goal, TaskLayout(), lambda _: None))
+        for number, size in enumerate((0.5, 2.0, 4.0, 6.0)):
+            record.open_trial(0, Proposal({**POINT, "lr": size / 10}))
+            record.add_outcome(number, 0, Outcome({"score": size, "size": size}))
+        record.open_trial(0, Proposal(POINT))
+        record.add_outcome(4, 0, Outcome(error="no luck"))
+        before = [trial.keeps_limits for trial in record.trials()]
+        record.close()
+        read = read_record(Stored(url, name, SPACE, goal, TaskLayout(), lambda _: None))
+        assert [trial.keeps_limits for trial in read.trials()] == before == [False, True, True, False, False]
+    two, one = (optuna.load_study(study_name=name, storage=url) for name in goals)
+    assert [trial.number for trial in two.best_trials] == [1, 2]
+    assert one.best_trial.number == 2
+    assert [{**trial.constraints} for trial in (two.trials[0], two.trials[4])] == [
+        {"size <= 5": -4.5, "size >= 1": 0.5},
+        {},
+    ]
+
+
+def test_what_is_read_back_is_what_was_written(tmp_path):
+    record = make(tmp_path, num_folds=2)
+    outcome = Outcome({"score": 0.1}, [{"epoch": 1, "score": 0.05}], 1.5, attempt=2, started=3.0, worker=4)
+    record.open_trial(0, Proposal(POINT))
+    record.add_outcome(0, 1, outcome)
+    record.open_trial(0, Proposal({**POINT, "layers": 3}))
+    record.add_outcome(1, 0, Outcome({"score": 1.0}))
+    record.add_outcome(1, 1, Outcome({"score": 0.5}))
+    before = record.trials()
+    record.close()
+    after = reopened(tmp_path, num_folds=2).trials()
+    assert [(t.number, t.round, t.point, t.state, t.score, t.key) for t in after] == [
+        (t.number, t.round, t.point, t.state, t.score, t.key) for t in before
+    ]
+    assert after[0].outcomes[1] == outcome
+    assert (after[0].state, after[1].score, after[1].loss) == ("running", 0.75, -0.75)
+
+
+def test_an_outcome_that_comes_twice_is_kept_once(tmp_path):
+    record = make(tmp_path)
+    record.open_trial(0, Proposal(POINT))
+    record.add_outcome(0, 0, Outcome({"score": 1.0}))
+    record.add_outcome(0, 0, Outcome({"score": 2.0}))
+    assert reopened(tmp_path).trials()[0].score == 1.0
+
+
+def test_one_failed_fold_fails_the_trial(tmp_path):
+    record = make(tmp_path, num_folds=2)
+    record.open_trial(0, Proposal(POINT))
+    record.add_outcome(0, 0, Outcome({"score": 1.0}))
+    trial = record.add_outcome(0, 1, Outcome(error="diverged at step 3"))
+    assert (trial.state, trial.score, trial.loss, trial.error) == (
+        "failed",
+        None,
+        math.inf,
+        "fold 1: diverged at step 3",
+    )
+
+
+def test_a_record_that_is_not_there_or_is_damaged_is_refused_by_name(tmp_path):
+    make(tmp_path)
+    with pytest.raises(StudyError, match="no study 'other'"):
+        reopened(tmp_path, name="other")
+    with pytest.raises(StudyError, match="holds a study 's' already"):
+        make(tmp_path)
+    damaged = tmp_path / "damaged"
+    damaged.mkdir()
+    (damaged / "study.db").write_bytes(b"not a database" * 100)
+    with pytest.raises(StudyError, match=r"damaged/study\.db"):
+        reopened(damaged)
+
+
+@pytest.mark.parametrize("file", ["team.db", "study.db"])
+def test_two_studies_in_one_storage_do_not_mistake_each_others_marks(tmp_path, file):
+    url = sqlite_url(tmp_path / file)
+    for name in ("one", "two"):
+        record = create_record(stored(url, name))
+        record.note("id", name)
+        record.close()
+    record = continue_record(stored(url))
+    assert record.read_note("id") == "one"
+    record.close()
+    assert [path.name for path in tmp_path.iterdir()] == [file]
+
+
+def test_a_study_that_was_never_made_whole_gives_its_name_back_and_no_other_does(tmp_path):
+    """In a storage of several studies, where a folder cannot tell."""
+    url = sqlite_url(tmp_path / "team.db")
+    record = create_record(stored(url))
+    record.note(FIRST, [])
+    record.close()
+    record = create_record(stored(url))
+    assert record.read_note(FIRST) is None
+    record.note(FIRST, [])
+    record.note(LAST, "its own")
+    record.close()
+    optuna.create_study(storage=url, study_name="somebody's")
+    for name in ("one", "somebody's"):
+        with pytest.raises(StudyError, match="holds a study"):
+            create_record(stored(url, name))
+
+
+def test_an_address_with_options_is_opened_again(tmp_path):
+    url = f"{sqlite_url(tmp_path / 'team.db')}?timeout=5"
+    create_record(stored(url)).close()
+    read_record(stored(url)).close()
+    assert [path.name for path in tmp_path.iterdir()] == ["team.db"]
+
+
+def test_a_copy_has_the_same_trials_under_another_name_in_tables_of_any_form(tmp_path, monkeypatch):
+    record = make(tmp_path, num_folds=2)
+    record.note("id", "its own")
+    for number, layers in enumerate((1, 2)):
+        record.open_trial(0, Proposal({**POINT, "layers": layers}))
+        record.add_outcome(number, 0, Outcome({"score": layers / 7}))
+    record.add_outcome(0, 1, Outcome(error="no luck"))
+    record.close()
+    copies = tmp_path / "copies"
+    for form in ("known", "other"):
+        (copies / form).mkdir(parents=True)
+        copy_renamed(tmp_path / "study.db", copies / form / "study.db", "s", "named")
+        monkeypatch.setattr("hpo.trials.record.storage.rename_study", lambda *_: False)
+    assert reopened(copies / "other", 2, "named").trials() == reopened(copies / "known", 2, "named").trials()
+
+
+@pytest.mark.parametrize(("scales", "best"), [(0, 0), (3, 1)])
+def test_a_key_of_ones_own_that_is_called_as_the_scale_ranks_no_trial(tmp_path, scales, best):
+    space = space_from_dict({"study": {"scale": [1, 2, 3]}})
+    study = Stored(
+        sqlite_url(tmp_path / "study.db"),
+        "s",
+        space,
+        Goal({"score": "maximize"}, target=scales),
+        TaskLayout(1),
+        lambda _: None,
+    )
+    record = create_record(study)
+    for scale, score in ((1, 0.9), (3, 0.1)):
+        record.add_outcome(record.open_trial(0, Proposal({"study.scale": scale})).number, 0, Outcome({"score": score}))
+    for read in (record, read_record(study)):
+        assert read.history().best().number == best
+        assert [trial.scale for trial in read.trials()] == ([1, 3] if scales else [0, 0])

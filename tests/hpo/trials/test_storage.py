@@ -1,0 +1,28 @@
+"""Statements on a SQLite file end, whatever they are, and can be interrupted."""
+
+import optuna
+import pytest
+
+from hpo.errors import StudyError
+from hpo.integrations.exchange import optuna_storage
+from hpo.integrations.exchange.optuna_storage import read_optuna
+from hpo.trials.record import address as storage
+
+
+def test_more_trials_than_can_be_read_are_refused(monkeypatch):
+    monkeypatch.setattr(optuna_storage, "_MOST_TRIALS", 2)
+    study = optuna.create_study(storage="sqlite:///many.db", study_name="s")
+    study.optimize(lambda _: 1.0, n_trials=3)
+    with pytest.raises(StudyError, match="has 3 trials; at most 2 are read"):
+        read_optuna("sqlite:///many.db", None)
+
+
+@pytest.mark.parametrize("name", ["it's", "a{b}", "x${y}", "q?m", "p%41", "h#h", "sp ace"])
+def test_a_file_in_a_folder_of_any_name(tmp_path, name):
+    path = tmp_path / name / "study.db"
+    path.parent.mkdir()
+    url = storage.sqlite_url(path)
+    assert storage.sqlite_path(url) == path
+    storage.open_storage(url, "here").remove_session()
+    assert [each.name for each in tmp_path.rglob("*") if each.is_file()] == ["study.db"]
+    assert path.exists()

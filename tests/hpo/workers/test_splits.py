@@ -1,0 +1,145 @@
+"""Splits: parts never overlap, predefined parts win, and the search has no way to the test part."""
+
+import dataclasses
+import json
+
+import pytest
+
+from hpo.config.sections import SplitSection
+from hpo.config.study_config import config_from_dict
+from hpo.errors import DataError
+from hpo.trials.trial import TaskLayout, Trial
+from hpo.workers.objective.examples import Examples
+from hpo.workers.training.splits import make_plan, open_test_part
+from hpo.workers.training.task_builder import TaskBuilder, Training
+from tests.studies import shipped, toy_config
+
+
+def section(**changes):
+    return SplitSection(**(shipped("default", "split") | changes))
+
+
+def examples(size=200, classes=4, **changes):
+    values = {"labels": [i % classes for i in range(size)], "digests": [f"{i:x}" for i in range(size)]}
+    return Examples(size, **(values | changes))
+
+
+@pytest.mark.parametrize("folds", [1, 2, 5])
+def test_parts_do_not_overlap_and_cover_everything(folds):
+    data, settings = examples(), section(folds=folds)
+    plan, test = make_plan(data, settings), set(open_test_part(data, settings))
+    assert test | set(plan.development) == set(range(200))
+    for fold in plan.folds:
+        assert not set(fold.train) & set(fold.validation)
+        assert set(fold.train) | set(fold.validation) == set(plan.development)
+        assert not test & (set(fold.train) | set(fold.validation))
+    if folds > 1:
+        assert sorted(i for fold in plan.folds for i in fold.validation) == list(plan.development)
+
+
+def test_sizes_are_the_fractions_asked_for():
+    plan = make_plan(examples(), section(folds=1))
+    assert {name: part["size"] for name, part in plan.parts.items()} == {"train": 160, "validation": 20, "test": 20}
+    assert sum(part["fraction"] for part in plan.parts.values()) == pytest.approx(1)
+
+
+def test_every_part_has_its_share_of_every_class():
+    plan = make_plan(examples(), section(folds=1))
+    assert plan.parts["test"]["labels"] == {"0": 5, "1": 5, "2": 5, "3": 5}
+
+
+def test_the_same_seed_gives_the_same_plan_and_another_one_another():
+    assert make_plan(examples(), section()) == make_plan(examples(), section())
+    assert make_plan(examples(), section()) != make_plan(examples(), section(seed=1))
+
+
+def test_predefined_parts_are_always_used():
+    data = examples(parts={"train": 150, "validation": 20, "test": 30})
+    plan = make_plan(data, section())
+    assert plan.kind == "predefined"
+    assert (plan.folds[0].validation, open_test_part(data, section())) == (
+        tuple(range(150, 170)),
+        tuple(range(170, 200)),
+    )
+
+
+def test_folds_over_predefined_train_and_validation_leave_the_test_part_alone():
+    plan = make_plan(examples(parts={"train": 150, "validation": 20, "test": 30}), section(folds=5))
+    assert plan.development == tuple(range(170))
+
+
+def test_a_predefined_validation_part_stays_whole_when_test_is_drawn():
+    data = examples(parts={"train": 180, "validation": 20})
+    assert make_plan(data, section()).folds[0].validation == tuple(range(180, 200))
+    assert max(open_test_part(data, section())) < 180
+
+
+def test_groups_never_stand_on_two_sides():
+    groups = [i // 5 for i in range(200)]
+    data = examples(groups=groups)
+    for folds in (1, 4):
+        plan, test = make_plan(data, section(folds=folds)), open_test_part(data, section(folds=folds))
+        assert not {groups[i] for i in test} & {groups[i] for i in plan.development}
+        for fold in plan.folds:
+            assert not {groups[i] for i in fold.train} & {groups[i] for i in fold.validation}
+
+
+def test_duplicates_across_parts_are_counted():
+    digests = [f"{i:x}" for i in range(200)]
+    digests[199] = digests[0]
+    plan = make_plan(examples(digests=digests, parts={"train": 150, "validation": 20, "test": 30}), section())
+    assert plan.duplicates == {"validation in train": 0, "test in train": 1, "test in validation": 0}
+
+
+def test_a_fingerprint_follows_the_content_and_not_the_order():
+    data = examples()
+    changed = dataclasses.replace(data, digests=["other", *data.digests[1:]])
+    assert data.fingerprint([0, 1, 2]) == data.fingerprint([2, 0, 1]) != changed.fingerprint([0, 1, 2])
+
+
+@pytest.mark.parametrize(
+    ("data", "settings", "words"),
+    [
+        (examples(3, 1), section(folds=1, test_fraction=0.9, validation_fraction=0.05), "too few"),
+        (examples(labels=["rare"] + ["often"] * 199), section(folds=1), "stratify=false"),
+        (examples(labels=None, size=5, digests=None), section(folds=9), "number of examples"),
+    ],
+)
+def test_too_few_examples_are_refused(data, settings, words):
+    with pytest.raises(DataError, match=words):
+        make_plan(data, settings)
+
+
+@pytest.mark.parametrize("folds", [1, 3])
+@pytest.mark.parametrize("is_copied", [True, False])
+def test_nothing_that_a_worker_gets_reaches_the_test_part(tmp_path, folds, is_copied):
+    """No test index, no test file, no split seed; with a development copy no source file either."""
+    files = {"path": None, "train": "planted-train", "validation": "planted-val", "test": "planted-test"}
+    config = config_from_dict(toy_config(data={"name": "toy", **files}))
+    data = examples(90, 3)
+    plan, test = make_plan(data, section(folds=folds)), set(open_test_part(data, section(folds=folds)))
+    data_dir = tmp_path / "data" if is_copied else None
+    builder = TaskBuilder(
+        training=Training.of(config),
+        plan=plan,
+        layout=TaskLayout(folds),
+        data_dir=data_dir,
+        checkpoints_dir=tmp_path / "checkpoints",
+    )
+    trial = Trial(0, 0, {"toy.layers": 3})
+    tasks = [*builder.tasks_of(trial), builder.final_task(trial, 4)]
+    # What is trained anew goes on from nothing, also of a trial that continues another.
+    further = Trial(1, 1, {"toy.layers": 3}, amount=9, trained=3, continues=0)
+    assert {task.payload.trained for task in builder.tasks_of(further)} == {3}
+    assert {task.payload.trained for task in (*builder.again(further, 1), builder.final_task(further, 9))} == {0}
+    for task in tasks:
+        text = json.dumps(vars(task.payload))
+        payload = json.loads(text)
+        assert "planted-test" not in text
+        assert "split" not in payload["config"]
+        assert payload["config"]["data"]["test"] is None
+        if is_copied:
+            assert "planted" not in text
+            assert max(payload["train"]) < len(plan.development)
+        else:
+            assert not test & {*payload["train"], *payload["validation"]}
