@@ -35,7 +35,7 @@ from scale import CASES, configuration
 from search_report import conditions
 from search_rows import read
 
-from hpo.config.scales import SCALE
+from hpo.config.goals import SCALE
 from hpo.engine.loop import search
 from hpo.engine.schedule.rules import Rules
 from hpo.engine.strategies import make_strategy

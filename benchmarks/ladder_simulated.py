@@ -21,10 +21,10 @@ from search_quality import CONF
 from search_report import conditions, markdown
 from simulated_workers import Times, Workers, run
 
-from hpo.config.scales import SCALE
+from hpo.config.goals import SCALE
 from hpo.engine.strategies import make_strategy
 from hpo.engine.strategies.drawing import expected
-from hpo.engine.strategies.drawing.places import to_unit
+from hpo.engine.strategies.drawing.shift import to_unit
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.space.space import Point
 

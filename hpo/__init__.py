@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from hpo.interface.train import train as train
     from hpo.trials.space.written import choices as choices
     from hpo.trials.space.written import log as log
-    from hpo.workers.objective.companions import objective as objective
     from hpo.workers.objective.examples import Examples as Examples
+    from hpo.workers.objective.objective import objective as objective
     from hpo.workers.objective.plain_function import RunningTrial as RunningTrial
     from hpo.workers.objective.plain_function import TrainingStopped as TrainingStopped
 
@@ -57,7 +57,7 @@ _PLACES = {
     "load": "hpo.interface.search",
     "log": "hpo.trials.space.written",
     "new": "hpo.interface.starter",
-    "objective": "hpo.workers.objective.companions",
+    "objective": "hpo.workers.objective.objective",
     "open": "hpo.interface.asking.opening",
     "open_ui": "hpo.interface.server",
     "replay": "hpo.interface.replay",

@@ -13,7 +13,6 @@ from rich.table import Table
 
 from hpo.errors import printable
 from hpo.files import write_atomically
-from hpo.report import blocks
 from hpo.report.comparison import ComparisonJson
 from hpo.report.pages.comparison import (
     READING,
@@ -26,6 +25,7 @@ from hpo.report.pages.comparison import (
     verdicts,
     winners,
 )
+from hpo.report.part import Table as CellTable
 
 _WIDTH_OF_A_FILE = 170
 _NARROW = 130
@@ -92,22 +92,22 @@ def show(result: ComparisonJson, paths: Sequence[Path]) -> None:
     console.print(f"files: {', '.join(map(str, paths))}", soft_wrap=True)
 
 
-def _fitted(console: Console, cells: blocks.Table) -> blocks.Table:
+def _fitted(console: Console, cells: CellTable) -> CellTable:
     """Return the table of pairs; on a narrow terminal with both labels in one cell, so that the verdict fits."""
     if console.width >= _NARROW:
         return cells
     head, rows = [cells.head[0], "A\nB", *cells.head[3:]], cells.rows
-    return blocks.Table(head, [[row[0], f"{row[1]}\n{row[2]}", *row[3:]] for row in rows])
+    return CellTable(head, [[row[0], f"{row[1]}\n{row[2]}", *row[3:]] for row in rows])
 
 
-def _print_by_budget(console: Console, cells: blocks.Table) -> None:
+def _print_by_budget(console: Console, cells: CellTable) -> None:
     """Print one table per budget, which is the first column of the rows."""
     for budget, of_budget in itertools.groupby(cells.rows, key=lambda row: row[0]):
         console.print(f"\nafter {budget}")
-        console.print(_table(blocks.Table(cells.head[1:], [row[1:] for row in of_budget])))
+        console.print(_table(CellTable(cells.head[1:], [row[1:] for row in of_budget])))
 
 
-def _table(cells: blocks.Table) -> Table:
+def _table(cells: CellTable) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for name, *column in zip(cells.head, *cells.rows, strict=True):
         # On a narrow terminal cells wrap between words and are never cut.

@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from hpo.config.goals import Choice, Direction, Limits, Metrics, Name, leading, metrics_of, one_name
-from hpo.config.scales import Scales
+from hpo.config.goals import Choice, Direction, Limits, Metrics, Name, Scales, leading, metrics_of, one_name
 
 
 def _safe_name(name: str) -> str:

@@ -9,9 +9,9 @@ from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from hpo.config.composing.references import with_point, with_values
 from hpo.config.documents import refuse_optimized_python
+from hpo.config.goals import at_scale
 from hpo.config.keys import OWN, flatten, own_part, plain_own, within, without
 from hpo.config.keys import SEARCH_SECTIONS as SEARCH_SECTIONS
-from hpo.config.scales import at_scale
 from hpo.config.sealing import seal, sealed_keys
 from hpo.config.sections import (
     DispatchSection,

@@ -11,7 +11,7 @@ from typing import Any
 
 from hpo.errors import ConfigError, nearest
 from hpo.integrations.trainer_again import SearchedValues, make_again, own_arguments, own_state, parts_of
-from hpo.workers.objective.companions import objective
+from hpo.workers.objective.objective import objective
 from hpo.workers.objective.plain_function import RunningTrial
 
 try:

@@ -17,9 +17,8 @@ from hpo.study.coordinate_check import CoordinateCheck, check_coordinates
 from hpo.study.preparing.preparation import prepare_study
 from hpo.study.preparing.scales import with_scales_given
 from hpo.trials import reported_values
-from hpo.trials.space.branches import leaves, parted
 from hpo.trials.space.dimensions import Choices
-from hpo.trials.space.reader import space_from_dict
+from hpo.trials.space.reader import leaves, parted, space_from_dict
 
 Growing = Literal["width", "depth"]
 

@@ -1,8 +1,8 @@
 """Parts and values of a report, or why they are missing, and the kinds of numbers that report.json holds."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 from pydantic import ConfigDict, Field, with_config
 from typing_extensions import TypedDict, TypeIs
@@ -80,3 +80,44 @@ def require(value: Value | Missing) -> Value:
     if is_missing(value):
         raise UnknownValueError(value["missing"])
     return value
+
+
+class Paragraph(NamedTuple):
+    """One or more sentences."""
+
+    text: str
+
+
+class Items(NamedTuple):
+    """A list of texts."""
+
+    texts: Sequence[str]
+
+
+class Table(NamedTuple):
+    """A table of texts."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+Block = Paragraph | Items | Table
+
+
+def markdown_lines(blocks: Iterable[Block]) -> Iterator[str]:
+    """Yield the lines of each block that has something, and a blank one after it."""
+    for block in blocks:
+        if isinstance(block, Paragraph):
+            yield from (block.text, "")
+        elif isinstance(block, Items):
+            yield from (*(f"- {text}" for text in block.texts), *([""] if block.texts else ()))
+        elif block.rows:
+            yield from (*markdown_table(block.head, block.rows), "")
+
+
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a table; a bar in a cell is escaped."""
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, Self
 
-from hpo.config.scales import SCALE
+from hpo.config.goals import SCALE
 from hpo.engine.schedule.clock import Key
 from hpo.engine.schedule.scheduler import clock_times
 from hpo.engine.strategies.ladder import within_scale

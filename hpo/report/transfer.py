@@ -11,11 +11,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from hpo.config.scales import SCALE
+from hpo.config.goals import SCALE
 from hpo.config.study_config import StudyConfig
 from hpo.engine.strategies import make_strategy
-from hpo.engine.strategies.drawing.places import Place, elite, from_unit, place_of
-from hpo.engine.strategies.drawing.shift import Shift, fit_shift
+from hpo.engine.strategies.drawing.shift import Place, Shift, elite, fit_shift, from_unit, place_of
 from hpo.engine.strategies.ladder import Ladder, within_scale
 from hpo.trials.ranking import leaders
 from hpo.trials.space.dimensions import Choices, Dimension, Range

@@ -5,8 +5,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from hpo.config.goals import SCALE, changed_keys
 from hpo.config.keys import at, differences, flatten, own_key
-from hpo.config.scales import SCALE, changed_keys
 from hpo.config.shipped import strategy_settings
 from hpo.config.study_config import DATA_SOURCES, StudyConfig, explain, is_free, study_name
 from hpo.engine.strategies.ladder import LadderSettings, planned
@@ -15,7 +15,7 @@ from hpo.study.extension import is_own
 from hpo.study.files.imports import read_imports
 from hpo.study.preparing.scales import costs_of_scales
 from hpo.study.study import PreparedStudy
-from hpo.trials.space.branches import parted
+from hpo.trials.space.reader import parted
 
 # Of the study's search: what ends it or its trainings before, which compares scores of one scale alone.
 _NONE = {"minutes": None, "extends": None, "stop_rule": "none", "stop_without_gain": None}

@@ -14,7 +14,7 @@ from hpo.study.files.folder import find_study, short_path
 from hpo.study.study import PreparedStudy, training_command
 from hpo.study.winner.choosing import chosen_first
 from hpo.trials.history import History
-from hpo.trials.space.branches import with_first
+from hpo.trials.space.reader import with_first
 from hpo.trials.trial import Trial
 
 # Besides `FREE_KEYS` and the objective's own.

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from hpo.config.scales import SCALE
+from hpo.config.goals import SCALE
 from hpo.engine.schedule.proposer import propose
 from hpo.engine.strategies import Strategy
 from hpo.engine.strategies import make_strategy as make_known

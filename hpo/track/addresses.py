@@ -7,9 +7,18 @@ from typing import TYPE_CHECKING
 
 from hpo.errors import TrackError
 from hpo.track.messages import mlflow_name
-from hpo.track.pages import EXPERIMENTS, STUDIES, charts_page, run_page, view_page
 from hpo.track.store import all_runs, find_run, reading, unsent
-from hpo.track.views import LARGEST_VIEW, compared_view, studies_view, tag_of
+from hpo.track.views import (
+    EXPERIMENTS,
+    LARGEST_VIEW,
+    STUDIES,
+    charts_page,
+    compared_view,
+    run_page,
+    studies_view,
+    tag_of,
+    view_page,
+)
 from hpo.trials.trial import Direction, loss_sign
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from hpo.config.scales import at_scale
+from hpo.config.goals import at_scale
 from hpo.trials.goal import Goal
 from hpo.trials.space.space import short_text
 from hpo.trials.trial import State, TaskLayout, Trial

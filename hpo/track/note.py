@@ -4,13 +4,13 @@ import itertools
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from hpo.report.blocks import markdown_table
+from hpo.report.part import markdown_table
 from hpo.report.words import count_text
 from hpo.study.files.user_notes import read_notes
 from hpo.study.study import PreparedStudy
-from hpo.study.winner.reasons import why, why_none
+from hpo.study.winner.choosing import why, why_none
 from hpo.track.messages import goal_values
-from hpo.track.pages import FRONT, RUN_ID, TABLE, trial_page
+from hpo.track.views import FRONT, RUN_ID, TABLE, trial_page
 from hpo.trials.goal import Goal
 from hpo.trials.history import History
 from hpo.trials.places import to_amount

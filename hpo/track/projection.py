@@ -6,8 +6,8 @@ import traceback
 from collections.abc import Iterator
 from typing import Any
 
+from hpo.config.goals import SCALE, changed_keys
 from hpo.config.keys import flatten
-from hpo.config.scales import SCALE, changed_keys
 from hpo.config.sealing import hide_secrets
 from hpo.report.part import is_missing
 from hpo.report.sections.curves import improvements
@@ -17,8 +17,7 @@ from hpo.report.write import WrittenReport
 from hpo.study.files.user_notes import tags as noted_tags
 from hpo.study.notes import FinalModel, Notes
 from hpo.study.study import PreparedStudy
-from hpo.study.winner.choosing import choose
-from hpo.study.winner.reasons import why, why_none
+from hpo.study.winner.choosing import choose, why, why_none
 from hpo.study.winner.verdict import Verdict
 from hpo.track import messages
 from hpo.track.make import MlflowTracker, make_tracker

@@ -10,12 +10,10 @@ import mlflow
 from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
 
-from hpo.track.experiment import find_experiment, show_studies
 from hpo.track.messages import TrackerMessage
 from hpo.track.models import register_champion
-from hpo.track.pages import fill_in, run_page, view_page
-from hpo.track.runs import StudyRuns, milliseconds, texts
-from hpo.track.views import FRONT_TAG, study_views
+from hpo.track.runs import StudyRuns, find_experiment, milliseconds, show_studies, texts
+from hpo.track.views import FRONT_TAG, fill_in, run_page, study_views, view_page
 from hpo.trials.trial import loss_sign
 
 # Limits of MLflow's log_batch.

@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
-from hpo.config.goals import bounds_of
-from hpo.config.scales import SCALE
+from hpo.config.goals import SCALE, bounds_of
 from hpo.trials.places import Point, place_of
 from hpo.trials.reported_values import LARGEST
 from hpo.trials.space import space

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
+from hpo.config.goals import SCALE
 from hpo.config.goals import Direction as Direction
-from hpo.config.scales import SCALE
 from hpo.trials.space.space import Point, point_key
 
 State = Literal["running", "complete", "failed", "stopped"]

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any, cast
 
 from hydra import compose, initialize_config_dir
-from hydra.core.override_parser.types import Override
+from hydra.core.object_type import ObjectType
+from hydra.core.override_parser.types import Override, Quote, QuotedString
+from hydra.core.plugins import Plugins
 from hydra.errors import HydraException, MissingConfigException
+from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSource
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from hpo.config.composing.config_folder import searchpath
 from hpo.config.composing.interpolation import resolve
 from hpo.config.composing.overrides import (
     USERS_OWN,
@@ -30,6 +32,56 @@ from hpo.config.goals import leading, refuse_beside_metrics
 from hpo.config.keys import flatten, typed_key, within, without
 from hpo.config.shipped import shipped_dir, with_mlflows_own
 from hpo.errors import ConfigError, nearest
+
+
+class StrictFiles(ConfigSource):
+    """Refuses files with objects, duplicate keys or values that expand without bound."""
+
+    @staticmethod
+    def scheme() -> str:
+        """Return the scheme (before ://) in Hydra's search path."""
+        return "strict"
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        """Return one file's configuration; raises DocumentError, with line and column, if it is not valid."""
+        path = self._file(config_path)
+        if not path.is_file():
+            raise ConfigLoadError(f"{path} is not there")
+        if path.stat().st_size > 0:
+            read_yaml(path, "config_dir")
+        text = path.read_text(encoding="utf-8-sig")
+        # The header names the part of the configuration that the file sets: `# @package _global_`.
+        return ConfigResult(self.provider, self.full_path(), OmegaConf.create(text), self._get_header_dict(text))
+
+    def available(self) -> bool:
+        """Return whether the folder exists."""
+        return Path(self.path).is_dir()
+
+    def is_group(self, config_path: str) -> bool:
+        """Return whether the path is a folder of configurations."""
+        return Path(self.path, config_path).is_dir()
+
+    def is_config(self, config_path: str) -> bool:
+        """Return whether the path is a file, with or without its suffix."""
+        return self._file(config_path).is_file()
+
+    def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
+        """Return the names of the groups and configurations in a group, sorted."""
+        names: list[str] = []
+        for path in Path(self.path, config_path).iterdir():
+            self._list_add_result(names, str(Path(config_path, path.name)), path.name, results_filter)
+        return sorted(set(names))
+
+    def _file(self, config_path: str) -> Path:
+        return Path(self.path, self._normalize_file_name(config_path))
+
+
+def searchpath(folder: Path) -> str:
+    """Return the override that adds the folder to Hydra's search path."""
+    Plugins.instance().register(StrictFiles)
+    path = QuotedString(f"strict://{folder.absolute()}", Quote.single).with_quotes()
+    return f"hydra.searchpath=[{path}]"
+
 
 # Groups of `hpo search` that do not affect trials, so they may be chosen with a whole configuration; and their keys
 # that keep the file's value: threads and processes change last digits, and `hpo sync` sends to where the study was

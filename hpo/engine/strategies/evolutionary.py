@@ -9,9 +9,8 @@ import numpy as np
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from hpo.engine.strategies.drawing.draws import draw_untried
+from hpo.engine.strategies.drawing.draws import draw_stratified, draw_untried
 from hpo.engine.strategies.drawing.preselection import Preselection
-from hpo.engine.strategies.drawing.stratified import draw_stratified
 from hpo.engine.strategies.strategy import MOST, Learns, Settings, generator, next_round
 from hpo.trials.history import History
 from hpo.trials.space.dimensions import Dimension, Range, Value

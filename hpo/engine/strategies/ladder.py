@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field, PositiveFloat
 
-from hpo.config.scales import SCALE
+from hpo.config.goals import SCALE
+from hpo.engine.strategies.drawing.draws import draw_stratified
 from hpo.engine.strategies.drawing.expected import Expected, expect
-from hpo.engine.strategies.drawing.stratified import draw_stratified
 from hpo.engine.strategies.strategy import MOST, Learns, Settings, Strategy, generator
 from hpo.errors import ConfigError
 from hpo.trials.history import History

@@ -11,9 +11,8 @@ import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from hpo.config.keys import flatten
-from hpo.engine.strategies.drawing.draws import draw_untried
+from hpo.engine.strategies.drawing.draws import draw_stratified, draw_untried, window
 from hpo.engine.strategies.drawing.preselection import MEMORY, Preselection
-from hpo.engine.strategies.drawing.stratified import draw_stratified, window
 from hpo.engine.strategies.strategy import MOST, Learns, Settings, generator, next_round
 from hpo.errors import ConfigError, nearest
 from hpo.trials.history import History, Weights

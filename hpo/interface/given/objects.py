@@ -13,11 +13,11 @@ from typing import Any
 from hpo.config.keys import at_path, path_of, replaced
 from hpo.errors import ConfigError, text_of
 from hpo.interface.given.json_values import json_text, to_json
-from hpo.trials.space.branches import is_leaf, parted
 from hpo.trials.space.peers import of_peer, refuse_whole, without_sweeps
+from hpo.trials.space.reader import is_leaf, parted
 from hpo.trials.space.written import NamedChoices
-from hpo.workers.objective.companions import COMPANIONS
 from hpo.workers.objective.definitions import dumps
+from hpo.workers.objective.objective import COMPANIONS
 
 _WITHOUT_CONFIG = ("predict", "attention", "output_sizes")
 _CONSTANTS = ("CONTINUES", "CONTINUES_WITH")

@@ -12,7 +12,7 @@ from hpo.config.shipped import names_of, shipped, shipped_dir, strategy_settings
 from hpo.config.study_config import SEARCH_SECTIONS, StudyConfig, config_from_dict
 from hpo.errors import ConfigError, nearest
 from hpo.interface.given.json_values import to_json
-from hpo.trials.space.branches import leaves, parted, with_first
+from hpo.trials.space.reader import leaves, parted, with_first
 from hpo.trials.space.written import as_meant, default_as_meant, write_out
 
 _SETTABLE = tuple(name for name in SEARCH_SECTIONS if name not in ("objective", "space"))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
-from hpo.config.scales import SCALE
+from hpo.config.goals import SCALE
 from hpo.errors import HpoError, first_line
 from hpo.report.sections.cautions import cautions_so_far
 from hpo.report.subject import Subject
@@ -26,7 +26,7 @@ from hpo.study.files.user_notes import tags
 from hpo.study.ledger import what_opens
 from hpo.study.looking.seen import SeenStudy
 from hpo.study.looking.view import View
-from hpo.study.winner.reasons import why_none
+from hpo.study.winner.choosing import why_none
 from hpo.trials.space.space import point_key
 from hpo.trials.trial import Trial
 from hpo.workers.training.task_builder import FINAL_FOLD

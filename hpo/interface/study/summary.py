@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from hpo.study.study import PreparedStudy
-from hpo.study.winner.reasons import why, why_none
+from hpo.study.winner.choosing import why, why_none
 from hpo.study.winner.verdict import Verdict
 from hpo.trials.score_format import score_format, shown_value
 from hpo.trials.space.space import short_text

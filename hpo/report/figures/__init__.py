@@ -4,9 +4,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 
+from hpo.report.figures.attainment import draw_hypervolume
 from hpo.report.figures.best_so_far import draw_best_so_far, draw_expected_performance
 from hpo.report.figures.front import draw_front
-from hpo.report.figures.hypervolume import draw_hypervolume
 from hpo.report.figures.importance import draw_importance
 from hpo.report.figures.learning_curves import draw_fold_spread, draw_learning_curves
 from hpo.report.figures.look import Drawn

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hpo.engine.strategies.drawing.places import to_unit
+from hpo.engine.strategies.drawing.shift import to_unit
 from hpo.report.figures.axes import axis_of, log_ticks
 from hpo.report.figures.look import GOOD, LEGEND, OTHER, STAR, Drawn, add_trials, new_figure, pale, styled
 from hpo.report.importance import rank_of

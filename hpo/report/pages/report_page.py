@@ -8,15 +8,14 @@ from typing import Any
 
 import pandas as pd
 
-from hpo.report.blocks import markdown_lines
 from hpo.report.figures import Drawing, Drawn
 from hpo.report.pages.html import render
-from hpo.report.part import is_missing, reason_missing
+from hpo.report.part import is_missing, markdown_lines, reason_missing
+from hpo.report.sections.acts import read_user_notes
 from hpo.report.sections.cautions import read_cautions
 from hpo.report.sections.fields import FieldStatus, value_at
 from hpo.report.sections.front import read_front
 from hpo.report.sections.goal import front_of, names_of
-from hpo.report.sections.notes import read_user_notes
 from hpo.report.sections.report import SECTIONS, ReportJson, read_section
 from hpo.report.sections.scales import read_scales
 from hpo.report.sections.search import read_counts

@@ -1,4 +1,4 @@
-"""What hands did to a search: points that were given, trials that were stopped, budgets that were raised."""
+"""What users did to a search (points given, trials stopped, budgets raised), and the notes and tags they wrote."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -7,9 +7,11 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
-from hpo.report.part import EXACT, Count, Missing, Point, require
+from hpo.report.part import EXACT, Block, Count, Items, Missing, Paragraph, Point, require
 from hpo.report.sections import ReportJson
 from hpo.report.words import point_text
+from hpo.study.files.user_notes import read_notes, tags
+from hpo.study.study import PreparedStudy
 from hpo.trials.record.record import Record
 
 
@@ -76,3 +78,47 @@ def _text(act: OtherAct) -> str:
         return f"stopped trial {act['trial']}"
     budgets = {"trials": act["trials"], "minutes": act["minutes"]}
     return f"raised the budget to {' and '.join(f'{value:g} {name}' for name, value in budgets.items() if value)}"
+
+
+@with_config(EXACT)
+class NotePart(TypedDict):
+    """A note."""
+
+    time: Annotated[str, Field(description="ISO 8601, UTC")]
+    user: str
+    text: str
+    tags: Annotated[dict[str, str], Field(description="those that it set; an empty value removed one")]
+
+
+@with_config(EXACT)
+class NotesPart(TypedDict):
+    """All notes of the study, the earliest first, and its tags as they are now."""
+
+    notes: list[NotePart]
+    tags: dict[str, str]
+
+
+class NotesSection(TypedDict, total=False):
+    """Has `notes` where there are some."""
+
+    notes: Annotated[NotesPart, Field(description="what was written by `hpo note`; absent with none")]
+
+
+def describe_notes(study: PreparedStudy) -> NotesSection:
+    """Return the study's notes; empty where there are none."""
+    notes: list[NotePart] = [
+        {"time": note.time, "user": note.user, "text": note.text, "tags": note.tags}
+        for note in read_notes(study.folder)
+    ]
+    return {"notes": {"notes": notes, "tags": tags(study.folder)}} if notes else {}
+
+
+def read_user_notes(report: ReportJson) -> Iterator[Block]:
+    """List the tags and the texts."""
+    part = report.get("notes")
+    if part is None:
+        return
+    if part["tags"]:
+        yield Paragraph(f"Tags: {', '.join(f'`{key}={value}`' for key, value in part['tags'].items())}.")
+    written = [note for note in part["notes"] if note["text"]]
+    yield Items([f"{note['time'][:10]} {note['user']}: {' '.join(note['text'].split())}" for note in written])

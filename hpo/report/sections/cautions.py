@@ -4,9 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from typing_extensions import TypedDict
 
-from hpo.config.scales import SCALE
-from hpo.report.blocks import Block, Items, Paragraph
-from hpo.report.part import is_missing
+from hpo.config.goals import SCALE
+from hpo.report.part import Block, Items, Paragraph, is_missing
 from hpo.report.sections import ReportJson
 from hpo.report.sections.goal import front_of, trials_text
 from hpo.report.subject import Subject

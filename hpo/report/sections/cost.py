@@ -11,8 +11,19 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
-from hpo.report.blocks import Block, Paragraph
-from hpo.report.part import EXACT, Count, Missing, Seconds, Share, Text, missing, reason_missing, require
+from hpo.report.part import (
+    EXACT,
+    Block,
+    Count,
+    Missing,
+    Paragraph,
+    Seconds,
+    Share,
+    Text,
+    missing,
+    reason_missing,
+    require,
+)
 from hpo.report.sections import ReportJson
 from hpo.report.subject import Subject
 from hpo.trials.record.record import Stretch

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 from pydantic import with_config
 from typing_extensions import TypedDict
 
-from hpo.report.blocks import Block, Paragraph, Table
 from hpo.report.hypervolume import budgets_of
-from hpo.report.part import EXACT, Missing, is_missing, missing, require
+from hpo.report.part import EXACT, Block, Missing, Paragraph, Table, is_missing, missing, require
 from hpo.report.sections import ReportJson
 from hpo.report.sections.winner import no_winner
 from hpo.report.subject import dependent_text, score_of

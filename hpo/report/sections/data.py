@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
-from hpo.report.blocks import Block, Items, Paragraph, Table
-from hpo.report.part import EXACT, Missing, Text, is_missing, missing, require
+from hpo.report.part import EXACT, Block, Items, Missing, Paragraph, Table, Text, is_missing, missing, require
 from hpo.report.sections import ReportJson
 from hpo.report.words import count_text
 from hpo.study.basis.counted_in import Units

@@ -13,8 +13,7 @@ from typing import Annotated, Any
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
-from hpo.report.blocks import Block, Items, Paragraph
-from hpo.report.part import EXACT, reason_missing
+from hpo.report.part import EXACT, Block, Items, Paragraph, reason_missing
 from hpo.report.sections import ReportJson
 from hpo.report.sections.goal import front_of
 

@@ -6,9 +6,8 @@ from typing import Annotated, NotRequired, cast
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from hpo.report.blocks import Block, Items, Paragraph, Table
 from hpo.report.hypervolume import NUM_ORDERS
-from hpo.report.part import Missing, is_missing, missing, require
+from hpo.report.part import Block, Items, Missing, Paragraph, Table, is_missing, missing, require
 from hpo.report.sections import ReportJson
 from hpo.report.sections.goal import (
     ChangedChoice,
@@ -28,8 +27,8 @@ from hpo.report.subject import Subject
 from hpo.report.words import count_text, point_text
 from hpo.study.notes import Notes
 from hpo.study.study import PreparedStudy
+from hpo.study.winner.choosing import why
 from hpo.study.winner.overlap import overlapping
-from hpo.study.winner.reasons import why
 from hpo.study.winner.verdict import Verdict
 from hpo.trials.fronts import REFERENCE
 from hpo.trials.trial import Trial

@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
-from hpo.report.blocks import Block, Table
-from hpo.report.part import EXACT, Count, Missing, Point, Share, Text, is_missing, require
+from hpo.report.part import EXACT, Block, Count, Missing, Point, Share, Table, Text, is_missing, require
 from hpo.report.sections import ReportJson
 from hpo.report.sections.scores import Spread, spread_text
 from hpo.report.words import join_names

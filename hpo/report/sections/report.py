@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, with_config
 
-from hpo.report.blocks import Block, Paragraph
-from hpo.report.part import EXACT, Missing, part, value_or_missing
+from hpo.report.part import EXACT, Block, Missing, Paragraph, part, value_or_missing
+from hpo.report.sections.acts import NotesSection, describe_notes, read_user_notes
 from hpo.report.sections.cautions import AtEnd, at_the_end, cautions, read_cautions
 from hpo.report.sections.cost import (
     Cost,
@@ -41,7 +41,6 @@ from hpo.report.sections.data import (
 )
 from hpo.report.sections.fields import FieldStatus, describe_fields, read_gaps
 from hpo.report.sections.front import FrontSection, describe_front, read_front
-from hpo.report.sections.notes import NotesSection, describe_notes, read_user_notes
 from hpo.report.sections.scales import ScalesSection, describe_scales, read_scales
 from hpo.report.sections.search import SearchPart, describe_search, no_search, read_strategy, read_trials
 from hpo.report.sections.space import Importance, describe_importance, read_space

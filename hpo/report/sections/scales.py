@@ -7,11 +7,31 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
-from hpo.report.blocks import Block, Items, Paragraph, Table
-from hpo.report.part import EXACT, Count, Missing, Point, Positive, Share, is_missing, missing, require
+from hpo.report.part import (
+    EXACT,
+    Block,
+    Count,
+    Items,
+    Missing,
+    Paragraph,
+    Point,
+    Positive,
+    Share,
+    Table,
+    is_missing,
+    missing,
+    require,
+)
 from hpo.report.sections import ReportJson
-from hpo.report.sections.scale_law import BestOfScale, LawPart, describe_law, law_text
-from hpo.report.sections.scale_table import ScaleTable, read_table, scale_table
+from hpo.report.sections.scale_table import (
+    BestOfScale,
+    LawPart,
+    ScaleTable,
+    describe_law,
+    law_text,
+    read_table,
+    scale_table,
+)
 from hpo.report.sections.winner import score_text
 from hpo.report.subject import score_of
 from hpo.report.transfer import Climb, span_of, value_at

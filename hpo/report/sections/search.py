@@ -10,8 +10,7 @@ from typing_extensions import TypedDict
 
 from hpo.config.keys import within
 from hpo.engine.schedule.rules import Counts as Counted
-from hpo.report.blocks import Block, Items, Paragraph, Table
-from hpo.report.part import EXACT, Count, Missing, Positive, missing, require
+from hpo.report.part import EXACT, Block, Count, Items, Missing, Paragraph, Positive, Table, missing, require
 from hpo.report.sections import ReportJson
 from hpo.report.sections.acts import ActsPart, describe_acts, read_acts
 from hpo.report.sections.goal import front_of, names_of, value_format
@@ -21,7 +20,7 @@ from hpo.report.words import code_rows, join_names, point_text
 from hpo.study.files.imports import imported_text
 from hpo.study.notes import Notes
 from hpo.study.study import PreparedStudy
-from hpo.study.winner.reasons import why
+from hpo.study.winner.choosing import why
 from hpo.study.winner.verdict import Verdict
 from hpo.trials.places import how_far
 from hpo.trials.record.record import EndedBy, Record

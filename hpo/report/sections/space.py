@@ -8,10 +8,9 @@ from typing import Annotated, Any, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from hpo.config.goals import SCALE
 from hpo.config.keys import at, flatten
-from hpo.config.scales import SCALE
-from hpo.report.blocks import Block, Items, Paragraph, Table
-from hpo.report.part import Absent, Missing, Point, missing, require
+from hpo.report.part import Absent, Block, Items, Missing, Paragraph, Point, Table, missing, require
 from hpo.report.sections import ReportJson
 from hpo.report.subject import Subject
 from hpo.report.words import point_text, value_text

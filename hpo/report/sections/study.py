@@ -12,8 +12,7 @@ from hpo.config.keys import flatten
 from hpo.config.sections import StudySection
 from hpo.errors import StudyError
 from hpo.objectives.outside import OUTSIDE
-from hpo.report.blocks import Block, Paragraph, Table
-from hpo.report.part import EXACT, Count, Positive, Text, is_missing, missing
+from hpo.report.part import EXACT, Block, Count, Paragraph, Positive, Table, Text, is_missing, missing
 from hpo.report.sections import ReportJson
 from hpo.report.sections.goal import front_of, goal_text, limits_text
 from hpo.report.words import count_text

@@ -7,8 +7,7 @@ from typing import Annotated, Any, NotRequired, cast
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
-from hpo.report.blocks import Block, Items, Paragraph, Table
-from hpo.report.part import EXACT, Missing, is_missing, missing, reason_missing, require
+from hpo.report.part import EXACT, Block, Items, Missing, Paragraph, Table, is_missing, missing, reason_missing, require
 from hpo.report.sections import ReportJson
 from hpo.report.sections.goal import front_of, names_of, value_format
 from hpo.report.sections.winner import Winner, score_text

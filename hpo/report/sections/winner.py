@@ -11,8 +11,20 @@ from hpo.config.documents import read_json
 from hpo.config.sections import FAILURES
 from hpo.errors import DocumentError, SpaceError, StudyError
 from hpo.objectives.outside import OUTSIDE
-from hpo.report.blocks import Block, Paragraph, Table
-from hpo.report.part import EXACT, Count, Missing, Point, Positive, is_missing, missing, reason_missing, require
+from hpo.report.part import (
+    EXACT,
+    Block,
+    Count,
+    Missing,
+    Paragraph,
+    Point,
+    Positive,
+    Table,
+    is_missing,
+    missing,
+    reason_missing,
+    require,
+)
 from hpo.report.sections import ReportJson
 from hpo.report.sections.goal import front_of, read_scores
 from hpo.report.sections.scores import Spread, interval, spreads
@@ -22,7 +34,7 @@ from hpo.study.basis.default import default_at_target, why_no_default
 from hpo.study.files.folder import short_path
 from hpo.study.study import PreparedStudy, training_command
 from hpo.study.upgrade import upgraded
-from hpo.study.winner.reasons import why_none
+from hpo.study.winner.choosing import why_none
 from hpo.study.winner.verdict import Verdict
 from hpo.trials.goal import Goal
 from hpo.trials.places import how_far

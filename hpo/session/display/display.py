@@ -16,7 +16,7 @@ from hpo.report.words import count_text
 from hpo.study.additions import what_tries
 from hpo.study.basis.environment import gpu_driver
 from hpo.study.study import PreparedStudy
-from hpo.study.winner.reasons import why_none
+from hpo.study.winner.choosing import why_none
 from hpo.study.winner.verdict import Verdict
 from hpo.trials.goal import goal_of
 from hpo.trials.history import History

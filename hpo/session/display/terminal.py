@@ -17,12 +17,12 @@ from hpo.session.display.progress import TerminalProgress
 from hpo.study.files.folder import short_path
 from hpo.study.ledger import what_opens
 from hpo.study.study import PreparedStudy
+from hpo.study.winner.choosing import why
 from hpo.study.winner.full_training import expected_at_end
-from hpo.study.winner.reasons import why
 from hpo.trials.record.record import Record
 from hpo.trials.score_format import score_format, values_in_words
-from hpo.trials.space.branches import parted
 from hpo.trials.space.first_points import default_point
+from hpo.trials.space.reader import parted
 from hpo.trials.space.space import line_value
 from hpo.trials.trial import Trial
 from hpo.workers.dispatch import Code

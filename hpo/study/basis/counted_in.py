@@ -8,13 +8,13 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked
 
+from hpo.config.goals import changed_keys
 from hpo.config.keys import within
-from hpo.config.scales import changed_keys
 from hpo.config.study_config import StudyConfig, explain
 from hpo.errors import DataError
 from hpo.study.basis.described import Described
 from hpo.study.files.folder import StudyFolder, short_path
-from hpo.trials.space.branches import leaves, parted
+from hpo.trials.space.reader import leaves, parted
 from hpo.workers.objective.path import ObjectivePath
 from hpo.workers.objective.resolution import resolve
 

@@ -1,7 +1,7 @@
 """The default configuration of a search: the point that its configuration has for what is searched."""
 
+from hpo.config.goals import SCALE
 from hpo.config.keys import flatten
-from hpo.config.scales import SCALE
 from hpo.config.study_config import StudyConfig
 from hpo.errors import SpaceError
 from hpo.trials.space.first_points import NoDefaultError, default_point

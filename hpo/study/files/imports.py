@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from hpo.config.documents import read_json, read_yaml
-from hpo.config.scales import SCALE
+from hpo.config.goals import SCALE
 from hpo.errors import ConfigError, StudyError
 from hpo.files import write_atomically
 from hpo.study.files.folder import RUNS, short_path

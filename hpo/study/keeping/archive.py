@@ -18,8 +18,7 @@ from hpo.config.study_config import study_name
 from hpo.errors import ConfigError, StudyError
 from hpo.files import entries
 from hpo.study.files.folder import RUNS, StudyFolder
-from hpo.study.keeping.identity import study_id_of
-from hpo.study.keeping.mirror import RECORD, Manifest, contents, copy_record
+from hpo.study.keeping.mirror import RECORD, Manifest, contents, copy_record, study_id_of
 from hpo.study.ledger import hand_over
 from hpo.study.upgrade import upgraded
 from hpo.workers.store.packing import digest_of

@@ -18,15 +18,31 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from hpo.config.documents import parse_json
-from hpo.config.study_config import study_name
-from hpo.errors import StudyError
+from hpo.config.study_config import StudyConfig, study_name
+from hpo.errors import HpoError, StudyError
 from hpo.files import entries, write_atomically
 from hpo.place import Place
 from hpo.study.files.folder import RUNS, StudyFolder
 from hpo.study.ledger import hand_over
 from hpo.study.upgrade import FORMAT, upgraded
-from hpo.trials.record.own_file import copy_database
+from hpo.trials.record.own_file import copy_database, read_mark
 from hpo.workers.store.url import UrlStore
+
+
+def study_id_of(folder: StudyFolder, config: StudyConfig | None) -> str | None:
+    """Return the id of the study in a folder; None where neither its mark nor its record says it."""
+    mark = read_mark(folder.database_path)
+    if mark is not None or config is None:
+        return mark.study_id if mark else None
+    # Here, since it takes a third of a second: only a study that came from elsewhere has no mark yet.
+    from hpo.trials.record.record import LAST
+    from hpo.trials.record.storage import look_up
+
+    found = None
+    with suppress(HpoError):
+        found = look_up(folder.storage_url(config), config.study.name)[1].get(LAST)
+    return found if isinstance(found, str) else None
+
 
 _log = logging.getLogger(__name__)
 

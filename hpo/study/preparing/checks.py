@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hpo.config.composing.references import references_to
+from hpo.config.goals import SCALE, changed_keys
 from hpo.config.keys import GROUPS, at, flatten, refuse_inside_of_list, typed_key
-from hpo.config.scales import SCALE, changed_keys
 from hpo.config.sections import FAILURES
 from hpo.config.study_config import keys_at_fault
 from hpo.engine.strategies import BY_AMOUNT

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from hpo.config.composing.references import references_to, refuse_secrets
+from hpo.config.goals import SCALE, changed_keys
 from hpo.config.keys import differences, flatten, replaced
-from hpo.config.scales import SCALE, changed_keys
 from hpo.config.shipped import MLFLOWS_OWN, shipped, with_mlflows_own
 from hpo.config.study_config import StudyConfig
 from hpo.engine.strategies.first import FirstPoints
@@ -28,9 +28,8 @@ from hpo.study.preparing.checks import (
 from hpo.study.preparing.scales import notes_on_scales, refuse_imports_of_other_scales, with_scales
 from hpo.study.preparing.strategies import make_strategy
 from hpo.study.study import PreparedStudy, is_outside
-from hpo.trials.space.branches import leaves, parted
 from hpo.trials.space.peers import as_number
-from hpo.trials.space.reader import overridden, space_from_dict
+from hpo.trials.space.reader import leaves, overridden, parted, space_from_dict
 from hpo.trials.space.space import Space
 from hpo.trials.space.written import as_meant
 from hpo.workers.objective.objective import Objective

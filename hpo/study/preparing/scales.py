@@ -5,15 +5,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from hpo.config.goals import SCALE, changed_keys
 from hpo.config.keys import at, flatten, replaced
-from hpo.config.scales import SCALE, changed_keys
 from hpo.config.shipped import strategy_settings
 from hpo.config.study_config import StudyConfig, config_from_dict
 from hpo.engine.strategies import BY_AMOUNT, STRATEGIES, Strategy
 from hpo.engine.strategies.first import FirstPoints
 from hpo.engine.strategies.ladder import Ladder
 from hpo.errors import ConfigError, nearest
-from hpo.trials.space.branches import leaves, parted
+from hpo.trials.space.reader import leaves, parted
 from hpo.trials.trial import Trial
 from hpo.workers.objective.objective import Objective, ScalesDescription
 from hpo.workers.objective.resolution import resolve

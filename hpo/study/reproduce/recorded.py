@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from hpo.config.documents import read_json, yaml_text
+from hpo.config.goals import SCALE
 from hpo.config.keys import flatten
-from hpo.config.scales import SCALE
 from hpo.config.sections import StudySection
 from hpo.config.study_config import StudyConfig, explain
 from hpo.errors import StudyError
@@ -23,8 +23,7 @@ from hpo.study.opening import code_of
 from hpo.study.preparing.preparation import prepare_study
 from hpo.study.study import PreparedStudy, is_outside
 from hpo.study.upgrade import FORMAT, upgraded
-from hpo.study.winner.choosing import choose
-from hpo.study.winner.reasons import why_none
+from hpo.study.winner.choosing import choose, why_none
 from hpo.trials.goal import Goal, finished, goal_of
 from hpo.trials.history import History
 from hpo.trials.ranking import front

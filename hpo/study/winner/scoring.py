@@ -11,14 +11,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from hpo.config.scales import SCALE
+from hpo.config.goals import SCALE
 from hpo.errors import MachineError, StudyError
 from hpo.study.basis.default import default_of, why_no_default
 from hpo.study.ledger import Opening, all_openings, num_scored, write_opening
 from hpo.study.notes import Notes
 from hpo.study.study import PreparedStudy
+from hpo.study.winner.choosing import why_none
 from hpo.study.winner.final_model import has_own_model, model_task
-from hpo.study.winner.reasons import why_none
 from hpo.study.winner.verdict import Verdict, lacks_model
 from hpo.trials.record.record import Record
 from hpo.trials.space.space import Point

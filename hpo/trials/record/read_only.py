@@ -13,9 +13,8 @@ from typing import Any
 from urllib.parse import quote
 
 from hpo.errors import first_line
-from hpo.trials.record.attributes import NUMBER, is_of_study
 from hpo.trials.record.own_file import COMPANIONS, DamagedRecordError, may_be_written
-from hpo.trials.record.record import LAST, Rows
+from hpo.trials.record.record import LAST, NUMBER, Rows, is_of_study
 from hpo.trials.space.dimensions import Dimension, from_stored
 from hpo.trials.space.space import Point, Space
 from hpo.trials.trial import State

@@ -8,12 +8,24 @@ from typing import Any, Generic, Literal, TypeVar
 
 from hpo.trials.goal import Goal, finished
 from hpo.trials.history import History
-from hpo.trials.record.attributes import ROUND
 from hpo.trials.record.host import Site
 from hpo.trials.record.user_actions import Act, Given
 from hpo.trials.space.dimensions import as_values
 from hpo.trials.space.space import Point
 from hpo.trials.trial import Outcome, Proposal, State, TaskLayout, Trial
+
+# Its number in the study; its number in Optuna is another where other programs write trials, too.
+NUMBER = "number"
+# Every trial of ours has it, and no other program's.
+ROUND = "round"
+# The id of its study.
+STUDY = "study"
+
+
+def is_of_study(attributes: Mapping[str, Any], study: str | None) -> bool:
+    """Return whether these are attributes of a trial of the study with this id: others may copy those of another."""
+    return NUMBER in attributes and attributes.get(STUDY) == study
+
 
 _COST, _LEARNED = "cost", "learned"
 EndedBy = Literal["trials", "minutes", "stop_without_gain", "space", "hand"]

@@ -22,10 +22,9 @@ from sqlalchemy.exc import IntegrityError
 
 from hpo.errors import StudyError, first_line
 from hpo.machine import machine_faults
-from hpo.trials.record.attributes import NUMBER, ROUND, STUDY, is_of_study
 from hpo.trials.record.optuna_tables import Tables
 from hpo.trials.record.own_file import DamagedRecordError, Guard, Mark
-from hpo.trials.record.record import LAST, Rows
+from hpo.trials.record.record import LAST, NUMBER, ROUND, STUDY, Rows, is_of_study
 from hpo.trials.space.dimensions import Dimension, Range, from_stored, to_stored
 from hpo.trials.space.space import Point, Space
 from hpo.trials.trial import Direction, State

@@ -8,7 +8,7 @@ from typing import Any, Never
 
 from hpo.config.keys import path_of
 from hpo.errors import SpaceError
-from hpo.trials.space.branches import is_leaf
+from hpo.trials.space.reader import is_leaf
 
 _FORMS = "hpo.log(1e-5, 1e-1), a range (0.0, 0.5), or a list [1, 2, 3]"
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")

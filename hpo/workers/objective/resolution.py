@@ -9,8 +9,7 @@ from typing import Any
 
 from hpo.config.sealing import Secrets, excerpt
 from hpo.errors import ConfigError, is_interruption, text_of
-from hpo.workers.objective.companions import COMPANIONS, LONGEST_REASON, TAKE_CONFIG, guard, guard_task
-from hpo.workers.objective.objective import Objective
+from hpo.workers.objective.objective import COMPANIONS, LONGEST_REASON, TAKE_CONFIG, Objective, guard, guard_task
 from hpo.workers.objective.path import ObjectivePath, Origin, origin_of, out_of_the_way, put_first, refuse_another
 from hpo.workers.objective.pickled_function import KeptFunction
 from hpo.workers.objective.plain_function import as_run_fold

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from hpo.config.scales import SCALE
+from hpo.config.goals import SCALE
 from hpo.config.study_config import config_from_dict
 from hpo.session.display.progress import TerminalProgress
-from hpo.study.winner.reasons import why_none
+from hpo.study.winner.choosing import why_none
 from hpo.trials.goal import Goal, finished, goal_of
 from hpo.trials.history import History
 from hpo.trials.space.reader import space_from_dict

@@ -15,9 +15,9 @@ from pydantic import TypeAdapter
 from scipy import stats
 
 from hpo.interface.study.study import Study
-from hpo.report.blocks import Paragraph
 from hpo.report.hypervolume import expected_growth, growth
 from hpo.report.pages.picture import draw_png
+from hpo.report.part import Paragraph
 from hpo.report.sections.front import read_front
 from hpo.report.sections.report import ReportJson
 from hpo.report.sections.tested import read_test

@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 
 from hpo.report.figures import draw_figures
+from hpo.report.figures.attainment import draw_hypervolume
 from hpo.report.figures.front import draw_front
-from hpo.report.figures.hypervolume import draw_hypervolume
 from hpo.report.figures.importance import draw_importance
 from hpo.report.figures.parallel_coordinates import draw_parallel_coordinates
 from hpo.report.part import Absent

@@ -2,9 +2,9 @@
 
 import json
 
-from hpo.report.blocks import Items, Paragraph, Table
 from hpo.report.pages import report_page
 from hpo.report.pages.html import templates
+from hpo.report.part import Items, Paragraph, Table
 from tests.studies import report_again, run_toy, toy_config
 
 

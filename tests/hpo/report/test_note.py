@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from hpo.track.note import study_note
-from hpo.track.pages import fill_in
+from hpo.track.views import fill_in
 from hpo.trials.goal import finished
 from hpo.trials.history import History
 from hpo.trials.trial import Outcome, Trial

@@ -13,10 +13,10 @@ from markupsafe import escape
 from plotly.offline import get_plotlyjs_version
 
 from hpo.interface.existing import write_reports
-from hpo.report.blocks import markdown_lines
 from hpo.report.pages.html import templates
 from hpo.report.pages.latex import render_latex
 from hpo.report.pages.report_page import render_report_page
+from hpo.report.part import markdown_lines
 from hpo.report.sections.fields import FIELDS
 from hpo.report.sections.search import read_counts
 from hpo.report.words import plain_text

@@ -7,7 +7,7 @@ import random
 import pytest
 from pydantic import TypeAdapter
 
-from hpo.config.scales import SCALE
+from hpo.config.goals import SCALE
 from hpo.report.figures import draw_figures
 from hpo.report.figures.look import Drawn
 from hpo.report.pages.picture import draw_png

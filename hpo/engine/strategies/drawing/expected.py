@@ -4,9 +4,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from hpo.engine.strategies.drawing.places import LEAST_SHARE, elite, from_unit, place_of, ranked_scales, to_unit
-from hpo.engine.strategies.drawing.shift import fit_shift
-from hpo.engine.strategies.drawing.stratified import window
+from hpo.engine.strategies.drawing.draws import window
+from hpo.engine.strategies.drawing.shift import (
+    LEAST_SHARE,
+    elite,
+    fit_shift,
+    from_unit,
+    place_of,
+    ranked_scales,
+    to_unit,
+)
 from hpo.trials.space.dimensions import Choices, Dimension, Range, Value
 from hpo.trials.space.space import Point, Space
 from hpo.trials.trial import Trial

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hpo.files import copy_tree
-from hpo.workers.dispatch.process.variables import VARIABLES
+from hpo.workers.dispatch.process.group import VARIABLES
 from hpo.workers.objective.path import PYTHONPATH
 from hpo.workers.training.payload import Payload
 from hpo.workers.training.worker import run_task

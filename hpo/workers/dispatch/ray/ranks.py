@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hpo.workers.dispatch.process.child import Child
-from hpo.workers.dispatch.process.group import Group, Rank
-from hpo.workers.dispatch.process.variables import LOOPBACK, Seat, variables_of
+from hpo.workers.dispatch.process.group import LOOPBACK, Group, Rank, Seat, variables_of
 from hpo.workers.dispatch.ray.private import is_at_fault, reason
 from hpo.workers.training.worker import Message
 

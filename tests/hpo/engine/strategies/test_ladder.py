@@ -7,7 +7,7 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-from hpo.config.scales import SCALE
+from hpo.config.goals import SCALE
 from hpo.engine.strategies import make_strategy
 from hpo.engine.strategies.drawing.expected import expect
 from hpo.errors import ConfigError

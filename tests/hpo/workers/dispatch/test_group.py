@@ -9,8 +9,7 @@ import pytest
 
 from hpo.workers.dispatch.process import group
 from hpo.workers.dispatch.process.child import Child
-from hpo.workers.dispatch.process.group import run_here
-from hpo.workers.dispatch.process.variables import VARIABLES, Seat, variables_of
+from hpo.workers.dispatch.process.group import VARIABLES, Seat, run_here, variables_of
 from hpo.workers.training.payload import Payload
 from tests.studies import REPOSITORY
 
