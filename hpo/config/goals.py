@@ -1,4 +1,4 @@
-"""The values of `study.metrics`, `study.limits`, `study.choose` and `study.scales`: better, allowed, chosen, climbed."""
+"""The values of `study.metrics`, `study.limits`, `study.choose`, `study.scales`: better, allowed, chosen, climbed."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
