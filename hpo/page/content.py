@@ -10,7 +10,7 @@ from typing import Any
 
 from hpo.errors import HpoError, first_line
 from hpo.page import texts
-from hpo.page.reading import Seen, StudyReader
+from hpo.page.reading import PageReader, Seen
 from hpo.report.figures import FIGURES, Drawing, Drawn, draw_figures, undrawn
 from hpo.report.figures.look import figure_content, new_figure
 from hpo.report.pages.html import render, render_macro
@@ -46,7 +46,7 @@ class StudyContent:
     """The parts of one study's page."""
 
     def __init__(self, folder: StudyFolder) -> None:
-        self._folder, self._reader = folder, StudyReader(folder)
+        self._folder, self._reader = folder, PageReader(folder)
         self._drawings = {drawing.name: drawing for drawing in _planned(folder)}
         makers = {name: (partial(self._text, name), of) for name, (_, of) in _TEXTS.items()}
         for name in self._drawings:

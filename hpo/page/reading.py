@@ -14,9 +14,9 @@ from hpo.study.basis.default import default_of
 from hpo.study.files.folder import StudyFolder, short_path
 from hpo.study.files.running import RunningTask, read_running
 from hpo.study.files.status import Status
-from hpo.study.looking.latest import latest_status
-from hpo.study.looking.seen import SeenStudy
 from hpo.study.notes import Notes
+from hpo.study.view.latest import latest_status
+from hpo.study.view.read_only import ReadOnlyStudy
 from hpo.study.winner.choosing import choose
 from hpo.study.winner.full_training import further_trainings, join_trainings
 from hpo.trials.ranking import front
@@ -55,13 +55,13 @@ class Seen:
         return max([asked, *(task.worker + 1 for task in self.tasks)])
 
 
-class StudyReader:
+class PageReader:
     """Reads one study again and again, each time only what has changed."""
 
     def __init__(self, folder: StudyFolder) -> None:
         self._folder = folder
         self._looked: dict[str, Any] = {}
-        self._opened: SeenStudy | None = None
+        self._opened: ReadOnlyStudy | None = None
         self._seen: Seen | None = None
 
     def read(self) -> Seen:
@@ -82,7 +82,7 @@ class StudyReader:
         try:
             tasks = read_running(folder)
             if self._opened is None:
-                self._opened = SeenStudy.at(folder)
+                self._opened = ReadOnlyStudy.at(folder)
             else:
                 has_more = self._opened.record.read_again()
             subject = _subject(self._opened, status, tasks)
@@ -116,7 +116,7 @@ class StudyReader:
         }
 
 
-def _subject(seen: SeenStudy, status: Status, tasks: Sequence[RunningTask]) -> Subject:
+def _subject(seen: ReadOnlyStudy, status: Status, tasks: Sequence[RunningTask]) -> Subject:
     """Return what figures are drawn from: the trials with the curves so far of those that run, and the best of them."""
     config, space, record = seen.config, seen.space, seen.record
     further = further_trainings(config, record)

@@ -23,7 +23,7 @@ from hpo.page.content import StudyContent
 from hpo.page.studies import StudiesContent
 from hpo.page.watch import Watch
 from hpo.study.files.folder import StudyFolder
-from hpo.study.looking.logs import logs_of, read_log
+from hpo.study.view.logs import logs_of, read_log
 
 HOST = "127.0.0.1"
 _HOSTS = (HOST, "localhost")

@@ -9,7 +9,7 @@ from hpo.page.texts import best_text, done_text, time_text
 from hpo.report.pages.html import render, render_macro
 from hpo.study.files.folder import StudyFolder, short_path, studies_in
 from hpo.study.files.status import Status
-from hpo.study.looking.latest import latest_status
+from hpo.study.view.latest import latest_status
 
 
 class StudiesContent:

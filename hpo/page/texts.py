@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from hpo.errors import HpoError
+from hpo.formatting import format_count, format_value
 from hpo.page.reading import Seen
 from hpo.report.sections.cautions import cautions_so_far
 from hpo.report.subject import Subject
-from hpo.report.words import count_text, sentence, value_text
+from hpo.report.words import sentence
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.status import Status
 from hpo.trials.score_format import beside_search, score_format, shown_value, values_in_words
@@ -40,7 +41,7 @@ def state(seen: Seen) -> Mapping[str, Any]:
         "status": status,
         "best": best_text(status) if status.search_scores or not (subject and best) else _so_far_text(subject, best),
         "number": best.number if best else status.best,
-        "point": [(key, value_text(value)) for key, value in best.point.items()] if best else [],
+        "point": [(key, format_value(value)) for key, value in best.point.items()] if best else [],
         "text": ", ".join(filter(None, (*_progress(status), str(status.holder or "")))),
         "why_none": "" if best or subject is None else _why_none(subject),
         "notice": seen.fault or status.error,
@@ -69,7 +70,7 @@ def best_text(status: Status) -> str:
     )
     parts = [beside_search(values, in_search)] if values else []
     on_front = status.on_front
-    return ", ".join([*parts, *([f"{count_text(on_front, 'trial*')} on the front"] if on_front is not None else [])])
+    return ", ".join([*parts, *([f"{format_count(on_front, 'trial*')} on the front"] if on_front is not None else [])])
 
 
 def done_text(status: Status) -> str:
@@ -122,7 +123,7 @@ def workers(seen: Seen) -> Mapping[str, Any]:
         if task is not None and layout is not None and layout.size > 1:
             what += f", {layout.name(task.task).replace('_', ' ')}"
         point = {} if task is None else task.point
-        said = ", ".join(f"{name} {value_text(value)}" for name, value in point.items())
+        said = ", ".join(f"{name} {format_value(value)}" for name, value in point.items())
         has_log = task is not None and _has_log(seen, task.trial)
         rows.append({"worker": place + 1, "task": task, "what": what, "point": said, "has_log": has_log})
     return {"rows": rows, "why_none": "No training is under way."}
@@ -140,7 +141,7 @@ def trials(seen: Seen) -> Mapping[str, Any]:
     compared = {name: [shown_value(trial, name, subject.goal) for trial in shown] for name in names}
     formats = {name: score_format(values) for name, values in compared.items()}
     total = len(subject.trials)
-    few = f"The latest {len(latest)} of {total:,} trials" if len(latest) < total else count_text(total, "trial*")
+    few = f"The latest {len(latest)} of {total:,} trials" if len(latest) < total else format_count(total, "trial*")
     return {
         "which": f"{few}, the latest first; the best so far stands above them." if won else f"{few}, the latest first.",
         "head": ["trial", "state", *names, *keys, "seconds"],
@@ -177,7 +178,7 @@ def failures(seen: Seen) -> Mapping[str, Any]:
         }
         for trial in those[:_MOST_FAILURES]
     ]
-    return {"which": f"{count_text(len(those), 'trial*')} failed{few}." if those else "None.", "those": shown}
+    return {"which": f"{format_count(len(those), 'trial*')} failed{few}." if those else "None.", "those": shown}
 
 
 def _has_log(seen: Seen, trial: int) -> bool:

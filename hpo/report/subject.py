@@ -10,11 +10,11 @@ from hpo.config.goals import SCALE
 from hpo.engine.schedule.clock import Key
 from hpo.engine.schedule.scheduler import clock_times
 from hpo.engine.strategies.ladder import within_scale
+from hpo.formatting import format_count
 from hpo.report.hypervolume import Expectation, Growth, expected_growth, growth
 from hpo.report.importance import Contribution, importances, shapley_values
 from hpo.report.part import Absent
 from hpo.report.transfer import Climb, at_largest_scale
-from hpo.report.words import count_text
 from hpo.study.basis.default import default_of
 from hpo.study.notes import Notes
 from hpo.study.study import PreparedStudy
@@ -221,7 +221,7 @@ class Subject:
         """Which trials `scored` are, in words."""
         amounts = {t.amount for t in self.trials if t.amount is not None}
         kind = f"complete trial*, trained for {max(amounts)}" if len(amounts) > 1 else "complete trial*"
-        return count_text(len(self.scored), kind) + self.at_scale
+        return format_count(len(self.scored), kind) + self.at_scale
 
     @property
     def at_scale(self) -> str:
@@ -243,7 +243,7 @@ class Subject:
         if len(self.scored) >= _ENOUGH_PER_KEY * len(keys):
             return ""
         few = "trial is" if len(self.scored) == 1 else "trials are"
-        return f" {len(self.scored)} {few} few for {count_text(len(keys), 'hyperparameter*')}: a hint, no more."
+        return f" {len(self.scored)} {few} few for {format_count(len(keys), 'hyperparameter*')}: a hint, no more."
 
     def is_winner(self, trial: Trial) -> bool:
         """Return whether the trial is the winner."""

@@ -5,8 +5,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hpo.formatting import format_value
 from hpo.report.part import reason_missing
-from hpo.trials.space.dimensions import as_value
 
 HASH = re.compile(r"[0-9a-f]{32,}")
 
@@ -14,11 +14,6 @@ HASH = re.compile(r"[0-9a-f]{32,}")
 def escape_markup(text: str) -> str:
     """Return a name or value for a figure, escaped because plotly reads some tags as style."""
     return html.escape(text, quote=False)
-
-
-def count_text(number: int, thing: str) -> str:
-    """Return a number with its noun, in which a star marks the place of the plural's s."""
-    return f"{number:,} {thing.replace('*', '' if number == 1 else 's')}"
 
 
 def join_names(names: Sequence[str]) -> str:
@@ -30,11 +25,6 @@ def join_names(names: Sequence[str]) -> str:
 def times_text(number: int) -> str:
     """Return how often something was done, in words."""
     return "once" if number == 1 else f"{number} times"
-
-
-def value_text(value: Any) -> str:
-    """Return a value as text, a float with six digits, a list or mapping as JSON."""
-    return f"{value:g}" if isinstance(value, float) else str(as_value(value))
 
 
 def plain_text(value: Any) -> str:
@@ -64,12 +54,12 @@ def is_list(value: Any) -> bool:
 
 def point_text(point: Mapping[str, Any]) -> str:
     """Return a point in one line."""
-    return ", ".join(f"{key}={value_text(value)}" for key, value in point.items())
+    return ", ".join(f"{key}={format_value(value)}" for key, value in point.items())
 
 
 def code_rows(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the rows of a table of keys, as code, and values."""
-    return [(f"`{key}`", value_text(value)) for key, value in values.items()]
+    return [(f"`{key}`", format_value(value)) for key, value in values.items()]
 
 
 def sentence(text: str) -> str:

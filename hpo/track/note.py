@@ -4,8 +4,8 @@ import itertools
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from hpo.formatting import format_count, format_short
 from hpo.report.part import markdown_table
-from hpo.report.words import count_text
 from hpo.study.files.user_notes import read_notes
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.choosing import why, why_none
@@ -15,7 +15,7 @@ from hpo.trials.goal import Goal
 from hpo.trials.history import History
 from hpo.trials.places import to_amount
 from hpo.trials.score_format import score_format, with_spread
-from hpo.trials.space.space import Point, short_value
+from hpo.trials.space.space import Point
 from hpo.trials.trial import Trial
 
 # A tracker keeps some thousand characters; with these bounds a note has less than 5,000 (tested).
@@ -64,7 +64,7 @@ def _winner_lines(study: PreparedStudy, history: History, winner: Trial | None, 
     yield f"**Winner: {trial}, {score}**{over}{study.how_far(winner)}; {again}"
     yield from ("", _point(winner.point))
     if len(goal.metrics) > 1:
-        size, choice = count_text(len(history.front), "trial*"), _cut(why(study.config.study.choose), _CHOICE)
+        size, choice = format_count(len(history.front), "trial*"), _cut(why(study.config.study.choose), _CHOICE)
         yield from ("", f"Chosen as {_plain(choice)}. The front: [{size}]({FRONT}) that no other one dominates.")
     yield from _within_limits(study, history)
     test = study.folder.test_result()
@@ -80,7 +80,7 @@ def _within_limits(study: PreparedStudy, history: History) -> Iterator[str]:
         # Below an escaped < MLflow shows no table.
         texts = (str(limit).replace("<=", "≤").replace(">=", "≥") for limit in study.goal.limits[:_COLUMNS])
         limits = ", ".join(_plain(_cut(text, 2 * _CELL)) for text in texts)
-        kept = f"{sum(trial.keeps_limits for trial in complete)} of {count_text(len(complete), 'complete trial*')}"
+        kept = f"{sum(trial.keeps_limits for trial in complete)} of {format_count(len(complete), 'complete trial*')}"
         yield from ("", f"Limits: {limits}; kept by {kept}.")
 
 
@@ -96,7 +96,7 @@ def _what(study: PreparedStudy, history: History, is_running: bool) -> Iterator[
     else:
         each = (f"{_name(goal, name)} ({way}d)" for name, way in itertools.islice(goal.metrics.items(), _COLUMNS))
         what = f"Metrics: {', '.join(each)}; the means"
-    searched = count_text(len(study.space.dimensions) - bool(goal.target), "hyperparameter*")
+    searched = format_count(len(study.space.dimensions) - bool(goal.target), "hyperparameter*")
     scales = f" at {goal.target} scales" if goal.target else ""
     yield (
         f"Search by `{study.config.strategy['name']}` in {searched}{scales}, "
@@ -152,7 +152,7 @@ def _texts(goal: Goal, compared: Iterable[Trial]) -> dict[str, Callable[[float],
 
 
 def _best_row(trial: Trial, keys: Iterable[str], goal: Goal, texts: Mapping[str, Callable[[float], str]]) -> list[str]:
-    values = [short_value(trial.point[key]) if key in trial.point else "" for key in keys]
+    values = [format_short(trial.point[key]) if key in trial.point else "" for key in keys]
     amount = to_amount(trial.amount, trial.reached)
     score, *others = (texts[name](number) for name, number in _numbers(trial, goal).items())
     cells = [score + amount, *others, *map(_cell, values)]
@@ -172,7 +172,7 @@ def _written(study: PreparedStudy) -> Iterator[str]:
 
 
 def _point(point: Point) -> str:
-    text = ", ".join(f"{key}={short_value(value)}" for key, value in point.items())
+    text = ", ".join(f"{key}={format_short(value)}" for key, value in point.items())
     return f"`{_cut(text, _POINT).replace('`', chr(39))}`"
 
 

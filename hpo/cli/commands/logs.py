@@ -26,7 +26,7 @@ def run(arguments: Sequence[str]) -> None:
         parser.error(f"argument --tail: must be 1 or more, given {given.tail}")
 
     from hpo.study.files.folder import find_study, short_path
-    from hpo.study.looking.logs import logs_of
+    from hpo.study.view.logs import logs_of
 
     study = find_study(given.study)
     logs = [_log(path, given.trial is None, given.tail) for path in logs_of(study, given.trial)]
@@ -44,7 +44,7 @@ def run(arguments: Sequence[str]) -> None:
 def _log(path: Path, is_listed: bool, tail: int | None) -> dict[str, Any]:
     """Return what a training printed, or of a list its last line; and which training that was."""
     _, trial, task = path.stem.split("_", 2)
-    from hpo.study.looking.logs import read_log
+    from hpo.study.view.logs import read_log
 
     lines = read_log(path).splitlines()
     log = {"trial": int(trial), "task": task, "path": path, "lines": len(lines)}

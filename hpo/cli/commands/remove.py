@@ -24,8 +24,8 @@ def run(arguments: Sequence[str]) -> None:
     add_json(parser)
     given = parser.parse_args(arguments)
 
+    from hpo.formatting import format_count
     from hpo.interface.study.removal import remove, says_what_goes
-    from hpo.report.words import count_text
     from hpo.study.keeping.removal import find_removal
 
     found = [find_removal(name) for name in given.studies]
@@ -42,6 +42,6 @@ def run(arguments: Sequence[str]) -> None:
     for removal in removals:
         gone = remove(removal, mirror=given.mirror, runs=not given.keep_runs)
         removed.append(vars(gone) | {"study": gone.folder.name})
-        runs = f" and {count_text(gone.runs, 'run*')} in MLflow" if gone.runs else ""
+        runs = f" and {format_count(gone.runs, 'run*')} in MLflow" if gone.runs else ""
         print(printable(f"removed {removal.folder}{runs}"))
     show_json({"removed": removed})

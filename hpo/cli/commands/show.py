@@ -40,10 +40,10 @@ def run(arguments: Sequence[str]) -> None:
     add_json(parser)
     given = parser.parse_args(arguments)
 
-    from hpo.study.looking.view import view_of
+    from hpo.study.view.reader import open_reader
 
     says: Callable[[Mapping[str, Any]], _Says] = _says_of_study if given.trial is None else _says_of_trial
-    with view_of(given.study) as view:
+    with open_reader(given.study) as view:
         if given.trial is None:
             from hpo.interface.looking.glance import Glance
 
@@ -80,7 +80,7 @@ def _print(what: str, text: str, column: int) -> None:
 
 
 def _says_of_study(study: Mapping[str, Any]) -> _Says:
-    from hpo.report.words import count_text
+    from hpo.formatting import format_count
 
     copied = f", as of its copy of {study['copied']}" if study["copied"] else ""
     yield "study", f"{study['study']}: {study['says']}{copied}"
@@ -92,7 +92,7 @@ def _says_of_study(study: Mapping[str, Any]) -> _Says:
         limits = f", {' and '.join(study['limits'])}" if study["limits"] else ""
         goal = ", ".join(f"{name} ({direction})" for name, direction in study["metrics"].items())
         scales = f" at {study['scales']} scales" if study["scales"] else ""
-        space = f"{count_text(study['hyperparameters'], 'hyperparameter*')}{scales}{points}"
+        space = f"{format_count(study['hyperparameters'], 'hyperparameter*')}{scales}{points}"
         yield "searches", f"{goal}{limits}; {study['strategy']} over {space}; objective {study['objective']}{data}"
     yield from _says_of_progress(study)
     if (best := study["best"]) is not None:
@@ -126,7 +126,7 @@ def _says_of_study(study: Mapping[str, Any]) -> _Says:
 
 
 def _says_of_progress(study: Mapping[str, Any]) -> _Says:
-    from hpo.report.words import count_text
+    from hpo.formatting import format_count
 
     trials = ", ".join(
         f"{number} {state}" for state, number in study["trials"].items() if number and state != "running"
@@ -135,7 +135,7 @@ def _says_of_progress(study: Mapping[str, Any]) -> _Says:
     called = words.get(study["state"], "interrupted")
     open_ones = f"{', ' if trials else ''}{unfinished} {called}" if unfinished else ""
     minutes = f"; {_time(60 * study['minutes'])} of search" if study["minutes"] is not None else ""
-    added = f"; {count_text(study['untried'], 'added point*')} not tried so far" if study["untried"] else ""
+    added = f"; {format_count(study['untried'], 'added point*')} not tried so far" if study["untried"] else ""
     if study["budget"]:
         yield "done", f"{study['done']} of {study['budget']} {study['counts']}: {trials}{open_ones}{minutes}{added}"
 
@@ -228,9 +228,9 @@ def _values(values: Mapping[str, float]) -> str:
 
 
 def _value(value: Any) -> str:
-    from hpo.trials.space.space import short_value
+    from hpo.formatting import format_short
 
-    return f"{value:.4g}" if isinstance(value, float) else short_value(value)
+    return f"{value:.4g}" if isinstance(value, float) else format_short(value)
 
 
 def _time(seconds: float) -> str:

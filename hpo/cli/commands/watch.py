@@ -32,9 +32,9 @@ def run(arguments: Sequence[str]) -> int:
         return 0
 
     from hpo.session.display.watching import watch_at_terminal
-    from hpo.study.looking.view import view_of
+    from hpo.study.view.reader import open_reader
 
-    with view_of(given.study, _PATIENCE_SECONDS) as view:
+    with open_reader(given.study, _PATIENCE_SECONDS) as view:
         if not given.json:
             status = watch_at_terminal(view)
         else:
@@ -76,11 +76,11 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 def _serve(given: argparse.Namespace) -> None:
     from hpo.page.server import serve_pages
     from hpo.study.files.folder import RUNS, find_study
-    from hpo.study.looking.view import view_of
+    from hpo.study.view.reader import open_reader
 
     study = None
     if given.study is not None:
-        with view_of(given.study, _PATIENCE_SECONDS) as view:
+        with open_reader(given.study, _PATIENCE_SECONDS) as view:
             view.wait_until_created(lambda text: print(printable(text), file=sys.stderr, flush=True))
         study = find_study(given.study)
     try:

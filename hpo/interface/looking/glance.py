@@ -13,9 +13,9 @@ from typing import Any, Self
 
 from hpo.config.goals import SCALE
 from hpo.errors import HpoError, first_line
+from hpo.formatting import format_count
 from hpo.report.sections.cautions import cautions_so_far
 from hpo.report.subject import Subject
-from hpo.report.words import count_text
 from hpo.study.additions import untried_points, what_tries
 from hpo.study.basis.default import default_of
 from hpo.study.basis.described import Described
@@ -24,8 +24,8 @@ from hpo.study.files.running import RunningTask
 from hpo.study.files.status import Status
 from hpo.study.files.user_notes import tags
 from hpo.study.ledger import what_opens
-from hpo.study.looking.seen import SeenStudy
-from hpo.study.looking.view import View
+from hpo.study.view.read_only import ReadOnlyStudy
+from hpo.study.view.reader import StudyReader
 from hpo.study.winner.choosing import why_none
 from hpo.trials.space.space import point_key
 from hpo.trials.trial import Trial
@@ -51,11 +51,11 @@ class Glance:
     status: Status
     tasks: Sequence[RunningTask]
     copied: str
-    seen: SeenStudy | None
+    seen: ReadOnlyStudy | None
     fault: str | None
 
     @classmethod
-    def of(cls, view: View) -> Self:
+    def of(cls, view: StudyReader) -> Self:
         """Look at a study; StudyError where a mirror cannot be reached, or a link leads out of the folder."""
         look, folder = view.look(), view.folder
         folder.refuse_links()
@@ -232,7 +232,7 @@ class Glance:
             if self._untried and self.seen is not None:
                 budget = self.seen.config.study
                 command = what_tries(name, self._untried, status.done, budget, status.ended_by)
-                yield command, f"tries the {count_text(self._untried, 'added point*')}"
+                yield command, f"tries the {format_count(self._untried, 'added point*')}"
             if self.best is not None and not status.test and (opens := what_opens(folder, self._parts)) is not None:
                 yield opens
             if not self._has_tried_all:

@@ -5,10 +5,10 @@ from typing import Any
 
 from hpo.study.basis.default import default_of
 from hpo.study.files.running import RunningTask
-from hpo.study.looking.logs import read_log
-from hpo.study.looking.seen import SeenStudy
-from hpo.study.looking.view import Look, View
 from hpo.study.study import is_outside
+from hpo.study.view.logs import read_log
+from hpo.study.view.read_only import ReadOnlyStudy
+from hpo.study.view.reader import Look, StudyReader
 from hpo.trials.record.host import Site
 from hpo.trials.record.record import Asked
 from hpo.trials.trial import Outcome, Trial, training_seed
@@ -17,7 +17,7 @@ from hpo.trials.trial import Outcome, Trial, training_seed
 _LINES, _END_BYTES = 5, 100_000
 
 
-def show_trial(view: View, number: int) -> dict[str, Any]:
+def show_trial(view: StudyReader, number: int) -> dict[str, Any]:
     """Return all of a trial, JSON-able; its fields are in docs/reference/json.md. Nothing is created or changed.
 
     HpoError where the study cannot be read, or has no such trial.
@@ -59,7 +59,7 @@ def show_trial(view: View, number: int) -> dict[str, Any]:
     }
 
 
-def _tasks(seen: SeenStudy, look: Look, trial: Trial) -> Iterator[dict[str, Any]]:
+def _tasks(seen: ReadOnlyStudy, look: Look, trial: Trial) -> Iterator[dict[str, Any]]:
     layout, metric = seen.layout, seen.goal.metric
     asked = seen.record.asked.get(trial.number) if trial.state == "running" else None
     running = {0: _asked_task(trial.number, asked, metric)} if asked else {}

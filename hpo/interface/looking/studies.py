@@ -12,7 +12,7 @@ from hpo.interface.looking.where import Kind, condition, known_field
 from hpo.study.files.folder import RUNS, StudyFolder, is_training, refuse_link
 from hpo.study.files.status import Status
 from hpo.study.files.user_notes import tags
-from hpo.study.looking.latest import latest_status
+from hpo.study.view.latest import latest_status
 
 if TYPE_CHECKING:
     import pandas as pd

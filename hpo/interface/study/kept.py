@@ -12,7 +12,7 @@ from hpo.study.keeping.archive import archive
 from hpo.study.keeping.cleaning import Cleaned, clean, clean_runs
 from hpo.study.keeping.moving import move
 from hpo.study.keeping.removal import find_removal
-from hpo.study.looking.logs import logs_of, read_log
+from hpo.study.view.logs import logs_of, read_log
 
 
 class KeptStudy:

@@ -8,7 +8,7 @@ from hpo.config.sealing import hide_secrets
 from hpo.config.study_config import StudyConfig
 from hpo.errors import HpoError, StudyError
 from hpo.files import links_out, remove_tree
-from hpo.report.words import count_text
+from hpo.formatting import format_count
 from hpo.study.files.folder import OPENINGS, short_path
 from hpo.study.keeping.mirror import Mirror
 from hpo.study.keeping.removal import Removal
@@ -39,7 +39,7 @@ def says_what_goes(removal: Removal, mirror: bool, runs: bool) -> Iterator[str]:
         return
     largest = sorted(removal.sizes.items(), key=lambda item: -item[1])[:_SHOWN]
     inner = ", ".join(f"{name} {in_words(size)}" for name, size in largest)
-    yield f"{removal.folder}: {count_text(removal.files, 'file*')}, {in_words(removal.bytes)} ({inner})"
+    yield f"{removal.folder}: {format_count(removal.files, 'file*')}, {in_words(removal.bytes)} ({inner})"
     for link in links_out(removal.folder.path):
         yield f"  {link.name}: a link to {link.path.readlink()}, which stays"
     yield from (f"  {line}" for line in _elsewhere(removal, mirror, runs))

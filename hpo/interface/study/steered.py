@@ -12,7 +12,7 @@ from hpo.machine import user_name
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.requests import is_searching, request
 from hpo.study.files.status import Status
-from hpo.study.looking.latest import latest_status
+from hpo.study.view.latest import latest_status
 from hpo.trials.space.space import short_text
 
 # What a running search takes: with another budget its trials stay the same.

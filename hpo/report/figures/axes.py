@@ -7,8 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from hpo.formatting import format_count
 from hpo.report.sections.cost import stretch_runs
-from hpo.report.words import count_text, escape_markup
+from hpo.report.words import escape_markup
 from hpo.trials.record.record import Stretch
 from hpo.trials.space.dimensions import Dimension, Range
 from hpo.trials.trial import Outcome, Trial
@@ -105,7 +106,7 @@ def clip(scores: Mapping[int, float]) -> tuple[dict[int, float], str]:
     far = sum(near[number] != score for number, score in scores.items())
     return (
         near,
-        f" {count_text(far, 'score*')} outside of {low:.4g} to {high:.4g} drawn at its nearer end." if far else "",
+        f" {format_count(far, 'score*')} outside of {low:.4g} to {high:.4g} drawn at its nearer end." if far else "",
     )
 
 
@@ -162,4 +163,4 @@ class TimeAxis:
             return ""
         seconds = sum(end - begin for begin, end in self.pauses)
         length = f"{seconds / 3600:.1f} hours" if seconds >= 360 else f"{seconds:.0f} s"
-        return f" {count_text(len(self.pauses), 'pause*')} in which nothing ran ({length}, dotted) left out."
+        return f" {format_count(len(self.pauses), 'pause*')} in which nothing ran ({length}, dotted) left out."

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from hpo.formatting import format_count
 from hpo.report.figures.axes import TimeAxis, leave_out_far, log_ticks, time_unit
 from hpo.report.figures.look import (
     GOOD,
@@ -22,7 +23,7 @@ from hpo.report.figures.scales import scale_colour, scale_name
 from hpo.report.part import Absent, is_missing
 from hpo.report.sections.curves import describe_expected, improvements
 from hpo.report.subject import Subject, score_of
-from hpo.report.words import count_text, escape_markup
+from hpo.report.words import escape_markup
 from hpo.trials.trial import Trial
 
 _MOST = 1_000
@@ -58,9 +59,9 @@ def draw_best_so_far(subject: Subject) -> Drawn | Absent:
     figure.update_yaxes(title_text=f"{escape_markup(subject.metric)} ({subject.direction})", row=1, col=1)
     styled(figure, legend=LEGEND)
     failed = sum(trial.state == "failed" for trial in subject.trials)
-    without = f" {count_text(failed, 'trial*')} failed, without a score." if failed else ""
+    without = f" {format_count(failed, 'trial*')} failed, without a score." if failed else ""
     within = " Trials beyond a limit are dots only." if len(subject.within) < len(subject.scored) else ""
-    which = subject.which if subject.climb is None else f"{count_text(len(scored), 'complete trial*')}, of each scale"
+    which = subject.which if subject.climb is None else f"{format_count(len(scored), 'complete trial*')}, of each scale"
     caption = f"Best {subject.named} so far over {which}.{without}{within}"
     return Drawn(figure, caption + sampled(drawn, scored) + far + paused)
 

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from hpo.formatting import format_count
 from hpo.report.figures.axes import TimeAxis, time_unit
 from hpo.report.figures.look import FAILED, LEGEND, OTHER, STOPPED, WINNER, Drawn, new_figure, styled
 from hpo.report.part import Absent
 from hpo.report.sections.cost import describe_cost, predict_seconds, worker_spans
 from hpo.report.subject import Subject
-from hpo.report.words import count_text
 from hpo.trials.trial import Trial
 
 _MOST = 3_000
@@ -48,7 +48,7 @@ def draw_timeline(subject: Subject) -> Drawn | Absent:
     figure, joined = _draw_bars(bars, "worker", f"{name} since the start", unit)
     paused = axis.mark_pauses(figure, unit)
     shared = " Workers that never ran at the same time share a lane." if len(rows) > 1 + max(rows.values()) else ""
-    return Drawn(figure, f"{count_text(len(bars), 'task*')}. {_idle_text(subject)}{joined}{shared}{paused}")
+    return Drawn(figure, f"{format_count(len(bars), 'task*')}. {_idle_text(subject)}{joined}{shared}{paused}")
 
 
 def draw_planned_timeline(subject: Subject) -> Drawn | Absent:
@@ -67,7 +67,7 @@ def draw_planned_timeline(subject: Subject) -> Drawn | Absent:
     if fit is not None:
         says = f" Seconds per trial follow from cost within a factor of {fit['factor']:.2f} for two trials in three"
         says += "." if fit["correlation"] is None else f" (correlation of the logarithms {fit['correlation']:.2f})."
-    return Drawn(figure, f"{count_text(len(bars), 'task*')} on {count_text(subject.lanes, 'lane*')}.{says}{joined}")
+    return Drawn(figure, f"{format_count(len(bars), 'task*')} on {format_count(subject.lanes, 'lane*')}.{says}{joined}")
 
 
 def _bar(subject: Subject, trial: Trial, task: int, row: int, start: float, end: float) -> _Bar:

@@ -7,6 +7,7 @@ listed once.
 
 from collections.abc import Callable, Mapping
 
+from hpo.formatting import format_count
 from hpo.objectives.outside import OUTSIDE
 from hpo.report.part import UnknownValueError, is_missing, missing, require
 from hpo.report.sections.cost import versions_text
@@ -18,7 +19,7 @@ from hpo.report.sections.search import end_text
 from hpo.report.sections.space import describe_range
 from hpo.report.sections.study import heading, reproduction_text
 from hpo.report.sections.winner import chosen_score, on_seeds, score_text, winner_how_far
-from hpo.report.words import count_text, join_names, times_text
+from hpo.report.words import join_names, times_text
 from hpo.study.files.imports import imported_text
 from hpo.trials.score_format import with_spread
 
@@ -171,7 +172,7 @@ def _labels(split: SplitPart) -> str:
 def _splits(report: ReportJson) -> str:
     split = require(require(report["data"])["split"])
     parts = ", ".join(f"{name} {part['size']:,} ({part['fraction']:.1%})" for name, part in split["parts"].items())
-    folds = f"{count_text(len(split['folds']), 'fold*')}, training / validation examples: {folds_text(split)}"
+    folds = f"{format_count(len(split['folds']), 'fold*')}, training / validation examples: {folds_text(split)}"
     return f"{kind_text(split)}: {parts}; {folds}."
 
 

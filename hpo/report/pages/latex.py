@@ -3,6 +3,7 @@
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 
+from hpo.formatting import format_count, format_value
 from hpo.report.part import Missing, is_missing, require
 from hpo.report.sections.goal import FrontPart, aim_text, front_of, goal_text, names_of, value_format
 from hpo.report.sections.report import ReportJson
@@ -10,7 +11,7 @@ from hpo.report.sections.scores import spread_text
 from hpo.report.sections.space import describe_range
 from hpo.report.sections.study import heading
 from hpo.report.sections.winner import DefaultTrial, chosen_score, score_text
-from hpo.report.words import count_text, times_text, value_text
+from hpo.report.words import times_text
 from hpo.trials.score_format import with_spread
 
 _ESCAPED = {
@@ -36,7 +37,7 @@ def _ranges(summary: ReportJson) -> Iterable[str]:
     rows = []
     for dimension in require(summary["space"]):
         key, _, text = describe_range(dimension)
-        rows.append((f"\\texttt{{{escaped(key)}}}", escaped(text), escaped(value_text(point.get(key, "--")))))
+        rows.append((f"\\texttt{{{escaped(key)}}}", escaped(text), escaped(format_value(point.get(key, "--")))))
     strategy = summary["strategy"]["name"].replace("_", " ")
     counts = require(summary["counts"])
     configurations = counts.get("configurations", counts["proposed"])
@@ -57,7 +58,7 @@ def _results(summary: ReportJson) -> Iterable[str]:
         best = f"Best (trial {winner['number']})"
         if (by := chosen_score(winner)) is not winner:
             # The search's own compares with the default's, and the other is what chose it.
-            fresh = f", {count_text(len(by['values']), 'training*')} on fresh seeds"
+            fresh = f", {format_count(len(by['values']), 'training*')} on fresh seeds"
             rows.append((f"{best}{fresh}", _spread(by["score"], by["standard_deviation"], text), "--"))
         rows.append((best, _spread(winner["score"], winner["standard_deviation"], text), tested))
     default, against = require(summary["baselines"])["default"], require(summary["overtuning"])["default_on_test"]

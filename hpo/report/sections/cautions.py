@@ -5,15 +5,15 @@ from collections.abc import Iterator, Sequence
 from typing_extensions import TypedDict
 
 from hpo.config.goals import SCALE
+from hpo.formatting import format_count, format_value
 from hpo.report.part import Block, Items, Paragraph, is_missing
 from hpo.report.sections import ReportJson
 from hpo.report.sections.goal import front_of, trials_text
 from hpo.report.subject import Subject
-from hpo.report.words import count_text
 from hpo.study.winner.verdict import as_good_as, cheapest, standard_error
 from hpo.trials.score_format import score_format
 from hpo.trials.space.dimensions import Choices, Range
-from hpo.trials.space.space import Space, line_value
+from hpo.trials.space.space import Space
 from hpo.trials.trial import Trial, loss_of
 from hpo.workers.objective.path import ObjectivePath
 from hpo.workers.objective.pickled_function import MODULE
@@ -97,7 +97,7 @@ def _about_the_search(subject: Subject, has_ended: bool = True) -> Iterator[str]
     tried = sum(trial.continues is None for trial in trials)
     whole = space.size is not None and len({trial.key for trial in trials}) >= space.size
     if tried < wanted and not whole and has_ended:
-        searched = count_text(len(dimensions), "hyperparameter*")
+        searched = format_count(len(dimensions), "hyperparameter*")
         yield f"few trials: {tried} for {searched}; {wanted} would be five for each"
 
 
@@ -138,7 +138,7 @@ def at_the_end(space: Space, winner: Trial) -> list[AtEnd]:
 
 def _at_an_end(subject: Subject, winner: Trial) -> Iterator[str]:
     for found in at_the_end(subject.space, winner):
-        key, value, end = found["key"], line_value(found["value"]), found["end"]
+        key, value, end = found["key"], format_value(found["value"]), found["end"]
         yield f"the best {key}, {value}, lies at the {end} end of its range: the best may lie beyond"
 
 
@@ -150,7 +150,7 @@ def _within_noise(subject: Subject, winner: Trial) -> Iterator[str]:
     if near:
         numbers = ", ".join(str(t.number) for t in sorted(near, key=lambda t: t.loss)[:10])
         thing = "finalist*" if subject.finalists else "configuration*"
-        which = f"{count_text(len(near), f'other {thing}')} {'is' if len(near) == 1 else 'are'}"
+        which = f"{format_count(len(near), f'other {thing}')} {'is' if len(near) == 1 else 'are'}"
         what = "trial" if len(near) == 1 else "trials"
         numbered = {trial.number for trial in (by, *near)}
         chosen, is_best = (

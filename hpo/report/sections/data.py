@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
+from hpo.formatting import format_count
 from hpo.report.part import EXACT, Block, Items, Missing, Paragraph, Table, Text, is_missing, missing, require
 from hpo.report.sections import ReportJson
-from hpo.report.words import count_text
 from hpo.study.basis.counted_in import Units
 from hpo.study.study import PreparedStudy
 
@@ -107,7 +107,7 @@ def describe_metric(study: PreparedStudy, method: MethodPart) -> MetricPart:
         settings = ", ".join(f"{key}={value}" for key, value in unit.depends_on.items())
         definition += f"; counted in {unit.unit}, by {settings}"
     reason = f"{study.objective.owner}.describe_method defines no metric '{config.metric}'"
-    over = [count_text(study.num_folds, "fold*"), f"{count_text(config.repeats, 'seed*')} each"]
+    over = [format_count(study.num_folds, "fold*"), f"{format_count(config.repeats, 'seed*')} each"]
     return {
         "name": config.metric,
         "definition": definition or missing(reason),

@@ -6,6 +6,7 @@ from typing import Annotated, NotRequired, cast
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from hpo.formatting import format_count
 from hpo.report.hypervolume import NUM_ORDERS
 from hpo.report.part import Block, Items, Missing, Paragraph, Table, is_missing, missing, require
 from hpo.report.sections import ReportJson
@@ -24,7 +25,7 @@ from hpo.report.sections.goal import (
 )
 from hpo.report.sections.scores import spread_text, spreads
 from hpo.report.subject import Subject
-from hpo.report.words import count_text, point_text
+from hpo.report.words import point_text
 from hpo.study.notes import Notes
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.choosing import why
@@ -177,8 +178,9 @@ def _about_choice(front: FrontPart) -> Iterator[str]:
     for change in front["choice"]["changes"] if "choice" in front else ():
         opened = "after" if change["is_test_open"] else "before"
         yield (
-            f"how the winner is chosen was changed at {change['time']}, after {count_text(change['trials'], 'trial*')} "
-            f"and {opened} the test part was opened: from {change['before']} to {change['after']}"
+            f"how the winner is chosen was changed at {change['time']}, after "
+            f"{format_count(change['trials'], 'trial*')} and {opened} the test part was opened: from "
+            f"{change['before']} to {change['after']}"
         )
 
 

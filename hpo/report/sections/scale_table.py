@@ -9,9 +9,10 @@ from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
 from hpo.engine.strategies.drawing.shift import to_unit
+from hpo.formatting import format_value
 from hpo.report.part import EXACT, Block, Missing, Paragraph, Table, is_missing, missing
 from hpo.report.transfer import Climb
-from hpo.report.words import point_text, value_text
+from hpo.report.words import point_text
 from hpo.trials import reported_values
 from hpo.trials.score_format import score_format
 from hpo.trials.trial import Trial
@@ -165,7 +166,7 @@ def table_rows(table: ScaleTable, changes: Sequence[Mapping[str, Any]], mark: st
         )
         for of, scores, best in zip(changes, table["scores"], table["best"], strict=True)
     ]
-    return Table(("scale", *map(value_text, table["values"])), rows)
+    return Table(("scale", *map(format_value, table["values"])), rows)
 
 
 def table_text(table: ScaleTable, metric: str) -> str:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
+from hpo.formatting import format_value
 from hpo.report.part import (
     EXACT,
     Block,
@@ -35,7 +36,7 @@ from hpo.report.sections.scale_table import (
 from hpo.report.sections.winner import score_text
 from hpo.report.subject import score_of
 from hpo.report.transfer import Climb, span_of, value_at
-from hpo.report.words import join_names, point_text, value_text
+from hpo.report.words import join_names, point_text
 from hpo.trials.space.dimensions import Choices, Dimension, Range
 from hpo.trials.space.space import Point as SpacePoint
 
@@ -255,7 +256,7 @@ def _table(report: ReportJson, scales: ScalesPart) -> Table:
 
 
 def _cell(value: Any) -> str:
-    return "–" if value is None else f"{value:.3g}" if isinstance(value, float) else value_text(value)
+    return "–" if value is None else f"{value:.3g}" if isinstance(value, float) else format_value(value)
 
 
 def _shift_texts(transfer: Sequence[Transfer]) -> Iterator[str]:
@@ -296,7 +297,7 @@ def _shift_text(kind: str, shift: ShiftPart, trials: str) -> str:
 
 def _chosen_text(each: Chosen) -> str:
     there = [value for value in each["best"] if value is not None]
-    key, values = f"`{each['key']}`", list(dict.fromkeys(map(value_text, there)))
+    key, values = f"`{each['key']}`", list(dict.fromkeys(map(format_value, there)))
     if len(values) == 1 and len(there) > 1:
         return f"{key}: {values[0]} is the best at every scale"
-    return f"{key}: the best of the scales have {', '.join(map(value_text, there)) or 'none'}"
+    return f"{key}: the best of the scales have {', '.join(map(format_value, there)) or 'none'}"

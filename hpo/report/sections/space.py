@@ -10,10 +10,11 @@ from typing_extensions import TypedDict
 
 from hpo.config.goals import SCALE
 from hpo.config.keys import at, flatten
+from hpo.formatting import format_value
 from hpo.report.part import Absent, Block, Items, Missing, Paragraph, Point, Table, missing, require
 from hpo.report.sections import ReportJson
 from hpo.report.subject import Subject
-from hpo.report.words import point_text, value_text
+from hpo.report.words import point_text
 from hpo.study.study import PreparedStudy
 from hpo.trials.space.dimensions import Dimension, Value, Values, describe
 
@@ -111,16 +112,16 @@ def describe_range(dimension: Mapping[str, Any]) -> tuple[str, str, str]:
     if dimension["kind"] == "range":
         scale = " (log)" if dimension["log"] else ""
         number = "whole numbers " if dimension["integer"] else ""
-        text = f"{number}{value_text(dimension['low'])} to {value_text(dimension['high'])}{scale}"
+        text = f"{number}{format_value(dimension['low'])} to {format_value(dimension['high'])}{scale}"
     else:
-        text = ", ".join(value_text(value) for value in dimension["values"])
+        text = ", ".join(format_value(value) for value in dimension["values"])
         text += " (log)" if dimension.get("scale") == "log" else ""
     conditions = dimension.get("when", {}).items()
-    when = "".join(f"; when {key} is {' or '.join(map(value_text, values))}" for key, values in conditions)
+    when = "".join(f"; when {key} is {' or '.join(map(format_value, values))}" for key, values in conditions)
     # Where the configuration has None there is no default, unless that is one of the values.
     given = dimension.get("default") is not None or ("default" in dimension and None in dimension.get("values", ()))
     # A scale is climbed, and the default configuration is compared at the target.
-    default = f"; default {value_text(dimension['default'])}" if given and dimension["key"] != SCALE else ""
+    default = f"; default {format_value(dimension['default'])}" if given and dimension["key"] != SCALE else ""
     return dimension["key"], dimension["kind"], text + when + default
 
 
@@ -135,5 +136,5 @@ def read_space(report: ReportJson) -> Iterator[Block]:
             *(f"tried first: {point_text(point)}" for point in require(report["first"])),
         ]
     )
-    if fixed := ", ".join(f"`{key}={value_text(value)}`" for key, value in require(report["fixed"]).items()):
+    if fixed := ", ".join(f"`{key}={format_value(value)}`" for key, value in require(report["fixed"]).items()):
         yield Paragraph(f"Fixed: {fixed}.")

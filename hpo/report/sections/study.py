@@ -11,11 +11,11 @@ from hpo.config.documents import read_json
 from hpo.config.keys import flatten
 from hpo.config.sections import StudySection
 from hpo.errors import StudyError
+from hpo.formatting import format_count
 from hpo.objectives.outside import OUTSIDE
 from hpo.report.part import EXACT, Block, Count, Paragraph, Positive, Table, Text, is_missing, missing
 from hpo.report.sections import ReportJson
 from hpo.report.sections.goal import front_of, goal_text, limits_text
-from hpo.report.words import count_text
 from hpo.study.files.folder import inner, short_path
 from hpo.study.notes import Notes
 from hpo.study.study import PreparedStudy
@@ -197,16 +197,16 @@ def reproduction_text(summary: ReportJson) -> str:
     if found is None:
         return f"not tried (`hpo reproduce {summary['study']['name']}`)"
     trials, trainings = found["trials"], found["trainings"]
-    of = f"trial {trials[0]}" if len(trials) == 1 else count_text(len(trials), "trial*")
+    of = f"trial {trials[0]}" if len(trials) == 1 else format_count(len(trials), "trial*")
     folds = found["folds"] or []
     some = f", on fold{'' if len(folds) == 1 else 's'} {', '.join(map(str, folds))} alone" if folds else ""
     within = f"within {found['tolerance']:.2g} of its score" if found["tolerance"] else "equal to the last bit"
     held = f"all {trainings} trainings" if trainings > 1 else "the training"
     says = f"{held} of {of}{some} {within}"
     if found["differing"]:
-        says = f"{found['differing']} of {count_text(trainings, 'training*')} of {of}{some} not {within}"
+        says = f"{found['differing']} of {format_count(trainings, 'training*')} of {of}{some} not {within}"
     if found["differing_numbers"]:
-        says += f"; {count_text(found['differing_numbers'], 'number*')} of the report not what they give"
+        says += f"; {format_count(found['differing_numbers'], 'number*')} of the report not what they give"
     if found["changes"]:
         says += f"; changed since: {'; '.join(found['changes'])}"
     return f"tried on {found['time'][:10]}: {says}"

@@ -10,9 +10,9 @@ from hpo.config.sections import DispatchSection
 from hpo.config.study_config import StudyConfig
 from hpo.engine.observers import Observer
 from hpo.engine.schedule.rules import Counts, is_counted
+from hpo.formatting import format_count
 from hpo.machine import GIB
 from hpo.report.part import require
-from hpo.report.words import count_text
 from hpo.study.additions import what_tries
 from hpo.study.basis.environment import gpu_driver
 from hpo.study.study import PreparedStudy
@@ -221,12 +221,12 @@ def untried_in_words(study: PreparedStudy, result: Result) -> str | None:
     ended_by = require(result.report.summary["counts"]).get("ended_by")
     command = what_tries(study.reference, result.untried, done, study.config.study, ended_by)
     them = "it" if result.untried == 1 else "them"
-    return f"{count_text(result.untried, 'added point*')} not tried: `{command}` tries {them}"
+    return f"{format_count(result.untried, 'added point*')} not tried: `{command}` tries {them}"
 
 
 def follow_up_in_words(what: str, num_ended: int, num_all: int) -> str:
     """Return what is trained after the search, and how far that is."""
-    return f"training {what}, {num_ended} of {count_text(num_all, 'training*')} done"
+    return f"training {what}, {num_ended} of {format_count(num_all, 'training*')} done"
 
 
 def failures_in_words(study: PreparedStudy, result: Result) -> str:

@@ -16,13 +16,13 @@ from rich.table import Table
 from rich.text import Text
 
 from hpo.errors import printable
-from hpo.report.words import count_text
+from hpo.formatting import format_count, format_short
 from hpo.session.display.display import Progress, Shown, follow_up_in_words, peak_in_words
 from hpo.trials.history import History
 from hpo.trials.places import to_amount
 from hpo.trials.record.user_actions import Instruction
 from hpo.trials.space.dimensions import Dimension, Range
-from hpo.trials.space.space import short_text, short_value
+from hpo.trials.space.space import short_text
 from hpo.trials.trial import Trial
 from hpo.workers.dispatch.dispatcher import TaskReport
 from hpo.workers.training.payload import Task
@@ -135,7 +135,7 @@ class TerminalProgress(Progress):
         """Show it in the panel; print that it begins, and where no panel is, after a silence how far it is."""
         self._following = follow_up_in_words(what, num_ended, num_all)
         if not num_ended:
-            self._say(f"training {what}: {count_text(num_all, 'training*')}")
+            self._say(f"training {what}: {format_count(num_all, 'training*')}")
             self._last_line = self._clock()
         elif not self._live and self._clock() - self._last_line >= _SILENT_SECONDS:
             self._say(self._following)
@@ -244,4 +244,4 @@ def _width(dimension: Dimension) -> int:
     if isinstance(dimension, Range) and not dimension.integer:
         return _NUMBER
     values = (dimension.low, dimension.high) if isinstance(dimension, Range) else dimension.values
-    return max(len(short_value(value)) for value in values)
+    return max(len(format_short(value)) for value in values)

@@ -10,6 +10,7 @@ from hpo.config.sections import DispatchSection
 from hpo.config.shipped import MLFLOWS_OWN, is_from
 from hpo.engine.loop import seconds_spent
 from hpo.errors import SpaceError, printable
+from hpo.formatting import cut_text, format_value
 from hpo.report.part import require
 from hpo.report.sections.search import end_text
 from hpo.session.display.display import Display, Progress, Result, failures_in_words, gpus_in_words, untried_in_words
@@ -23,7 +24,6 @@ from hpo.trials.record.record import Record
 from hpo.trials.score_format import score_format, values_in_words
 from hpo.trials.space.first_points import default_point
 from hpo.trials.space.reader import parted
-from hpo.trials.space.space import line_value
 from hpo.trials.trial import Trial
 from hpo.workers.dispatch import Code
 from hpo.workers.dispatch.dispatcher import Gpus
@@ -157,7 +157,7 @@ class Terminal(Display):
             values = values_in_words(winner, goal, history, result.verdict.fresh_winner)
             _say(f"winner: trial {winner.number}, {values}{study.how_far(winner)}{chosen}")
             for key, value in winner.point.items():
-                _say(f"  {key} = {line_value(value)}")
+                _say(f"  {key} = {cut_text(format_value(value))}")
         if (says := untried_in_words(study, result)) is not None:
             _say(says)
         _tell_time(study, result.report.summary["cost"])

@@ -7,8 +7,8 @@ from hpo.errors import StudyError, printable
 from hpo.session.display.progress import Sign, TerminalProgress
 from hpo.study.files.folder import inner, short_path
 from hpo.study.files.status import Status
-from hpo.study.looking.seen import SeenStudy
-from hpo.study.looking.view import Look, View
+from hpo.study.view.read_only import ReadOnlyStudy
+from hpo.study.view.reader import Look, StudyReader
 from hpo.trials.history import History
 from hpo.trials.score_format import beside_search
 from hpo.trials.space.space import short_text
@@ -23,7 +23,7 @@ _TIMES_A_READING = 10.0
 class WatchedProgress(TerminalProgress):
     """Shows what the looks at a study find: its new trials as lines, its tasks in the panel."""
 
-    def __init__(self, study: SeenStudy, status: Status) -> None:
+    def __init__(self, study: ReadOnlyStudy, status: Status) -> None:
         super().__init__(study, History())
         ended = _by_end(study)
         self._told = {trial.number for trial in ended[:-_LAST_LINES]}
@@ -32,7 +32,7 @@ class WatchedProgress(TerminalProgress):
         # The pace is that of the whole search.
         self._started -= 60 * (status.minutes or 0.0)
 
-    def show(self, look: Look, study: SeenStudy | None) -> None:
+    def show(self, look: Look, study: ReadOnlyStudy | None) -> None:
         """Show a look; `study` is None where its trials were not read again."""
         # It may have been raised; where the status cannot be read it is not known.
         self._study = self._study.model_copy(update={"trials": look.status.budget or self._study.trials})
@@ -53,7 +53,7 @@ class WatchedProgress(TerminalProgress):
         }
 
 
-def watch_at_terminal(view: View) -> Status:
+def watch_at_terminal(view: StudyReader) -> Status:
     """Show a study until nothing more comes of it, and how it ended; return its last status.
 
     Raises:
@@ -72,7 +72,7 @@ def watch_at_terminal(view: View) -> Status:
     return look.status
 
 
-def _follow(view: View, look: Look, looks: Iterator[Look]) -> Look:
+def _follow(view: StudyReader, look: Look, looks: Iterator[Look]) -> Look:
     study = view.study()
     with WatchedProgress(study, look.status) as progress:
         progress.show(look, study)
@@ -88,7 +88,7 @@ def _follow(view: View, look: Look, looks: Iterator[Look]) -> Look:
     return look
 
 
-def _study(view: View, is_last: bool) -> SeenStudy | None:
+def _study(view: StudyReader, is_last: bool) -> ReadOnlyStudy | None:
     try:
         return view.study()
     except StudyError:
@@ -98,7 +98,7 @@ def _study(view: View, is_last: bool) -> SeenStudy | None:
         return None
 
 
-def _end(view: View, status: Status) -> Iterator[str]:
+def _end(view: StudyReader, status: Status) -> Iterator[str]:
     """Yield how a study that is not running has ended, and how to go on."""
     failed = status.trials.get("failed", 0)
     yield f"study {status.name}: {status.words}"
@@ -124,6 +124,6 @@ def _end(view: View, status: Status) -> Iterator[str]:
         yield f"what comes next: hpo show {view.reference}" if is_over else f"go on with: {view.folder.go_on}"
 
 
-def _by_end(study: SeenStudy) -> list[Trial]:
+def _by_end(study: ReadOnlyStudy) -> list[Trial]:
     ended = [trial for trial in study.record.trials() if trial.state != "running"]
     return sorted(ended, key=lambda trial: (trial.ended or 0.0, trial.number))

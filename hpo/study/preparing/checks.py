@@ -12,11 +12,11 @@ from hpo.config.sections import FAILURES
 from hpo.config.study_config import keys_at_fault
 from hpo.engine.strategies import BY_AMOUNT
 from hpo.errors import ConfigError, SpaceError, nearest
+from hpo.formatting import format_short
 from hpo.study.basis.counted_in import Units, varied_keys
 from hpo.study.study import PreparedStudy
 from hpo.trials.goal import Goal
 from hpo.trials.space.dimensions import Dimension, Range, Value
-from hpo.trials.space.space import short_value
 from hpo.workers.objective.examples import Examples
 from hpo.workers.objective.objective import Objective
 from hpo.workers.objective.path import ObjectivePath
@@ -71,7 +71,7 @@ def _refuse_bad_space(study: PreparedStudy) -> None:
             raise SpaceError(f"space.{dimension.key}: nothing reads '{dimension.key}'{nearest(dimension.key, keys)}")
         if dimension.key not in keys and at(flat, dimension.key) is None:
             refuse_inside_of_list(config.objective_config, dimension.key)
-            example = short_value(dimension.from_unit(0.5) if isinstance(dimension, Range) else dimension.values[0])
+            example = format_short(dimension.from_unit(0.5) if isinstance(dimension, Range) else dimension.values[0])
             raise SpaceError(
                 f"space.{dimension.key}: the configuration has no key '{dimension.key}'; give it a default with "
                 f"+{typed_key(dimension.key)}={example}{nearest(dimension.key, keys)}"

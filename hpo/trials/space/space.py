@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from hpo.formatting import format_short
 from hpo.trials.space.constraints import Constraint
 from hpo.trials.space.dimensions import Dimension, Value, allows, canonical_text, describe
 from hpo.trials.space.dimensions import Point as Point
 
 # Characters of a value in a line for people, such as a prompt that is searched; files have the whole.
-_LONGEST_VALUE = 60
 
 
 def point_key(point: Point) -> str:
@@ -27,27 +27,8 @@ def short_text(point: Point, widths: Mapping[str, int] | None = None) -> str:
     lasts = [key.rpartition(".")[2] for key in point]
     names = lasts if len(set(lasts)) == len(lasts) else list(point)
     least = widths or {}
-    values = [short_value(value).ljust(least.get(key, 0)) for key, value in point.items()]
+    values = [format_short(value).ljust(least.get(key, 0)) for key, value in point.items()]
     return " ".join(f"{name}={value}" for name, value in zip(names, values, strict=True))
-
-
-def short_value(value: Value) -> str:
-    """Return a short text of a value, numbers with three digits in the shorter notation: 0.01, 3e-4, 5.57e-5.
-
-    Of a long text, list or mapping it is the beginning.
-    """
-    if not isinstance(value, float):
-        text = str(value)
-        return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
-    plain = f"{value:.3g}"
-    digits, _, exponent = f"{value:.2e}".partition("e")
-    scientific = f"{digits.rstrip('0').rstrip('.')}e{int(exponent)}" if exponent else plain
-    return min(plain, scientific, key=len)
-
-
-def line_value(value: Value) -> str:
-    """Return the same with six digits, for a value that has a line to itself."""
-    return f"{value:g}" if isinstance(value, float) else short_value(value)
 
 
 # After so many draws in a row that break the rules, the valid points are listed. Where a share f of all points is

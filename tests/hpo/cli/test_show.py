@@ -13,13 +13,13 @@ import pytest
 from hpo.cli.commands.show import _CURVE, _chart
 from hpo.interface.looking.glance import Glance
 from hpo.interface.looking.one_trial import show_trial
-from hpo.page.reading import StudyReader
+from hpo.page.reading import PageReader
 from hpo.page.texts import workers
 from hpo.report.pages.html import render_macro
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.running import RunningTask, write_running
-from hpo.study.looking.seen import SeenStudy
-from hpo.study.looking.view import View
+from hpo.study.view.read_only import ReadOnlyStudy
+from hpo.study.view.reader import StudyReader
 from hpo.trials.record.host import Site
 from hpo.trials.trial import training_seed
 from tests.hpo.cli.commands import documented, hpo, printed, refused, searched
@@ -38,7 +38,7 @@ def trains(config, trial):
     if trial.number == 1:
         raise RuntimeError("this point cannot be trained")
     if trial.number == 3:
-        view, deadline = View(StudyFolder(Path("runs/mine")), "mine"), time.monotonic() + 20
+        view, deadline = StudyReader(StudyFolder(Path("runs/mine")), "mine"), time.monotonic() + 20
         # It is written beside the search.
         while (
             not any((task.trial, task.point.get("epoch")) == (3, 5) for task in view.look().tasks)
@@ -106,7 +106,7 @@ def said(lines, what):
 
 def test_one_that_has_ended(capsys, runs):
     lines = shown(capsys, "mine")
-    best = max(SeenStudy.at(StudyFolder(runs / "mine")).trials, key=lambda trial: trial.score or 0)
+    best = max(ReadOnlyStudy.at(StudyFolder(runs / "mine")).trials, key=lambda trial: trial.score or 0)
     assert said(lines, "study") == "mine: ended"
     assert "score (maximize)" in said(lines, "searches")
     assert said(lines, "done").startswith("4 of 4 trials: 3 complete, 1 failed;")
@@ -150,8 +150,8 @@ def test_a_worker_elsewhere_and_its_gpus_are_shown(capsys, runs):
     with folder.lock():
         write_running(folder, [task])
         assert "process 7 on ada, GPU 2, 3" in said(shown(capsys, "mine"), "running")
-        told = View(folder, "mine").look().told()["tasks"][0]
-        (row,) = [row for row in workers(StudyReader(folder).read())["rows"] if row["task"]]
+        told = StudyReader(folder, "mine").look().told()["tasks"][0]
+        (row,) = [row for row in workers(PageReader(folder).read())["rows"] if row["task"]]
     assert (told["host"], told["process"], told["gpus"]) == tuple(vars(site).values())
     assert str(site) in render_macro("live_parts.html", "workers", rows=[row], why_none="")
 
@@ -172,7 +172,7 @@ def test_one_that_was_killed(capsys, runs):
 
 
 def test_a_trial(capsys, runs):
-    seen = SeenStudy.at(StudyFolder(runs / "mine"))
+    seen = ReadOnlyStudy.at(StudyFolder(runs / "mine"))
     trial = seen.trials[0]
     lines = shown(capsys, "mine", "--trial", "0")
     assert said(lines, "trial") == f"0 of study mine: complete, score {trial.score:.4g}"
@@ -258,7 +258,7 @@ def test_where_no_trial_keeps_the_limits_the_nearest_is_named(capsys):
     settings = {"study.limits": {"score": 0.9}}
     found(lambda config: config["lr"], space={"lr": [0.1, 0.3, 0.5, 0.7]}, name="beyond", trials=3, settings=settings)
     lines = shown(capsys, "beyond")
-    nearest = min(SeenStudy.at(StudyFolder(Path("runs/beyond"))).trials, key=lambda trial: trial.excess)
+    nearest = min(ReadOnlyStudy.at(StudyFolder(Path("runs/beyond"))).trials, key=lambda trial: trial.excess)
     assert f"none: no trial keeps the limits (score >= 0.9); the nearest is trial {nearest.number}" in said(
         lines, "best"
     )

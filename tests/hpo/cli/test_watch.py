@@ -16,8 +16,8 @@ from hpo.study.files.folder import StudyFolder
 from hpo.study.files.running import RunningTask, write_running
 from hpo.study.files.status import read_status, write_status
 from hpo.study.keeping.mirror import Mirror
-from hpo.study.looking.seen import SeenStudy
-from hpo.study.looking.view import Look, View, view_of
+from hpo.study.view.read_only import ReadOnlyStudy
+from hpo.study.view.reader import Look, StudyReader, open_reader
 from tests.hpo.cli.commands import documented, hpo, printed, refused
 from tests.studies import environment, run_toy, toy_config
 
@@ -39,7 +39,7 @@ def contents():
 
 
 def test_its_lines_are_those_of_the_search(capsys, lines):
-    study = SeenStudy.at(StudyFolder(Path("runs/toy")))
+    study = ReadOnlyStudy.at(StudyFolder(Path("runs/toy")))
     status = read_status(study.folder)
     task = RunningTask(trial=9, task=-1, worker=0, started=0.0, point={"epoch": 3, "epochs": 9, "score": 0.5})
     with WatchedProgress(study, status) as progress:
@@ -101,8 +101,8 @@ def test_a_mirror_is_followed_to_the_end_of_the_search(capsys, monkeypatch, line
     write_status(folder, ended.model_copy(update={"state": "running", "done": 3}))
     write_running(folder, [RunningTask(trial=3, task=0, worker=0, started=1.0, point={"epoch": 1})])
     mirror.copy()
-    monkeypatch.setattr("hpo.study.looking.view.MirrorView.seconds", 0.0)
-    with view_of(url) as view:
+    monkeypatch.setattr("hpo.study.view.reader.MirrorReader.seconds", 0.0)
+    with open_reader(url) as view:
         scratch = view.folder.path
         looks = view.follow()
         first = next(looks)
@@ -115,7 +115,9 @@ def test_a_mirror_is_followed_to_the_end_of_the_search(capsys, monkeypatch, line
         mirror.copy()
         *_, last = itertools.islice(looks, 5)
         assert (last.status.state, last.tasks, last.status.scores) == ("ended", [], ended.scores)
-        assert [trial.score for trial in view.study().trials] == [trial.score for trial in SeenStudy.at(folder).trials]
+        assert [trial.score for trial in view.study().trials] == [
+            trial.score for trial in ReadOnlyStudy.at(folder).trials
+        ]
     assert not scratch.exists()
     before = contents()
     code, out, _ = hpo(capsys, "watch", url)
@@ -129,7 +131,7 @@ def test_a_mirror_is_followed_to_the_end_of_the_search(capsys, monkeypatch, line
 
 def test_a_study_that_is_trained_elsewhere_is_followed_between_two_questions(lines):
     folder = StudyFolder(Path("runs/toy"))
-    ended, view = read_status(folder), View(folder, "toy")
+    ended, view = read_status(folder), StudyReader(folder, "toy")
     write_status(folder, ended.model_copy(update={"state": "running", "phase": "asked and told"}))
     looks = view.follow()
     assert next(looks).status.state == "open"
@@ -147,7 +149,7 @@ def test_a_running_search_is_followed_by_another_process(capsys):
     command = [sys.executable, "-m", "hpo"]
     options = {"env": environment(), "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen([*command, "search", "--config", "toy.yaml"], **options) as search:
-        while View(StudyFolder(Path("runs/toy")), "toy").look().status.state != "running":
+        while StudyReader(StudyFolder(Path("runs/toy")), "toy").look().status.state != "running":
             assert search.poll() is None
         with subprocess.Popen([*command, "watch", "toy"], **options) as watch:
             shown, _ = search.communicate(timeout=120)

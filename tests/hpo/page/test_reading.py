@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from hpo.page.reading import StudyReader
+from hpo.page.reading import PageReader
 from hpo.report.figures import Drawn, draw_figures
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.running import RunningTask, write_running
@@ -31,7 +31,7 @@ def names(folder):
 
 
 def test_what_has_not_changed_is_not_read_again(copied):
-    before, reader = names(copied), StudyReader(copied)
+    before, reader = names(copied), PageReader(copied)
     first = reader.read()
     assert first.changed == {"status", "tasks", "record"}
     assert (first.fault, len(first.subject.trials)) == (None, 8)
@@ -49,7 +49,7 @@ def test_the_curve_of_a_training_under_way_is_drawn_with_the_others(copied):
         curve = [(1.0, -2.0), (2.0, -1.0)]
         task = RunningTask(trial=number, task=0, worker=1, started=1.0, reported=2.0, point={"epoch": 2.0}, curve=curve)
         write_running(copied, [task])
-        seen = StudyReader(copied).read()
+        seen = PageReader(copied).read()
         assert (seen.is_over, seen.workers, [each.trial for each in seen.tasks]) == (False, 2, [number])
         (drawing,) = draw_figures(seen.subject, ["learning-curves"])
         assert isinstance(drawing.content, Drawn)
@@ -58,11 +58,11 @@ def test_the_curve_of_a_training_under_way_is_drawn_with_the_others(copied):
         assert "Running trials in green" in drawing.content.caption
         record.close()
     # Of a search that was killed here the file stays; nothing runs.
-    assert StudyReader(copied).read().tasks == []
+    assert PageReader(copied).read().tasks == []
 
 
 def test_a_damaged_record_says_so_and_what_was_read_stays(copied):
-    reader = StudyReader(copied)
+    reader = PageReader(copied)
     first = reader.read()
     copied.database_path.write_bytes(b"no database" * 1000)
     before = names(copied)
@@ -75,7 +75,7 @@ def test_a_damaged_record_says_so_and_what_was_read_stays(copied):
 
 
 def test_a_study_that_is_moved_away_says_so_and_is_waited_for(copied):
-    reader = StudyReader(copied)
+    reader = PageReader(copied)
     first = reader.read()
     elsewhere = copied.path.rename(copied.path.with_name("elsewhere"))
     seen = reader.read()
@@ -93,7 +93,7 @@ def test_a_study_is_read_without_its_objective_and_nothing_of_it_changes(copied)
     assert "tests.toy:score" in config
     copied.config_path.write_text(config.replace("tests.toy:score", "gone:score"))
     before = {path: path.read_bytes() for path in copied.path.rglob("*") if path.is_file()}
-    seen = StudyReader(copied).read()
+    seen = PageReader(copied).read()
     assert (seen.fault, seen.status.error) == (None, None)
     assert seen.subject.winner.number == copied.report()["winner"]["number"]
     assert {path: path.read_bytes() for path in copied.path.rglob("*") if path.is_file()} == before

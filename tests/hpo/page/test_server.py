@@ -14,7 +14,7 @@ from hpo.page import server
 from hpo.page.server import Pages, application
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.status import Status, write_status
-from hpo.study.looking.logs import read_log
+from hpo.study.view.logs import read_log
 from tests.studies import SPACES, run_toy, toy_config
 
 TOKEN = "secret-token"

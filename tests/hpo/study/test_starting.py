@@ -12,7 +12,7 @@ import pytest
 from hpo.errors import DispatchError, StudyError
 from hpo.session import session
 from hpo.study.files.folder import StudyFolder
-from hpo.study.looking.view import view_of
+from hpo.study.view.reader import open_reader
 from tests.hpo.cli.commands import hpo, printed, refused
 from tests.hpo.interface.searched import found
 from tests.studies import environment
@@ -41,7 +41,7 @@ def starts(monkeypatch):
 
 
 def test_it_is_shown_listed_and_followed(capsys, starts, monkeypatch):
-    monkeypatch.setattr("hpo.study.looking.view.View.seconds", 0.0)
+    monkeypatch.setattr("hpo.study.view.reader.StudyReader.seconds", 0.0)
     monkeypatch.setattr("hpo.report.write.draw_figures", lambda *_: ())
     monkeypatch.setattr("hpo.report.write.render_report_page", lambda *_: "")
     followed = []
@@ -58,7 +58,7 @@ def test_it_is_shown_listed_and_followed(capsys, starts, monkeypatch):
         assert f"runs/mine is being run by process {os.getpid()}" in refused(capsys, "stop", "mine", is_silent=True)
         (listed,) = printed(capsys, "list")[0]["studies"]
         assert (listed["name"], listed["state"], listed["process"]) == ("mine", "running", os.getpid())
-        with view_of("mine") as view:
+        with open_reader("mine") as view:
             followed.append(view.follow())
         assert next(followed[0]).status.phase == "starting"
         with pytest.raises(StudyError, match="is being run by process"), view.folder.lock():
@@ -71,10 +71,10 @@ def test_it_is_shown_listed_and_followed(capsys, starts, monkeypatch):
 
 
 def test_one_that_is_never_created_is_followed_no_longer_and_leaves_nothing(capsys, starts, monkeypatch):
-    monkeypatch.setattr("hpo.study.looking.view.View.seconds", 0.0)
+    monkeypatch.setattr("hpo.study.view.reader.StudyReader.seconds", 0.0)
 
     def fail():
-        with view_of("mine") as view:
+        with open_reader("mine") as view:
             followed.append(view.follow())
         next(followed[0])
         raise DispatchError("no workers")

@@ -18,14 +18,14 @@ import hpo
 from hpo.interface.looking.glance import Glance
 from hpo.interface.looking.one_trial import show_trial
 from hpo.interface.looking.studies import list_studies
-from hpo.page.reading import StudyReader
+from hpo.page.reading import PageReader
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.running import read_running
 from hpo.study.files.status import Status, read_status
-from hpo.study.looking.seen import SeenStudy
-from hpo.study.looking.view import View
 from hpo.study.opening import read_study
 from hpo.study.preparing.preparation import known_study
+from hpo.study.view.read_only import ReadOnlyStudy
+from hpo.study.view.reader import StudyReader
 from tests.hpo.interface.searched import found
 from tests.studies import environment
 
@@ -42,7 +42,7 @@ def contents(folder):
 def looked(folder):
     """Look at a study in every way, which has to leave it as it is; return its status and its trials."""
     study, before = StudyFolder(Path(folder)), contents(folder)
-    status, trials = read_status(study), SeenStudy.at(study).trials
+    status, trials = read_status(study), ReadOnlyStudy.at(study).trials
     read_running(study)
     assert contents(folder) == before
     return status, trials
@@ -117,8 +117,8 @@ def test_of_a_killed_search_the_record_is_read_for_every_look(ran):
     shutil.copytree("killed", "runs/killed")
     (listed,) = list_studies(Path("runs"), "name=killed")
     views = [
-        View(StudyFolder(Path("killed")), "killed").look().status,
-        StudyReader(StudyFolder(Path("killed"))).read().status,
+        StudyReader(StudyFolder(Path("killed")), "killed").look().status,
+        PageReader(StudyFolder(Path("killed"))).read().status,
     ]
     for status in (*views, hpo.load("killed").status):
         assert (status.state, status.done, status.score) == ("interrupted", 2, best)
@@ -151,7 +151,7 @@ def test_a_trial_that_is_trained_elsewhere_is_not_interrupted():
         session.ask()
     assert looked("runs/lab")[0].state == "open"
     assert counts_of(hpo.load("lab")) == {"running": 1}
-    assert show_trial(View(StudyFolder(Path("runs/lab")), "lab"), 0)["state"] == "running"
+    assert show_trial(StudyReader(StudyFolder(Path("runs/lab")), "lab"), 0)["state"] == "running"
 
 
 def test_after_a_fault_it_says_which(monkeypatch):
@@ -202,7 +202,7 @@ def test_one_whose_status_was_removed_is_derived_and_read_as_by_optuna(tmp_path)
     assert (status.state, status.trials["complete"]) == ("interrupted", report["counts"]["complete"])
     study = known_study(str(folder))
     record = read_study(study)
-    assert record.trials() == SeenStudy.at(StudyFolder(folder)).record.trials()
+    assert record.trials() == ReadOnlyStudy.at(StudyFolder(folder)).record.trials()
     record.close()
 
 
@@ -293,7 +293,7 @@ def test_whatever_lies_there_nothing_but_a_line_comes_of_it(tmp_path, status, re
             (folder / "status.json").write_text(json.dumps(status))
         assert "\n" not in (read_status(StudyFolder(folder)).error or "")
         with contextlib.suppress(hpo.HpoError):
-            Glance.of(View(StudyFolder(folder), "clock")).to_dict()
+            Glance.of(StudyReader(StudyFolder(folder), "clock")).to_dict()
     (folder / "status.json").unlink()
 
 

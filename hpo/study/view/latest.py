@@ -9,7 +9,7 @@ from hpo.study.files.folder import IMPORT, StudyFolder, short_path
 from hpo.study.files.status import NOT_OURS, STATES, Status, read_status
 
 if TYPE_CHECKING:
-    from hpo.study.looking.seen import SeenStudy
+    from hpo.study.view.read_only import ReadOnlyStudy
 
 
 def latest_status(folder: StudyFolder) -> Status:
@@ -19,10 +19,10 @@ def latest_status(folder: StudyFolder) -> Status:
     status = read_status(folder)
     if status.lags and status.state in ("interrupted", "open"):
         # Here, since few studies need it, and it loads numpy.
-        from hpo.study.looking.seen import SeenStudy
+        from hpo.study.view.read_only import ReadOnlyStudy
 
         with suppress(HpoError):
-            return _as_recorded(status, SeenStudy.at(folder))
+            return _as_recorded(status, ReadOnlyStudy.at(folder))
     return status
 
 
@@ -56,7 +56,7 @@ def _imported_status(folder: StudyFolder) -> Status:
     return Status(name=folder.path.name, state="unreadable", error=why)
 
 
-def _as_recorded(status: Status, seen: "SeenStudy") -> Status:
+def _as_recorded(status: Status, seen: "ReadOnlyStudy") -> Status:
     from hpo.engine.schedule.rules import is_counted
 
     trials, best = Counter[str](trial.state for trial in seen.trials), seen.best

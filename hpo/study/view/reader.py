@@ -13,8 +13,8 @@ from hpo.study.files.folder import RUNS, StudyFolder, find_study
 from hpo.study.files.running import RunningTask, parse_running, read_running
 from hpo.study.files.status import Status, parse_status
 from hpo.study.keeping.mirror import Manifest
-from hpo.study.looking.latest import latest_status
-from hpo.study.looking.seen import SeenStudy
+from hpo.study.view.latest import latest_status
+from hpo.study.view.read_only import ReadOnlyStudy
 from hpo.workers.store.url import UrlStore
 
 # Of a mirror, what is looked at.
@@ -44,25 +44,25 @@ class Look:
         return {"study": status.pop("name"), **status, "tasks": tasks, **of_mirror}
 
 
-class View:
+class StudyReader:
     """A study in its folder. `reference` is what commands call it, `seconds` the least time between two looks."""
 
     seconds = 1.0
 
     def __init__(self, folder: StudyFolder, reference: str) -> None:
         self.folder, self.reference = folder, reference
-        self._seen: SeenStudy | None = None
+        self._seen: ReadOnlyStudy | None = None
 
     def look(self) -> Look:
         """Return what is there now; StudyError where a mirror cannot be reached."""
         return Look(latest_status(self.folder), read_running(self.folder))
 
-    def study(self) -> SeenStudy:
+    def study(self) -> ReadOnlyStudy:
         """Return the study with its trials of now, a mirror's as of the last look; StudyError where that cannot be."""
         if self.folder.is_starting:
             raise StudyError(f"study: '{self.reference}' is just starting, and has no trial yet; see it again later")
         if self._seen is None:
-            self._seen = SeenStudy.at(self.folder)
+            self._seen = ReadOnlyStudy.at(self.folder)
         else:
             self._seen.record.read_again()
         return self._seen
@@ -94,7 +94,7 @@ class View:
             next((look for look in self.follow() if look.status.phase != "starting"), None)
 
 
-class MirrorView(View):
+class MirrorReader(StudyReader):
     """A study at a URL, as of its last copy, which lies in a folder for a while; its process may be dead."""
 
     seconds = 10.0
@@ -151,7 +151,7 @@ class MirrorView(View):
 
 
 @contextmanager
-def view_of(study: str, patience_seconds: float = 0.0) -> Iterator[View]:
+def open_reader(study: str, patience_seconds: float = 0.0) -> Iterator[StudyReader]:
     """Yield the view of a study, by its name under `runs/`, its folder, or its mirror's URL; StudyError without one.
 
     One whose folder is not there yet is waited for so many seconds: its search may have begun a moment ago.
@@ -160,7 +160,7 @@ def view_of(study: str, patience_seconds: float = 0.0) -> Iterator[View]:
         folders, until = [*map(StudyFolder, (RUNS / study, Path(study)))], time.monotonic() + patience_seconds
         while time.monotonic() < until and not any(each.exists or each.is_starting for each in folders):
             time.sleep(_SECONDS_BETWEEN_TRIES)
-        yield View(next((folder for folder in folders if folder.is_starting), None) or find_study(study), study)
+        yield StudyReader(next((folder for folder in folders if folder.is_starting), None) or find_study(study), study)
         return
     with TemporaryDirectory(prefix="hpo-view-") as scratch:
-        yield MirrorView(study, StudyFolder(Path(scratch)))
+        yield MirrorReader(study, StudyFolder(Path(scratch)))

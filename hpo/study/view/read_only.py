@@ -33,7 +33,7 @@ _WHICH_FOLDS = re.compile(r"^fold [\d, ]+: ")
 
 
 @dataclass(frozen=True)
-class SeenStudy:
+class ReadOnlyStudy:
     """What the folder tells of it, as of now; a study that was published has trials.csv in the place of its record."""
 
     folder: StudyFolder

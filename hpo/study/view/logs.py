@@ -4,8 +4,8 @@ from pathlib import Path
 
 from hpo.errors import StudyError
 from hpo.study.files.folder import StudyFolder
-from hpo.study.looking.seen import SeenStudy
 from hpo.study.study import is_outside
+from hpo.study.view.read_only import ReadOnlyStudy
 from hpo.trials.trial import Trial
 
 
@@ -13,7 +13,7 @@ def logs_of(folder: StudyFolder, number: int | None = None) -> list[Path]:
     """Return the logs of a study, or of one trial; StudyError where there is no such trial, or no log, says why."""
     found = sorted(folder.logs_dir.glob("trial_*.log" if number is None else folder.log_path(number, "*").name))
     if not found:
-        seen = SeenStudy.at(folder)
+        seen = ReadOnlyStudy.at(folder)
         whose = f"study '{folder}'" if number is None else f"trial {number} of study '{folder}'"
         trials = seen.trials if number is None else [seen.trial(number, str(folder))]
         raise StudyError(f"logs: {whose} has none: {_why_none(seen, trials)}")
@@ -33,7 +33,7 @@ def read_log(path: Path, most: int | None = None) -> str:
         return file.read().decode("utf-8", errors="replace")
 
 
-def _why_none(seen: SeenStudy, trials: list[Trial]) -> str:
+def _why_none(seen: ReadOnlyStudy, trials: list[Trial]) -> str:
     if not trials:
         return "no trial has begun"
     if is_outside(seen.config):

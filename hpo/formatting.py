@@ -1,0 +1,57 @@
+"""Numbers, values and times as text, the same wherever people read them; scores are in `hpo.trials.score_format`."""
+
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+
+_LONGEST = 60
+_UNITS = ("B", "kB", "MB", "GB", "TB")
+
+
+def format_count(number: int, thing: str) -> str:
+    """Return a number with its noun; a star marks the place of the plural's s: `3 trials` for `trial*`."""
+    return f"{number:,} {thing.replace('*', '' if number == 1 else 's')}"
+
+
+def format_duration(seconds: float) -> str:
+    """Return a duration: `0.4 s`, `95 s`, `14 min`, `3.5 h`."""
+    if seconds < 120:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def format_time(seconds: float) -> str:
+    """Return a time, in seconds since the epoch, as the clock of this machine shows it, to the second."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+
+
+def format_size(count: int) -> str:
+    """Return a number of bytes with two digits or more: `340 kB`, `1.2 GB`."""
+    size, power = float(count), 0
+    while size >= 999.5 and power < len(_UNITS) - 1:
+        size, power = size / 1000, power + 1
+    return f"{size:.1f} {_UNITS[power]}" if power and size < 9.95 else f"{size:.0f} {_UNITS[power]}"
+
+
+def format_value(value: Any) -> str:
+    """Return the value of a hyperparameter, or of a metric that is compared with no other: six digits at most."""
+    if isinstance(value, float):
+        return f"{value:g}"
+    is_nested = isinstance(value, list | tuple | Mapping)
+    return json.dumps(value, sort_keys=True, separators=(",", ":")) if is_nested else str(value)
+
+
+def format_short(value: Any) -> str:
+    """Return the same in a row of others, with three digits at most: `0.01`, `3e-4`, `5.57e-5`; a long text is cut."""
+    if not isinstance(value, float):
+        return cut_text(format_value(value))
+    plain = f"{value:.3g}"
+    digits, _, exponent = f"{value:.2e}".partition("e")
+    scientific = f"{digits.rstrip('0').rstrip('.')}e{int(exponent)}" if exponent else plain
+    return min(plain, scientific, key=len)
+
+
+def cut_text(text: str, most: int = _LONGEST) -> str:
+    """Return the text, or the beginning of a longer one."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
