@@ -28,8 +28,7 @@ def show_trial(view: StudyReader, number: int) -> dict[str, Any]:
     holder, is_mirror = look.status.holder, "://" in view.reference
     is_trained = look.status.state == "running" or is_outside(seen.config)
     is_complete = trial.state == "complete"
-    fresh = seen.on_fresh_seeds(trial) if is_complete else None
-    has_fresh = fresh is not None and fresh.state == "complete"
+    fresh = next((each for each in seen.finalists if each.number == number and each.state == "complete"), None)
     return {
         "study": look.status.name if is_mirror else folder.path.name,
         "folder": None if is_mirror else folder.path,
@@ -40,7 +39,7 @@ def show_trial(view: StudyReader, number: int) -> dict[str, Any]:
         "metric": seen.goal.metric,
         "score": trial.score,
         "scores": {name: trial.mean(name) for name in seen.goal.names} if is_complete else {},
-        "fresh_scores": {name: fresh.mean(name) for name in seen.goal.names} if fresh and has_fresh else {},
+        "fresh_scores": {name: fresh.mean(name) for name in seen.goal.names} if fresh else {},
         "excess": trial.excess if is_complete and seen.goal.limits else None,
         "point": dict(trial.point),
         "default": None if default is None else dict(default),

@@ -8,8 +8,8 @@ from hpo.config.keys import copy_plain
 from hpo.errors import StudyError
 from hpo.interface.given.objects import as_given
 from hpo.study.study import PreparedStudy
-from hpo.study.winner.choosing import why_none
-from hpo.study.winner.verdict import Verdict, standard_error
+from hpo.study.winner.choosing import standard_error, why_none
+from hpo.study.winner.verdict import Verdict
 from hpo.trials.table import column_of, metric_column
 from hpo.trials.trial import Trial
 

@@ -10,7 +10,7 @@ from hpo.report.part import Block, Items, Paragraph, is_missing
 from hpo.report.sections import ReportJson
 from hpo.report.sections.goal import front_of, trials_text
 from hpo.report.subject import Subject
-from hpo.study.winner.verdict import as_good_as, cheapest, standard_error
+from hpo.study.winner.choosing import as_good_as, cheapest, standard_error
 from hpo.trials.score_format import score_format
 from hpo.trials.space.dimensions import Choices, Range
 from hpo.trials.space.space import Space

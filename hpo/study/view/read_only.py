@@ -14,9 +14,10 @@ from hpo.errors import StudyError, first_line
 from hpo.study.basis.described import Described
 from hpo.study.files.folder import StudyFolder, short_path
 from hpo.study.files.status import NOT_OURS
-from hpo.study.notes import Notes
 from hpo.study.study import counts_of
 from hpo.study.upgrade import upgraded
+from hpo.study.winner.choosing import choose_best, decided_by
+from hpo.study.winner.finalists import candidates, on_fresh_seeds
 from hpo.study.winner.full_training import further_trainings, join_trainings
 from hpo.trials.goal import Goal, finished, goal_of
 from hpo.trials.history import History
@@ -107,26 +108,32 @@ class ReadOnlyStudy:
             raise StudyError(f"trial: study '{name}' has no trial {number}; {there}")
         return trials[number]
 
-    def on_fresh_seeds(self, trial: Trial) -> Trial | None:
-        """Return a finalist with the outcomes of its fresh seeds alone; None while one is missing, or it is none."""
-        section, layout = self.config.study, self.layout
-        indices = range(layout.size, layout.size + section.finalist_repeats * layout.folds)
-        outcomes = {index: Notes(self.record).finalist_outcome(trial.number, index) for index in indices}
-        known = {index: outcome for index, outcome in outcomes.items() if outcome is not None}
-        return finished(trial, known, self.goal) if known and len(known) == len(indices) else None
-
     @cached_property
     def history(self) -> History:
         """The trials that have ended."""
         return History(trial for trial in self.trials if trial.state != "running")
 
     @cached_property
-    def best(self) -> Trial | None:
-        """The best of the search so far, as its display has it; with several metrics in the leading one, on the front.
+    def finalists(self) -> list[Trial]:
+        """The finalists as trained on fresh seeds, as far as that went; empty where the study has none."""
+        section = self.config.study
+        those = candidates(section, self.goal, self.history) if section.finalists else []
+        return [on_fresh_seeds(trial, self.record, section) for trial in those]
 
-        The winner of one that has ended may be another: see report.json.
-        """
-        return next(iter(self.history.front), None)
+    @cached_property
+    def fresh(self) -> dict[int, Trial]:
+        """The finalists that decide, by number; empty where the scores of the search do."""
+        return {trial.number: trial for trial in decided_by(self.finalists)}
+
+    @cached_property
+    def winner(self) -> Trial | None:
+        """The winner by all that is recorded; None where there is none."""
+        return choose_best(self.config.study, self.goal, self.history, self.finalists)
+
+    @cached_property
+    def best(self) -> Trial | None:
+        """The winner, or below the target scale the best so far."""
+        return choose_best(self.config.study, self.goal, self.history, self.finalists, at_target=False)
 
 
 def _file(folder: StudyFolder, config: StudyConfig) -> Path | None:

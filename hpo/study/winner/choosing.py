@@ -1,19 +1,53 @@
-"""Chooses one trial of a front, as `study.choose` says, and says why; or why there is none."""
+"""Chooses the best trial of a search, and says why; or why there is none."""
 
-from collections.abc import Mapping, Sequence
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from hpo.config.goals import Choice, metrics_of, share_of
+from hpo.config.sections import StudySection
 from hpo.trials.fronts import Array, scale_of, scaled
 from hpo.trials.goal import Goal
 from hpo.trials.history import History
+from hpo.trials.ranking import front
 from hpo.trials.score_format import values_in_words
 from hpo.trials.trial import Trial
 
 
-def choose(front: Sequence[Trial], goal: Goal, choice: Choice) -> Trial:
+def choose_best(
+    section: StudySection, goal: Goal, trials: Sequence[Trial], again: Sequence[Trial] = (), *, at_target: bool = True
+) -> Trial | None:
+    """Return the winner among the finished trials of a search, or the best so far; None where there is none.
+
+    With one metric it is the best trial, or the cheapest of those as good (`study.winner`); with several the one that
+    `study.choose` takes of the front. None keeps the limits, or none is complete: there is none.
+
+    Args:
+        again: the finalists as trained on fresh seeds, which decide once all of them are trained.
+        at_target: whether a winner must be of the target scale; the best so far need not.
+    """
+    others = decided_by(again) or trials
+    first = front(others)
+    if not first or (at_target and first[0].scale < goal.target):
+        return None
+    chosen = first[0]
+    if len(goal.metrics) > 1:
+        chosen = choose(first, goal, section.choose)
+    elif section.winner != "best":
+        good = {trial.number for trial in as_good_as(chosen, others, goal.metric)}
+        chosen = cheapest(t for t in trials if t.number == first[0].number or t.number in good)
+    return next(trial for trial in trials if trial.number == chosen.number)
+
+
+def decided_by(again: Sequence[Trial]) -> list[Trial]:
+    """Return the finalists that are complete on the fresh seeds; none while one of them is being trained."""
+    return [] if any(trial.state == "running" for trial in again) else [t for t in again if t.state == "complete"]
+
+
+def choose(members: Sequence[Trial], goal: Goal, choice: Choice) -> Trial:
     """Return the trial of a front, of at least one, that a choice takes; ties go to the earlier trial.
 
     - `knee`: the least sum of the losses, scaled from the best to the worst of the front: with two metrics the trial
@@ -24,7 +58,7 @@ def choose(front: Sequence[Trial], goal: Goal, choice: Choice) -> Trial:
     - `{best: a, within: {b: share}}`: the best of `a` among those whose `b` is worse than the front's best by at most
       this share of its size; where the shares leave none, those that are beyond them by the least.
     """
-    losses = np.array([trial.losses for trial in front])
+    losses = np.array([trial.losses for trial in members])
     names = list(goal.metrics)
     if choice == "first_within_limits":
         keys = losses[:, 0]
@@ -37,15 +71,15 @@ def choose(front: Sequence[Trial], goal: Goal, choice: Choice) -> Trial:
         assert isinstance(choice, Mapping)
         weights = np.array([choice.get(name, 0.0) for name in names])
         keys = scaled(losses, scale_of(losses)) @ weights
-    ranked = sorted(range(len(front)), key=lambda place: (keys[place], front[place].number))
-    return front[ranked[0]]
+    ranked = sorted(range(len(members)), key=lambda place: (keys[place], members[place].number))
+    return members[ranked[0]]
 
 
-def chosen_first(leaders: Sequence[Trial], front: Sequence[Trial], goal: Goal, choice: Choice) -> list[Trial]:
+def chosen_first(leaders: Sequence[Trial], members: Sequence[Trial], goal: Goal, choice: Choice) -> list[Trial]:
     """Return the leaders of a search, with several metrics the chosen one of its front before them."""
-    if len(goal.metrics) == 1 or not front:
+    if len(goal.metrics) == 1 or not members:
         return list(leaders)
-    chosen = choose(front, goal, choice)
+    chosen = choose(members, goal, choice)
     return [chosen, *(trial for trial in leaders if trial.number != chosen.number)]
 
 
@@ -89,3 +123,32 @@ def why_none(history: History, goal: Goal) -> str | None:
         return f"no finalist keeps the limits ({limits}) on fresh seeds"
     values = values_in_words(nearest, goal, history)
     return f"no trial keeps the limits ({limits}); the nearest is trial {nearest.number}: {values}"
+
+
+def standard_error(trial: Trial, metric: str) -> float | None:
+    """Return the standard error of a trial's score over its folds and seeds; None where it has a single one."""
+    values = trial.values(metric)
+    return statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
+
+
+def as_good_as(best: Trial, trials: Iterable[Trial], metric: str) -> list[Trial]:
+    """Return the complete trials, trained as far, within one standard error of the best; without it itself."""
+    error = standard_error(best, metric)
+    if error is None:
+        return []
+    complete = [t for t in trials if t.keeps_limits and t.number != best.number and t.rank[:2] == best.rank[:2]]
+    return [trial for trial in complete if trial.loss - best.loss <= error]
+
+
+def cheapest(trials: Iterable[Trial]) -> Trial:
+    """Return the trial of the least cost; ties go to the better one.
+
+    Source: Breiman, Friedman, Olshen & Stone 1984, "Classification and Regression Trees", section 3.4.3 (the 1 SE rule;
+    there the smallest tree).
+    """
+    return min(trials, key=lambda trial: (_cost(trial), trial.loss, trial.number))
+
+
+def _cost(trial: Trial) -> float:
+    # Trained as far by steps, the last of which may be a part only: then a unit's cost compares.
+    return trial.total_cost if trial.amount is None else trial.cost

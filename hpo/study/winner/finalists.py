@@ -8,14 +8,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from hpo.config.sections import StudySection
 from hpo.study.notes import Notes
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.choosing import chosen_first
-from hpo.trials.goal import finished
+from hpo.trials.goal import Goal, finished
 from hpo.trials.history import History
 from hpo.trials.ranking import leaders
 from hpo.trials.record.record import Record
-from hpo.trials.trial import Trial
+from hpo.trials.trial import TaskLayout, Trial
 from hpo.workers.dispatch.dispatcher import Dispatcher, outcomes
 from hpo.workers.training.payload import Task
 
@@ -31,28 +32,40 @@ class Finalist:
 
 def read_finalists(study: PreparedStudy, record: Record, history: History) -> list[Finalist]:
     """Return the finalists, the best of the search first, all trained as far; `history` has all of their training."""
-    config = study.config.study
-    finalists, notes = [], Notes(record)
-    best = _candidates(study, history)
-    repeats = range(config.repeats, config.repeats + config.finalist_repeats)
-    for trial in (trial for trial in best if trial.rank[:2] == best[0].rank[:2]):
+    section, goal, notes = study.config.study, study.goal, Notes(record)
+    finalists = []
+    for trial in candidates(section, goal, history):
         builder = study.as_of(notes.allowed_changes, trial).task_builder()
-        tasks = [task for repeat in repeats for task in builder.again(trial, repeat)]
-        noted = {task.index: notes.finalist_outcome(task.trial, task.index) for task in tasks}
-        known = {index: outcome for index, outcome in noted.items() if outcome is not None}
-        again = Trial(trial.number, trial.round, trial.point, known, key=trial.key)
-        if len(known) == len(tasks):
-            again = finished(again, known, study.goal)
-        finalists.append(Finalist(trial, again, [task for task in tasks if task.index not in known]))
+        again = on_fresh_seeds(trial, record, section)
+        repeats = {study.layout.repeat(index) for index in fresh_indices(section, study.layout)}
+        tasks = [task for repeat in sorted(repeats) for task in builder.again(trial, repeat)]
+        finalists.append(Finalist(trial, again, [task for task in tasks if task.index not in again.outcomes]))
     return finalists
 
 
-def _candidates(study: PreparedStudy, history: History) -> list[Trial]:
-    """Return the best of the search within the limits; with several metrics first the one that would be chosen."""
-    section = study.config.study
-    at_target = (trial for trial in history if trial.keeps_limits and trial.scale == study.goal.target)
+def on_fresh_seeds(trial: Trial, record: Record, section: StudySection) -> Trial:
+    """Return a trial with the outcomes of fresh seeds alone, as far as they are recorded: `running` while one lacks."""
+    indices = fresh_indices(section, record.layout)
+    noted = {index: Notes(record).finalist_outcome(trial.number, index) for index in indices}
+    known = {index: outcome for index, outcome in noted.items() if outcome is not None}
+    again = Trial(trial.number, trial.round, trial.point, known, key=trial.key)
+    return finished(again, known, record.goal) if len(known) == len(indices) else again
+
+
+def fresh_indices(section: StudySection, layout: TaskLayout) -> range:
+    """Return the indices of a finalist's tasks: they follow those of the search."""
+    return range(layout.size, layout.size + section.finalist_repeats * layout.folds)
+
+
+def candidates(section: StudySection, goal: Goal, history: History) -> list[Trial]:
+    """Return the finalists of a search: the best within the limits, of those that were trained as far as the first.
+
+    With several metrics the one that would be chosen is the first.
+    """
+    at_target = (trial for trial in history if trial.keeps_limits and trial.scale == goal.target)
     best = leaders(at_target, section.finalists)
-    return chosen_first(best, history.front, study.goal, section.choose)[: section.finalists]
+    first = chosen_first(best, history.front, goal, section.choose)[: section.finalists]
+    return [trial for trial in first if trial.rank[:2] == first[0].rank[:2]]
 
 
 def train_finalists(

@@ -1,17 +1,13 @@
 """The verdict: the result of a search, made once for the report, the tracker and the commands."""
 
-import math
-import statistics
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hpo.study.notes import FinalModel, Notes
 from hpo.study.study import PreparedStudy
-from hpo.study.winner.choosing import choose
+from hpo.study.winner.choosing import choose_best, decided_by
 from hpo.study.winner.finalists import Finalist, read_finalists
 from hpo.study.winner.full_training import are_trained_to_the_end, further_trainings, join_trainings
 from hpo.trials.history import History
-from hpo.trials.ranking import front
 from hpo.trials.record.record import Record
 from hpo.trials.trial import Trial
 
@@ -44,7 +40,7 @@ class Verdict:
     @property
     def fresh_scored(self) -> dict[int, Trial]:
         """The complete finalists as trained again on fresh seeds, by number; empty where the search's scores decide."""
-        return {trial.number: trial for trial in _complete_again(self.finalists)}
+        return {trial.number: trial for trial in decided_by([each.again for each in self.finalists])}
 
     @property
     def fresh_winner(self) -> Trial | None:
@@ -69,7 +65,8 @@ def read_verdict(study: PreparedStudy, record: Record) -> Verdict:
     trials = tuple(join_trainings(searched, further))
     history = History(trial for trial in trials if trial.state != "running")
     finalists = tuple(read_finalists(study, record, history))
-    winner = _winner(study, history, finalists)
+    section, again = study.config.study, [finalist.again for finalist in finalists]
+    winner = choose_best(section, study.goal, history, again)
     return Verdict(
         searched,
         further,
@@ -88,33 +85,6 @@ def lacks_model(study: PreparedStudy, verdict: Verdict) -> bool:
     return has_parts and verdict.winner is not None and verdict.model is None
 
 
-def _winner(study: PreparedStudy, history: History, finalists: tuple[Finalist, ...]) -> Trial | None:
-    """Return the chosen one of the front, on the fresh seeds where all finalists are trained.
-
-    With one metric that is the best trial, or the cheapest of those as good. None where no trial keeps the limits, or
-    none of the target scale is complete.
-    """
-    section, goal = study.config.study, study.goal
-    others = _complete_again(finalists) or list(history)
-    first = front(others)
-    if not first or first[0].scale < goal.target:
-        return None
-    if len(goal.metrics) > 1:
-        chosen = choose(first, goal, section.choose)
-    elif section.winner == "best":
-        chosen = first[0]
-    else:
-        good = {trial.number for trial in as_good_as(first[0], others, goal.metric)}
-        chosen = cheapest(t for t in history if t.number == first[0].number or t.number in good)
-    return next(trial for trial in history if trial.number == chosen.number)
-
-
-def _complete_again(finalists: Sequence[Finalist]) -> list[Trial]:
-    """Return the finalists that are complete on the fresh seeds; none while one of them is being trained."""
-    again = [finalist.again for finalist in finalists]
-    return [] if any(trial.state == "running" for trial in again) else [t for t in again if t.state == "complete"]
-
-
 def _model(study: PreparedStudy, record: Record, winner: Trial | None) -> FinalModel | None:
     """Return the winner's recorded model, if it is unchanged in the study's folder."""
     noted = Notes(record).final_model
@@ -122,32 +92,3 @@ def _model(study: PreparedStudy, record: Record, winner: Trial | None) -> FinalM
         return None
     is_there = study.folder.inside(noted.checkpoint_dir).exists()
     return noted if is_there and not study.folder.changed_files(noted.checkpoint_dir) else None
-
-
-def standard_error(trial: Trial, metric: str) -> float | None:
-    """Return the standard error of a trial's score over its folds and seeds; None where it has a single one."""
-    values = trial.values(metric)
-    return statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
-
-
-def as_good_as(best: Trial, trials: Iterable[Trial], metric: str) -> list[Trial]:
-    """Return the complete trials, trained as far, within one standard error of the best; without it itself."""
-    error = standard_error(best, metric)
-    if error is None:
-        return []
-    complete = [t for t in trials if t.keeps_limits and t.number != best.number and t.rank[:2] == best.rank[:2]]
-    return [trial for trial in complete if trial.loss - best.loss <= error]
-
-
-def cheapest(trials: Iterable[Trial]) -> Trial:
-    """Return the trial of the least cost; ties go to the better one.
-
-    Source: Breiman, Friedman, Olshen & Stone 1984, "Classification and Regression Trees", section 3.4.3 (the 1 SE rule;
-    there the smallest tree).
-    """
-    return min(trials, key=lambda trial: (_cost(trial), trial.loss, trial.number))
-
-
-def _cost(trial: Trial) -> float:
-    # Trained as far by steps, the last of which may be a part only: then a unit's cost compares.
-    return trial.total_cost if trial.amount is None else trial.cost
