@@ -6,11 +6,11 @@ from typing import Any
 from hpo.errors import HpoError
 from hpo.formatting import format_count, format_value
 from hpo.page.reading import Seen
-from hpo.report.sections.cautions import cautions_so_far
 from hpo.report.subject import Subject
 from hpo.report.words import sentence
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.status import Status
+from hpo.study.view.cautions import cautions_so_far
 from hpo.trials.score_format import beside_search, score_format, shown_value, values_in_words
 from hpo.trials.trial import Trial
 

@@ -157,6 +157,8 @@ class StatusKeeper(Progress):
     def _status(self, state: State, error: str | None, on_front: int | None) -> Status:
         study, best, ended = self._prepared, self._best, self._record.ended
         by = self._fresh or best
+        scores = {name: by.mean(name) for name in self._goal.names} if by else {}
+        in_search = {name: best.mean(name) for name in self._goal.names} if best and self._fresh else {}
         is_several = len(self._goal.metrics) > 1
         return Status(
             name=self._study.name,
@@ -170,8 +172,10 @@ class StatusKeeper(Progress):
             data=study.described.name or "",
             metrics=dict(self._goal.metrics),
             best=best.number if best else None,
-            scores={name: by.mean(name) for name in self._goal.names} if by else {},
-            search_scores={name: best.mean(name) for name in self._goal.names} if best and self._fresh else {},
+            scores=scores,
+            search_scores=in_search,
+            texts={name: self._score_text(score, name) for name, score in scores.items()},
+            search_texts={name: self._score_text(score, name) for name, score in in_search.items()},
             on_front=(len(self._front) if on_front is None else on_front) if is_several else None,
             done=self.num_done,
             budget=self._study.trials,

@@ -98,8 +98,7 @@ class PreparedStudy:
     @property
     def full_amount(self) -> int | None:
         """How far a full training goes; None where every training is one."""
-        name, settings = self.config.strategy["name"], self.config.strategy
-        return settings["max_amount"] if name in BY_AMOUNT else None
+        return full_amount_of(self.config)
 
     def how_far(self, trial: Trial) -> str:
         """Return what follows a complete trial's score: see the function."""
@@ -201,6 +200,11 @@ def counts_of(config: StudyConfig) -> Counts:
     strategy = config.strategy
     counts: Counts = strategy["counts"] if strategy["name"] in BY_AMOUNT else "trials"
     return counts
+
+
+def full_amount_of(config: StudyConfig) -> int | None:
+    """Return how far a full training of a study goes; None where every training is one."""
+    return config.strategy["max_amount"] if config.strategy["name"] in BY_AMOUNT else None
 
 
 def is_outside(config: StudyConfig) -> bool:

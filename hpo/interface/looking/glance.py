@@ -14,7 +14,6 @@ from typing import Any, Self
 from hpo.config.goals import SCALE
 from hpo.errors import HpoError, first_line
 from hpo.formatting import format_count
-from hpo.report.sections.cautions import cautions_so_far
 from hpo.report.subject import Subject
 from hpo.study.additions import untried_points, what_tries
 from hpo.study.basis.default import default_of
@@ -24,6 +23,7 @@ from hpo.study.files.running import RunningTask
 from hpo.study.files.status import Status
 from hpo.study.files.user_notes import tags
 from hpo.study.ledger import what_opens
+from hpo.study.view.cautions import cautions_so_far
 from hpo.study.view.read_only import ReadOnlyStudy
 from hpo.study.view.reader import StudyReader
 from hpo.study.winner.choosing import why_none

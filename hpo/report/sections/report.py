@@ -10,7 +10,7 @@ from pydantic import Field, TypeAdapter, with_config
 
 from hpo.report.part import EXACT, Block, Missing, Paragraph, part, value_or_missing
 from hpo.report.sections.acts import NotesSection, describe_notes, read_user_notes
-from hpo.report.sections.cautions import AtEnd, at_the_end, cautions, read_cautions
+from hpo.report.sections.cautions import cautions, read_cautions
 from hpo.report.sections.cost import (
     Cost,
     EnvironmentPart,
@@ -72,6 +72,7 @@ from hpo.study.basis.counted_in import Units, varied_keys
 from hpo.study.notes import Notes
 from hpo.study.study import PreparedStudy
 from hpo.study.upgrade import FORMAT
+from hpo.study.view.cautions import AtEnd, at_the_end
 from hpo.study.winner.verdict import Verdict
 from hpo.trials.record.record import Record
 

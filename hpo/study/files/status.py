@@ -44,6 +44,7 @@ class Status(BaseModel):
         following: while that is trained, what of it and how much of it has ended.
         best, scores: the winner's number, or the best so far, and what it has of the metrics and of what has a limit.
         search_scores: what it has in the search, where it was chosen on fresh seeds, which `scores` are then of.
+        texts, search_texts: both as text, with as many digits as tell them apart from those of other trials.
         on_front: with several metrics the number of trials on the front; else None.
         done, budget, counts: how much of the budget is used, and what that counts.
         trials: how many trials are complete, failed, stopped and running, by state.
@@ -71,6 +72,8 @@ class Status(BaseModel):
     best: int | None = None
     scores: dict[str, float] = {}
     search_scores: dict[str, float] = {}
+    texts: dict[str, str] = {}
+    search_texts: dict[str, str] = {}
     on_front: int | None = None
     done: int = 0
     budget: int = 0

@@ -108,11 +108,14 @@ def why(choice: Choice) -> str:
     return "the best by weights " + ", ".join(f"{name} {choice[name]:g}" for name in metrics_of(choice))
 
 
-def why_none(history: History, goal: Goal) -> str | None:
-    """Return why there is no winner among complete trials; None where no trial is complete."""
+def why_none(history: History, goal: Goal) -> str:
+    """Return why a search has no winner."""
     nearest = history.best()
     if nearest is None:
-        return None
+        errors = [trial.error for trial in history if trial.error]
+        if errors and len(errors) == len(history):
+            return f"every trial failed, the first with: {errors[0]}"
+        return f"no trial is complete{f'; the first failed with: {errors[0]}' if errors else ''}"
     if nearest.scale < goal.target:
         return (
             f"no trial is complete at the target, scale {goal.target}; the best of scale {nearest.scale} is trial "

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from hpo.report.sections.cautions import at_the_end, cautions
+from hpo.report.sections.cautions import cautions
+from hpo.study.view.cautions import at_the_end
 from hpo.trials.goal import Goal, finished
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.trial import Outcome, Trial

@@ -1,0 +1,251 @@
+"""Makes the view of a study: from its status alone, or with its configuration and its trials."""
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hpo.config.goals import SCALE
+from hpo.errors import HpoError
+from hpo.study.additions import untried_points
+from hpo.study.basis.default import default_of
+from hpo.study.files.folder import StudyFolder, inner
+from hpo.study.files.running import RunningTask
+from hpo.study.files.status import Status
+from hpo.study.files.user_notes import tags
+from hpo.study.study import full_amount_of
+from hpo.study.view.cautions import cautions_so_far
+from hpo.study.view.next_steps import next_steps
+from hpo.study.view.read_only import ReadOnlyStudy
+from hpo.study.view.view import FailureView, StudyView, TaskView, TrialView
+from hpo.study.winner.choosing import why, why_none
+from hpo.trials.goal import Goal
+from hpo.trials.score_format import score_format, shown_value
+from hpo.trials.space.space import Space
+from hpo.trials.trial import Trial
+from hpo.workers.training.task_builder import FINAL_FOLD
+
+_MOST_FAILURES, _MOST_OF_FRONT = 20, 100
+_LONGEST_DETAILS = 4_000  # characters
+_FILES = (
+    *("report.html", "report.md", "report.json", "trials.csv", "imports.csv", "config.yaml", "environment.json"),
+    *("best.yaml", "test.json", "checklist.md", "tables.tex", "reproduction.json"),
+)
+
+
+def view_of_status(
+    folder: StudyFolder, status: Status, *, reference: str | None = None, copied: str = "", fault: str | None = None
+) -> StudyView:
+    """Return what a study's status alone tells, which takes a millisecond."""
+    texts, search_texts = status.texts, status.search_texts
+    best = None
+    if status.best is not None and status.scores:
+        if not texts:
+            texts = {name: score_format([score])(score) for name, score in status.scores.items()}
+        best = TrialView(status.best, status.score, status.scores, status.search_scores, texts, search_texts)
+    return StudyView(
+        study=folder.path.name if reference is None or "://" not in reference else status.name,
+        reference=reference or folder.reference,
+        state=status.state,
+        says=status.words,
+        folder=None if reference is not None and "://" in reference else folder.path,
+        copied=copied or None,
+        study_id=status.study_id or None,
+        phase=status.phase,
+        following=status.following,
+        process=status.holder,
+        begun=status.begun,
+        updated=status.updated,
+        error=status.error,
+        fault=fault,
+        data=status.data or None,
+        strategy=status.strategy or None,
+        metrics=status.metrics,
+        done=status.done,
+        budget=status.budget or None,
+        counts=status.counts,
+        trials=status.trials,
+        minutes=status.minutes,
+        ended_by=status.ended_by,
+        best=best,
+        on_front=status.on_front,
+        test=status.test,
+        num_failed=status.trials.get("failed", 0),
+        tags=_tags(folder),
+        files={name: folder.path / name for name in _FILES if (folder.path / name).is_file()},
+    )
+
+
+def view_of(
+    study: ReadOnlyStudy,
+    status: Status,
+    tasks: Sequence[RunningTask] = (),
+    *,
+    reference: str | None = None,
+    copied: str = "",
+    fault: str | None = None,
+) -> StudyView:
+    """Return all that is known of a study whose configuration and trials can be read."""
+    folder, config, goal = study.folder, study.config, study.goal
+    several = len(goal.metrics) > 1
+    best, front = _best(study, status), study.history.front if several else []
+    failed = [trial for trial in study.trials if trial.state == "failed"]
+    report = _report(folder, status)
+    write = _Writer(study, status)
+    view = replace(
+        view_of_status(folder, status, reference=reference, copied=copied, fault=fault),
+        objective=config.objective,
+        limits=[str(limit) for limit in goal.limits],
+        hyperparameters=len(set(study.space.keys) - {SCALE}),
+        points=study.space.size,
+        scales=goal.target or None,
+        best=None if best is None else write.trial(best),
+        why_none=why_none(study.history, goal) if best is None else None,
+        why_chosen=why(config.study.choose) if several else None,
+        on_front=len(front) if several else None,
+        front=[write.trial(trial) for trial in front[:_MOST_OF_FRONT]],
+        finalists={trial.number: trial.score for trial in study.finalists},
+        running=[*_running(study, tasks)],
+        untried=len(untried_points(study.record)),
+        failures=[*_failures(folder, failed[: -_MOST_FAILURES - 1 : -1])],
+        num_failed=len(failed),
+        cautions=_cautions(study, status, best, report),
+        cost=_cost(report),
+    )
+    return replace(view, next=[*next_steps(view, study, folder)])
+
+
+class _Writer:
+    """Makes views of trials, their values with as many digits as tell all trials of the study apart."""
+
+    def __init__(self, study: ReadOnlyStudy, status: Status) -> None:
+        self._study, self._status = study, status
+        default = default_of(study.space, study.config)
+        self._default = None if default is None else dict(default)
+        self._full_amount = full_amount_of(study.config)
+        compared = [*study.history, *study.fresh.values()]
+        self._write = {
+            name: score_format([shown_value(trial, name, study.goal) for trial in compared])
+            for name in study.goal.names
+        }
+
+    def trial(self, trial: Trial) -> TrialView:
+        """Return the view of a complete trial."""
+        names, metric = self._study.goal.names, self._study.goal.metric
+        scores, search_scores = {name: trial.mean(name) for name in names}, dict[str, float]()
+        if (fresh := self._study.fresh.get(trial.number)) is not None:
+            scores, search_scores = {name: fresh.mean(name) for name in names}, scores
+        elif trial.number == self._status.best and self._status.search_scores:
+            # What was published has no record of the fresh seeds.
+            scores, search_scores = self._status.scores, self._status.search_scores
+        return TrialView(
+            trial=trial.number,
+            score=scores[metric],
+            scores=scores,
+            search_scores=search_scores,
+            texts=self._texts(scores),
+            search_texts=self._texts(search_scores),
+            point=dict(trial.point),
+            default=self._default,
+            amount=trial.amount,
+            reached=trial.reached,
+            full_amount=self._full_amount,
+        )
+
+    def _texts(self, scores: Mapping[str, float]) -> dict[str, str]:
+        return {name: self._write[name](score) for name, score in scores.items() if name in self._write}
+
+
+@dataclass(frozen=True)
+class _Searched:
+    """What cautions are worked out from."""
+
+    space: Space
+    goal: Goal
+    trials: Sequence[Trial]
+    winner: Trial | None
+    finalists: Sequence[Trial]
+    called: str
+
+
+def _best(study: ReadOnlyStudy, status: Status) -> Trial | None:
+    """Return the winner of one that has ended, or of another the best so far."""
+    if status.state != "ended":
+        return study.best
+    return next((trial for trial in study.trials if trial.number == status.best), None)
+
+
+def _running(study: ReadOnlyStudy, tasks: Iterable[RunningTask]) -> Iterator[TaskView]:
+    now = time.time()
+    for task in sorted(tasks, key=lambda task: task.worker):
+        yield TaskView(
+            trial=task.trial,
+            task="final" if task.task == FINAL_FOLD else study.layout.name(task.task),
+            worker=task.worker,
+            host=task.host,
+            process=task.process,
+            gpus=task.gpus,
+            where=task.where,
+            started=task.started,
+            reported=task.reported,
+            seconds=now - task.started,
+            seconds_silent=now - (task.reported or task.started),
+            point=task.point,
+        )
+
+
+def _failures(folder: StudyFolder, failed: Iterable[Trial]) -> Iterator[FailureView]:
+    for trial in failed:
+        details = "\n".join(each.details[-_LONGEST_DETAILS:] for each in trial.outcomes.values() if each.details)
+        logs = sorted(folder.logs_dir.glob(folder.log_path(trial.number, "*").name))
+        yield FailureView(trial.number, trial.error or "", details, logs)
+
+
+def _cautions(study: ReadOnlyStudy, status: Status, best: Trial | None, report: Mapping[str, Any] | None) -> list[str]:
+    if report is not None:
+        there = report.get("cautions")
+        return [text for text in (there if isinstance(there, list) else ()) if isinstance(text, str)]
+    called = "winner" if status.state == "ended" else "best trial so far"
+    finalists = list(study.fresh.values())
+    return cautions_so_far(_Searched(study.space, study.goal, study.trials, best, finalists, called))
+
+
+def _report(folder: StudyFolder, status: Status) -> dict[str, Any] | None:
+    """Return report.json where it tells of the study as it is: no process has it, and no trial came since."""
+    if status.holder is not None or status.state == "unreadable":
+        return None
+    try:
+        report = folder.report()
+    except HpoError:
+        return None
+    proposed = inner(report, "counts").get("proposed")
+    return report if proposed == sum(status.trials.values()) else None
+
+
+def _cost(report: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    cost = inner(report or {}, "cost")
+    return None if not cost or "missing" in cost else dict(cost)
+
+
+def _tags(folder: StudyFolder) -> dict[str, str]:
+    # Where they cannot be read, that is told as the study's error.
+    with suppress(OSError):
+        return tags(folder)
+    return {}
+
+
+def size_of(folder: Path | str) -> int:
+    """Return how many bytes are below a folder; links are not followed, and what cannot be entered is left out."""
+    size = 0
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                is_folder = entry.is_dir(follow_symlinks=False)
+                size += size_of(entry.path) if is_folder else entry.stat(follow_symlinks=False).st_size
+    except OSError:
+        # It was removed meanwhile, or is another's.
+        return size
+    return size

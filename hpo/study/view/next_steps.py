@@ -1,0 +1,78 @@
+"""What can be done with a study now: commands, each with what it does."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+from hpo.errors import HpoError
+from hpo.formatting import format_count
+from hpo.study.additions import what_tries
+from hpo.study.basis.described import Described
+from hpo.study.files.folder import StudyFolder, short_path
+from hpo.study.ledger import what_opens
+from hpo.study.view.read_only import ReadOnlyStudy
+from hpo.study.view.view import NextStep, StudyView
+from hpo.trials.space.space import point_key
+
+
+def next_steps(view: StudyView, study: ReadOnlyStudy | None, folder: StudyFolder) -> Iterator[NextStep]:
+    """Yield the commands that fit now, the most useful first; `study` is None where it cannot be read."""
+    name = view.reference
+    if view.is_mirror:
+        if view.state == "running":
+            yield NextStep(f"hpo watch {name}", "follows it")
+        yield NextStep(f"hpo resume {name}", "fetches it into runs/, and goes on with it")
+    elif view.phase in ("starting", "asked and told"):
+        yield NextStep(f"hpo watch {name}", "follows it")
+    elif view.state == "running":
+        yield NextStep(f"hpo watch {name}", "follows it")
+        if view.phase == "after the search":
+            yield NextStep(f"hpo stop {name} --now", "ends it; what is missing then is trained by `hpo resume`")
+        else:
+            yield NextStep(f"hpo stop {name}", "ends it once its running trials have ended")
+    elif study is not None and not folder.database_path.exists() and study.config.study.storage is None:
+        yield NextStep(f"hpo reproduce {name}", "trains its winner again, as it was published")
+    elif view.fault is not None:
+        # Without its configuration nothing goes on.
+        with suppress(HpoError):
+            folder.config()
+            yield NextStep(f"hpo resume {name}", "replaces a damaged record by its backup, if that is sound")
+    else:
+        yield from _of_idle(view, study, folder)
+
+
+def _of_idle(view: StudyView, study: ReadOnlyStudy | None, folder: StudyFolder) -> Iterator[NextStep]:
+    name = view.reference
+    if view.state == "open":
+        yield NextStep(f"hpo ask {name}", "asks for its next trial")
+        yield NextStep(f"hpo ask {name} --open", "lists the trials that were asked for and not told")
+    if view.state in ("interrupted", "failed"):
+        fault = ", once the fault is fixed" if view.state == "failed" else ""
+        yield NextStep(folder.go_on, f"goes on with it{fault}")
+    if view.state == "ended" and study is not None:
+        if view.untried:
+            command = what_tries(name, view.untried, view.done, study.config.study, view.ended_by)
+            yield NextStep(command, f"tries the {format_count(view.untried, 'added point*')}")
+        if view.best is not None and not view.test and (opens := what_opens(folder, _splits(folder))) is not None:
+            yield NextStep(*opens)
+        if study.config.track.name == "mlflow":
+            yield NextStep("hpo ui", "shows it in MLflow")
+        if not _has_tried_all(view, study):
+            yield NextStep(
+                f"hpo resume {name} study.trials={2 * study.config.study.trials}", "goes on with a larger budget"
+            )
+    page = folder.path / "report.html"
+    does = f"writes {short_path(page)} again" if page.exists() else "writes its report, as of now"
+    yield NextStep(f"hpo report {name}", does)
+
+
+def _has_tried_all(view: StudyView, study: ReadOnlyStudy) -> bool:
+    """Whether a larger budget would find nothing to try."""
+    if view.ended_by == "space" or study.space.size is None:
+        return view.ended_by == "space"
+    return len({point_key(trial.point) for trial in study.trials}) >= study.space.size
+
+
+def _splits(folder: StudyFolder) -> Mapping[str, Any]:
+    described = Described.at(short_path(folder.described_path))
+    return described.split["parts"] if described and described.split else {}
