@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from hpo.cli.output import show_json
 
 if TYPE_CHECKING:
-    from hpo.session.display.display import Result
+    from hpo.show.display import Ended
     from hpo.study.study import PreparedStudy
 
 _PROGRESS = {
@@ -22,19 +22,17 @@ def add_progress(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--progress", choices=list(_PROGRESS), default="auto", help=what)
 
 
-def run_asked(study: "PreparedStudy", progress: str) -> "Result":
+def run_asked(study: "PreparedStudy", progress: str) -> "Ended":
     """Run a prepared study to its budget, and return how it ended."""
-    from hpo.session.display.json_lines import JsonLines
-    from hpo.session.display.terminal import Terminal
     from hpo.session.session import run_to_the_end
+    from hpo.show.json_lines import JsonLines
+    from hpo.show.terminal import Terminal
 
     return run_to_the_end(study, JsonLines() if progress == "json" else Terminal(has_trials=progress == "auto"))
 
 
 def run_and_show(study: "PreparedStudy", given: argparse.Namespace) -> int:
     """Run it, print what it came to where `--json` asks, and return the exit code: 0 done, 1 without a winner."""
-    from hpo.session.display.result import study_result
-
     if study.is_outside:
         from hpo.session.outside import set_up
 
@@ -42,6 +40,6 @@ def run_and_show(study: "PreparedStudy", given: argparse.Namespace) -> int:
         print(says)
         show_json({"study": study.config.study.name, "folder": study.folder.path, "says": says})
         return 0
-    result = run_asked(study, given.progress)
-    show_json(study_result(study, result.report))
-    return 0 if result.verdict.winner else 1
+    view = run_asked(study, given.progress).view
+    show_json(view.to_dict())
+    return 0 if view.best else 1

@@ -22,8 +22,8 @@ from hpo.config.study_config import study_name
 from hpo.engine.observers import Observer
 from hpo.errors import ConfigError, StudyError
 from hpo.report.comparison import ComparisonJson
-from hpo.session.display.json_lines import tell
 from hpo.session.stopping import SessionDispatcher, Stopping
+from hpo.show.json_lines import tell
 from hpo.study.files.folder import RUNS, StudyFolder
 from hpo.study.opening import code_of
 from hpo.study.study import PreparedStudy

@@ -2,12 +2,12 @@
 
 import sys
 
-from hpo.session.display.display import Display
-from hpo.session.display.notebook import Notebook
-from hpo.session.display.terminal import Terminal
 from hpo.session.outside import set_up
 from hpo.session.program import interrupted_in_one_line
 from hpo.session.session import run_to_the_end
+from hpo.show.display import Display
+from hpo.show.notebook import Notebook
+from hpo.show.terminal import Terminal
 from hpo.study.study import PreparedStudy
 
 

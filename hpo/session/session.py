@@ -4,24 +4,25 @@ import signal
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import NamedTuple
 
 from hpo.engine.checkpoints import CheckpointKeeper, SiteKeeper, StateKeeper
 from hpo.engine.loop import search
 from hpo.engine.observers import Observer
 from hpo.errors import MachineError
 from hpo.machine import machine_faults
-from hpo.report.write import write_report
-from hpo.session.display.display import Display, Result
+from hpo.report.write import WrittenReport, write_report
 from hpo.session.hand import Hand
 from hpo.session.mirroring import Mirroring, mirror_of, refuse_bad_urls
 from hpo.session.status_keeper import StatusKeeper
 from hpo.session.stopping import SessionDispatcher, Stopped, Stopping
 from hpo.session.surroundings import refuse_bad_surroundings
-from hpo.study.additions import untried_points
+from hpo.show.display import Display, Ended
 from hpo.study.files.requests import forget_unread, refuse_earlier
 from hpo.study.notes import Notes
 from hpo.study.opening import code_of, open_study
 from hpo.study.study import PreparedStudy
+from hpo.study.view.making import view_of_run
 from hpo.study.winner.final_model import make_final_model
 from hpo.study.winner.finalists import train_finalists
 from hpo.study.winner.full_training import state_names, train_to_the_end, trials_to_finish
@@ -41,7 +42,7 @@ _PATIENCE_SECONDS = 60.0
 _HURRY_SECONDS = 8.0
 
 
-def run_to_the_end(study: PreparedStudy, display: Display) -> Result:
+def run_to_the_end(study: PreparedStudy, display: Display) -> Ended:
     """Run a study, a new one or one to be continued, to its budget, and return how it ended.
 
     Raises:
@@ -51,15 +52,15 @@ def run_to_the_end(study: PreparedStudy, display: Display) -> Result:
     refuse_bad_surroundings(study.config)
     try:
         with Stopping() as stopping, machine_faults("study: cannot go on", study.folder.path):
-            result = _run(study, display, stopping)
+            ended = _run(study, display, stopping)
     except MachineError as error:
         again = f"`hpo resume {study.reference}`" if study.folder.exists else "the same command"
         raise MachineError(f"{error}; fix that, then continue with {again}") from error
-    display.conclude(study, result)
-    return result
+    display.conclude(study, ended)
+    return ended
 
 
-def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Result:
+def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Ended:
     # Before the workers start: they compare with it what they import.
     study, config = replace(study, code=code_of(study)), study.config
     with ExitStack() as stack:
@@ -102,8 +103,8 @@ def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Result:
         with progress, keeper:
             dispatching = SessionDispatcher(dispatcher, stopping, study)
             result = run_study(study, record, dispatching, tracker, [*observers, keeper], hand)
-        keeper.conclude(result.verdict)
-        return result
+        status = keeper.conclude(result.verdict)
+        return Ended(view_of_run(hand.study, record, status), result.report, result.is_tracked)
 
 
 def _open(study: PreparedStudy) -> Record:
@@ -138,6 +139,14 @@ def _last_words(study: PreparedStudy, num_done: int) -> str:
         f"\nstopped: {num_done} of {study.config.study.trials} {study.counts} are saved in {study.folder}\n"
         f"continue with: hpo resume {study.reference}\n"
     )
+
+
+class Result(NamedTuple):
+    """The result of a search, its report, and whether the tracker has everything."""
+
+    verdict: Verdict
+    report: WrittenReport
+    is_tracked: bool
 
 
 def run_study(
@@ -187,7 +196,7 @@ def run_study(
                 interrupt_in_tracker(study, record, tracker)
             # An interruption does not wait long for MLflow.
             is_tracked = tracker.close(_PATIENCE_SECONDS if report else _HURRY_SECONDS)
-    return Result(verdict, report, is_tracked, len(untried_points(record)))
+    return Result(verdict, report, is_tracked)
 
 
 def _continued_later(study: PreparedStudy, history: History) -> list[Trial]:

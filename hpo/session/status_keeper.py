@@ -9,7 +9,7 @@ from typing import Self
 
 from hpo.engine.loop import seconds_spent
 from hpo.errors import first_line
-from hpo.session.display.display import Progress, follow_up_in_words
+from hpo.show.display import Progress, follow_up_in_words
 from hpo.study.files.running import RunningTask, write_running
 from hpo.study.files.status import Phase, State, Status, write_status
 from hpo.study.notes import Notes
@@ -66,14 +66,14 @@ class StatusKeeper(Progress):
         error = next((first_line(error) for error in raised if isinstance(error, Exception)), None)
         self._write("failed" if error else self._left, error)
 
-    def conclude(self, verdict: Verdict) -> None:
-        """Say how the study has ended; the last call, after it was left."""
+    def conclude(self, verdict: Verdict) -> Status:
+        """Say how the study has ended, and return that; the last call, after it was left."""
         study, winner = self._prepared, verdict.winner
         # Elsewhere nothing follows the search.
         is_over = study.is_over(self._record) and (study.is_outside or verdict.are_finalists_trained)
         self._fronts = {} if winner is None else {winner.scale: [winner]}
         self._fresh = verdict.fresh_winner
-        self._write("ended" if is_over else self._left, on_front=len(verdict.front))
+        return self._write("ended" if is_over else self._left, on_front=len(verdict.front))
 
     def trial_opened(self, trial: Trial) -> None:
         """Count it among those that run."""
@@ -146,13 +146,14 @@ class StatusKeeper(Progress):
                 self._write()
             self._is_over.wait(_SECONDS_BETWEEN)
 
-    def _write(self, state: State = "running", error: str | None = None, on_front: int | None = None) -> None:
+    def _write(self, state: State = "running", error: str | None = None, on_front: int | None = None) -> Status:
         with self._changing:
             status, tasks = self._status(state, error, on_front), sorted(self._tasks.items())
         # What nobody can read delays nothing: the record is the truth.
         with suppress(OSError):
             write_status(self._prepared.folder, status)
             write_running(self._prepared.folder, [task for _, task in tasks])
+        return status
 
     def _status(self, state: State, error: str | None, on_front: int | None) -> Status:
         study, best, ended = self._prepared, self._best, self._record.ended

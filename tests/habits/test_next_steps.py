@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 import hpo
-from hpo.session.display.terminal import Terminal
+from hpo.show.terminal import Terminal
 from hpo.study.ledger import write_opening
 from hpo.study.opening import read_study
 from hpo.study.preparing.preparation import known_study

@@ -2,7 +2,7 @@
 
 import shutil
 
-from hpo.session.display import progress as shown
+from hpo.show import progress as shown
 from hpo.trials.goal import Goal, finished
 from hpo.trials.trial import Outcome, TaskLayout, Trial
 from hpo.workers.dispatch.dispatcher import TaskReport

@@ -1,14 +1,17 @@
 """`hpo list`: the studies under runs/, or in another folder: state, trials, best, strategy, data, size, date."""
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hpo.cli.arguments import add_json, make_parser
 from hpo.cli.output import show_json
 from hpo.cli.tables import show_table
 from hpo.errors import printable
+from hpo.formatting import format_size, format_time
+
+if TYPE_CHECKING:
+    from hpo.study.view.view import StudyView
 
 _EXAMPLES = """\
   hpo list                                                    all studies under runs/, the newest first
@@ -24,7 +27,6 @@ operators: =, !=, <, <=, >, >=, ~ (contains); and, or, not; none is a missing va
 _COLUMNS = ("study", "state", "done", "best", "metric", "strategy", "data", "test", "size", "date")
 # On a narrow terminal these are left out, the first one first.
 _LEAST = ("size", "data", "strategy", "test", "date")
-_UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 def run(arguments: Sequence[str]) -> None:
@@ -41,15 +43,15 @@ def run(arguments: Sequence[str]) -> None:
     given = parser.parse_args(_joined(arguments))
     studies = list_studies(Path(given.folder), given.where, given.sort)
     if given.json:
-        show_json({"in": Path(given.folder).absolute(), "studies": studies})
+        show_json({"in": Path(given.folder).absolute(), "studies": [view.to_dict() for view in studies]})
         return
     if not studies:
         print(f"no study in {given.folder}{' fits' if given.where else ': start one with `hpo search`'}")
         return
     show_table(_COLUMNS, map(_cells, studies), least=_LEAST)
-    for study in studies:
-        if study["state"] in ("failed", "unreadable"):
-            print(printable(f"{study['name']}: {study['error']}"))
+    for view in studies:
+        if view.state in ("failed", "unreadable"):
+            print(printable(f"{view.study}: {view.error}"))
 
 
 def _joined(arguments: Sequence[str]) -> list[str]:
@@ -61,32 +63,21 @@ def _joined(arguments: Sequence[str]) -> list[str]:
     return words
 
 
-def _cells(study: Mapping[str, Any]) -> list[str]:
-    state = study["state"]
-    if study["process"] is not None:
-        state += f" ({study['process']}, since {study['since'][11:16]})"
-        state += f", {study['following']}" if study["following"] else ""
-    metric = f"{study['metric']} ({study['direction'][:3]})" if study["metric"] else ""
+def _cells(view: "StudyView") -> list[str]:
+    state: str = view.state
+    process, best, metric = view.process, view.best, view.metric
+    if process is not None:
+        state += f" ({process.process}, since {format_time(process.since)[11:16]})"
+        state += f", {view.following}" if view.following else ""
     return [
-        study["name"],
+        view.study,
         state,
-        f"{study['done']}/{study['budget']}" if study["budget"] else "",
-        _number(study["score"]),
-        metric,
-        study["strategy"] or "",
-        study["data"] or "",
-        _number(study["test"]),
-        _size(study["size"]),
-        study["date"][:16].replace("T", " "),
+        f"{view.done}/{view.budget}" if view.budget else "",
+        best.texts.get(metric or "", "") if best else "",
+        f"{metric} ({(view.direction or '')[:3]})" if metric else "",
+        view.strategy or "",
+        view.data or "",
+        view.test_texts.get(metric or "", ""),
+        "" if view.size is None else format_size(view.size),
+        "" if view.begun is None else format_time(view.begun)[:16],
     ]
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.4g}"
-
-
-def _size(count: int) -> str:
-    """Return a number of bytes as people write it, with two digits: 340 kB, 1.2 GB."""
-    power = min(int(math.log10(max(count, 1)) // 3), len(_UNITS) - 1)
-    shown = count / 1000**power
-    return f"{shown:.1f} {_UNITS[power]}" if power and shown < 10 else f"{shown:.0f} {_UNITS[power]}"

@@ -38,15 +38,14 @@ def run(arguments: Sequence[str]) -> None:
         parser.error("the following arguments are required: STUDY")
 
     from hpo.interface.existing import write_reports
-    from hpo.session.display.result import study_result
     from hpo.study.files.folder import short_path
-    from hpo.study.files.status import read_status
+    from hpo.study.view.reader import StudyReader
 
     asked = {"publish": given.publish, "checklist": given.checklist, "latex": given.latex}
-    study, report, paths = write_reports(given.study, _said(given.said), **asked)
+    study, _, paths = write_reports(given.study, _said(given.said), **asked)
     for path in paths:
         print(short_path(path))
-    show_json({**study_result(study, report, read_status(study.folder).state), "written": paths})
+    show_json({**StudyReader(study.folder, study.reference).view().to_dict(), "written": paths})
 
 
 def _said(texts: Sequence[str]) -> dict[str, str | None]:

@@ -74,7 +74,7 @@ def _as_json(study: str, finding: "Finding") -> dict[str, Any]:
 
 def _begin_lines(recorded: "Recorded", tolerance: float) -> "Callable[[Repetition], None]":
     """Print the same as JSON lines."""
-    from hpo.session.display.json_lines import tell
+    from hpo.show.json_lines import tell
 
     tell("begun", changes=recorded.files.changes, tolerance=tolerance)
     return lambda one: tell("training", **vars(one), holds=one.holds(tolerance))

@@ -77,17 +77,16 @@ def _table(given: argparse.Namespace) -> int:
         return 0
 
     from hpo.report.sections.scales import scales_of
-    from hpo.session.display.result import study_result
     from hpo.study.files.folder import short_path
     from hpo.study.preparing.preparation import prepare_study, with_its_tracker
 
     study = prepare_study(with_its_tracker(config_from_dict(tree)))
-    result = run_asked(study, given.progress)
-    scales, metric = scales_of(result.report.summary), study.goal.metric
+    ended = run_asked(study, given.progress)
+    scales, metric = scales_of(ended.report.summary), study.goal.metric
     shown = _show_table(scales, metric) if scales else {}
-    print(f"picture: {short_path(result.report.paths[0])}")
-    show_json({**study_result(study, result.report), **shown})
-    return 0 if result.verdict.winner else 1
+    print(f"picture: {short_path(ended.report.paths[0])}")
+    show_json({**ended.view.to_dict(), **shown})
+    return 0 if ended.view.best else 1
 
 
 def _show_table(scales: "ScalesPart", metric: str) -> dict[str, Any]:

@@ -73,15 +73,13 @@ def run(arguments: Sequence[str]) -> int:
     if replay is None:
         return run_and_show(study, given)
 
-    from hpo.session.display.result import study_result
-
     if study.folder.exists:
         print(f"{study.folder} exists: only missing trials are trained; to train all of them again, delete it")
     for change in replay.files.changes:
         print(f"what changed: {printable(change)}")
-    result = run_asked(study, given.progress)
+    view = run_asked(study, given.progress).view
     code, compared = _show_comparison(replay, study)
-    show_json({**study_result(study, result.report), **compared})
+    show_json({**view.to_dict(), **compared})
     return code
 
 
@@ -131,9 +129,9 @@ def _show_comparison(replay: "Replay", study: "PreparedStudy") -> tuple[int, Map
 
 def _show_dry_run(study: "PreparedStudy") -> int:
     """Print what a search would begin with, where, and what of the user's code would travel; create nothing."""
-    from hpo.session.display.terminal import Terminal
     from hpo.session.mirroring import refuse_bad_urls
     from hpo.session.surroundings import refuse_bad_surroundings
+    from hpo.show.terminal import Terminal
     from hpo.study.opening import refuse_to_open
     from hpo.workers.dispatch.code import code_of
 

@@ -30,10 +30,9 @@ def run(arguments: Sequence[str]) -> None:
     elsewhere = data_places(given.data)
 
     from hpo.interface.existing import score_on_test
-    from hpo.session.display.result import study_result
     from hpo.study.basis.default import why_no_default
     from hpo.study.files.folder import short_path
-    from hpo.study.files.status import read_status
+    from hpo.study.view.reader import StudyReader
 
     study, result, report = score_on_test(given.study, given.again, not given.no_default, elsewhere, given.front)
     times = result["openings_of_these_data"]
@@ -55,7 +54,7 @@ def run(arguments: Sequence[str]) -> None:
     if given.front:
         print("\n".join(_front(result, study.goal.names)))
     print(f"report: {short_path(report.paths[0])}")
-    show_json(study_result(study, report, read_status(study.folder).state))
+    show_json(StudyReader(study.folder, study.reference).view().to_dict())
 
 
 def _front(result: Mapping[str, Any], names: Sequence[str]) -> Iterator[str]:

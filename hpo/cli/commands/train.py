@@ -31,7 +31,7 @@ def run(arguments: Sequence[str]) -> int:
         return 0
 
     from hpo.interface.train import print_point
-    from hpo.session.display.json_lines import tell_message
+    from hpo.show.json_lines import tell_message
     from hpo.study.train_once import train_once
 
     shows = {"auto": print_point, "json": tell_message, "none": lambda _: None}

@@ -31,7 +31,7 @@ def run(arguments: Sequence[str]) -> int:
         _serve(given)
         return 0
 
-    from hpo.session.display.watching import watch_at_terminal
+    from hpo.show.watching import watch_at_terminal
     from hpo.study.view.reader import open_reader
 
     with open_reader(given.study, _PATIENCE_SECONDS) as view:
@@ -74,7 +74,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _serve(given: argparse.Namespace) -> None:
-    from hpo.page.server import serve_pages
+    from hpo.show.page.server import serve_pages
     from hpo.study.files.folder import RUNS, find_study
     from hpo.study.view.reader import open_reader
 

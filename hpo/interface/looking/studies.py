@@ -1,8 +1,8 @@
 """All studies in a folder: what each has come to, filtered and sorted; records are opened of killed searches alone."""
 
-import os
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,8 +11,9 @@ from hpo.errors import HpoError, StudyError, first_line
 from hpo.interface.looking.where import Kind, condition, known_field
 from hpo.study.files.folder import RUNS, StudyFolder, is_training, refuse_link
 from hpo.study.files.status import Status
-from hpo.study.files.user_notes import tags
 from hpo.study.view.latest import latest_status
+from hpo.study.view.making import size_of, view_of_status
+from hpo.study.view.view import StudyView
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,20 +60,20 @@ def studies(in_: Path | str = RUNS, where: str | None = None, sort: str | None =
     """
     import pandas as pd  # here: it takes half a second
 
-    table = pd.DataFrame(list_studies(Path(in_), where, sort), columns=[*FIELDS])
+    table = pd.DataFrame([*map(_row, list_studies(Path(in_), where, sort))], columns=[*FIELDS])
     return table.assign(**{field: pd.to_datetime(table[field], utc=True) for field in _TIMES})
 
 
-def list_studies(folder: Path, where: str | None = None, sort: str | None = None) -> list[dict[str, Any]]:
-    """Return the same as a list of mappings; times are texts in ISO 8601, sizes in bytes."""
+def list_studies(folder: Path, where: str | None = None, sort: str | None = None) -> list[StudyView]:
+    """Return the views of the studies in a folder; what a list does not tell is None in them."""
     fits = condition(where, FIELDS) if where is not None else lambda _: True
     by = None if sort is None else known_field(sort.removeprefix("-"), FIELDS, "sort")
-    rows = sorted(_rows(folder), key=lambda row: str(row["date"]), reverse=True)
-    rows = [row for row in rows if fits(row)]
-    if by is None:
-        return rows
-    known, missing = ([row for row in rows if (row[by] is None) == is_missing] for is_missing in (False, True))
-    return [*sorted(known, key=lambda row: row[by], reverse=sort != by), *missing]
+    rows = sorted(_rows(folder), key=lambda row: str(row[0]["date"]), reverse=True)
+    rows = [row for row in rows if fits(row[0])]
+    if by is not None:
+        known, missing = ([row for row in rows if (row[0][by] is None) == is_missing] for is_missing in (False, True))
+        rows = [*sorted(known, key=lambda row: row[0][by], reverse=sort != by), *missing]
+    return [view for _, view in rows]
 
 
 def _folders(folder: Path) -> Iterator[Path]:
@@ -100,71 +101,56 @@ def _folders(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def _rows(folder: Path) -> Iterator[dict[str, Any]]:
+def _rows(folder: Path) -> Iterator[tuple[dict[str, Any], StudyView]]:
     for path in _folders(folder):
         # It may be removed meanwhile.
         with suppress(FileNotFoundError):
-            yield _row(path)
+            view = view_in_list(path)
+            yield _row(view), view
 
 
-def _row(path: Path) -> dict[str, Any]:
+def view_in_list(path: Path) -> StudyView:
+    """Return what a list shows of a study: what its status tells, and how large its folder is."""
     folder = StudyFolder(path)
     try:
         refuse_link(path)
         status = latest_status(folder)
     except HpoError as error:
         status = Status(name=path.name, state="unreadable", error=first_line(error))
-    holder, trials = status.holder, status.trials
-    metric = next(iter(status.metrics), None)
+    begun = path.lstat().st_mtime if status.begun is None else status.begun
+    return replace(view_of_status(folder, status), begun=begun, size=size_of(path))
+
+
+def _row(view: StudyView) -> dict[str, Any]:
+    process, metric, best = view.process, view.metric, view.best
     return {
-        "name": path.name,
-        "state": status.state,
-        "since": _time(holder.since) if holder else None,
-        "process": holder.process if holder else None,
-        "host": holder.host if holder else None,
-        "done": status.done if status.budget else None,
-        "budget": status.budget or None,
-        "counts": status.counts,
-        "following": status.following,
-        "score": status.score,
-        "search_score": status.search_scores.get(metric or ""),
-        "best": status.best,
+        "name": view.study,
+        "state": view.state,
+        "since": _time(process.since) if process else None,
+        "process": process.process if process else None,
+        "host": process.host if process else None,
+        "done": view.done if view.budget else None,
+        "budget": view.budget,
+        "counts": view.counts,
+        "following": view.following,
+        "score": best.score if best else None,
+        "search_score": best.search_scores.get(metric or "") if best else None,
+        "best": best.trial if best else None,
         "metric": metric,
-        "direction": status.metrics.get(metric or ""),
-        "strategy": status.strategy or None,
-        "data": status.data or None,
-        "tags": ", ".join(f"{key}={value}" for key, value in _tags(folder).items()) or None,
-        "test": status.test.get(metric or ""),
-        "on_front": status.on_front,
-        **{state: trials.get(state) for state in ("complete", "failed", "stopped", "running")},
-        "minutes": status.minutes,
-        "size": _size(path),
-        "date": _time(status.begun if status.begun is not None else path.lstat().st_mtime),
-        "ended_by": status.ended_by,
-        "error": status.error,
-        "folder": str(folder.path),
+        "direction": view.direction,
+        "strategy": view.strategy,
+        "data": view.data,
+        "tags": ", ".join(f"{key}={value}" for key, value in view.tags.items()) or None,
+        "test": view.test.get(metric or ""),
+        "on_front": view.on_front,
+        **{state: view.trials.get(state) for state in ("complete", "failed", "stopped", "running")},
+        "minutes": view.minutes,
+        "size": view.size,
+        "date": None if view.begun is None else _time(view.begun),
+        "ended_by": view.ended_by,
+        "error": view.error,
+        "folder": str(view.folder),
     }
-
-
-def _tags(folder: StudyFolder) -> dict[str, str]:
-    # Where they cannot be read, that is told as the study's error.
-    with suppress(OSError):
-        return tags(folder)
-    return {}
-
-
-def _size(folder: Path | str) -> int:
-    """Return how many bytes lie below a folder; links are not followed, and what cannot be entered is left out."""
-    size = 0
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                is_folder = entry.is_dir(follow_symlinks=False)
-                size += _size(entry.path) if is_folder else entry.stat(follow_symlinks=False).st_size
-    except OSError:
-        # It was removed meanwhile, or is another's.
-        return size
-    return size
 
 
 def _time(seconds: float) -> str:

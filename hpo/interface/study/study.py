@@ -8,14 +8,15 @@ from hpo.errors import StudyError, nearest
 from hpo.interface.existing import changed_config, write_reports
 from hpo.interface.study.best import Best, best_of, front_table
 from hpo.interface.study.continued import ContinuedStudy
-from hpo.interface.study.summary import Summary
 from hpo.report.figures import FIGURES, Drawn, draw_figures
 from hpo.report.sections.report import report_schema
 from hpo.report.subject import Subject
 from hpo.session.script import run_shown
-from hpo.study.files.folder import short_path
+from hpo.show.lines import summary_html, summary_lines
 from hpo.study.opening import change_choice
 from hpo.study.study import PreparedStudy
+from hpo.study.view.reader import StudyReader
+from hpo.study.view.view import StudyView
 from hpo.trials.table import trials_table
 
 if TYPE_CHECKING:
@@ -141,17 +142,14 @@ class Study(ContinuedStudy):
 
     def __str__(self) -> str:
         """Return how many trials there are, the winner with its point, and where the report is."""
-        report = self.folder / "report.html"
-        lines = self._summary().as_lines()
-        return "\n".join([*lines, *([f"report: {short_path(report)}"] if report.exists() else [])])
+        return "\n".join(summary_lines(self._view()))
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the winner, and how many trials there are."""
-        return self._summary().as_html()
+        return summary_html(self._view())
 
-    def _summary(self) -> Summary:
-        with self._read() as (study, _, verdict):
-            return Summary.of(study, verdict)
+    def _view(self) -> StudyView:
+        return StudyReader(self._folder, self._folder.reference).view()
 
 
 def run(study: PreparedStudy, progress: bool) -> Study:

@@ -15,7 +15,10 @@ from hpo.trials.trial import Trial, loss_of
 
 
 class Searched(Protocol):
-    """A search: `winner` is the best so far while it runs; `finalists` are on fresh seeds, if these chose the winner."""
+    """A search: `winner` is the best so far while it runs.
+
+    `finalists` are as trained on fresh seeds; empty where the search's scores chose the winner.
+    """
 
     @property
     def space(self) -> Space: ...  # noqa: D102

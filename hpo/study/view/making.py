@@ -16,13 +16,14 @@ from hpo.study.files.folder import StudyFolder, inner
 from hpo.study.files.running import RunningTask
 from hpo.study.files.status import Status
 from hpo.study.files.user_notes import tags
-from hpo.study.study import full_amount_of
+from hpo.study.study import PreparedStudy, full_amount_of
 from hpo.study.view.cautions import cautions_so_far
 from hpo.study.view.next_steps import next_steps
 from hpo.study.view.read_only import ReadOnlyStudy
 from hpo.study.view.view import FailureView, StudyView, TaskView, TrialView
 from hpo.study.winner.choosing import why, why_none
 from hpo.trials.goal import Goal
+from hpo.trials.record.record import Record
 from hpo.trials.score_format import score_format, shown_value
 from hpo.trials.space.space import Space
 from hpo.trials.trial import Trial
@@ -46,7 +47,7 @@ def view_of_status(
         if not texts:
             texts = {name: score_format([score])(score) for name, score in status.scores.items()}
         best = TrialView(status.best, status.score, status.scores, status.search_scores, texts, search_texts)
-    return StudyView(
+    view = StudyView(
         study=folder.path.name if reference is None or "://" not in reference else status.name,
         reference=reference or folder.reference,
         state=status.state,
@@ -73,10 +74,17 @@ def view_of_status(
         best=best,
         on_front=status.on_front,
         test=status.test,
+        test_texts={name: score_format([score])(score) for name, score in status.test.items()},
         num_failed=status.trials.get("failed", 0),
         tags=_tags(folder),
         files={name: folder.path / name for name in _FILES if (folder.path / name).is_file()},
     )
+    return replace(view, next=[*next_steps(view, None, folder)])
+
+
+def view_of_run(study: PreparedStudy, record: Record, status: Status) -> StudyView:
+    """Return the view of a study whose record is open here."""
+    return view_of(ReadOnlyStudy(study.folder, study.config, study.space, record), status, reference=study.reference)
 
 
 def view_of(
@@ -98,6 +106,7 @@ def view_of(
     view = replace(
         view_of_status(folder, status, reference=reference, copied=copied, fault=fault),
         objective=config.objective,
+        test_texts=write.texts(status.test),
         limits=[str(limit) for limit in goal.limits],
         hyperparameters=len(set(study.space.keys) - {SCALE}),
         points=study.space.size,
@@ -107,6 +116,7 @@ def view_of(
         why_chosen=why(config.study.choose) if several else None,
         on_front=len(front) if several else None,
         front=[write.trial(trial) for trial in front[:_MOST_OF_FRONT]],
+        further_trained=[trial.number for trial in study.further_trained],
         finalists={trial.number: trial.score for trial in study.finalists},
         running=[*_running(study, tasks)],
         untried=len(untried_points(study.record)),
@@ -116,6 +126,11 @@ def view_of(
         cost=_cost(report),
     )
     return replace(view, next=[*next_steps(view, study, folder)])
+
+
+def trial_view(study: ReadOnlyStudy, status: Status, trial: Trial) -> TrialView:
+    """Return what is said of one trial; its values are empty while it is not complete."""
+    return _Writer(study, status).trial(trial)
 
 
 class _Writer:
@@ -133,8 +148,8 @@ class _Writer:
         }
 
     def trial(self, trial: Trial) -> TrialView:
-        """Return the view of a complete trial."""
-        names, metric = self._study.goal.names, self._study.goal.metric
+        """Return the view of a trial."""
+        names = self._study.goal.names if trial.state == "complete" else ()
         scores, search_scores = {name: trial.mean(name) for name in names}, dict[str, float]()
         if (fresh := self._study.fresh.get(trial.number)) is not None:
             scores, search_scores = {name: fresh.mean(name) for name in names}, scores
@@ -143,11 +158,11 @@ class _Writer:
             scores, search_scores = self._status.scores, self._status.search_scores
         return TrialView(
             trial=trial.number,
-            score=scores[metric],
+            score=scores.get(self._study.goal.metric, trial.score),
             scores=scores,
             search_scores=search_scores,
-            texts=self._texts(scores),
-            search_texts=self._texts(search_scores),
+            texts=self.texts(scores),
+            search_texts=self.texts(search_scores),
             point=dict(trial.point),
             default=self._default,
             amount=trial.amount,
@@ -155,8 +170,9 @@ class _Writer:
             full_amount=self._full_amount,
         )
 
-    def _texts(self, scores: Mapping[str, float]) -> dict[str, str]:
-        return {name: self._write[name](score) for name, score in scores.items() if name in self._write}
+    def texts(self, scores: Mapping[str, float]) -> dict[str, str]:
+        """Return values of metrics as text."""
+        return {name: self._write.get(name, score_format([score]))(score) for name, score in scores.items()}
 
 
 @dataclass(frozen=True)

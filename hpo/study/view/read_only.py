@@ -97,7 +97,17 @@ class ReadOnlyStudy:
     @cached_property
     def trials(self) -> list[Trial]:
         """All trials with all of their training, running ones included."""
-        return join_trainings(self.record.trials(), further_trainings(self.config, self.record))
+        return join_trainings(self.record.trials(), self._further)
+
+    @cached_property
+    def _further(self) -> list[Trial]:
+        return further_trainings(self.config, self.record)
+
+    @property
+    def further_trained(self) -> list[Trial]:
+        """Those that were trained to their end after the search."""
+        numbers = {trial.number for trial in self._further}
+        return [trial for trial in self.trials if trial.number in numbers]
 
     def trial(self, number: int, name: str) -> Trial:
         """Return one of them; StudyError where there is none of this number in the study, which has this name."""

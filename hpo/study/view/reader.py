@@ -8,13 +8,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from hpo.errors import StudyError
+from hpo.errors import HpoError, StudyError, first_line
 from hpo.study.files.folder import RUNS, StudyFolder, find_study
 from hpo.study.files.running import RunningTask, parse_running, read_running
 from hpo.study.files.status import Status, parse_status
 from hpo.study.keeping.mirror import Manifest
 from hpo.study.view.latest import latest_status
+from hpo.study.view.making import view_of, view_of_status
 from hpo.study.view.read_only import ReadOnlyStudy
+from hpo.study.view.view import StudyView
 from hpo.workers.store.url import UrlStore
 
 # Of a mirror, what is looked at.
@@ -63,9 +65,22 @@ class StudyReader:
             raise StudyError(f"study: '{self.reference}' is just starting, and has no trial yet; see it again later")
         if self._seen is None:
             self._seen = ReadOnlyStudy.at(self.folder)
-        else:
-            self._seen.record.read_again()
+        elif self._seen.record.read_again():
+            # What was worked out from the trials before is left behind.
+            self._seen = replace(self._seen)
         return self._seen
+
+    def view(self) -> StudyView:
+        """Return all that is known of the study; StudyError where a mirror cannot be reached, or a link leads out."""
+        look = self.look()
+        self.folder.refuse_links()
+        name, copied, fault = self.reference, look.copied, look.fault or None
+        try:
+            return view_of(self.study(), look.status, look.tasks, reference=name, copied=copied, fault=fault)
+        except HpoError as error:
+            # One that is just starting cannot be read yet.
+            fault = fault or (None if look.status.phase == "starting" else first_line(error))
+            return view_of_status(self.folder, look.status, reference=name, copied=copied, fault=fault)
 
     def follow(self) -> Iterator[Look]:
         """Yield a look again and again, until nothing more comes: that is the last.

@@ -45,7 +45,7 @@ class TrialView:
     @property
     def values(self) -> str:
         """Its metrics as people read them: `accuracy 0.91 on fresh seeds (0.93 in the search)`."""
-        return beside_search(*(_named(texts) for texts in (self.texts, self.search_texts) if texts))
+        return values_text(self.texts, self.search_texts)
 
     @property
     def how_far(self) -> str:
@@ -156,8 +156,10 @@ class StudyView:
         why_chosen: with several metrics, how the best is chosen.
         on_front: with several metrics, how many trials are on the front.
         front: those trials, the leading metric's best first; at most 100.
+        further_trained: the trials that were trained to their end after the search.
         finalists: the scores of the finalists on fresh seeds, by trial; `null` for one that failed there.
         test: metrics on the test part; empty while it is closed.
+        test_texts: the same as text.
         running: trainings under way, as below.
         untried: how many of the points that were added (`hpo add`) were not tried so far.
         failures: the latest trials that failed, at most 20, as below.
@@ -205,8 +207,10 @@ class StudyView:
     why_chosen: str | None = None
     on_front: int | None = None
     front: list[TrialView] = field(default_factory=list)
+    further_trained: list[int] = field(default_factory=list)
     finalists: Mapping[int, float | None] = field(default_factory=dict)
     test: Mapping[str, float] = field(default_factory=dict)
+    test_texts: Mapping[str, str] = field(default_factory=dict)
     running: list[TaskView] = field(default_factory=list)
     untried: int = 0
     failures: list[FailureView] = field(default_factory=list)
@@ -248,6 +252,11 @@ def _plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
     return [_plain(each) for each in value] if isinstance(value, list) else value
+
+
+def values_text(texts: Mapping[str, str], in_search: Mapping[str, str]) -> str:
+    """Return values by name in a line; with those of the search, the first are of fresh seeds."""
+    return beside_search(*(_named(each) for each in (texts, in_search) if each))
 
 
 def _named(texts: Mapping[str, str]) -> str:

@@ -12,12 +12,12 @@ import pytest
 
 from hpo.cli.commands.show import _CURVE, _chart
 from hpo.interface.looking.glance import Glance
-from hpo.interface.looking.one_trial import show_trial
-from hpo.page.reading import PageReader
-from hpo.page.texts import workers
 from hpo.report.pages.html import render_macro
+from hpo.show.page.reading import PageReader
+from hpo.show.page.texts import workers
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.running import RunningTask, write_running
+from hpo.study.view.one_trial import show_trial
 from hpo.study.view.read_only import ReadOnlyStudy
 from hpo.study.view.reader import StudyReader
 from hpo.trials.record.host import Site

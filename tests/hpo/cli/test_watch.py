@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hpo.session.display.watching import WatchedProgress
+from hpo.show.watching import WatchedProgress
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.running import RunningTask, write_running
 from hpo.study.files.status import read_status, write_status

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from hpo.interface.looking.studies import list_studies
-from hpo.page.reading import PageReader
-from hpo.page.texts import state
 from hpo.session.session import run_study
+from hpo.show.page.reading import PageReader
+from hpo.show.page.texts import state
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.status import read_status
 from hpo.study.opening import open_study, read_study

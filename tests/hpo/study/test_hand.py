@@ -11,9 +11,9 @@ import pytest
 from hpo.engine import loop
 from hpo.errors import HpoError, StudyError
 from hpo.interface.study.steered import SteeredStudy, raise_budget
-from hpo.session.display.display import Display
 from hpo.session.session import run_study, run_to_the_end
 from hpo.session.stopping import Stopped
+from hpo.show.display import Display
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.requests import Request, request
 from hpo.study.files.status import Status, write_status

@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 
 import hpo
 from hpo.interface.looking.glance import Glance
-from hpo.interface.looking.one_trial import show_trial
 from hpo.interface.looking.studies import list_studies
-from hpo.page.reading import PageReader
+from hpo.show.page.reading import PageReader
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.running import read_running
 from hpo.study.files.status import Status, read_status
 from hpo.study.opening import read_study
 from hpo.study.preparing.preparation import known_study
+from hpo.study.view.one_trial import show_trial
 from hpo.study.view.read_only import ReadOnlyStudy
 from hpo.study.view.reader import StudyReader
 from tests.hpo.interface.searched import found

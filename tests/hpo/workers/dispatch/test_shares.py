@@ -3,7 +3,7 @@
 import pytest
 
 from hpo.errors import DispatchError
-from hpo.session.display.display import gpus_in_words, peak_in_words
+from hpo.show.display import gpus_in_words, peak_in_words
 from hpo.workers.dispatch.dispatcher import Gpus
 from hpo.workers.dispatch.ray.shares import Resources, Shares, shares_on
 from tests.studies import dispatch_section
@@ -89,7 +89,7 @@ def test_what_does_not_fit_on_a_node_is_refused(nodes, settings, says):
     ],
 )
 def test_it_is_told_in_one_line(monkeypatch, gpus, given, says):
-    monkeypatch.setattr("hpo.session.display.display.gpu_driver", lambda: None)
+    monkeypatch.setattr("hpo.show.display.gpu_driver", lambda: None)
     told = gpus_in_words(gpus, dispatch_section(gpus_per_worker=given))
     assert told == says if says is None else told.startswith(says)
 

@@ -5,8 +5,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from hpo.page.texts import best_text, done_text, time_text
 from hpo.report.pages.html import render, render_macro
+from hpo.show.page.texts import best_text, done_text, time_text
 from hpo.study.files.folder import StudyFolder, short_path, studies_in
 from hpo.study.files.status import Status
 from hpo.study.view.latest import latest_status

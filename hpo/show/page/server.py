@@ -19,9 +19,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hpo.errors import HpoError, TrackError
-from hpo.page.content import StudyContent
-from hpo.page.studies import StudiesContent
-from hpo.page.watch import Watch
+from hpo.show.page.content import StudyContent
+from hpo.show.page.studies import StudiesContent
+from hpo.show.page.watch import Watch
 from hpo.study.files.folder import StudyFolder
 from hpo.study.view.logs import logs_of, read_log
 

@@ -1,7 +1,7 @@
 """What a terminal shows of a search besides its progress: what it is, how it runs, how it ended, what comes next."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,21 +10,16 @@ from hpo.config.sections import DispatchSection
 from hpo.config.shipped import MLFLOWS_OWN, is_from
 from hpo.engine.loop import seconds_spent
 from hpo.errors import SpaceError, printable
-from hpo.formatting import cut_text, format_value
-from hpo.report.part import require
-from hpo.report.sections.search import end_text
-from hpo.session.display.display import Display, Progress, Result, failures_in_words, gpus_in_words, untried_in_words
-from hpo.session.display.progress import TerminalProgress
-from hpo.study.files.folder import short_path
-from hpo.study.ledger import what_opens
+from hpo.formatting import format_count
+from hpo.show.display import Display, Ended, Progress, gpus_in_words
+from hpo.show.lines import next_lines, summary_lines
+from hpo.show.progress import TerminalProgress
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.choosing import why
 from hpo.study.winner.full_training import expected_at_end
 from hpo.trials.record.record import Record
-from hpo.trials.score_format import score_format, values_in_words
 from hpo.trials.space.first_points import default_point
 from hpo.trials.space.reader import parted
-from hpo.trials.trial import Trial
 from hpo.workers.dispatch import Code
 from hpo.workers.dispatch.dispatcher import Gpus
 from hpo.workers.dispatch.ray.address import is_connected_here
@@ -56,7 +51,7 @@ class Terminal(Display):
             _say(f"secrets are kept by name alone: set {names} in the environment before you resume or reproduce this")
         section = config.study
         metrics = ", ".join(f"{name} ({direction})" for name, direction in study.goal.metrics.items())
-        _say(f"study {section.name}: {_count(section.trials, study.counts.removesuffix('s'))}, {metrics}")
+        _say(f"study {section.name}: {format_count(section.trials, study.counts.removesuffix('s') + '*')}, {metrics}")
         if study.goal.limits:
             _say(f"limits: {', '.join(map(str, study.goal.limits))}")
         if len(study.goal.metrics) > 1:
@@ -99,10 +94,11 @@ class Terminal(Display):
             _say(says)
         lanes, rules = study.config.study.lanes, study.rules()
         processes = study.config.dispatch.processes_per_task
-        slots = _count(workers, "worker") + (f" of {processes} processes" if processes > 1 else "")
+        slots = format_count(workers, "worker*") + (f" of {processes} processes" if processes > 1 else "")
         trainings = study.config.study.trials * study.layout.size
         if trainings < workers:
-            _say(f"{_count(trainings, 'training')} in all: {workers - trainings} of {workers} workers will be idle")
+            idle = workers - trainings
+            _say(f"{format_count(trainings, 'training*')} in all: {idle} of {workers} workers will be idle")
         if rules.order == "free":
             effect = "another run of this search would have other trials"
             if not replace(rules, order="clock").waits:
@@ -114,7 +110,7 @@ class Terminal(Display):
             waits = "a round waits for its last trial" if is_in_rounds else "none waits for another"
             _say(f"{slots}: {waits} with this strategy, whatever the lanes")
             return
-        says = f"{_count(lanes, 'lane')}, {slots}"
+        says = f"{format_count(lanes, 'lane*')}, {slots}"
         # Lanes that wait for the clock leave no worker idle if there are some more of them.
         suits = math.ceil(_LANES_PER_WORKER * workers)
         if workers > lanes:
@@ -129,72 +125,25 @@ class Terminal(Display):
             return super().progress(study, record)
         return TerminalProgress(study, record.history(), seconds_spent(record))
 
-    def conclude(self, study: PreparedStudy, result: Result) -> None:
-        """Print the winner, and where the report is."""
-        name, goal = study.reference, study.goal
-        history, winner = result.verdict.history, result.verdict.winner
-        failed = sum(trial.state == "failed" for trial in history)
-        counts = require(result.report.summary["counts"])
-        further = ", ".join(str(trial.number) for trial in result.verdict.further_trained)
-        if further:
-            _say(f"trained to the end after the search, to {study.full_amount}: trials {further}")
-        of = f" of {study.num_counted(history)} configurations" if study.counts == "configurations" else ""
-        _tell_finalists(study, result)
+    def conclude(self, study: PreparedStudy, ended: Ended) -> None:
+        """Print the winner, where the report is, and what can be done next."""
+        view = ended.view
+        if view.further_trained:
+            trials = ", ".join(map(str, view.further_trained))
+            _say(f"trained to the end after the search, to {study.full_amount}: trials {trials}")
         print()
-        _say(f"{len(history)} trials{of}, {failed} failed{end_text(counts.get('ended_by'))}")
-        if not history:
-            _say("nothing to try: all points of the space are known already, or the strategy proposes none")
-        elif winner is None:
-            _say(failures_in_words(study, result))
-        else:
-            chosen = ""
-            if len(goal.metrics) > 1:
-                front = result.verdict.front
-                more = ", ..." if len(front) > _SHOWN else ""
-                numbers = ", ".join(str(trial.number) for trial in front[:_SHOWN])
-                _say(f"front: {len(front)} of {_count(len(history), 'trial')}, by {goal.metric}: {numbers}{more}")
-                chosen = f": {why(study.config.study.choose)}"
-            values = values_in_words(winner, goal, history, result.verdict.fresh_winner)
-            _say(f"winner: trial {winner.number}, {values}{study.how_far(winner)}{chosen}")
-            for key, value in winner.point.items():
-                _say(f"  {key} = {cut_text(format_value(value))}")
-        if (says := untried_in_words(study, result)) is not None:
-            _say(says)
-        _tell_time(study, result.report.summary["cost"])
-        _say(f"report: {short_path(result.report.paths[0])}")
-        if not result.is_tracked:
-            _say(f"MLflow does not have everything: send it later with `hpo sync {name}`")
-        for number, step in enumerate(_next_steps(study, winner) if self._next_step else ()):
-            _say(f"{'' if number else 'next:':<8}{step}")
-
-
-def _tell_finalists(study: PreparedStudy, result: Result) -> None:
-    """Print what the finalists have on the fresh seeds, which chose the winner."""
-    again = [finalist.again for finalist in result.verdict.finalists]
-    if result.verdict.fresh_winner is None:
-        if again:
-            _say(f"on fresh seeds all {len(again)} finalists failed: the winner is that of the search")
-        return
-    write = score_format(trial.score for trial in again)
-    scores = (f"trial {each.number} {'failed' if each.score is None else write(each.score)}" for each in again)
-    _say(f"on fresh seeds the winner is chosen; {study.goal.metric} there: {', '.join(scores)}")
+        for line in summary_lines(view):
+            print(line, flush=True)
+        _tell_time(study, view.cost or {})
+        if not ended.is_tracked:
+            _say(f"MLflow does not have everything: send it later with `hpo sync {view.reference}`")
+        for line in next_lines(view) if self._next_step else ():
+            print(line, flush=True)
 
 
 def _say(text: str) -> None:
     """Print a line; what it tells of a study may come from a stranger."""
     print(printable(text), flush=True)
-
-
-def _next_steps(study: PreparedStudy, winner: Trial | None) -> Iterator[str]:
-    opens = what_opens(study.folder, study.plan.parts if study.plan else {})
-    if winner is not None and opens is not None and not study.folder.test_path.exists():
-        yield "{}      ({})".format(*opens)
-    if study.config.track.name == "mlflow":
-        yield "hpo ui"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _tell_time(study: PreparedStudy, cost: Mapping[str, Any]) -> None:
@@ -204,7 +153,7 @@ def _tell_time(study: PreparedStudy, cost: Mapping[str, Any]) -> None:
         return
     if dispatch.type.has_own_time:
         _say(
-            f"{dispatch.name}: {_count(dispatch.workers or 1, 'worker')} took {cost['wall_seconds']:,.0f} s for "
+            f"{dispatch.name}: {format_count(dispatch.workers or 1, 'worker*')} took {cost['wall_seconds']:,.0f} s for "
             f"{cost['training_seconds']:,.0f} s of training; when the best was found: see Cost in the report"
         )
     if (dispatch.workers or 1) > 1 and cost["idle_share"] > _MUCH_IDLE:

@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from starlette.testclient import TestClient
 
-from hpo.page import server
-from hpo.page.server import Pages, application
+from hpo.show.page import server
+from hpo.show.page.server import Pages, application
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.status import Status, write_status
 from hpo.study.view.logs import read_log

@@ -9,12 +9,12 @@ from itertools import groupby
 from typing import Any
 
 from hpo.errors import HpoError, first_line
-from hpo.page import texts
-from hpo.page.reading import PageReader, Seen
 from hpo.report.figures import FIGURES, Drawing, Drawn, draw_figures, undrawn
 from hpo.report.figures.look import figure_content, new_figure
 from hpo.report.pages.html import render, render_macro
 from hpo.report.words import sentence
+from hpo.show.page import texts
+from hpo.show.page.reading import PageReader, Seen
 from hpo.study.files.folder import StudyFolder
 from hpo.trials.goal import goal_of
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from hpo.study.basis.default import default_of
 from hpo.study.files.running import RunningTask
 from hpo.study.study import is_outside
 from hpo.study.view.logs import read_log
+from hpo.study.view.making import trial_view
 from hpo.study.view.read_only import ReadOnlyStudy
 from hpo.study.view.reader import Look, StudyReader
 from hpo.trials.record.host import Site
@@ -24,11 +24,11 @@ def show_trial(view: StudyReader, number: int) -> dict[str, Any]:
     """
     look, folder = view.look(), view.folder
     seen = view.study()
-    trial, default = seen.trial(number, view.reference), default_of(seen.space, seen.config)
+    trial = seen.trial(number, view.reference)
+    shown = trial_view(seen, look.status, trial)
     holder, is_mirror = look.status.holder, "://" in view.reference
     is_trained = look.status.state == "running" or is_outside(seen.config)
     is_complete = trial.state == "complete"
-    fresh = next((each for each in seen.finalists if each.number == number and each.state == "complete"), None)
     return {
         "study": look.status.name if is_mirror else folder.path.name,
         "folder": None if is_mirror else folder.path,
@@ -37,12 +37,14 @@ def show_trial(view: StudyReader, number: int) -> dict[str, Any]:
         # Of one that nobody trains the record says only that it has not ended.
         "state": "interrupted" if trial.state == "running" and not is_trained else trial.state,
         "metric": seen.goal.metric,
-        "score": trial.score,
-        "scores": {name: trial.mean(name) for name in seen.goal.names} if is_complete else {},
-        "fresh_scores": {name: fresh.mean(name) for name in seen.goal.names} if fresh else {},
+        "score": shown.score,
+        "scores": shown.scores,
+        "search_scores": shown.search_scores,
+        "texts": shown.texts,
+        "search_texts": shown.search_texts,
         "excess": trial.excess if is_complete and seen.goal.limits else None,
-        "point": dict(trial.point),
-        "default": None if default is None else dict(default),
+        "point": shown.point,
+        "default": shown.default,
         "config": seen.config.trial_config(trial.point),
         "amount": trial.amount,
         "reached": trial.reached,

@@ -10,14 +10,12 @@ from hpo.config.sections import DispatchSection
 from hpo.config.study_config import StudyConfig
 from hpo.engine.observers import Observer
 from hpo.engine.schedule.rules import Counts, is_counted
-from hpo.formatting import format_count
+from hpo.formatting import format_count, format_duration
 from hpo.machine import GIB
-from hpo.report.part import require
-from hpo.study.additions import what_tries
 from hpo.study.basis.environment import gpu_driver
 from hpo.study.study import PreparedStudy
-from hpo.study.winner.choosing import why_none
-from hpo.study.winner.verdict import Verdict
+from hpo.study.view.view import StudyView
+from hpo.study.winner.choosing import choose_best
 from hpo.trials.goal import goal_of
 from hpo.trials.history import History
 from hpo.trials.ranking import front
@@ -35,13 +33,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Result:
-    """The end of a study: its verdict, its report, whether the tracker has everything, and the added points left."""
+class Ended:
+    """The end of a study: its view, its report, and whether the tracker has everything."""
 
-    verdict: Verdict
+    view: StudyView
     report: "WrittenReport"
     is_tracked: bool
-    untried: int = 0
 
 
 class Shown(Protocol):
@@ -84,8 +81,10 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
         fronts = {scale: front(trial for trial in history if trial.scale == scale) for scale in scales}
         self._fronts = {scale: self._reduced(members) for scale, members in fronts.items() if members}
         self._values: dict[str, list[float | None]] = {name: [] for name in self._goal.names}
+        # The rule of one standard error compares with all of them.
+        self._complete: list[Trial] = []
         for trial in history:
-            self._keep_values(trial)
+            self._keep(trial)
         self._started = clock()
 
     def __exit__(self, *_: object) -> None:
@@ -104,7 +103,7 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
     def _count(self, trial: Trial) -> bool:
         """Count a trial, and return whether it is the best so far of its scale, or is on the front of that."""
         self.num_done += is_counted(trial, self._counts)
-        self._keep_values(trial)
+        self._keep(trial)
         if trial.keeps_limits:
             before = self._fronts.get(trial.scale, [])
             self._fronts[trial.scale] = self._reduced(front([*before, trial]))
@@ -117,8 +116,9 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
 
     @property
     def _best(self) -> Trial | None:
-        """The best so far; with several metrics the one of the front that is the best in the leading one."""
-        return next(iter(self._front), None)
+        """The best so far, as a winner is chosen."""
+        trials = self._front if self._study.winner == "best" else self._complete
+        return choose_best(self._study, self._goal, trials, at_target=False)
 
     def _is_best(self, trial: Trial) -> bool:
         return any(trial.number == one.number for one in self._fronts.get(trial.scale, ()))
@@ -128,7 +128,9 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
         is_one = len(self._goal.metrics) == 1
         return sorted(members, key=lambda trial: trial.number)[:1] if is_one else members
 
-    def _keep_values(self, trial: Trial) -> None:
+    def _keep(self, trial: Trial) -> None:
+        if self._study.winner != "best" and trial.state == "complete":
+            self._complete.append(trial)
         for name, values in self._values.items():
             values.append(shown_value(trial, name, self._goal))
 
@@ -153,7 +155,7 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
     def _time_left(self) -> str:
         """Return it as text; empty where it is not known, or none is left."""
         seconds = self._seconds_left()
-        return "" if seconds is None else f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+        return "" if seconds is None else format_duration(seconds)
 
     def _seconds_left(self) -> float | None:
         """Return the time that the remaining trials will take at the pace of this session, or what `minutes` leaves."""
@@ -186,7 +188,7 @@ class Display:
         """Return what shows the trials as they come."""
         return Progress(study, record.history())
 
-    def conclude(self, study: PreparedStudy, result: Result) -> None:
+    def conclude(self, study: PreparedStudy, ended: Ended) -> None:
         """Show how it ended."""
 
 
@@ -213,25 +215,6 @@ def peak_in_words(peak: int, total: int) -> str:
     return f"{held}: about {total // max(peak, 1)} like it fit on one (dispatch.workers)"
 
 
-def untried_in_words(study: PreparedStudy, result: Result) -> str | None:
-    """Return how many of the added points were not tried, and by which command they are; None where all were."""
-    if not result.untried:
-        return None
-    done = study.num_counted(result.verdict.history)
-    ended_by = require(result.report.summary["counts"]).get("ended_by")
-    command = what_tries(study.reference, result.untried, done, study.config.study, ended_by)
-    them = "it" if result.untried == 1 else "them"
-    return f"{format_count(result.untried, 'added point*')} not tried: `{command}` tries {them}"
-
-
 def follow_up_in_words(what: str, num_ended: int, num_all: int) -> str:
     """Return what is trained after the search, and how far that is."""
     return f"training {what}, {num_ended} of {format_count(num_all, 'training*')} done"
-
-
-def failures_in_words(study: PreparedStudy, result: Result) -> str:
-    """Return why a search has no winner."""
-    if (why := why_none(result.verdict.history, study.goal)) is not None:
-        return why
-    errors = [trial.error for trial in result.verdict.history if trial.error]
-    return f"every trial failed, the first with: {errors[0]}" if errors else "no trial is complete"

@@ -4,14 +4,12 @@ import time
 from collections.abc import Iterator
 
 from hpo.errors import StudyError, printable
-from hpo.session.display.progress import Sign, TerminalProgress
-from hpo.study.files.folder import inner, short_path
+from hpo.show.lines import next_lines, summary_lines
+from hpo.show.progress import Sign, TerminalProgress
 from hpo.study.files.status import Status
 from hpo.study.view.read_only import ReadOnlyStudy
 from hpo.study.view.reader import Look, StudyReader
 from hpo.trials.history import History
-from hpo.trials.score_format import beside_search
-from hpo.trials.space.space import short_text
 from hpo.trials.trial import Trial
 
 # Of the trials that had ended before, so many are shown.
@@ -67,8 +65,9 @@ def watch_at_terminal(view: StudyReader) -> Status:
         print(printable(f"study {look.status.name}: {look.status.words}{where}"), flush=True)
         look = _follow(view, look, looks)
         print()
-    for line in _end(view, look.status):
-        print(printable(line), flush=True)
+    shown = view.view()
+    for line in (*summary_lines(shown), *next_lines(shown)):
+        print(line, flush=True)
     return look.status
 
 
@@ -96,32 +95,6 @@ def _study(view: StudyReader, is_last: bool) -> ReadOnlyStudy | None:
         if is_last:
             raise
         return None
-
-
-def _end(view: StudyReader, status: Status) -> Iterator[str]:
-    """Yield how a study that is not running has ended, and how to go on."""
-    failed = status.trials.get("failed", 0)
-    yield f"study {status.name}: {status.words}"
-    if status.state == "unreadable":
-        return
-    yield f"{status.done} of {status.budget} {status.counts}, {failed} failed"
-    if status.best is not None:
-        values, in_search = (
-            ", ".join(f"{name} {value:.6g}" for name, value in scores.items())
-            for scores in (status.scores, status.search_scores)
-        )
-        yield f"best: trial {status.best}, {beside_search(values, in_search)}"
-        trials = view.study().record.trials()
-        yield f"  {short_text(trials[status.best].point)}" if status.best < len(trials) else ""
-    elif isinstance(why := inner(view.folder.report(), "winner").get("missing"), str):
-        yield why
-    if (page := view.folder.path / "report.html").exists():
-        yield f"report: {short_path(page)}"
-    if "://" in view.reference:
-        yield f"go on with: hpo resume {view.reference}"
-    else:
-        is_over = status.state == "ended"
-        yield f"what comes next: hpo show {view.reference}" if is_over else f"go on with: {view.folder.go_on}"
 
 
 def _by_end(study: ReadOnlyStudy) -> list[Trial]:

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from hpo.errors import printable
 from hpo.formatting import format_count, format_short
-from hpo.session.display.display import Progress, Shown, follow_up_in_words, peak_in_words
+from hpo.show.display import Progress, Shown, follow_up_in_words, peak_in_words
 from hpo.trials.history import History
 from hpo.trials.places import to_amount
 from hpo.trials.record.user_actions import Instruction

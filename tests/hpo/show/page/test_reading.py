@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 
-from hpo.page.reading import PageReader
 from hpo.report.figures import Drawn, draw_figures
+from hpo.show.page.reading import PageReader
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.running import RunningTask, write_running
 from hpo.study.opening import open_study

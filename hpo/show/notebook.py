@@ -9,16 +9,14 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from hpo.engine.loop import seconds_spent
-from hpo.session.display.display import (
+from hpo.show.display import (
     Display,
+    Ended,
     Progress,
-    Result,
-    failures_in_words,
     follow_up_in_words,
     gpus_in_words,
-    untried_in_words,
 )
-from hpo.study.files.folder import short_path
+from hpo.show.lines import summary_lines
 from hpo.study.study import PreparedStudy
 from hpo.trials.record.record import Record
 from hpo.trials.space.space import short_text
@@ -64,15 +62,12 @@ class Notebook(Display):
         """Return what shows the trials as they come."""
         return NotebookProgress(study, self._workers, record, self._output)
 
-    def conclude(self, study: PreparedStudy, result: Result) -> None:
-        """Print where the report is; the winner is shown by the study itself."""
-        if result.verdict.winner is None:
-            print(failures_in_words(study, result))
-        if (says := untried_in_words(study, result)) is not None:
-            print(says)
-        if not result.is_tracked:
-            print(f"MLflow does not have everything: send it later with `hpo sync {study.reference}`")
-        print(f"report: {short_path(result.report.paths[0])}")
+    def conclude(self, study: PreparedStudy, ended: Ended) -> None:  # noqa: ARG002
+        """Print what the search has come to; its point is shown by the study itself."""
+        for line in summary_lines(ended.view):
+            print(line)
+        if not ended.is_tracked:
+            print(f"MLflow does not have everything: send it later with `hpo sync {ended.view.reference}`")
 
 
 class NotebookProgress(Progress):

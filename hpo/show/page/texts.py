@@ -5,9 +5,9 @@ from typing import Any
 
 from hpo.errors import HpoError
 from hpo.formatting import format_count, format_value
-from hpo.page.reading import Seen
 from hpo.report.subject import Subject
 from hpo.report.words import sentence
+from hpo.show.page.reading import Seen
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.status import Status
 from hpo.study.view.cautions import cautions_so_far

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from hpo.page.content import StudyContent
-from hpo.page.texts import best_text
+from hpo.show.page.content import StudyContent
+from hpo.show.page.texts import best_text
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.status import Status
 from tests.studies import SPACES, run_toy, toy_config

@@ -7,8 +7,7 @@ from typing import Any, Self
 
 from hpo.config.documents import json_line
 from hpo.engine.loop import seconds_spent
-from hpo.session.display.display import Display, Progress, Result
-from hpo.session.display.result import study_result
+from hpo.show.display import Display, Ended, Progress
 from hpo.study.study import PreparedStudy
 from hpo.trials.record.record import Record
 from hpo.trials.trial import Trial
@@ -46,9 +45,9 @@ class JsonLines(Display):
         """Return what prints the events of the search."""
         return JsonProgress(study, record, self._workers)
 
-    def conclude(self, study: PreparedStudy, result: Result) -> None:
+    def conclude(self, study: PreparedStudy, ended: Ended) -> None:  # noqa: ARG002
         """Print what the study came to."""
-        tell("ended", **study_result(study, result.report))
+        tell("ended", **ended.view.to_dict())
 
 
 class JsonProgress(Progress):

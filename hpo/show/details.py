@@ -1,0 +1,198 @@
+"""One study, or one trial, in a terminal: everything that its view has, a line or more for each thing."""
+
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from hpo.errors import printable
+from hpo.formatting import cut_text, format_count, format_duration, format_time, format_value
+from hpo.show.lines import best_text, done_text, untried_text
+from hpo.study.files.folder import short_path
+from hpo.study.view.view import StudyView, values_text
+from hpo.trials.places import how_far
+from hpo.trials.record.host import Site
+
+_MOST_COLUMNS, _MOST_LINES = 100, 3
+# In which what is said of one thing begins, or farther right where a name is longer.
+_COLUMN = 12
+_BLOCKS, _PLAIN = "▁▂▃▄▅▆▇█", "_.-~=+*#"
+_CURVE = 40  # columns of a learning curve
+_MOST_VALUES, _MOST_CAUTIONS, _MOST_FAILURES, _MOST_LOGS, _MOST_DETAILS = 10, 5, 3, 3, 4
+
+# What is said of something, by its name.
+_Says = Iterator[tuple[str, str]]
+
+
+def print_study(view: StudyView) -> None:
+    """Print a study."""
+    _print_all(_says_of_study(view))
+
+
+def print_trial(trial: Mapping[str, Any]) -> None:
+    """Print one of its trials; see `show_trial`."""
+    _print_all(_says_of_trial(trial))
+
+
+def _print_all(says: _Says) -> None:
+    last, said = "", [*says]
+    column = max([_COLUMN, *(len(what) + 2 for what, _ in said)])
+    for what, text in said:
+        _print("" if what == last else what, text, column)
+        last = what
+
+
+def _print(what: str, text: str, column: int) -> None:
+    """Print what is said of something, on up to three lines where it is long; it may come from a stranger."""
+    columns = min(shutil.get_terminal_size((_MOST_COLUMNS, 0)).columns, _MOST_COLUMNS) - column
+    lines = textwrap.wrap(
+        printable(text.lstrip()),
+        max(columns, column),
+        initial_indent=" " * (len(text) - len(text.lstrip())),
+        subsequent_indent="    ",
+        max_lines=_MOST_LINES,
+        placeholder=" ...",
+        break_on_hyphens=False,
+    )
+    for line in lines:
+        print(f"{what:<{column}}{line}".rstrip())
+        what = ""
+
+
+def _says_of_study(view: StudyView) -> _Says:
+    copied = f", as of its copy of {view.copied}" if view.copied else ""
+    yield "study", f"{view.study}: {view.says}{copied}"
+    if view.fault and view.fault != view.error:
+        yield "fault", view.fault
+    if view.objective and view.metrics:
+        points = f", {view.points:,} points" if view.points else ""
+        data = f"; data {view.data}" if view.data else ""
+        limits = f", {' and '.join(view.limits)}" if view.limits else ""
+        goal = ", ".join(f"{name} ({direction})" for name, direction in view.metrics.items())
+        scales = f" at {view.scales} scales" if view.scales else ""
+        space = f"{format_count(view.hyperparameters or 0, 'hyperparameter*')}{scales}{points}"
+        yield "searches", f"{goal}{limits}; {view.strategy} over {space}; objective {view.objective}{data}"
+    if view.budget:
+        yield "done", _done_text(view)
+    if (best := view.best) is not None:
+        front = f"; {format_count(view.on_front, 'trial*')} on the front" if view.on_front else ""
+        called = "winner" if view.state == "ended" else "best"
+        yield called, f"{best_text(view)}{front}"
+        yield from ((called, line) for line in _point_lines(best.point, best.default))
+    elif view.why_none:
+        yield "best", f"none: {view.why_none}"
+    if view.test:
+        yield "test", ", ".join(f"{name} {text}" for name, text in view.test_texts.items())
+    for key, value in view.tags.items():
+        yield "tags", f"{key} = {value}"
+    for task in view.running:
+        place = f"worker {task.worker}: trial {task.trial}, {task.task}, {format_duration(task.seconds)} so far"
+        point = {name: value for name, value in task.point.items() if name in ("epoch", *view.metrics)}
+        ago = format_duration(task.seconds_silent)
+        reported = f"; {_values(point or task.point)}, {ago} ago" if task.point else ", nothing reported yet"
+        yield "running", f"{place}{reported}{f'; {task.where}' if task.where else ''}"
+    for failure in view.failures[:_MOST_FAILURES]:
+        yield "failed", f"trial {failure.trial}: {failure.error}"
+        yield from (("failed", f"  printed: {short_path(path)}") for path in failure.logs[:_MOST_LOGS])
+    for caution in view.cautions[:_MOST_CAUTIONS]:
+        yield "cautions", caution
+    if (more := len(view.cautions) - _MOST_CAUTIONS) > 0:
+        yield "cautions", f"and {more} more, in its report"
+    width = max((len(step.command) for step in view.next), default=0)
+    for step in view.next:
+        yield "next", f"{step.command:<{width}}   {step.does}"
+
+
+def _done_text(view: StudyView) -> str:
+    states = [f"{number} {state}" for state, number in view.trials.items() if number and state != "running"]
+    if unfinished := view.trials.get("running", 0):
+        called = {"running": "running", "open": "not told"}.get(view.state, "interrupted")
+        states.append(f"{unfinished} {called}")
+    minutes = f"; {format_duration(60 * view.minutes)} of search" if view.minutes is not None else ""
+    untried = f"; {untried_text(view)}" if view.untried else ""
+    return f"{done_text(view)}: {', '.join(states)}{minutes}{untried}"
+
+
+def _says_of_trial(trial: Mapping[str, Any]) -> _Says:
+    values = values_text(trial["texts"], trial["search_texts"])
+    if not values and trial["score"] is not None:
+        values = f"{trial['metric']} {format_value(trial['score'])}"
+    score = f", {values}" if values else ""
+    beyond = f", {trial['excess']:.3g} beyond the limits" if trial["excess"] else ""
+    yield "trial", f"{trial['trial']} of study {trial['study']}: {trial['state']}{score}{beyond}"
+    yield from (("point", line) for line in _point_lines(trial["point"], trial["default"], len(trial["point"])))
+    if trial["amount"] is not None:
+        further = f", further from trial {trial['continues']}" if trial["continues"] is not None else ""
+        far = trial["reached"] if trial["state"] == "complete" else None
+        yield "trained", f"{how_far(trial['amount'], far).removeprefix(', ').removeprefix('trained ')}{further}"
+    if trial["started"] is not None:
+        host = f" on {trial['host']}" if trial["host"] else ""
+        yield "ran", f"from {format_time(trial['started'])}{host}, {format_duration(trial['seconds'])} of training"
+    if trial["stopped"]:
+        yield "stopped", trial["stopped"]
+    if trial["error"]:
+        yield "failed", trial["error"]
+    for task in trial["tasks"]:
+        yield from _says_of_task(task)
+
+
+def _says_of_task(task: Mapping[str, Any]) -> _Says:
+    name, score = task["task"], f" {task['score']:.4g}" if task["score"] is not None else ""
+    place = f", {_where(task)}" if task["process"] else ""
+    attempt = f", attempt {task['attempt']}" if (task["attempt"] or 1) > 1 else ""
+    seconds = f", {format_duration(task['seconds'])}" if task["seconds"] else ""
+    yield name, f"{task['state']}{score}{seconds}, seed {task['seed']}{place}{attempt}"
+    if len(values := [value for _, value in task["curve"]]) > 1:
+        (first, start), (last, end) = task["curve"][0], task["curve"][-1]
+        yield name, f"  {_chart(values)}  {start:.4g} at {first:g}, {end:.4g} at {last:g}"
+    elif task["point"]:
+        yield name, f"  {_values(task['point'])}"
+    # Below the traceback stands what was printed last, as the log has it.
+    for line in (task["details"] or "").partition("\nprinted last:\n")[0].splitlines()[-_MOST_DETAILS:]:
+        yield name, f"  {line}"
+    if task["log"]:
+        yield name, f"  {short_path(task['log'])}:"
+        yield from ((name, f"    {line}") for line in task["printed_last"])
+
+
+def _where(task: Mapping[str, Any]) -> str:
+    """Return the process that trains, or has trained, as people read it; without a host that is not known."""
+    return str(Site(task["host"], task["process"], task["gpus"])) if task["host"] else f"process {task['process']}"
+
+
+def _point_lines(
+    point: Mapping[str, Any], default: Mapping[str, Any] | None, most: int = _MOST_VALUES
+) -> Iterator[str]:
+    """Yield a line a value, which is marked where it is not the default."""
+    shown = {key: cut_text(format_value(value)) for key, value in [*point.items()][:most]}
+    width, wide = (max(map(len, texts), default=0) for texts in (shown, shown.values()))
+    for key, text in shown.items():
+        there = (default or {}).get(key, point[key])
+        other = f"   (default {cut_text(format_value(there))})" if there != point[key] else ""
+        yield f"  {key:<{width}} = {text:<{wide if other else 0}}{other}"
+    if len(point) > most:
+        yield f"  and {len(point) - most} more"
+
+
+def _chart(values: Sequence[float]) -> str:
+    """Return a curve as a line of characters, from its lowest to its highest value."""
+    signs = _BLOCKS if _can_print(_BLOCKS) else _PLAIN
+    step = max(1.0, (len(values) - 1) / (_CURVE - 1))
+    shown = [values[round(place * step)] for place in range(int((len(values) - 1) / step) + 1)]
+    low, high = min(shown), max(shown)
+    return "".join(
+        signs[round((value - low) / (high - low) * (len(signs) - 1)) if high > low else 0] for value in shown
+    )
+
+
+def _can_print(text: str) -> bool:
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _values(values: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:.4g}" for name, value in values.items())

@@ -1,0 +1,106 @@
+"""A study's view as lines of text: how a search ended, in a terminal, a script, or wherever it was watched from."""
+
+import html
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from hpo.errors import printable
+from hpo.formatting import cut_text, format_count, format_value
+from hpo.study.files.folder import short_path
+from hpo.study.view.view import StudyView, TrialView
+from hpo.trials.score_format import score_format
+
+# Of a front.
+_MOST = 10
+
+
+def summary_lines(view: StudyView) -> Iterator[str]:
+    """Yield the study's state, and how far it is."""
+    yield printable(f"study {view.study}: {view.says}")
+    yield from outcome_lines(view)
+
+
+def outcome_lines(view: StudyView) -> Iterator[str]:
+    """Yield what a search has come to: how many trials, the winner or why there is none, and the report."""
+    for line in _outcome(view):
+        yield printable(line)
+
+
+def summary_html(view: StudyView) -> str:
+    """Return the same as a notebook shows it: the winner with its point, or why there is none."""
+    head, *lines = (html.escape(line) for line in _shown_in_notebook(view))
+    rows = [(html.escape(key), html.escape(format_value(value))) for key, value in _point(view).items()]
+    cells = "".join(f"<tr><td>{key}</td><td>{value}</td></tr>" for key, value in rows)
+    return "<br>".join([f"<b>{head}</b>", *lines, *([f"<table>{cells}</table>"] if cells else [])])
+
+
+def _point(view: StudyView) -> Mapping[str, Any]:
+    return {} if view.best is None else view.best.point
+
+
+def _shown_in_notebook(view: StudyView) -> Iterator[str]:
+    yield f"{view.study}: {view.says}"
+    yield f"{done_text(view)}, {view.num_failed} failed"
+    yield best_text(view)
+
+
+def next_lines(view: StudyView) -> Iterator[str]:
+    """Yield what can be done next."""
+    width = max((len(step.command) for step in view.next), default=0)
+    for place, step in enumerate(view.next):
+        yield printable(f"{'' if place else 'next:':<8}{step.command:<{width}}   {step.does}")
+
+
+def best_text(view: StudyView) -> str:
+    """Return the winner, or the best so far, in a line; without one why there is none, or nothing."""
+    best = view.best
+    if best is None:
+        return view.why_none or ""
+    chosen = f": {view.why_chosen}" if view.why_chosen else ""
+    return f"trial {best.trial}, {best.values}{best.how_far}{chosen}"
+
+
+def point_lines(best: TrialView) -> Iterator[str]:
+    """Yield a line for each hyperparameter."""
+    yield from (f"  {key} = {cut_text(format_value(value))}" for key, value in best.point.items())
+
+
+def done_text(view: StudyView) -> str:
+    """Return how much of the budget is done."""
+    return f"{view.done:,} of {view.budget:,} {view.counts}" if view.budget else ""
+
+
+def untried_text(view: StudyView) -> str:
+    """Return how many of the added points were not tried; empty where all were."""
+    return f"{format_count(view.untried, 'added point*')} not tried so far" if view.untried else ""
+
+
+def _outcome(view: StudyView) -> Iterator[str]:
+    if view.state == "unreadable":
+        return
+    if view.budget:
+        yield f"{done_text(view)}, {view.num_failed} failed"
+    if view.finalists:
+        yield _finalists_text(view)
+    if len(view.metrics) > 1 and view.best is not None:
+        numbers = ", ".join(str(each.trial) for each in view.front[:_MOST])
+        more = ", ..." if len(view.front) > _MOST else ""
+        yield f"front: {format_count(view.on_front or 0, 'trial*')}, by {view.metric}: {numbers}{more}"
+    if view.best is not None:
+        yield f"{'winner' if view.state == 'ended' else 'best so far'}: {best_text(view)}"
+        yield from point_lines(view.best)
+    elif view.why_none:
+        yield f"no winner: {view.why_none}"
+    if says := untried_text(view):
+        yield says
+    if (page := view.files.get("report.html")) is not None:
+        yield f"report: {short_path(page)}"
+
+
+def _finalists_text(view: StudyView) -> str:
+    scores = view.finalists
+    if all(score is None for score in scores.values()):
+        return f"on fresh seeds all {len(scores)} finalists failed: the winner is that of the search"
+    write = score_format(scores.values())
+    texts = (f"trial {number} {'failed' if score is None else write(score)}" for number, score in scores.items())
+    return f"on fresh seeds the winner is chosen; {view.metric} there: {', '.join(texts)}"
