@@ -44,7 +44,13 @@ def pages() -> list[Path]:
 
 def written(markdown: str) -> str:
     """Return the page with its generated parts written anew."""
-    parts = {"configuration": configuration, "commands": commands, "report": report, "python": python}
+    parts = {
+        "configuration": configuration,
+        "commands": commands,
+        "report": report,
+        "python": python,
+        "fields": fields_of,
+    }
 
     def part(found: re.Match[str]) -> str:
         return f"{found['marker']}\n\n{parts[found['what']](*found['of'].split())}\n\n<!-- end -->"
@@ -161,6 +167,16 @@ def python(name: str, file: str) -> str:
     for member in _members(node, tree) if isinstance(node, ast.ClassDef) else ():
         parts += [f"#### {own}.{member.name}", _described(member)]
     return "\n\n".join(parts)
+
+
+def fields_of(name: str, file: str) -> str:
+    """Return the table of a dataclass's fields, as its docstring has them, in this order."""
+    tree = ast.parse((REPOSITORY / file).read_text())
+    node = next(it for it in tree.body if isinstance(it, ast.ClassDef) and it.name == name)
+    attributes = (ast.get_docstring(node) or "").partition("Attributes:\n")[2]
+    lines = re.sub(r"\n {8}", " ", attributes).splitlines()
+    pairs = [line.strip().partition(": ")[::2] for line in lines if line.strip()]
+    return "\n".join(["| field | is |", "|---|---|", *(f"| `{field}` | {says} |" for field, says in pairs)])
 
 
 def _members(node: ast.ClassDef, tree: ast.Module) -> Iterator[ast.FunctionDef]:

@@ -34,16 +34,16 @@ def run(arguments: Sequence[str]) -> int:
     from hpo.show.watching import watch_at_terminal
     from hpo.study.view.reader import open_reader
 
-    with open_reader(given.study, _PATIENCE_SECONDS) as view:
+    with open_reader(given.study, _PATIENCE_SECONDS) as reader:
         if not given.json:
-            status = watch_at_terminal(view)
+            status = watch_at_terminal(reader)
         else:
-            told = None
-            for look in view.follow():
+            before = None
+            for look in reader.follow():
                 status = look.status
-                if look.told() != told:
-                    told = look.told()
-                    show_json(told)
+                if look != before:
+                    before = look
+                    show_json(reader.view(look).to_dict())
     return 0 if status.state == "ended" and status.best is not None else 1
 
 

@@ -11,8 +11,8 @@ from hpo.interface.study.kept import KeptStudy
 from hpo.machine import user_name
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.requests import is_searching, request
-from hpo.study.files.status import Status
-from hpo.study.view.latest import latest_status
+from hpo.study.view.reader import StudyReader
+from hpo.study.view.view import StudyView
 from hpo.trials.space.space import short_text
 
 # What a running search takes: with another budget its trials stay the same.
@@ -27,9 +27,9 @@ class SteeredStudy(KeptStudy):
     """
 
     @property
-    def status(self) -> Status:
-        """Its state, who runs it, how far it is and what is the best so far."""
-        return latest_status(self._folder)
+    def status(self) -> StudyView:
+        """All that can be known of it now: its state, who runs it, how far it is, the best so far, what can be done."""
+        return StudyReader(self._folder, self._folder.reference).view()
 
     def add(self, point: Mapping[str, Any]) -> str:
         """Let the search try a point of one's own next, and return what was answered.

@@ -15,8 +15,6 @@ from hpo.session.script import run_shown
 from hpo.show.lines import summary_html, summary_lines
 from hpo.study.opening import change_choice
 from hpo.study.study import PreparedStudy
-from hpo.study.view.reader import StudyReader
-from hpo.study.view.view import StudyView
 from hpo.trials.table import trials_table
 
 if TYPE_CHECKING:
@@ -142,14 +140,11 @@ class Study(ContinuedStudy):
 
     def __str__(self) -> str:
         """Return how many trials there are, the winner with its point, and where the report is."""
-        return "\n".join(summary_lines(self._view()))
+        return "\n".join(summary_lines(self.status))
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the winner, and how many trials there are."""
-        return summary_html(self._view())
-
-    def _view(self) -> StudyView:
-        return StudyReader(self._folder, self._folder.reference).view()
+        return summary_html(self.status)
 
 
 def run(study: PreparedStudy, progress: bool) -> Study:

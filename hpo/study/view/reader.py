@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from hpo.errors import HpoError, StudyError, first_line
 from hpo.study.files.folder import RUNS, StudyFolder, find_study
@@ -38,13 +37,6 @@ class Look:
     copied: str = ""
     fault: str = ""
 
-    def told(self) -> dict[str, Any]:
-        """Return it as `hpo watch --json` prints it, without the tasks' curves."""
-        status = self.status.model_dump(exclude={"format"})
-        tasks = [task.model_dump(exclude={"curve"}) for task in self.tasks]
-        of_mirror = {"copied": self.copied or None, "fault": self.fault or None}
-        return {"study": status.pop("name"), **status, "tasks": tasks, **of_mirror}
-
 
 class StudyReader:
     """A study in its folder. `reference` is what commands call it, `seconds` the least time between two looks."""
@@ -70,9 +62,12 @@ class StudyReader:
             self._seen = replace(self._seen)
         return self._seen
 
-    def view(self) -> StudyView:
-        """Return all that is known of the study; StudyError where a mirror cannot be reached, or a link leads out."""
-        look = self.look()
+    def view(self, look: Look | None = None) -> StudyView:
+        """Return all that is known of the study as of a look, or now.
+
+        StudyError where a mirror cannot be reached, or a link leads out of the folder.
+        """
+        look = look or self.look()
         self.folder.refuse_links()
         name, copied, fault = self.reference, look.copied, look.fault or None
         try:
