@@ -55,3 +55,11 @@ def format_short(value: Any) -> str:
 def cut_text(text: str, most: int = _LONGEST) -> str:
     """Return the text, or the beginning of a longer one."""
     return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def format_scores(values: str, in_search: str = "") -> str:
+    """Return the values by which a winner was chosen; with those of the search, they are of fresh seeds."""
+    if not in_search:
+        return values
+    # A single metric was just named.
+    return f"{values} on fresh seeds ({in_search if ', ' in values else in_search.rpartition(' ')[2]} in the search)"

@@ -3,9 +3,14 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
-from hpo.trials.goal import Goal
-from hpo.trials.trial import Trial
+from hpo.formatting import format_scores
+
+if TYPE_CHECKING:
+    # They load numpy, which a list of studies does without.
+    from hpo.trials.goal import Goal
+    from hpo.trials.trial import Trial
 
 _USUAL = 4  # decimals of an accuracy or a loss, which most scores are
 _IF_EQUAL = 4
@@ -40,7 +45,7 @@ def with_spread(write: Callable[[float], str], mean: float, spread: float | None
     return f"{mean / unit:.{decimals}f}{end}", f"{spread / unit:.{decimals}f}{end}"
 
 
-def values_in_words(trial: Trial, goal: Goal, compared: Sequence[Trial], fresh: Trial | None = None) -> str:
+def values_in_words(trial: "Trial", goal: "Goal", compared: "Sequence[Trial]", fresh: "Trial | None" = None) -> str:
     """Return a complete trial's metrics, and what has a limit, in digits that differ from others: `accuracy 0.91`.
 
     `fresh` is the same trial on fresh seeds, where these chose it: then its values come first.
@@ -51,18 +56,10 @@ def values_in_words(trial: Trial, goal: Goal, compared: Sequence[Trial], fresh: 
         write = score_format([shown_value(each, name, goal) for each in (*compared, *own)])
         for said, each in zip(texts, own, strict=True):
             said.append(f"{name} {write(each.mean(name))}")
-    return beside_search(*(", ".join(said) for said in texts))
+    return format_scores(*(", ".join(said) for said in texts))
 
 
-def beside_search(values: str, in_search: str = "") -> str:
-    """Return the values by which a winner was chosen; with those of the search, they are of fresh seeds."""
-    if not in_search:
-        return values
-    # A single metric was just named.
-    return f"{values} on fresh seeds ({in_search if ', ' in values else in_search.rpartition(' ')[2]} in the search)"
-
-
-def shown_value(trial: Trial, name: str, goal: Goal) -> float | None:
+def shown_value(trial: "Trial", name: str, goal: "Goal") -> float | None:
     """Return a trial's score, or of a complete one the mean of another metric; None where it has none."""
     if name == goal.metric:
         return trial.score

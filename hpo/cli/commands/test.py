@@ -5,7 +5,8 @@ from typing import Any
 
 from hpo.cli.arguments import add_data, add_json, add_study, data_places, make_parser
 from hpo.cli.output import show_json
-from hpo.trials.score_format import beside_search, score_format
+from hpo.formatting import format_scores
+from hpo.trials.score_format import score_format
 
 _EXAMPLES = """\
   hpo test digits
@@ -49,7 +50,7 @@ def run(arguments: Sequence[str]) -> None:
     elif (none := why_no_default(study.space, study.config)) and not given.no_default:
         print(none)
     in_search = text(result["search_score"]) if "search_score" in result else ""
-    chosen = beside_search(text(score), in_search)
+    chosen = format_scores(text(score), in_search)
     print(f"validation {metric} was {chosen} (trial {result['trial']})")
     if given.front:
         print("\n".join(_front(result, study.goal.names)))

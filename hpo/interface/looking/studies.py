@@ -11,8 +11,8 @@ from hpo.errors import HpoError, StudyError, first_line
 from hpo.interface.looking.where import Kind, condition, known_field
 from hpo.study.files.folder import RUNS, StudyFolder, is_training, refuse_link
 from hpo.study.files.status import Status
+from hpo.study.view.from_status import size_of, view_of_status
 from hpo.study.view.latest import latest_status
-from hpo.study.view.making import size_of, view_of_status
 from hpo.study.view.view import StudyView
 
 if TYPE_CHECKING:

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from hpo.errors import HpoError
-from hpo.formatting import format_count, format_value
+from hpo.formatting import format_count, format_scores, format_value
 from hpo.report.subject import Subject
 from hpo.report.words import sentence
 from hpo.show.page.reading import Seen
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.status import Status
 from hpo.study.view.cautions import cautions_so_far
-from hpo.trials.score_format import beside_search, score_format, shown_value, values_in_words
+from hpo.trials.score_format import score_format, shown_value, values_in_words
 from hpo.trials.trial import Trial
 
 _MOST_TRIALS, _MOST_FAILURES, _LONGEST = 100, 20, 4_000
@@ -68,7 +68,7 @@ def best_text(status: Status) -> str:
         ", ".join(f"{name} {write[name](score)}" for name, score in scores.items() if name in write)
         for scores in (status.scores, status.search_scores)
     )
-    parts = [beside_search(values, in_search)] if values else []
+    parts = [format_scores(values, in_search)] if values else []
     on_front = status.on_front
     return ", ".join([*parts, *([f"{format_count(on_front, 'trial*')} on the front"] if on_front is not None else [])])
 

@@ -1,11 +1,8 @@
 """Makes the view of a study: from its status alone, or with its configuration and its trials."""
 
-import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from hpo.config.goals import SCALE
@@ -15,9 +12,9 @@ from hpo.study.basis.default import default_of
 from hpo.study.files.folder import StudyFolder, inner
 from hpo.study.files.running import RunningTask
 from hpo.study.files.status import Status
-from hpo.study.files.user_notes import tags
 from hpo.study.study import PreparedStudy, full_amount_of
 from hpo.study.view.cautions import cautions_so_far
+from hpo.study.view.from_status import view_of_status
 from hpo.study.view.next_steps import next_steps
 from hpo.study.view.read_only import ReadOnlyStudy
 from hpo.study.view.view import FailureView, StudyView, TaskView, TrialView
@@ -31,55 +28,6 @@ from hpo.workers.training.task_builder import FINAL_FOLD
 
 _MOST_FAILURES, _MOST_OF_FRONT = 20, 100
 _LONGEST_DETAILS = 4_000  # characters
-_FILES = (
-    *("report.html", "report.md", "report.json", "trials.csv", "imports.csv", "config.yaml", "environment.json"),
-    *("best.yaml", "test.json", "checklist.md", "tables.tex", "reproduction.json"),
-)
-
-
-def view_of_status(
-    folder: StudyFolder, status: Status, *, reference: str | None = None, copied: str = "", fault: str | None = None
-) -> StudyView:
-    """Return what a study's status alone tells, which takes a millisecond."""
-    texts, search_texts = status.texts, status.search_texts
-    best = None
-    if status.best is not None and status.scores:
-        if not texts:
-            texts = {name: score_format([score])(score) for name, score in status.scores.items()}
-        best = TrialView(status.best, status.score, status.scores, status.search_scores, texts, search_texts)
-    view = StudyView(
-        study=folder.path.name if reference is None or "://" not in reference else status.name,
-        reference=reference or folder.reference,
-        state=status.state,
-        says=status.words,
-        folder=None if reference is not None and "://" in reference else folder.path,
-        copied=copied or None,
-        study_id=status.study_id or None,
-        phase=status.phase,
-        following=status.following,
-        process=status.holder,
-        begun=status.begun,
-        updated=status.updated,
-        error=status.error,
-        fault=fault,
-        data=status.data or None,
-        strategy=status.strategy or None,
-        metrics=status.metrics,
-        done=status.done,
-        budget=status.budget or None,
-        counts=status.counts,
-        trials=status.trials,
-        minutes=status.minutes,
-        ended_by=status.ended_by,
-        best=best,
-        on_front=status.on_front,
-        test=status.test,
-        test_texts={name: score_format([score])(score) for name, score in status.test.items()},
-        num_failed=status.trials.get("failed", 0),
-        tags=_tags(folder),
-        files={name: folder.path / name for name in _FILES if (folder.path / name).is_file()},
-    )
-    return replace(view, next=[*next_steps(view, None, folder)])
 
 
 def view_of_run(study: PreparedStudy, record: Record, status: Status) -> StudyView:
@@ -244,24 +192,3 @@ def _report(folder: StudyFolder, status: Status) -> dict[str, Any] | None:
 def _cost(report: Mapping[str, Any] | None) -> dict[str, Any] | None:
     cost = inner(report or {}, "cost")
     return None if not cost or "missing" in cost else dict(cost)
-
-
-def _tags(folder: StudyFolder) -> dict[str, str]:
-    # Where they cannot be read, that is told as the study's error.
-    with suppress(OSError):
-        return tags(folder)
-    return {}
-
-
-def size_of(folder: Path | str) -> int:
-    """Return how many bytes are below a folder; links are not followed, and what cannot be entered is left out."""
-    size = 0
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                is_folder = entry.is_dir(follow_symlinks=False)
-                size += size_of(entry.path) if is_folder else entry.stat(follow_symlinks=False).st_size
-    except OSError:
-        # It was removed meanwhile, or is another's.
-        return size
-    return size

@@ -32,6 +32,9 @@ def next_steps(view: StudyView, study: ReadOnlyStudy | None, folder: StudyFolder
             yield NextStep(f"hpo stop {name}", "ends it once its running trials have ended")
     elif study is not None and not folder.database_path.exists() and study.config.study.storage is None:
         yield NextStep(f"hpo reproduce {name}", "trains its winner again, as it was published")
+    elif view.state == "unreadable":
+        # Its error says what helps.
+        return
     elif view.fault is not None:
         # Without its configuration nothing goes on.
         with suppress(HpoError):

@@ -12,8 +12,10 @@ from hpo.study.files.folder import RUNS, StudyFolder, find_study
 from hpo.study.files.running import RunningTask, parse_running, read_running
 from hpo.study.files.status import Status, parse_status
 from hpo.study.keeping.mirror import Manifest
+from hpo.study.view.from_status import view_of_status
 from hpo.study.view.latest import latest_status
-from hpo.study.view.making import view_of, view_of_status
+from hpo.study.view.making import view_of
+from hpo.study.view.next_steps import next_steps
 from hpo.study.view.read_only import ReadOnlyStudy
 from hpo.study.view.view import StudyView
 from hpo.workers.store.url import UrlStore
@@ -75,7 +77,8 @@ class StudyReader:
         except HpoError as error:
             # One that is just starting cannot be read yet.
             fault = fault or (None if look.status.phase == "starting" else first_line(error))
-            return view_of_status(self.folder, look.status, reference=name, copied=copied, fault=fault)
+            view = view_of_status(self.folder, look.status, reference=name, copied=copied, fault=fault)
+            return replace(view, next=[*next_steps(view, None, self.folder)])
 
     def follow(self) -> Iterator[Look]:
         """Yield a look again and again, until nothing more comes: that is the last.

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from hpo.config.goals import Direction
+from hpo.formatting import format_scores
 from hpo.study.files.lock import Holder
 from hpo.study.files.status import Phase, State
 from hpo.trials.places import how_far
-from hpo.trials.score_format import beside_search
 
 
 @dataclass(frozen=True)
@@ -256,7 +256,7 @@ def _plain(value: Any) -> Any:
 
 def values_text(texts: Mapping[str, str], in_search: Mapping[str, str]) -> str:
     """Return values by name in a line; with those of the search, the first are of fresh seeds."""
-    return beside_search(*(_named(each) for each in (texts, in_search) if each))
+    return format_scores(_named(texts), _named(in_search))
 
 
 def _named(texts: Mapping[str, str]) -> str:

@@ -77,9 +77,9 @@ def test_what_json_cannot_say_is_null_and_paths_are_text():
 def test_a_study_has_the_same_fields_from_every_command(capsys, toy):
     searched, _ = printed(capsys, "search", *toy)
     assert set(searched) == documented("A study")
-    assert set(searched["winner"]) == documented("A trial")
+    assert set(searched["best"]) == documented("A trial of it")
     report = json.loads(Path(searched["files"]["report.json"]).read_text())
-    assert searched["winner"]["point"] == report["winner"]["point"]
+    assert searched["best"]["point"] == report["winner"]["point"]
     assert (searched["state"], searched["done"], searched["budget"]) == ("ended", 3, 3)
     assert searched["cost"] == report["cost"]
     reported, _ = printed(capsys, "report", "toy")
@@ -98,13 +98,13 @@ def test_a_front_and_why_there_is_no_winner(capsys):
     Path("toy.yaml").write_text(yaml.safe_dump(tree))
     searched, _ = printed(capsys, "search", "--config", "toy.yaml")
     numbers = [member["trial"] for member in searched["front"]]
-    assert searched["winner"]["trial"] in numbers
-    assert all(set(member) == documented("A trial") for member in searched["front"])
-    assert set(searched["winner"]["scores"]) == {"score", "parameters"}
+    assert searched["best"]["trial"] in numbers
+    assert all(set(member) == documented("A trial of it") for member in searched["front"])
+    assert set(searched["best"]["scores"]) == {"score", "parameters"}
     tree["study"] |= {"limits": {"parameters": 0}, "name": "none"}
     Path("toy.yaml").write_text(yaml.safe_dump(tree))
     searched, _ = printed(capsys, "search", "--config", "toy.yaml", code=1)
-    assert searched["winner"] is None
+    assert searched["best"] is None
     assert "no trial keeps the limits" in searched["why_none"]
 
 
@@ -119,7 +119,7 @@ def test_progress_as_json_lines(capsys, toy):
         assert set(event) == documented(f"`{kind}`")
     trials = [event for event in events if "is_best" in event]
     assert [event["done"] for event in trials] == [1, 2, 3]
-    assert trials[-1]["best"]["trial"] == result["winner"]["trial"]
+    assert trials[-1]["best"]["trial"] == result["best"]["trial"]
     code, out, err = hpo(capsys, "resume", "toy", "study.trials=4", "--progress", "none")
     assert (code, err) == (0, "")
     assert "4/4" not in out

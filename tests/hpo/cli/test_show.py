@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from hpo.cli.commands.show import _CURVE, _chart
-from hpo.interface.looking.glance import Glance
 from hpo.report.pages.html import render_macro
+from hpo.show.details import _CURVE, _chart
 from hpo.show.page.reading import PageReader
 from hpo.show.page.texts import workers
 from hpo.study.files.folder import StudyFolder
+from hpo.study.files.lock import Holder
 from hpo.study.files.running import RunningTask, write_running
 from hpo.study.view.one_trial import show_trial
 from hpo.study.view.read_only import ReadOnlyStudy
@@ -28,6 +28,10 @@ from tests.hpo.study.test_status import PUBLISHED, contents
 from tests.studies import REPOSITORY, rows, run_toy, toy_config
 
 SPACE = {"lr": [0.1, 0.5, 0.9], "layers": [1, 2]}
+
+
+def vars_or_text(value):
+    return vars(value) if isinstance(value, Holder) else str(value)
 
 
 def trains(config, trial):
@@ -45,7 +49,7 @@ def trains(config, trial):
             and time.monotonic() < deadline
         ):
             time.sleep(0.01)
-        Path("seen.json").write_text(json.dumps(Glance.of(view).to_dict(), default=str))
+        Path("seen.json").write_text(json.dumps(view.view().to_dict(), default=vars_or_text))
         Path("trial.json").write_text(json.dumps(show_trial(view, 3), default=str))
         shutil.copytree("runs/mine", "runs/killed")
     return config["lr"]
@@ -110,8 +114,8 @@ def test_one_that_has_ended(capsys, runs):
     assert said(lines, "study") == "mine: ended"
     assert "score (maximize)" in said(lines, "searches")
     assert said(lines, "done").startswith("4 of 4 trials: 3 complete, 1 failed;")
-    assert said(lines, "best").startswith(f"score {best.score:.4g}: trial {best.number}\n")
-    assert f"lr     = {best.point['lr']}" in said(lines, "best")
+    assert said(lines, "winner").startswith(f"trial {best.number}, score {best.score:.4f}\n")
+    assert f"lr     = {best.point['lr']}" in said(lines, "winner")
     assert "trial 1: fold 0: RuntimeError" in said(lines, "failed")
     assert "runs/mine/logs/trial_0001_fold_0.log" in said(lines, "failed")
     report = json.loads((runs / "mine/report.json").read_text())
@@ -137,9 +141,10 @@ def test_each_field_of_what_runs_and_of_a_training_is_documented(capsys, runs):
     study, trial = (json.loads(Path(name).read_text()) for name in ("seen.json", "trial.json"))
     page = (REPOSITORY / "docs/reference/json.md").read_text()
     ended, _ = printed(capsys, "show", "mine", "--trial", "0")
-    for title, field, of in (("hpo show", "running", study), ("hpo show --trial", "tasks", trial)):
-        (row,) = re.findall(rf"^\| `{field}` \|(.*)", page.partition(f"## {title}\n")[2].partition("\n## ")[0], re.M)
-        assert set(of[field][0]) <= set(re.findall(r"`(\w+)`", row))
+    assert set(study["running"][0]) == documented("A training under way")
+    assert set(study["failures"][0]) == documented("A failure")
+    (row,) = re.findall(r"^\| `tasks` \|(.*)", page.partition("## hpo show --trial\n")[2].partition("\n## ")[0], re.M)
+    assert set(trial["tasks"][0]) <= set(re.findall(r"`(\w+)`", row))
     assert trial["tasks"][0].keys() == ended["tasks"][0].keys()
 
 
@@ -149,10 +154,10 @@ def test_a_worker_elsewhere_and_its_gpus_are_shown(capsys, runs):
     task = RunningTask(trial=9, task=0, worker=1, started=time.time(), **vars(site))
     with folder.lock():
         write_running(folder, [task])
-        assert "process 7 on ada, GPU 2, 3" in said(shown(capsys, "mine"), "running")
-        told = StudyReader(folder, "mine").look().told()["tasks"][0]
+        assert "process 7 on ada, GPU 2, 3" in " ".join(said(shown(capsys, "mine"), "running").split())
+        (told,) = StudyReader(folder, "mine").view().running
         (row,) = [row for row in workers(PageReader(folder).read())["rows"] if row["task"]]
-    assert (told["host"], told["process"], told["gpus"]) == tuple(vars(site).values())
+    assert (told.host, told.process, told.gpus) == tuple(vars(site).values())
     assert str(site) in render_macro("live_parts.html", "workers", rows=[row], why_none="")
 
 
@@ -175,7 +180,7 @@ def test_a_trial(capsys, runs):
     seen = ReadOnlyStudy.at(StudyFolder(runs / "mine"))
     trial = seen.trials[0]
     lines = shown(capsys, "mine", "--trial", "0")
-    assert said(lines, "trial") == f"0 of study mine: complete, score {trial.score:.4g}"
+    assert said(lines, "trial") == f"0 of study mine: complete, score {trial.score:.4f}"
     for key, default in {"lr": 0.1, "layers": 2}.items():
         (line,) = [line for line in lines if f" {key} " in line]
         assert ("(default" in line) == (trial.point[key] != default)
@@ -207,12 +212,12 @@ def test_a_long_name_or_value_leaves_the_lines_as_they_are(capsys):
 
 def test_programs_get_the_fields_that_are_documented(capsys, runs):
     study, _ = printed(capsys, "show", "mine")
-    assert set(study) == documented("hpo show")
+    assert set(study) == documented("A study")
     trial, _ = printed(capsys, "show", "mine", "--trial", "1")
     assert set(trial) == documented("hpo show --trial")
     listed, _ = printed(capsys, "list")
     assert set(listed) == documented("hpo list")
-    assert set(listed["studies"][0]) == documented("A study in a list")
+    assert set(listed["studies"][0]) == documented("A study")
     assert Path(study["folder"]) == runs / "mine"
     assert study["best"]["scores"] == {"score": study["best"]["score"]}
 
@@ -222,7 +227,7 @@ def test_a_copy_at_a_url_is_shown_as_of_then(capsys, runs):
     here, there = shown(capsys, "mine"), shown(capsys, url)
     assert said(there, "study").startswith("mine: ")
     assert "as of its copy of 20" in said(there, "study")
-    assert said(there, "best") == said(here, "best")
+    assert said(there, "winner") == said(here, "winner")
     assert "hpo resume file://" in said(there, "next")
     copy, _ = printed(capsys, "show", url)
     assert (copy["study"], copy["folder"], copy["budget"]) == ("mine", None, 4)
@@ -232,7 +237,7 @@ def test_a_copy_at_a_url_is_shown_as_of_then(capsys, runs):
 
 def test_one_that_was_published(capsys):
     lines = shown(capsys, str(PUBLISHED))
-    assert "accuracy 0.95," in said(lines, "test")
+    assert "accuracy 0.9500," in said(lines, "test")
     assert "hpo reproduce" in said(lines, "next")
     assert "fold_2" in "".join(shown(capsys, str(PUBLISHED), "--trial", "14"))
 
@@ -297,7 +302,9 @@ def test_an_added_point_that_waits_is_counted_and_the_command_that_is_named_trie
         assert hpo(capsys, "add", "toy", *(f"{key}={value}" for key, value in point.items()))[0] == 0
     assert json.loads(hpo(capsys, "show", "toy", "--json")[1])["untried"] == 2
     command = said(shown(capsys, "toy"), "next").partition("   ")[0]
-    assert f"2 added points not tried: `{command}` tries them" in hpo(capsys, "resume", "toy")[1]
+    out = hpo(capsys, "resume", "toy")[1]
+    assert "2 added points not tried so far" in out
+    assert f"next:   {command} " in out
     assert hpo(capsys, *command.split()[1:])[0] == 0
     tried = [row for row in rows(Path("runs/toy/trials.csv")) if (row["toy.layers"], row["toy.width"]) == ("5", "64")]
     assert {float(row["toy.lr"]) for row in tried} >= {0.1, 0.01}

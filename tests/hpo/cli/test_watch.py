@@ -63,7 +63,7 @@ def test_a_search_that_was_started_a_moment_ago_is_waited_for(capsys, monkeypatc
     code, out, _ = hpo(capsys, "watch", "toy")
     comes.join()
     assert code == 0
-    assert "best: trial 0" in out
+    assert "winner: trial 0" in out
 
 
 def test_how_a_study_that_does_not_run_ended_is_said_at_once(capsys, lines, monkeypatch):
@@ -71,20 +71,18 @@ def test_how_a_study_that_does_not_run_ended_is_said_at_once(capsys, lines, monk
     code, out, err = hpo(capsys, "watch", "toy")
     assert (code, err) == (0, "")
     report = json.loads(Path("runs/toy/report.json").read_text())
-    assert f"best: trial {report['winner']['number']}, score {report['winner']['score']:.6g}\n" in out
+    assert f"winner: trial {report['winner']['number']}, score {report['winner']['score']:.4f}\n" in out
     assert out.startswith(f"study toy: ended\n{TRIALS} of {TRIALS} trials, ")
     assert "report: runs/toy/report.html" in out
     told, _ = printed(capsys, "watch", "toy")
-    assert set(told) == documented("hpo watch")
-    assert (told["state"], told["done"], told["tasks"]) == ("ended", TRIALS, [])
+    assert set(told) == documented("A study")
+    assert (told["state"], told["done"], told["running"]) == ("ended", TRIALS, [])
     assert contents() == before
     status = read_status(StudyFolder(Path("runs/toy")))
     write_status(StudyFolder(Path("runs/toy")), status.model_copy(update={"state": "running"}))
     code, out, _ = hpo(capsys, "watch", "toy")
-    assert (code, out.splitlines()[0], out.splitlines()[-1]) == (
-        *(1, "study toy: interrupted"),
-        "go on with: hpo resume toy",
-    )
+    assert (code, out.splitlines()[0]) == (1, "study toy: interrupted")
+    assert "\nnext:   hpo resume toy   goes on with it\n" in out
     write_status(StudyFolder(Path("runs/toy")), status.model_copy(update={"best": None, "scores": {}}))
     assert hpo(capsys, "watch", "toy")[0] == 1
     Path("runs/toy/status.json").write_text("{")

@@ -89,7 +89,7 @@ def test_an_error_of_a_function_is_the_failure_of_its_trial():
     study = found(train, trials=2)
     told = re.compile(r"ZeroDivisionError at (test_reports\.py:\d+|line \d+ of train): at ")
     assert all(told.search(error) for error in study.trials["error"])
-    with pytest.raises(hpo.HpoError, match="no trial is complete; the first failed with: fold 0: ZeroDivisionError at"):
+    with pytest.raises(hpo.HpoError, match="every trial failed, the first with: fold 0: ZeroDivisionError at"):
         _ = study.best
 
 

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hpo as toolkit
+from hpo.config.documents import json_line
 from hpo.errors import ConfigError
 from hpo.interface.looking.studies import FIELDS, list_studies
 from hpo.interface.looking.where import condition
@@ -40,7 +41,13 @@ def runs(tmp_path):
             "metrics": {"loss": "minimize"},
             "budget": 4,
         }
-        values |= {"begun": 1e9 + place, "scores": {"loss": 0.5 - place / 10}, "done": 4, "trials": {"complete": 4}}
+        values |= {
+            "begun": 1e9 + place,
+            "best": 0,
+            "scores": {"loss": 0.5 - place / 10},
+            "done": 4,
+            "trials": {"complete": 4},
+        }
         (runs / name / "status.json").write_text(json.dumps(values))
         # It is not even looked at.
         (runs / name / "study.db").write_bytes(b"no database")
@@ -58,19 +65,18 @@ def runs(tmp_path):
 
 
 def names(*arguments, **options):
-    return [study["name"] for study in list_studies(*arguments, **options)]
+    return [view.study for view in list_studies(*arguments, **options)]
 
 
 def test_every_study_is_listed_the_newest_first_whatever_its_state(runs):
-    studies = {study["name"]: study for study in list_studies(runs)}
+    studies = {view.study: view for view in list_studies(runs)}
     assert names(runs) == ["link", "halving", "folds", "clock", "foreign"]
-    states = [studies[name]["state"] for name in studies]
+    states = [view.state for view in studies.values()]
     assert states == ["unreadable", "ended", "failed", "ended", "unreadable"]
-    assert "status.json" in studies["foreign"]["error"]
-    assert "is a link" in studies["link"]["error"]
-    assert {tuple(study) for study in studies.values()} == {tuple(FIELDS)}
+    assert "status.json" in studies["foreign"].error
+    assert "is a link" in studies["link"].error
     sizes = sum(path.stat().st_size for path in (runs / "halving").rglob("*") if path.is_file())
-    assert studies["halving"]["size"] == sizes
+    assert studies["halving"].size == sizes
 
 
 @pytest.mark.parametrize(
@@ -164,8 +170,8 @@ def test_one_that_is_removed_meanwhile_is_left_out(runs, monkeypatch):
 
 def test_a_running_one_says_by_which_process(runs):
     with StudyFolder(runs / "clock").lock():
-        clock = {study["name"]: study for study in list_studies(runs)}["clock"]
-    assert (clock["state"], clock["process"], clock["host"]) == ("running", os.getpid(), os.uname().nodename)
+        clock = {view.study: view for view in list_studies(runs)}["clock"]
+    assert (clock.state, clock.process.process, clock.process.host) == ("running", os.getpid(), os.uname().nodename)
 
 
 def test_the_command_prints_a_line_a_study_and_one_object_for_programs(capsys, runs):
@@ -179,8 +185,8 @@ def test_the_command_prints_a_line_a_study_and_one_object_for_programs(capsys, r
     code, out, _ = hpo(capsys, "list", "--where", "score<0.4", "--json")
     printed = json.loads(out)
     assert (code, printed["in"]) == (0, str(runs))
-    assert printed["studies"] == list_studies(Path("runs"), "score<0.4")
-    assert [*printed["studies"][0]] == [*FIELDS]
+    (view,) = list_studies(Path("runs"), "score<0.4")
+    assert printed["studies"] == [json.loads(json_line(view.to_dict()))]
 
 
 @pytest.mark.parametrize("width", [70, 100, 200])
@@ -216,10 +222,10 @@ def test_what_was_imported_is_listed_with_its_best(runs):
     Path("old.csv").write_text("score,lr\n0.5,0.1\n0.7,0.2\nnan,0.3\n")
     toolkit.import_trials("old", csv="old.csv", metric="score", direction="minimize")
     (listed,) = list_studies(runs, "state=imported")
-    assert (listed["name"], listed["best"], listed["score"], listed["failed"]) == ("old", 0, 0.5, 1)
-    assert (listed["done"], listed["budget"], listed["data"]) == (3, 3, "old.csv")
+    assert (listed.study, listed.best.trial, listed.best.score, listed.trials["failed"]) == ("old", 0, 0.5, 1)
+    assert (listed.done, listed.budget, listed.data) == (3, 3, "old.csv")
     Path("runs/old/import.json").write_text("{}")
-    assert [row["state"] for row in list_studies(runs) if row["name"] == "old"] == ["unreadable"]
+    assert [view.state for view in list_studies(runs) if view.study == "old"] == ["unreadable"]
 
 
 def test_it_loads_nothing_that_takes_long(runs):

@@ -103,9 +103,9 @@ def test_the_score_that_chose_the_winner_is_the_one_that_is_shown_with_that_of_t
     for says in (out, str(study), page["best"], hpo_says(capsys, "show", "fin")):
         assert both in says
     assert all(text in (study.folder / "report.md").read_text() for text in written)
-    assert json.loads(hpo_says(capsys, "list", "--json"))["studies"][0]["score"] == best.score
+    assert json.loads(hpo_says(capsys, "list", "--json"))["studies"][0]["best"]["score"] == best.score
     of_trial = json.loads(hpo_says(capsys, "show", "fin", "--trial", str(best.number), "--json"))
-    assert (of_trial["score"], of_trial["fresh_scores"]["score"]) == (best.search_scores["score"], best.score)
+    assert (of_trial["search_scores"], of_trial["score"]) == (best.search_scores, best.score)
     assert both in hpo_says(capsys, "show", "fin", "--trial", str(best.number))
     (row,) = study.front.to_dict("records")
     assert (row["score"], row["score_on_fresh_seeds"]) == (best.search_scores["score"], best.score)
@@ -118,7 +118,7 @@ def test_the_score_that_chose_the_winner_is_the_one_that_is_shown_with_that_of_t
     # A status that was removed is derived from the report.
     (study.folder / "status.json").unlink()
     assert both in hpo_says(capsys, "show", "fin")
-    told = json.loads(hpo_says(capsys, "report", "fin", "--json"))["winner"]
+    told = json.loads(hpo_says(capsys, "report", "fin", "--json"))["best"]
     assert (told["score"], told["search_scores"]) == (best.score, best.search_scores)
 
 
@@ -131,7 +131,7 @@ def test_what_follows_the_search_is_told_while_it_is_trained(monkeypatch):
             while (status := read_status(StudyFolder(Path("runs/toy")))).following is None:
                 assert time.monotonic() < deadline
                 time.sleep(0.01)
-            said = status.words, list_studies(Path("runs"))[0]["following"], state_text("toy")
+            said = status.words, list_studies(Path("runs"))[0].following, state_text("toy")
             Path("said").write_text(json.dumps(said))
         Path("seeds").write_text(json.dumps(seeds))
         return config["lr"]

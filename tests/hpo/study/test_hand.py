@@ -120,7 +120,7 @@ def test_a_search_that_is_stopped_ends_with_its_running_trials_and_goes_on_later
     (answer,) = run(folder, FEW, lambda study: study.stop())
     assert "no further trial" in answer
     status = SteeredStudy(StudyFolder(folder)).status
-    assert (status.state, status.holder) == ("interrupted", None)
+    assert (status.state, status.process) == ("interrupted", None)
     assert status.trials["complete"] == 1, "the one that ran is trained to its end, and no other is begun"
     run(folder)
     straight = tmp_path / "straight"

@@ -57,7 +57,7 @@ def test_it_is_shown_listed_and_followed(capsys, starts, monkeypatch):
         assert "is just starting" in refused(capsys, "show", "mine", "--trial", "0", is_silent=True)
         assert f"runs/mine is being run by process {os.getpid()}" in refused(capsys, "stop", "mine", is_silent=True)
         (listed,) = printed(capsys, "list")[0]["studies"]
-        assert (listed["name"], listed["state"], listed["process"]) == ("mine", "running", os.getpid())
+        assert (listed["study"], listed["state"], listed["process"]["process"]) == ("mine", "running", os.getpid())
         with open_reader("mine") as view:
             followed.append(view.follow())
         assert next(followed[0]).status.phase == "starting"

@@ -15,7 +15,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import hpo
-from hpo.interface.looking.glance import Glance
 from hpo.interface.looking.studies import list_studies
 from hpo.show.page.reading import PageReader
 from hpo.study.files.folder import StudyFolder
@@ -120,9 +119,10 @@ def test_of_a_killed_search_the_record_is_read_for_every_look(ran):
         StudyReader(StudyFolder(Path("killed")), "killed").look().status,
         PageReader(StudyFolder(Path("killed"))).read().status,
     ]
-    for status in (*views, hpo.load("killed").status):
+    for status in views:
         assert (status.state, status.done, status.score) == ("interrupted", 2, best)
-    assert (listed["state"], listed["done"], listed["score"]) == ("interrupted", 2, best)
+    for view in (listed, hpo.load("killed").status):
+        assert (view.state, view.done, view.best.score) == ("interrupted", 2, best)
 
 
 def test_after_a_signal_it_is_interrupted():
@@ -293,7 +293,7 @@ def test_whatever_lies_there_nothing_but_a_line_comes_of_it(tmp_path, status, re
             (folder / "status.json").write_text(json.dumps(status))
         assert "\n" not in (read_status(StudyFolder(folder)).error or "")
         with contextlib.suppress(hpo.HpoError):
-            Glance.of(StudyReader(StudyFolder(folder), "clock")).to_dict()
+            StudyReader(StudyFolder(folder), "clock").view().to_dict()
     (folder / "status.json").unlink()
 
 

@@ -1,0 +1,84 @@
+"""The view of a study from its status alone, for lists of many: neither its record nor its configuration is read."""
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from hpo.study.files.folder import StudyFolder
+from hpo.study.files.status import Status
+from hpo.study.files.user_notes import tags
+from hpo.study.view.view import StudyView, TrialView
+from hpo.trials.score_format import score_format
+
+_FILES = (
+    *("report.html", "report.md", "report.json", "trials.csv", "imports.csv", "config.yaml", "environment.json"),
+    *("best.yaml", "test.json", "checklist.md", "tables.tex", "reproduction.json"),
+)
+
+
+def view_of_status(
+    folder: StudyFolder, status: Status, *, reference: str | None = None, copied: str = "", fault: str | None = None
+) -> StudyView:
+    """Return what a study's status alone tells, which takes a millisecond."""
+    best, texts, in_search = None, status.texts or _texts(status.scores), status.search_texts
+    if status.best is not None and status.scores:
+        in_search = in_search or _texts(status.search_scores)
+        best = TrialView(status.best, status.score, status.scores, status.search_scores, texts, in_search)
+    return StudyView(
+        study=folder.path.name if reference is None or "://" not in reference else status.name,
+        reference=reference or folder.reference,
+        state=status.state,
+        says=status.words,
+        folder=None if reference is not None and "://" in reference else folder.path,
+        copied=copied or None,
+        study_id=status.study_id or None,
+        phase=status.phase,
+        following=status.following,
+        process=status.holder,
+        begun=status.begun,
+        updated=status.updated,
+        error=status.error,
+        fault=fault,
+        data=status.data or None,
+        strategy=status.strategy or None,
+        metrics=status.metrics,
+        done=status.done,
+        budget=status.budget or None,
+        counts=status.counts,
+        trials=status.trials,
+        minutes=status.minutes,
+        ended_by=status.ended_by,
+        best=best,
+        on_front=status.on_front,
+        test=status.test,
+        test_texts=_texts(status.test),
+        num_failed=status.trials.get("failed", 0),
+        tags=_tags(folder),
+        files={name: folder.path / name for name in _FILES if (folder.path / name).is_file()},
+    )
+
+
+def _texts(scores: Mapping[str, float]) -> dict[str, str]:
+    return {name: score_format([score])(score) for name, score in scores.items()}
+
+
+def _tags(folder: StudyFolder) -> dict[str, str]:
+    # Where they cannot be read, that is told as the study's error.
+    with suppress(OSError):
+        return tags(folder)
+    return {}
+
+
+def size_of(folder: Path | str) -> int:
+    """Return how many bytes are below a folder; links are not followed, and what cannot be entered is left out."""
+    size = 0
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                is_folder = entry.is_dir(follow_symlinks=False)
+                size += size_of(entry.path) if is_folder else entry.stat(follow_symlinks=False).st_size
+    except OSError:
+        # It was removed meanwhile, or is another's.
+        return size
+    return size
