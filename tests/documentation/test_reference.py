@@ -5,7 +5,7 @@ from docs.building.reference import pages, written
 
 def test_the_pages_hold_the_generated_text():
     names = [page.stem for page in pages()]
-    assert names == ["commands", "configuration", "python", "report"]
+    assert names == ["commands", "configuration", "json", "python", "report"]
     for page in pages():
         assert page.read_text() == written(page.read_text()), "write it again: python -m docs.building.reference"
 
