@@ -36,7 +36,8 @@ FAILURES = 4
 MOST_SEED = 2**31 - 1
 
 
-def _objective(text: str) -> str:
+def objective_text(text: str) -> str:
+    """Return the path of an objective; ValueError says what another text must be."""
     if text.partition(":")[0].endswith(".py"):
         raise ValueError(f"must name a module and no file, such as {text.replace('.py:', ':').replace('/', '.')}")
     if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*(\((config(, trial)?|trial)\))?", text) is None:
@@ -54,7 +55,7 @@ def _one_study(given: Any) -> Any:
 
 
 StudyName = Annotated[str, AfterValidator(_safe_name)]
-ObjectiveText = Annotated[str, AfterValidator(_objective)]
+ObjectiveText = Annotated[str, AfterValidator(objective_text)]
 
 
 class Section(BaseModel):

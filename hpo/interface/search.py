@@ -9,11 +9,12 @@ from typing import Any, Literal
 from hpo.config.composing.references import plain_config
 from hpo.config.study_config import StudyConfig, config_from_dict
 from hpo.errors import ConfigError, HpoError
-from hpo.interface.given.objective import GivenObjective, is_optuna_shape, space_of, suggested_space
+from hpo.interface.given.objective import GivenObjective, given_function, space_of, suggested_space
 from hpo.interface.given.objects import Objects
 from hpo.interface.given.settings import (
     compose_search,
     made_config,
+    objective_with_form,
     plain_space,
     refuse_missing_direction,
     settings_of,
@@ -24,6 +25,7 @@ from hpo.session.program import interrupted_in_one_line
 from hpo.study.basis.configurations import made_changes, moved_sources
 from hpo.study.files.folder import RUNS, StudyFolder, find_study
 from hpo.study.preparing.preparation import prepare_study, with_its_tracker
+from hpo.workers.objective.form import form_of
 from hpo.workers.objective.path import ObjectivePath
 
 # The largest number of changes in the line about a new study.
@@ -153,10 +155,10 @@ def given_study(
         inside = {"space": space, "config": config, "strategy": strategy, "metric": metric}
         if given_too := ", ".join(argument for argument, value in inside.items() if value is not None):
             raise ConfigError(f"{given_too}: no effect beside a whole configuration; write it into that")
-        return config_from_dict(with_settings(objective, settings)), None
-    if space is None and is_optuna_shape(objective, has_space=False):
-        assert callable(objective)
-        space = suggested_space(objective)
+        return config_from_dict(objective_with_form(with_settings(objective, settings))), None
+    function = given_function(objective)
+    if space is None and form_of(function, searched=None) == "trial":
+        space = suggested_space(function)
     written = space_of(space)
     config, references = plain_config(config)
     if written is None:
@@ -165,7 +167,7 @@ def given_study(
     objects = Objects()
     config = {} if config is None else config
     searched, constants = objects.space(written, config), objects.config(config)
-    if default := getattr(objective, "default_config", None):
+    if default := getattr(function, "default_config", None):
         # One of a trainer, which has values of its own.
         constants = {**objects.config(default(written)), **constants}
     searched = plain_space(searched, constants)

@@ -12,6 +12,7 @@ from hpo.config.documents import read_yaml
 from hpo.errors import DataError, StudyError
 from hpo.files import write_atomically
 from hpo.interface.existing import read_results
+from hpo.interface.given.settings import compose_given
 from hpo.study.files.folder import find_study
 from hpo.study.preparing.preparation import known_study
 from hpo.study.train_once import train_once
@@ -36,9 +37,7 @@ def train(
     Raises:
         hpo.HpoError: it cannot be trained, or the training failed.
     """
-    from hpo.config.composing.compose import compose_config
-
-    return train_tree(compose_config("train", list(overrides), config_dir, config_file), progress)
+    return train_tree(compose_given("train", list(overrides), config_dir, config_file), progress)
 
 
 def train_tree(tree: Mapping[str, Any], progress: bool, kept: Path | None = None) -> dict[str, float]:

@@ -124,11 +124,6 @@ def test_a_searched_key_that_the_configuration_lacks_is_told_what_to_type(capsys
             "objective: must name a module and no file, such as typed_trainer:train, given 'typed_trainer.py:train'",
         ),
         (
-            ["objective=typed_trainer:train"],
-            "objective: 'typed_trainer:train' is called with a task, and takes config and trial; write "
-            "'objective=typed_trainer:train(config, trial)' if that is what they are",
-        ),
-        (
             ["data=text_classification", "data.path=x.csv", "data.header=maybe"],
             "data.header: must be a valid boolean, given 'maybe'",
         ),

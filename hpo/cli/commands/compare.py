@@ -102,9 +102,8 @@ def _compose(
     given: argparse.Namespace, names: Mapping[str, str]
 ) -> tuple[dict[str, Any], dict[str, Mapping[str, Any]]]:
     """Return the configuration of the searches, and by label the settings of each strategy."""
-    from hpo.config.composing.compose import compose_config
     from hpo.config.shipped import names_of
-    from hpo.interface.given.settings import compose_search
+    from hpo.interface.given.settings import compose_given, compose_search
 
     for override in given.what:
         key = override.lstrip("+~").partition("=")[0]
@@ -134,7 +133,7 @@ def _compose(
     tree = compose_search(overrides, given.config_dir, given.config)
     # A strategy's settings may refer to the other overrides; with --config those are not composed.
     others = [] if given.config else overrides
-    of_label = {label: compose_config("search", [*others, *own], given.config_dir) for label, own in settings.items()}
+    of_label = {label: compose_given("search", [*others, *own], given.config_dir) for label, own in settings.items()}
     return tree, {label: own["strategy"] for label, own in of_label.items()}
 
 

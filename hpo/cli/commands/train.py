@@ -20,9 +20,9 @@ def run(arguments: Sequence[str]) -> int:
     add_json(parser)
     given = parser.parse_intermixed_args(arguments)
 
-    from hpo.config.composing.compose import compose_config
+    from hpo.interface.given.settings import compose_given
 
-    tree = compose_config("train", given.overrides, given.config_dir, given.config)
+    tree = compose_given("train", given.overrides, given.config_dir, given.config)
     if given.cfg:
         from hpo.study.train_once import check_tree
 

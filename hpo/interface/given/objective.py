@@ -7,16 +7,16 @@ import textwrap
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType
 from typing import Any, cast
 
 from hpo.errors import ConfigError
 from hpo.interface.given.objects import Objects
 from hpo.trials.space.peers import range_of
-from hpo.workers.objective.path import Form, ObjectivePath, origin_of
+from hpo.workers.objective.form import SUGGESTS, form_of, function_of, name_of
+from hpo.workers.objective.path import ObjectivePath, origin_of
 from hpo.workers.objective.pickled_function import MODULE, KeptFunction
+from hpo.workers.objective.resolution import find_function, given_path, with_form
 
-_SUGGESTS = ("suggest_float", "suggest_int", "suggest_categorical", "suggest_uniform", "suggest_loguniform")
 # Inside of these a call may happen, or not, or often.
 _BRANCHES = (
     *(ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.Match, ast.IfExp, ast.BoolOp),
@@ -48,12 +48,10 @@ class GivenObjective:
         objects = objects or Objects()
         if isinstance(objective, str):
             objects.refuse_all()
-            return cls(objective)
-        if not callable(objective):
-            raise ConfigError(f"objective: must be a function or 'package.module:function', given {objective!r}")
-        name = getattr(getattr(objective, "func", objective), "__name__", type(objective).__name__)
-        name = name if name.isidentifier() else "objective"
-        form = _form(objective, name, searched)
+            return cls(with_form(objective, searched))
+        name, form = name_of(objective), form_of(objective, searched)
+        if form in ("task", "trial"):
+            objects.refuse_all()
         module = getattr(objective, "__module__", None) or ""
         is_importable = _is_importable(objective, module)
         called = objects.given_to(objective, is_importable)
@@ -68,24 +66,13 @@ class GivenObjective:
         return cls(str(ObjectivePath(MODULE, name, form)), KeptFunction.of(called, name))
 
 
-def _form(objective: Callable[..., Any], name: str, searched: Collection[str]) -> Form:
-    if is_optuna_shape(objective, has_space=True):
-        return "trial"
-    try:
-        parameters = inspect.signature(objective).parameters.values()
-    except (TypeError, ValueError):
-        return "config"
-    places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    needed = [p for p in places if p.default is p.empty]
-    named = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
-    has_any = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    must = f"objective: must be called as f(config) or f(config, trial), given {name}{inspect.signature(objective)}"
-    if named or len(needed) > 2 or (not places and not has_any):
-        raise ConfigError(must)
-    if taken := [p.name for p in needed if p.name in searched and p.name not in ("config", "trial")]:
-        raise ConfigError(f"{must}; what is searched comes in config: config['{taken[0]}']")
-    takes_trial = len(needed) == 2 or (len(places) > 1 and places[1].name in ("trial", "report"))
-    return "config, trial" if takes_trial else "config"
+def given_function(objective: Callable[..., Any] | str) -> Callable[..., Any]:
+    """Return the function that is given itself or by its path; ConfigError for anything else."""
+    if isinstance(objective, str):
+        return find_function(str(given_path(objective)), str(Path.cwd()))[0]
+    if not callable(objective):
+        raise ConfigError(f"objective: must be a function or 'package.module:function', given {objective!r}")
+    return objective
 
 
 def _is_importable(objective: Callable[..., Any], module: str) -> bool:
@@ -96,21 +83,9 @@ def _is_importable(objective: Callable[..., Any], module: str) -> bool:
     return getattr(sys.modules.get(module), name, None) is objective
 
 
-def is_optuna_shape(objective: Any, has_space: bool) -> bool:
-    """Return whether the only thing that a function needs is called `trial`; with a space, and it suggests."""
-    try:
-        needed = [p.name for p in inspect.signature(objective).parameters.values() if p.default is p.empty]
-    except (TypeError, ValueError):
-        return False
-    suggests = len(needed) == 1 and _suggests(getattr(_function_of(objective), "__code__", None))
-    if suggests and needed != ["trial"] and not has_space:
-        raise ConfigError(f"objective: suggests what is searched, and takes '{needed[0]}'; call it 'trial'")
-    return needed == ["trial"] and (suggests or not has_space)
-
-
 def suggested_space(objective: Callable[..., Any]) -> dict[str, Any]:
     """Return what the function suggests, in the form of conf/space; ConfigError where that is not in its own text."""
-    function = _function_of(objective)
+    function = function_of(objective)
     called = f"{getattr(function, '__name__', 'f')}(trial)"
     body = _body_of(function, called)
     nodes = [node for part in body for node in ast.walk(part)]
@@ -161,20 +136,6 @@ class _Answers:
         return lambda name, *_, **__: self._values[name]
 
 
-def _suggests(code: CodeType | None) -> bool:
-    """Return whether a function names a suggestion, or one inside of it."""
-    if code is None:
-        return False
-    inner = (each for each in code.co_consts if isinstance(each, CodeType))
-    return any(name in _SUGGESTS for name in code.co_names) or any(map(_suggests, inner))
-
-
-def _function_of(objective: Any) -> Any:
-    """Return the function of a partial, a method or an object that is called."""
-    inner = getattr(objective, "func", objective)
-    return inner if inspect.isfunction(inner) else getattr(inner, "__func__", type(inner).__call__)
-
-
 def _body_of(function: Any, called: str) -> list[ast.AST]:
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
@@ -204,7 +165,7 @@ def _is_trial(node: ast.AST) -> bool:
 
 def _dimension(call: ast.Call, function: Any, where: str) -> tuple[str, dict[str, Any]]:
     kind = getattr(call.func, "attr", "")
-    if kind not in _SUGGESTS:
+    if kind not in SUGGESTS:
         raise ConfigError(f"{where}: {kind} is not known here; {_WAY}")
     places = ("name", "choices") if kind == "suggest_categorical" else ("name", "low", "high")
     known = _known(function)

@@ -71,12 +71,14 @@ class Objects:
         return given
 
     def refuse_all(self) -> None:
-        """Raise ConfigError where there are some, but tuples, which the path of a function gets as lists."""
+        """Raise ConfigError where there are some, but tuples, in whose place lists are given."""
         known = {f"space.{key}": values for key, values in self.choices.items()}
         known |= {f"config.{key}": values for key, values in self.constants.items()}
         for where, values in known.items():
             if not all(isinstance(value, tuple) for value in values.values()):
-                raise ConfigError(f"{where}: only a function gets such values; give that itself, not its path")
+                raise ConfigError(
+                    f"{where}: only f(config) or f(config, trial), given itself, not its path, gets such values"
+                )
 
     def _branch(self, branch: Any, key: str) -> Any:
         branch = branch if (read := of_peer(branch, f"space.{key}")) is None else read

@@ -14,6 +14,7 @@ from hpo.errors import ConfigError, nearest
 from hpo.interface.given.json_values import to_json
 from hpo.trials.space.reader import leaves, parted, with_first
 from hpo.trials.space.written import as_meant, default_as_meant, write_out
+from hpo.workers.objective.resolution import with_form
 
 _SETTABLE = tuple(name for name in SEARCH_SECTIONS if name not in ("objective", "space"))
 
@@ -137,17 +138,32 @@ def made_config(
     return config_from_dict(with_changes(with_settings(tree, settings), {}))
 
 
-def compose_search(
-    overrides: Sequence[str], config_dir: str | None = None, config_file: str | None = None
+def compose_given(
+    name: str, overrides: Sequence[str], config_dir: str | None = None, config_file: str | None = None
 ) -> dict[str, Any]:
-    """Return what `compose_config` does for `search`, its space explicit; that of a whole file keeps its meaning.
-
-    As from Python, the default configuration is tried first, unless `first` says otherwise or is removed.
-    """
+    """Return what `compose_config` does, and of its objective what it is called with."""
     # Here, since what is given from Python needs no Hydra.
     from hpo.config.composing.compose import compose_config
 
-    tree = compose_config("search", overrides, config_dir, config_file)
+    return objective_with_form(compose_config(name, overrides, config_dir, config_file, with_form))
+
+
+def objective_with_form(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration that a user gives, with what its objective is called with."""
+    objective, space = tree.get("objective"), tree.get("space")
+    if not isinstance(objective, str):
+        return dict(tree)
+    return {**tree, "objective": with_form(objective, space if isinstance(space, Mapping) else ())}
+
+
+def compose_search(
+    overrides: Sequence[str], config_dir: str | None = None, config_file: str | None = None
+) -> dict[str, Any]:
+    """Return what `compose_given` does for `search`, its space explicit; that of a whole file keeps its meaning.
+
+    As from Python, the default configuration is tried first, unless `first` says otherwise or is removed.
+    """
+    tree = compose_given("search", overrides, config_dir, config_file)
     if config_file:
         return tree
     own = own_part(tree)

@@ -1,6 +1,5 @@
 """Checks between the parts of a study before anything of it is created: without its data, and with them."""
 
-import inspect
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -32,7 +31,6 @@ _GOES_ON = "stop at trial.amount and continue from trial.resume_dir"
 
 def refuse_bad_parts(study: PreparedStudy) -> None:
     """Raise HpoError for what can be refused without the study's data."""
-    _refuse_wrong_call(study)
     _refuse_bad_space(study)
     _refuse_missing_keys(study)
     _refuse_bad_amounts(study)
@@ -79,24 +77,6 @@ def _refuse_bad_space(study: PreparedStudy) -> None:
     for dimension in space.dimensions:
         for value in _values_to_check(dimension):
             _refuse_bad_value(study, dimension, value)
-
-
-def _refuse_wrong_call(study: PreparedStudy) -> None:
-    """Refuse a function that wants more than a task, where the path does not say what it is called with."""
-    path = study.config.objective
-    if ObjectivePath.of(path).form != "task":
-        return
-    try:
-        wanted = inspect.signature(study.objective.run_fold).parameters.values()
-    except (TypeError, ValueError):
-        # One that is written in C, say.
-        return
-    names = [each.name for each in wanted if each.default is each.empty and each.kind == each.POSITIONAL_OR_KEYWORD]
-    if len(names) == 2:
-        raise ConfigError(
-            f"objective: '{path}' is called with a task, and takes {' and '.join(names)}; write "
-            f"'objective={path}(config, trial)' if that is what they are"
-        )
 
 
 def _refuse_missing_keys(study: PreparedStudy) -> None:

@@ -165,9 +165,12 @@ class SuggestingTrial(RunningTrial):
     def suggest_categorical(self, name: str, choices: Sequence[Any]) -> Any:
         """Return the point's value; ValueError as above."""
         value = self._value(name)
-        if not any(choice == value and type(choice) is type(value) for choice in choices):
-            raise ValueError(f"'{name}' is {value!r} in the space, and none of the suggested {list(choices)!r}")
-        return value
+        for choice in choices:
+            # The configuration has a list in place of a tuple.
+            plain = list(choice) if isinstance(choice, tuple) else choice
+            if plain == value and type(plain) is type(value):
+                return choice
+        raise ValueError(f"'{name}' is {value!r} in the space, and none of the suggested {list(choices)!r}")
 
     suggest_uniform = suggest_loguniform = suggest_float
 

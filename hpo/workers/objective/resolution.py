@@ -3,12 +3,16 @@
 import importlib
 import inspect
 import sys
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from hpo.config.sealing import Secrets, excerpt
+from hpo.config.sections import objective_text
 from hpo.errors import ConfigError, is_interruption, text_of
+from hpo.workers.objective.form import form_of
 from hpo.workers.objective.objective import COMPANIONS, LONGEST_REASON, TAKE_CONFIG, Objective, guard, guard_task
 from hpo.workers.objective.path import ObjectivePath, Origin, origin_of, out_of_the_way, put_first, refuse_another
 from hpo.workers.objective.pickled_function import KeptFunction
@@ -25,27 +29,7 @@ def resolve(
     configurations, besides the environment. ConfigError where there is no such function, or as `origin_of` says.
     """
     values, given = secrets or {}, ObjectivePath.of(path)
-    module = None
-    if not given.is_kept:
-        module = import_named("objective", path, given.module, import_from, values)
-        function = getattr(module, given.function, None)
-        if not callable(function):
-            raise ConfigError(f"objective: module '{given.module}' has no function '{given.function}'")
-    elif kept is None:
-        raise ConfigError(
-            f"objective: '{given.function}' was given from Python and is kept in the folder of its study alone; start "
-            f"a study of it from Python, or put it into a module of its own and name that"
-        )
-    else:
-        # What it uses of modules in the working directory is imported from there.
-        if import_from:
-            put_first(import_from)
-        function = kept.load()
-    if inspect.isasyncgenfunction(function):
-        raise ConfigError(
-            f"objective: '{given.function}' is an asynchronous generator; write `async def {given.function}(config, "
-            f"trial)`, with trial.report(...) in place of `yield`"
-        )
+    function, module = find_function(path, import_from, values, kept)
 
     def companion(name: str, default: Any = None) -> Any:
         return getattr(function, name, getattr(module, name, default))
@@ -75,6 +59,53 @@ def resolve(
         kept=kept,
         revision=getattr(module, "REVISION", None) if is_ours else None,
     )
+
+
+def with_form(text: str, searched: Collection[str] = ()) -> str:
+    """Return the path of an objective that a user gives, with what it is called with: what is typed, else `form_of`.
+
+    `searched` are the names at the top of the space. A frozen configuration has it already, and is not given here.
+    """
+    given, here = given_path(text), str(Path.cwd())
+    if text.endswith(")") or given.is_kept or origin_of(text, here) == "toolkit":
+        return text
+    return str(replace(given, form=form_of(find_function(text, here)[0], searched)))
+
+
+def given_path(text: str) -> ObjectivePath:
+    """Read the path of an objective that a user gives; ConfigError for any other text."""
+    try:
+        return ObjectivePath.of(objective_text(text))
+    except ValueError as error:
+        raise ConfigError(f"objective: {error}, given {text!r}") from error
+
+
+def find_function(
+    path: str, import_from: str | None, secrets: Secrets | None = None, kept: KeptFunction | None = None
+) -> tuple[Callable[..., Any], ModuleType | None]:
+    """Return the function of a path, and the module that has it; arguments and errors as of `resolve`."""
+    given, module = ObjectivePath.of(path), None
+    if not given.is_kept:
+        module = import_named("objective", path, given.module, import_from, secrets)
+        function = getattr(module, given.function, None)
+        if not callable(function):
+            raise ConfigError(f"objective: module '{given.module}' has no function '{given.function}'")
+    elif kept is None:
+        raise ConfigError(
+            f"objective: '{given.function}' was given from Python and is kept in the folder of its study alone; start "
+            f"a study of it from Python, or put it into a module of its own and name that"
+        )
+    else:
+        # What it uses of modules in the working directory is imported from there.
+        if import_from:
+            put_first(import_from)
+        function = kept.load()
+    if inspect.isasyncgenfunction(function):
+        raise ConfigError(
+            f"objective: '{given.function}' is an asynchronous generator; write `async def {given.function}(config, "
+            f"trial)`, with trial.report(...) in place of `yield`"
+        )
+    return function, module
 
 
 def import_named(
