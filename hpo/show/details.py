@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hpo.errors import printable
-from hpo.formatting import cut_text, format_count, format_duration, format_time, format_value
-from hpo.show.lines import best_text, done_text, untried_text
+from hpo.formatting import cut_text, format_duration, format_time, format_value
+from hpo.show.lines import best_text, format_values, front_text, progress_text, question_text, report_text
 from hpo.study.files.folder import short_path
 from hpo.study.view.view import StudyView, values_text
 from hpo.trials.places import how_far
@@ -65,20 +65,13 @@ def _says_of_study(view: StudyView) -> _Says:
     yield "study", f"{view.study}: {view.says}{copied}"
     if view.fault and view.fault != view.error:
         yield "fault", view.fault
-    if view.objective and view.metrics:
-        points = f", {view.points:,} points" if view.points else ""
-        data = f"; data {view.data}" if view.data else ""
-        limits = f", {' and '.join(view.limits)}" if view.limits else ""
-        goal = ", ".join(f"{name} ({direction})" for name, direction in view.metrics.items())
-        scales = f" at {view.scales} scales" if view.scales else ""
-        space = f"{format_count(view.hyperparameters or 0, 'hyperparameter*')}{scales}{points}"
-        yield "searches", f"{goal}{limits}; {view.strategy} over {space}; objective {view.objective}{data}"
+    if searches := question_text(view):
+        yield "searches", searches
     if view.budget:
-        yield "done", _done_text(view)
+        yield "done", progress_text(view)
     if (best := view.best) is not None:
-        front = f"; {format_count(view.on_front, 'trial*')} on the front" if view.on_front else ""
         called = "winner" if view.state == "ended" else "best"
-        yield called, f"{best_text(view)}{front}"
+        yield called, "; ".join(filter(None, (best_text(view), front_text(view))))
         yield from ((called, line) for line in _point_lines(best.point, best.default))
     elif view.why_none:
         yield "best", f"none: {view.why_none}"
@@ -88,9 +81,8 @@ def _says_of_study(view: StudyView) -> _Says:
         yield "tags", f"{key} = {value}"
     for task in view.running:
         place = f"worker {task.worker}: trial {task.trial}, {task.task}, {format_duration(task.seconds)} so far"
-        point = {name: value for name, value in task.point.items() if name in ("epoch", *view.metrics)}
         ago = format_duration(task.seconds_silent)
-        reported = f"; {_values(point or task.point)}, {ago} ago" if task.point else ", nothing reported yet"
+        reported = f"; {report_text(view, task)}, {ago} ago" if task.point else ", nothing reported yet"
         yield "running", f"{place}{reported}{f'; {task.where}' if task.where else ''}"
     for failure in view.failures[:_MOST_FAILURES]:
         yield "failed", f"trial {failure.trial}: {failure.error}"
@@ -102,16 +94,6 @@ def _says_of_study(view: StudyView) -> _Says:
     width = max((len(step.command) for step in view.next), default=0)
     for step in view.next:
         yield "next", f"{step.command:<{width}}   {step.does}"
-
-
-def _done_text(view: StudyView) -> str:
-    states = [f"{number} {state}" for state, number in view.trials.items() if number and state != "running"]
-    if unfinished := view.trials.get("running", 0):
-        called = {"running": "running", "open": "not told"}.get(view.state, "interrupted")
-        states.append(f"{unfinished} {called}")
-    minutes = f"; {format_duration(60 * view.minutes)} of search" if view.minutes is not None else ""
-    untried = f"; {untried_text(view)}" if view.untried else ""
-    return f"{done_text(view)}: {', '.join(states)}{minutes}{untried}"
 
 
 def _says_of_trial(trial: Mapping[str, Any]) -> _Says:
@@ -147,7 +129,7 @@ def _says_of_task(task: Mapping[str, Any]) -> _Says:
         (first, start), (last, end) = task["curve"][0], task["curve"][-1]
         yield name, f"  {_chart(values)}  {start:.4g} at {first:g}, {end:.4g} at {last:g}"
     elif task["point"]:
-        yield name, f"  {_values(task['point'])}"
+        yield name, f"  {format_values(task['point'])}"
     # Below the traceback stands what was printed last, as the log has it.
     for line in (task["details"] or "").partition("\nprinted last:\n")[0].splitlines()[-_MOST_DETAILS:]:
         yield name, f"  {line}"
@@ -192,7 +174,3 @@ def _can_print(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _values(values: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {value:.4g}" for name, value in values.items())

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hpo.errors import printable
-from hpo.formatting import cut_text, format_count, format_value
+from hpo.formatting import cut_text, format_count, format_duration, format_size, format_time, format_value
 from hpo.study.files.folder import short_path
-from hpo.study.view.view import StudyView, TrialView
+from hpo.study.view.view import StudyView, TaskView, TrialView
 from hpo.trials.score_format import score_format
 
 # Of a front.
@@ -51,6 +51,19 @@ def next_lines(view: StudyView) -> Iterator[str]:
         yield printable(f"{'' if place else 'next:':<8}{step.command:<{width}}   {step.does}")
 
 
+def question_text(view: StudyView) -> str:
+    """Return what is searched for, how, and over what, in a line; empty where the configuration cannot be read."""
+    if not (view.objective and view.metrics):
+        return ""
+    points = f", {view.points:,} points" if view.points else ""
+    data = f"; data {view.data}" if view.data else ""
+    limits = f", {' and '.join(view.limits)}" if view.limits else ""
+    goal = ", ".join(f"{name} ({direction})" for name, direction in view.metrics.items())
+    scales = f" at {view.scales} scales" if view.scales else ""
+    space = f"{format_count(view.hyperparameters or 0, 'hyperparameter*')}{scales}{points}"
+    return f"{goal}{limits}; {view.strategy} over {space}; objective {view.objective}{data}"
+
+
 def best_text(view: StudyView) -> str:
     """Return the winner, or the best so far, in a line; without one why there is none, or nothing."""
     best = view.best
@@ -58,6 +71,11 @@ def best_text(view: StudyView) -> str:
         return view.why_none or ""
     chosen = f": {view.why_chosen}" if view.why_chosen else ""
     return f"trial {best.trial}, {best.values}{best.how_far}{chosen}"
+
+
+def front_text(view: StudyView) -> str:
+    """Return with several metrics how many trials are on the front; else nothing."""
+    return f"{format_count(view.on_front, 'trial*')} on the front" if view.on_front else ""
 
 
 def point_lines(best: TrialView) -> Iterator[str]:
@@ -70,9 +88,49 @@ def done_text(view: StudyView) -> str:
     return f"{view.done:,} of {view.budget:,} {view.counts}" if view.budget else ""
 
 
+def progress_text(view: StudyView) -> str:
+    """Return the same with the trials by state, the time, and which added points were not tried."""
+    states = [f"{number} {state}" for state, number in view.trials.items() if number and state != "running"]
+    if unfinished := view.trials.get("running", 0):
+        called = {"running": "running", "open": "not told"}.get(view.state, "interrupted")
+        states.append(f"{unfinished} {called}")
+    done = ": ".join(filter(None, (done_text(view), ", ".join(states))))
+    minutes = f"{format_duration(60 * view.minutes)} of search" if view.minutes is not None else ""
+    return "; ".join(filter(None, (done, minutes, untried_text(view))))
+
+
 def untried_text(view: StudyView) -> str:
     """Return how many of the added points were not tried; empty where all were."""
     return f"{format_count(view.untried, 'added point*')} not tried so far" if view.untried else ""
+
+
+def report_text(view: StudyView, task: TaskView) -> str:
+    """Return what a training under way reported last: the epoch and the metrics, or without these all; or nothing."""
+    point = {name: value for name, value in task.point.items() if name in ("epoch", *view.metrics)}
+    return format_values(point or task.point)
+
+
+def format_values(values: Mapping[str, float]) -> str:
+    """Return values by name in a line."""
+    return ", ".join(f"{name} {value:.4g}" for name, value in values.items())
+
+
+def list_texts(view: StudyView) -> dict[str, str]:
+    """Return what a list of studies says of one, by column."""
+    process, best, metric = view.process, view.best, view.metric or ""
+    since = f" ({process.process}, since {format_time(process.since)[11:16]})" if process else ""
+    return {
+        "study": view.study,
+        "state": f"{view.state}{since}{f', {view.following}' if view.following else ''}",
+        "done": f"{view.done}/{view.budget}" if view.budget else "",
+        "best": best.texts.get(metric, "") if best else "",
+        "metric": f"{metric} ({(view.direction or '')[:3]})" if metric else "",
+        "strategy": view.strategy or "",
+        "data": view.data or "",
+        "test": view.test_texts.get(metric, ""),
+        "size": "" if view.size is None else format_size(view.size),
+        "date": "" if view.begun is None else format_time(view.begun)[:16],
+    }
 
 
 def _outcome(view: StudyView) -> Iterator[str]:

@@ -56,13 +56,13 @@ def test_a_browser_follows_a_search_to_its_end(tmp_path):
         )
         write_running(folder, [])
         status(folder, "running", done=13, best=12)
-        browser.wait_for("score 9.0000", "trial 12, the best so far")
+        browser.wait_for("trial 12, score 9.0000", "the best so far")
         browser.wait(lambda: browser.evaluate(_DRAWN) == before + 1, "one dot more")
         record.close()
         status(folder, "ended", done=20, best=12, ended_by="trials")
         # As if its process had ended.
         (folder.path / "driver.lock").unlink()
-        browser.wait_for("The search has ended")
+        browser.wait_for("on validation, the winner", "hpo resume")
         browser.wait(lambda: browser.evaluate("source.readyState") == 2, "that it listens no more")
         assert browser.evaluate("kept") is True
         assert browser.evaluate("faults") == []

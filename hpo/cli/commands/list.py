@@ -2,16 +2,11 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hpo.cli.arguments import add_json, make_parser
 from hpo.cli.output import show_json
 from hpo.cli.tables import show_table
 from hpo.errors import printable
-from hpo.formatting import format_size, format_time
-
-if TYPE_CHECKING:
-    from hpo.study.view.view import StudyView
 
 _EXAMPLES = """\
   hpo list                                                    all studies under runs/, the newest first
@@ -32,6 +27,7 @@ _LEAST = ("size", "data", "strategy", "test", "date")
 def run(arguments: Sequence[str]) -> None:
     """Run the command."""
     from hpo.interface.looking.studies import FIELDS, list_studies
+    from hpo.show.lines import list_texts
     from hpo.study.files.folder import RUNS
 
     parser = make_parser("list", __doc__, _EXAMPLES.format(fields=", ".join(FIELDS)))
@@ -48,7 +44,7 @@ def run(arguments: Sequence[str]) -> None:
     if not studies:
         print(f"no study in {given.folder}{' fits' if given.where else ': start one with `hpo search`'}")
         return
-    show_table(_COLUMNS, map(_cells, studies), least=_LEAST)
+    show_table(_COLUMNS, ([*list_texts(view).values()] for view in studies), least=_LEAST)
     for view in studies:
         if view.state in ("failed", "unreadable"):
             print(printable(f"{view.study}: {view.error}"))
@@ -61,23 +57,3 @@ def _joined(arguments: Sequence[str]) -> list[str]:
         place = words.index("--sort")
         words[place : place + 2] = [f"--sort={words[place + 1]}"]
     return words
-
-
-def _cells(view: "StudyView") -> list[str]:
-    state: str = view.state
-    process, best, metric = view.process, view.best, view.metric
-    if process is not None:
-        state += f" ({process.process}, since {format_time(process.since)[11:16]})"
-        state += f", {view.following}" if view.following else ""
-    return [
-        view.study,
-        state,
-        f"{view.done}/{view.budget}" if view.budget else "",
-        best.texts.get(metric or "", "") if best else "",
-        f"{metric} ({(view.direction or '')[:3]})" if metric else "",
-        view.strategy or "",
-        view.data or "",
-        view.test_texts.get(metric or "", ""),
-        "" if view.size is None else format_size(view.size),
-        "" if view.begun is None else format_time(view.begun)[:16],
-    ]

@@ -7,12 +7,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hpo.errors import HpoError, StudyError, first_line
 from hpo.interface.looking.where import Kind, condition, known_field
-from hpo.study.files.folder import RUNS, StudyFolder, is_training, refuse_link
-from hpo.study.files.status import Status
-from hpo.study.view.from_status import size_of, view_of_status
-from hpo.study.view.latest import latest_status
+from hpo.study.files.folder import RUNS, listed_in
+from hpo.study.view.from_status import size_of, view_in_list
 from hpo.study.view.view import StudyView
 
 if TYPE_CHECKING:
@@ -76,49 +73,12 @@ def list_studies(folder: Path, where: str | None = None, sort: str | None = None
     return [view for _, view in rows]
 
 
-def _folders(folder: Path) -> Iterator[Path]:
-    """Yield the folders of studies, and those that cannot be entered."""
-    try:
-        # What is hidden is being copied or removed.
-        paths = sorted(path for path in folder.iterdir() if not (path.name.startswith(".") or is_training(path)))
-    except FileNotFoundError as error:
-        if folder == RUNS:
-            return
-        raise StudyError(f"in: there is no folder {folder}; give the folder in which studies are") from error
-    except OSError as error:
-        raise StudyError(
-            f"in: {folder} cannot be read: {error.strerror}; give the folder in which studies are"
-        ) from error
-    for path in paths:
-        try:
-            (path / "config.yaml").stat()
-        except PermissionError:
-            yield path
-        except OSError:
-            if StudyFolder(path).is_starting or StudyFolder(path).is_import:
-                yield path
-        else:
-            yield path
-
-
 def _rows(folder: Path) -> Iterator[tuple[dict[str, Any], StudyView]]:
-    for path in _folders(folder):
+    for path in listed_in(folder):
         # It may be removed meanwhile.
         with suppress(FileNotFoundError):
-            view = view_in_list(path)
+            view = replace(view_in_list(path), size=size_of(path))
             yield _row(view), view
-
-
-def view_in_list(path: Path) -> StudyView:
-    """Return what a list shows of a study: what its status tells, and how large its folder is."""
-    folder = StudyFolder(path)
-    try:
-        refuse_link(path)
-        status = latest_status(folder)
-    except HpoError as error:
-        status = Status(name=path.name, state="unreadable", error=first_line(error))
-    begun = path.lstat().st_mtime if status.begun is None else status.begun
-    return replace(view_of_status(folder, status), begun=begun, size=size_of(path))
 
 
 def _row(view: StudyView) -> dict[str, Any]:

@@ -34,11 +34,11 @@ _LONGEST_LOOK, _LONGEST_FIRST_WAIT = 2.0, 10.0
 
 # What makes each text, and what it is made of.
 _TEXTS: Mapping[str, tuple[Callable[[Seen], Mapping[str, Any]], set[str]]] = {
-    "state": (texts.state, {"status", "record"}),
-    "workers": (texts.workers, {"status", "tasks"}),
-    "trials": (texts.trials, {"record"}),
-    "failures": (texts.failures, {"record"}),
-    "cautions": (texts.cautions, {"record", "status"}),
+    "state": (lambda seen: texts.state(seen.view), {"status", "record"}),
+    "workers": (lambda seen: texts.workers(seen.view, seen.workers), {"status", "tasks"}),
+    "trials": (lambda seen: texts.trials(seen.subject), {"record"}),
+    "failures": (lambda seen: texts.failures(seen.view), {"record"}),
+    "cautions": (lambda seen: texts.cautions(seen.view), {"record", "status"}),
 }
 
 
@@ -104,7 +104,6 @@ class StudyContent:
         return render(
             "live.html",
             name=self._folder.path.name,
-            lead=texts.lead(self._folder),
             version=version,
             html={name: html.get(name, "") for name in _TEXTS},
             pictures=[(section, list(those)) for section, those in pictures],

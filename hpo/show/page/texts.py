@@ -1,137 +1,46 @@
-"""The texts of a study's page: its state, cautions, workers, trials and failures, as its template takes them."""
+"""The texts of a study's page, as its template takes them: made from the study's view, the trials from its subject."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from hpo.errors import HpoError
-from hpo.formatting import format_count, format_scores, format_value
+from hpo.formatting import cut_text, format_count, format_short, format_value
 from hpo.report.subject import Subject
-from hpo.report.words import sentence
-from hpo.show.page.reading import Seen
-from hpo.study.files.folder import StudyFolder
-from hpo.study.files.status import Status
-from hpo.study.view.cautions import cautions_so_far
-from hpo.trials.score_format import score_format, shown_value, values_in_words
+from hpo.show.lines import best_text, front_text, progress_text, question_text, report_text
+from hpo.study.view.view import StudyView
+from hpo.trials.score_format import score_format, shown_value
 from hpo.trials.trial import Trial
 
-_MOST_TRIALS, _MOST_FAILURES, _LONGEST = 100, 20, 4_000
+_MOST_TRIALS = 100
 
 
-def lead(folder: StudyFolder) -> str:
-    """Return what is searched, and how, in a line; empty where the configuration cannot be read."""
-    try:
-        config = folder.config()
-    except HpoError:
-        return ""
-    return f"{config.strategy['name']} search of {config.objective}, live; this page only reads"
-
-
-def state(seen: Seen) -> Mapping[str, Any]:
-    """Return how far it is, the best so far, and what to do next."""
-    status, subject, name = seen.status, seen.subject, seen.folder.reference
-    best = subject.winner if subject else None
-    go_on = seen.folder.go_on if status.state == "failed" else ""
-    after = {
-        "interrupted": f"`hpo resume {name}` goes on with it.",
-        "open": f"`hpo ask {name}` asks for its next trial.",
-        "failed": f"`{go_on}` goes on with it, once the cause is gone.",
-        "ended": f"The search has ended{_by(status)}; this page stays as it is.",
-    }
+def state(view: StudyView) -> Mapping[str, Any]:
+    """Return what is searched, how far it is, the best so far, and what can be done next."""
+    point = view.best.point if view.best else {}
     return {
-        "status": status,
-        "best": best_text(status) if status.search_scores or not (subject and best) else _so_far_text(subject, best),
-        "number": best.number if best else status.best,
-        "point": [(key, format_value(value)) for key, value in best.point.items()] if best else [],
-        "text": ", ".join(filter(None, (*_progress(status), str(status.holder or "")))),
-        "why_none": "" if best or subject is None else _why_none(subject),
-        "notice": seen.fault or status.error,
-        "next": after.get(status.state),
-        "has_report": (seen.folder.path / "report.html").is_file(),
+        "view": view,
+        "question": question_text(view),
+        "progress": progress_text(view),
+        "best": "; ".join(filter(None, (best_text(view), front_text(view)))),
+        "point": [(key, cut_text(format_value(value))) for key, value in point.items()],
     }
 
 
-def _so_far_text(subject: Subject, best: Trial) -> str:
-    return values_in_words(best, subject.goal, subject.scored)
+def cautions(view: StudyView) -> Mapping[str, Any]:
+    """Return the reasons to doubt."""
+    return {"those": view.cautions}
 
 
-def _why_none(subject: Subject) -> str:
-    limits = ", ".join(map(str, subject.goal.limits))
-    return f"No trial keeps the limits ({limits})." if limits and subject.scored else "No trial is complete."
+def workers(view: StudyView, places: int) -> Mapping[str, Any]:
+    """Return what each worker does; `places` is how many there are."""
+    tasks = {task.worker: task for task in view.running}
+    placed = enumerate(tasks.get(place) for place in range(places))
+    rows = [(place, task, report_text(view, task) if task else "") for place, task in placed]
+    why_none = "No training is under way." if view.goes_on else "No process runs this study."
+    return {"rows": rows if view.goes_on else [], "why_none": why_none}
 
 
-def best_text(status: Status) -> str:
-    """Return what the best has of the metrics, as its status says; empty while no trial is complete."""
-    if not status.scores and status.trials.get("complete"):
-        return "no winner" if status.state == "ended" else "none within the limits"
-    write = {name: score_format([score, status.search_scores.get(name)]) for name, score in status.scores.items()}
-    values, in_search = (
-        ", ".join(f"{name} {write[name](score)}" for name, score in scores.items() if name in write)
-        for scores in (status.scores, status.search_scores)
-    )
-    parts = [format_scores(values, in_search)] if values else []
-    on_front = status.on_front
-    return ", ".join([*parts, *([f"{format_count(on_front, 'trial*')} on the front"] if on_front is not None else [])])
-
-
-def done_text(status: Status) -> str:
-    """Return how much of the budget is done."""
-    return f"{status.done:,} of {status.budget:,} {status.counts}" if status.budget else ""
-
-
-def time_text(status: Status) -> str:
-    """Return how long the search has taken."""
-    minutes = status.minutes
-    if minutes is None:
-        return ""
-    return (
-        f"{60 * minutes:.0f} s" if minutes < 2 else f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.1f} h"
-    )
-
-
-def _progress(status: Status) -> list[str]:
-    failed = status.trials.get("failed", 0)
-    parts = [done_text(status), f"{failed:,} failed" if failed else ""]
-    if status.following:
-        parts.append(status.following)
-    return [*parts, f"{time_text(status)} of search" if status.minutes is not None else ""]
-
-
-def _by(status: Status) -> str:
-    return f" (by its budget of {status.ended_by})" if status.ended_by in ("trials", "minutes") else ""
-
-
-def cautions(seen: Seen) -> Mapping[str, Any]:
-    """Return the reasons to doubt: of a study that has ended its report's, before that those that can be told."""
-    if seen.is_over and seen.status.state == "ended":
-        report = seen.folder.report()
-        return {"those": [text for text in report.get("cautions", ()) if isinstance(text, str)]}
-    return {"those": [] if seen.subject is None else cautions_so_far(seen.subject)}
-
-
-def workers(seen: Seen) -> Mapping[str, Any]:
-    """Return what each worker does."""
-    if not seen.status.goes_on:
-        return {"rows": [], "why_none": "No process runs this study."}
-    if seen.status.following:
-        return {"rows": [], "why_none": sentence(seen.status.following)}
-    tasks = {task.worker: task for task in seen.tasks}
-    layout = seen.subject.layout if seen.subject else None
-    rows = []
-    for place in range(seen.workers):
-        task = tasks.get(place)
-        what = "" if task is None else f"trial {task.trial}"
-        if task is not None and layout is not None and layout.size > 1:
-            what += f", {layout.name(task.task).replace('_', ' ')}"
-        point = {} if task is None else task.point
-        said = ", ".join(f"{name} {format_value(value)}" for name, value in point.items())
-        has_log = task is not None and _has_log(seen, task.trial)
-        rows.append({"worker": place + 1, "task": task, "what": what, "point": said, "has_log": has_log})
-    return {"rows": rows, "why_none": "No training is under way."}
-
-
-def trials(seen: Seen) -> Mapping[str, Any]:
+def trials(subject: Subject | None) -> Mapping[str, Any]:
     """Return the trials, the latest first, and the best before them."""
-    subject = seen.subject
     if subject is None or not subject.trials:
         return {"which": "No trial has begun yet.", "head": [], "cells": [], "marks": [], "ids": []}
     latest = subject.trials[: -_MOST_TRIALS - 1 : -1]
@@ -154,7 +63,7 @@ def trials(seen: Seen) -> Mapping[str, Any]:
 def _cells(subject: Subject, trial: Trial, formats: Mapping[str, Any], keys: list[str]) -> list[str]:
     values = [shown_value(trial, name, subject.goal) for name in formats]
     scores = ["" if v is None else write(v) for v, write in zip(values, formats.values(), strict=True)]
-    point = [f"{v:.4g}" if isinstance(v := trial.point.get(k, ""), float) else str(v) for k in keys]
+    point = [format_short(trial.point[key]) if key in trial.point else "" for key in keys]
     seconds = f"{trial.seconds:.1f}" if trial.seconds else ""
     return [str(trial.number), trial.state, *scores, *point, seconds]
 
@@ -165,21 +74,9 @@ def _mark(subject: Subject, trial: Trial) -> str:
     return "beyond" if trial.state == "complete" and trial.excess > 0 else trial.state
 
 
-def failures(seen: Seen) -> Mapping[str, Any]:
-    """Return the latest failures, each with its traceback."""
-    those = [trial for trial in reversed(seen.subject.trials) if trial.state == "failed"] if seen.subject else []
-    few = f", the latest {_MOST_FAILURES}" if len(those) > _MOST_FAILURES else ""
-    shown = [
-        {
-            "number": trial.number,
-            "error": trial.error or "",
-            "has_log": _has_log(seen, trial.number),
-            "details": "\n".join(o.details[-_LONGEST:] for o in trial.outcomes.values() if o.details),
-        }
-        for trial in those[:_MOST_FAILURES]
-    ]
-    return {"which": f"{format_count(len(those), 'trial*')} failed{few}." if those else "None.", "those": shown}
-
-
-def _has_log(seen: Seen, trial: int) -> bool:
-    return any(seen.folder.logs_dir.glob(seen.folder.log_path(trial, "*").name))
+def failures(view: StudyView) -> Mapping[str, Any]:
+    """Return the latest failures."""
+    total, shown = view.num_failed, len(view.failures)
+    few = f", the latest {shown}" if 0 < shown < total else ""
+    none = "Not known." if view.fault else "None."
+    return {"which": f"{format_count(total, 'trial*')} failed{few}." if total else none, "those": view.failures}

@@ -282,6 +282,34 @@ def studies_in(runs: Path) -> list[Path]:
     return sorted(path.parent for path in runs.glob("[!.]*/config.yaml") if not is_training(path.parent))
 
 
+def listed_in(folder: Path) -> Iterator[Path]:
+    """Yield the folders of studies and imports, those that are being made, and those that cannot be entered.
+
+    StudyError where the folder itself cannot be read; that there is no runs/ is no fault.
+    """
+    try:
+        # What is hidden is being copied or removed.
+        paths = sorted(path for path in folder.iterdir() if not (path.name.startswith(".") or is_training(path)))
+    except FileNotFoundError as error:
+        if folder == RUNS:
+            return
+        raise StudyError(f"in: there is no folder {folder}; give the folder in which studies are") from error
+    except OSError as error:
+        raise StudyError(
+            f"in: {folder} cannot be read: {error.strerror}; give the folder in which studies are"
+        ) from error
+    for path in paths:
+        try:
+            (path / "config.yaml").stat()
+        except PermissionError:
+            yield path
+        except OSError:
+            if StudyFolder(path).is_starting or StudyFolder(path).is_import:
+                yield path
+        else:
+            yield path
+
+
 def new_training(study: str) -> StudyFolder:
     """Return the folder of a training without a search, which begins now."""
     return StudyFolder(RUNS / f"train-{study}-{datetime.datetime.now():%Y%m%d-%H%M%S-%f}")

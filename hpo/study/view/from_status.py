@@ -3,11 +3,14 @@
 import os
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
-from hpo.study.files.folder import StudyFolder
+from hpo.errors import HpoError, first_line
+from hpo.study.files.folder import StudyFolder, refuse_link
 from hpo.study.files.status import Status
 from hpo.study.files.user_notes import tags
+from hpo.study.view.latest import latest_status
 from hpo.study.view.view import StudyView, TrialView
 from hpo.trials.score_format import score_format
 
@@ -15,6 +18,18 @@ _FILES = (
     *("report.html", "report.md", "report.json", "trials.csv", "imports.csv", "config.yaml", "environment.json"),
     *("best.yaml", "test.json", "checklist.md", "tables.tex", "reproduction.json"),
 )
+
+
+def view_in_list(path: Path) -> StudyView:
+    """Return what a list shows of the study in a folder: what its status tells, which says what cannot be read."""
+    folder = StudyFolder(path)
+    try:
+        refuse_link(path)
+        status = latest_status(folder)
+    except HpoError as error:
+        status = Status(name=path.name, state="unreadable", error=first_line(error))
+    begun = path.lstat().st_mtime if status.begun is None else status.begun
+    return replace(view_of_status(folder, status), begun=begun)
 
 
 def view_of_status(

@@ -156,9 +156,9 @@ def test_a_worker_elsewhere_and_its_gpus_are_shown(capsys, runs):
         write_running(folder, [task])
         assert "process 7 on ada, GPU 2, 3" in " ".join(said(shown(capsys, "mine"), "running").split())
         (told,) = StudyReader(folder, "mine").view().running
-        (row,) = [row for row in workers(PageReader(folder).read())["rows"] if row["task"]]
+        seen = PageReader(folder).read()
     assert (told.host, told.process, told.gpus) == tuple(vars(site).values())
-    assert str(site) in render_macro("live_parts.html", "workers", rows=[row], why_none="")
+    assert str(site) in render_macro("live_parts.html", "workers", **workers(seen.view, seen.workers))
 
 
 def test_one_that_was_killed(capsys, runs):

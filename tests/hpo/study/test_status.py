@@ -117,7 +117,7 @@ def test_of_a_killed_search_the_record_is_read_for_every_look(ran):
     (listed,) = list_studies(Path("runs"), "name=killed")
     views = [
         StudyReader(StudyFolder(Path("killed")), "killed").look().status,
-        PageReader(StudyFolder(Path("killed"))).read().status,
+        PageReader(StudyFolder(Path("killed"))).read().look.status,
     ]
     for status in views:
         assert (status.state, status.done, status.score) == ("interrupted", 2, best)

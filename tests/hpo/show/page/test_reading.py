@@ -34,7 +34,7 @@ def test_what_has_not_changed_is_not_read_again(copied):
     before, reader = names(copied), PageReader(copied)
     first = reader.read()
     assert first.changed == {"status", "tasks", "record"}
-    assert (first.fault, len(first.subject.trials)) == (None, 8)
+    assert (first.view.fault, len(first.subject.trials)) == (None, 8)
     second = reader.read()
     assert (second.changed, second.subject) == (frozenset(), first.subject)
     assert names(copied) == before
@@ -50,7 +50,7 @@ def test_the_curve_of_a_training_under_way_is_drawn_with_the_others(copied):
         task = RunningTask(trial=number, task=0, worker=1, started=1.0, reported=2.0, point={"epoch": 2.0}, curve=curve)
         write_running(copied, [task])
         seen = PageReader(copied).read()
-        assert (seen.is_over, seen.workers, [each.trial for each in seen.tasks]) == (False, 2, [number])
+        assert (seen.is_over, seen.workers, [each.trial for each in seen.view.running]) == (False, 2, [number])
         (drawing,) = draw_figures(seen.subject, ["learning-curves"])
         assert isinstance(drawing.content, Drawn)
         (drawn,) = [trace for trace in drawing.content.figure.data if trace.meta == number]
@@ -58,7 +58,7 @@ def test_the_curve_of_a_training_under_way_is_drawn_with_the_others(copied):
         assert "Running trials in green" in drawing.content.caption
         record.close()
     # Of a search that was killed here the file stays; nothing runs.
-    assert PageReader(copied).read().tasks == []
+    assert PageReader(copied).read().view.running == []
 
 
 def test_a_damaged_record_says_so_and_what_was_read_stays(copied):
@@ -67,10 +67,11 @@ def test_a_damaged_record_says_so_and_what_was_read_stays(copied):
     copied.database_path.write_bytes(b"no database" * 1000)
     before = names(copied)
     second = reader.read()
-    assert "study.db cannot be read" in second.fault
-    assert "hpo resume toy" in second.fault
-    assert "\n" not in second.fault
-    assert (second.subject, second.status.state) == (first.subject, "ended")
+    assert "study.db cannot be read" in second.view.fault
+    assert "hpo resume" in second.view.next[0].command
+    assert "\n" not in second.view.fault
+    assert (second.subject, second.view.state) == (first.subject, "ended")
+    assert second.view.cautions == first.view.cautions
     assert names(copied) == before
 
 
@@ -79,12 +80,12 @@ def test_a_study_that_is_moved_away_says_so_and_is_waited_for(copied):
     first = reader.read()
     elsewhere = copied.path.rename(copied.path.with_name("elsewhere"))
     seen = reader.read()
-    assert (seen.status.state, seen.is_over) == ("unreadable", False)
-    assert "there is no study at" in seen.status.error
+    assert (seen.view.state, seen.is_over) == ("unreadable", False)
+    assert "there is none at" in seen.view.error
     assert not copied.path.exists()
     elsewhere.rename(copied.path)
     back = reader.read()
-    assert (back.status.state, back.is_over) == ("ended", True)
+    assert (back.view.state, back.is_over) == ("ended", True)
     assert back.subject.winner == first.subject.winner
 
 
@@ -94,6 +95,6 @@ def test_a_study_is_read_without_its_objective_and_nothing_of_it_changes(copied)
     copied.config_path.write_text(config.replace("tests.toy:score", "gone:score"))
     before = {path: path.read_bytes() for path in copied.path.rglob("*") if path.is_file()}
     seen = PageReader(copied).read()
-    assert (seen.fault, seen.status.error) == (None, None)
+    assert (seen.view.fault, seen.view.error) == (None, None)
     assert seen.subject.winner.number == copied.report()["winner"]["number"]
     assert {path: path.read_bytes() for path in copied.path.rglob("*") if path.is_file()} == before

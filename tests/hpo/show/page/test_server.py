@@ -6,13 +6,16 @@ import shutil
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from html import escape
 
 import pytest
 from starlette.testclient import TestClient
 
+from hpo.interface.looking.studies import list_studies
+from hpo.show.lines import list_texts
 from hpo.show.page import server
 from hpo.show.page.server import Pages, application
-from hpo.study.files.folder import StudyFolder
+from hpo.study.files.folder import IMPORT, StudyFolder
 from hpo.study.files.status import Status, write_status
 from hpo.study.view.logs import read_log
 from tests.studies import SPACES, run_toy, toy_config
@@ -155,12 +158,33 @@ def test_all_studies_are_listed_whatever_has_become_of_them(runs, client, tmp_pa
     (folder / "broken" / "config.yaml").write_text("a: [")
     (folder / "broken" / "status.json").unlink(missing_ok=True)
     write_status(StudyFolder(folder / "<b>"), Status(name="<b>", state="running", scores={"score": 0.5}))
+    (folder / "before").mkdir()
+    (folder / "before" / IMPORT).write_text('{"source": "old.csv", "metric": "loss", "direction": "minimize"}')
+    (folder / "before" / "trials.csv").write_text("number,state,score\n0,complete,0.5\n1,complete,0.25\n")
+    text = page_of_all(folder)
+    for there in ("unreadable", "interrupted", "studies/%3Cb%3E/", "&lt;b&gt;", "imported", *listed(folder)):
+        assert there in text
+    assert "<b>" not in text.partition("<main")[2]
+    # It is no study, and has no page.
+    assert "studies/before/" not in text
+
+
+def test_the_page_of_all_studies_says_that_there_is_none(tmp_path):
+    assert "There is no study under" in page_of_all(tmp_path)
+    assert "there is no folder" in page_of_all(tmp_path / "none")
+
+
+def page_of_all(folder):
     pages = Pages(None, folder)
     text = TestClient(application(pages, TOKEN), HERE).get(f"/{TOKEN}/").text
     pages.close()
-    for there in ("unreadable", "interrupted", "studies/%3Cb%3E/", "&lt;b&gt;"):
-        assert there in text
-    assert "<b>" not in text.partition("<main")[2]
+    return text
+
+
+def listed(folder):
+    """Return what `hpo list` says of the studies, but for the size."""
+    texts = [list_texts(view) | {"size": ""} for view in list_studies(folder)]
+    return [escape(text) for each in texts for text in each.values()]
 
 
 @pytest.mark.slow
