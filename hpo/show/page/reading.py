@@ -14,7 +14,8 @@ from hpo.study.files.folder import StudyFolder
 from hpo.study.files.running import RunningTask
 from hpo.study.files.status import Status, read_status
 from hpo.study.notes import Notes
-from hpo.study.view.making import view_of, view_of_status
+from hpo.study.view.from_status import view_of_status
+from hpo.study.view.making import view_of
 from hpo.study.view.read_only import ReadOnlyStudy
 from hpo.study.view.reader import Look, StudyReader
 from hpo.study.view.view import StudyView

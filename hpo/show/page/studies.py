@@ -9,7 +9,7 @@ from hpo.errors import StudyError
 from hpo.report.pages.html import render, render_macro
 from hpo.show.lines import list_texts
 from hpo.study.files.folder import IMPORT, StudyFolder, listed_in, short_path
-from hpo.study.view.making import view_in_list
+from hpo.study.view.from_status import view_in_list
 from hpo.study.view.view import StudyView
 
 
