@@ -17,16 +17,16 @@ from hpo.report.write import WrittenReport
 from hpo.study.files.user_notes import tags as noted_tags
 from hpo.study.notes import FinalModel, Notes
 from hpo.study.study import PreparedStudy
-from hpo.study.winner.choosing import choose, why, why_none
+from hpo.study.view.making import view_of_run
+from hpo.study.view.view import StudyView, TrialView
+from hpo.study.winner.choosing import why_none
 from hpo.study.winner.verdict import Verdict
 from hpo.track import messages
 from hpo.track.make import MlflowTracker, make_tracker
 from hpo.track.note import study_note
 from hpo.track.views import FRONT_TAG
 from hpo.trials.goal import Goal
-from hpo.trials.history import History
 from hpo.trials.record.record import Record
-from hpo.trials.score_format import values_in_words
 from hpo.trials.space.space import short_text
 from hpo.trials.trial import Trial
 
@@ -40,16 +40,16 @@ _CLOSE: messages.TrackerMessage = {
 
 def open_in_tracker(study: PreparedStudy, record: Record, tracker: MlflowTracker) -> None:
     """Open the parent run, always the same one for a study's id, and send every trial that is in the record."""
-    config, history = study.config, record.history()
+    config, history, view = study.config, record.history(), view_of_run(study, record, "running")
     tracker.send({
         "do": "open_study",
         "name": config.study.name,
         "study_id": Notes(record).study_id or "",
         "params": messages.mlflow_names(_params(study)),
-        "tags": _tags(study) | {"hpo.state": "running", "hpo.trials": _done(study, history)},
+        "tags": _tags(study) | {"hpo.state": "running", "hpo.trials": _done(view)},
         "budget": {"trials": config.study.trials, "counts": study.counts},
         "datasets": _datasets(study),
-        "note": study_note(study, history, _winner_so_far(study, history), is_running=True),
+        "note": study_note(view),
         "metrics": [*messages.metric_names(study.goal).values()],
         "flags": _flags(study.goal),
         "columns": [messages.mlflow_name(key) for key in sorted(study.space.keys, key=lambda key: key != SCALE)],
@@ -70,7 +70,8 @@ def close_in_tracker(
     study: PreparedStudy, record: Record, tracker: MlflowTracker, verdict: Verdict, report: WrittenReport
 ) -> None:
     """Send the results once nothing is trained any more: the winner's model, the report, and the study's status."""
-    history, winner = verdict.history, verdict.winner
+    history, winner, is_over = verdict.history, verdict.winner, study.is_over(record)
+    view = view_of_run(study, record, "ended" if is_over else "interrupted")
     before, further = {trial.number: trial for trial in verdict.searched}, verdict.further_trained
     for trial in further:
         tracker.send(messages.train_further(before[trial.number], trial, study.goal, study.layout))
@@ -78,8 +79,8 @@ def close_in_tracker(
     stopped = set(messages.dropped_trials(verdict.searched)) - {trial.number for trial in further}
     tracker.send({"do": "stop_trials", "numbers": sorted(stopped)})
     tracker.show_front(verdict.front)
-    if len(study.goal.metrics) > 1 and winner is not None:
-        chosen = {"hpo.chosen_trial": str(winner.number), "hpo.chosen_as": why(study.config.study.choose)}
+    if view.why_chosen is not None and winner is not None:
+        chosen = {"hpo.chosen_trial": str(winner.number), "hpo.chosen_as": view.why_chosen}
         tracker.send({"do": "tag_study", "tags": chosen})
     if written := noted_tags(study.folder, with_removed=True):
         tracker.send({"do": "tag_study", "tags": written})
@@ -89,9 +90,10 @@ def close_in_tracker(
     else:
         assert winner is not None
         assert verdict.model is not None
-        tracker.send({"do": "register_model", **_model(study, record, verdict, winner, verdict.model)})
-    ended, is_over = "FINISHED" if record.history().best() else "FAILED", study.is_over(record)
-    tags = {"hpo.state": "ended" if is_over else "interrupted", "hpo.trials": _done(study, history)}
+        assert view.best is not None
+        tracker.send({"do": "register_model", **_model(study, record, winner, verdict.model, view.best)})
+    ended = "FINISHED" if record.history().best() else "FAILED"
+    tags = {"hpo.state": view.state, "hpo.trials": _done(view)}
     tracker.send({
         **_CLOSE,
         "status": ended if is_over else "KILLED",
@@ -100,7 +102,7 @@ def close_in_tracker(
         "tags": tags | ({} if winner is None else {"hpo.winner": _winner_text(winner)}),
         "time": max((trial.ended for trial in history if trial.ended), default=time.time()),
         "metrics": _numbers(study, verdict, report),
-        "note": study_note(study, history, winner, is_running=False, fresh=verdict.fresh_winner),
+        "note": study_note(view),
         "artifacts": [str(path) for path in report.paths],
         "best": list(_best_so_far(verdict)),
     })  # fmt: skip
@@ -122,21 +124,12 @@ def send_study(
 
 def interrupt_in_tracker(study: PreparedStudy, record: Record, tracker: MlflowTracker) -> None:
     """Send what stopped the study, while its exception is handled: killed by a signal, or failed with an error."""
-    error, history = sys.exception(), record.history()
-    note = study_note(study, history, _winner_so_far(study, history), is_running=False)
+    error, note = sys.exception(), study_note(view_of_run(study, record, "interrupted"))
     ending: dict[str, Any] = {"status": "KILLED", "tags": {"hpo.state": "interrupted"}}
     if isinstance(error, Exception):
         text = hide_secrets("".join(traceback.format_exception(error)), study.config.secrets)
         ending = {"status": "FAILED", "error": text, "tags": {"hpo.state": "failed"}}
     tracker.send({**_CLOSE, "time": time.time(), "note": note, **ending})
-
-
-def _winner_so_far(study: PreparedStudy, history: History) -> Trial | None:
-    """Return the best of a search that is not over: what would be chosen of the front as it is."""
-    if study.goal.is_single:
-        return history.best()
-    members = history.front
-    return choose(members, study.goal, study.config.study.choose) if members else None
 
 
 def _flags(goal: Goal) -> list[str]:
@@ -155,8 +148,8 @@ def _winner_text(winner: Trial) -> str:
     return f"trial {winner.number}: {', '.join(f'{key}={value}' for key, value in winner.point.items())}"
 
 
-def _done(study: PreparedStudy, history: History) -> str:
-    return f"{study.num_counted(history)} of {study.config.study.trials}"
+def _done(view: StudyView) -> str:
+    return f"{view.done} of {view.budget}"
 
 
 def _numbers(study: PreparedStudy, verdict: Verdict, report: WrittenReport) -> dict[str, float]:
@@ -229,7 +222,7 @@ def _datasets(study: PreparedStudy) -> list[dict[str, Any]]:
 def _why_no_model(study: PreparedStudy, verdict: Verdict) -> str | None:
     owner, is_given = study.objective.owner, study.objective.kept is not None
     reasons = (
-        (verdict.winner is None, why_none(verdict.history, study.goal) or "no trial is complete"),
+        (verdict.winner is None, why_none(verdict.history, study.goal)),
         (not study.keeps_models, f"{owner} keeps no models: it has no run_test"),
         (is_given, "its objective was given from Python, and MLflow's model would have no module to import"),
         (study.objective.predict is None, f"{owner} has no function 'predict'"),
@@ -238,7 +231,7 @@ def _why_no_model(study: PreparedStudy, verdict: Verdict) -> str | None:
     return next((reason for is_so, reason in reasons if is_so), None)
 
 
-def _model(study: PreparedStudy, record: Record, verdict: Verdict, winner: Trial, final: FinalModel) -> dict[str, Any]:
+def _model(study: PreparedStudy, record: Record, winner: Trial, final: FinalModel, shown: TrialView) -> dict[str, Any]:
     """Return what is registered: the model's trial, its folder on this machine, and what its use needs."""
     describe = study.objective.describe_prediction
     config = study.as_of(Notes(record).allowed_changes, winner).config.trial_config(winner.point)
@@ -247,9 +240,7 @@ def _model(study: PreparedStudy, record: Record, verdict: Verdict, winner: Trial
         "name": messages.mlflow_name(study.config.study.name),
         "trial": winner.number,
         "point": dict(winner.point),
-        "description": (
-            f"{values_in_words(winner, study.goal, [winner], verdict.fresh_winner)}, {short_text(winner.point)}"
-        ),
+        "description": f"{shown.values}, {short_text(winner.point)}",
         "checkpoint_dir": str(study.folder.inside(final.checkpoint_dir)),
         "objective": study.config.objective,
         "prediction": describe(config) if describe else {"inputs": "text", "options": {}},

@@ -5,8 +5,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from hpo.errors import HpoError, first_line
-from hpo.study.files.folder import IMPORT, StudyFolder, short_path
-from hpo.study.files.status import NOT_OURS, STATES, Status, read_status
+from hpo.study.files.folder import IMPORT, StudyFolder, inner, short_path
+from hpo.study.files.status import NOT_OURS, STATES, State, Status, read_status
 
 if TYPE_CHECKING:
     from hpo.study.view.read_only import ReadOnlyStudy
@@ -56,16 +56,47 @@ def _imported_status(folder: StudyFolder) -> Status:
     return Status(name=folder.path.name, state="unreadable", error=why)
 
 
+def status_of_record(seen: "ReadOnlyStudy", state: State) -> Status:
+    """Return the status of a study that is in this state, from its record and its configuration alone."""
+    from hpo.engine.loop import seconds_spent
+    from hpo.study.notes import Notes
+
+    config, described, ended = seen.config, seen.described, seen.record.ended
+    status = Status(
+        name=config.study.name,
+        state=state,
+        study_id=Notes(seen.record).study_id or "",
+        strategy=config.strategy["name"],
+        data=described.name or "" if described else "",
+        metrics=dict(seen.goal.metrics),
+        budget=config.study.trials,
+        counts=seen.counts,
+        minutes=seconds_spent(seen.record) / 60,
+        ended_by=ended.by if ended and state == "ended" else None,
+        test=dict(inner(seen.folder.read_json("test.json"), "metrics")),
+    )
+    return _as_recorded(status, seen)
+
+
 def _as_recorded(status: Status, seen: "ReadOnlyStudy") -> Status:
     from hpo.engine.schedule.rules import is_counted
 
-    trials, best = Counter[str](trial.state for trial in seen.trials), seen.best
+    trials, best = (
+        Counter[str](trial.state for trial in seen.trials),
+        seen.winner if status.state == "ended" else seen.best,
+    )
+    fresh, names = seen.fresh.get(best.number) if best else None, seen.goal.names
+    by = fresh or best
     counted = {
-        "done": sum(is_counted(trial, seen.counts) for trial in seen.history),
+        # Of the search: a training that followed it is in no budget.
+        "done": sum(is_counted(trial, seen.counts) for trial in seen.record.history()),
         "trials": {state: trials[state] for state in STATES},
         "best": best.number if best else None,
-        "scores": {name: best.mean(name) for name in seen.goal.names} if best else {},
-        "search_scores": {},
+        "scores": {name: by.mean(name) for name in names} if by else {},
+        "search_scores": {name: best.mean(name) for name in names} if best and fresh else {},
+        # With other trials there are other digits.
+        "texts": {},
+        "search_texts": {},
         "on_front": len(seen.history.front) if len(seen.goal.metrics) > 1 else None,
     }
     return status.model_copy(update=counted)

@@ -1,7 +1,9 @@
 """Makes the view of a study: from its status alone, or with its configuration and its trials."""
 
+import statistics
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,28 +13,34 @@ from hpo.study.additions import untried_points
 from hpo.study.basis.default import default_of
 from hpo.study.files.folder import StudyFolder, inner
 from hpo.study.files.running import RunningTask
-from hpo.study.files.status import Status
+from hpo.study.files.status import State, Status
+from hpo.study.files.user_notes import read_notes
 from hpo.study.study import PreparedStudy, full_amount_of
 from hpo.study.view.cautions import cautions_so_far
 from hpo.study.view.from_status import view_of_status
+from hpo.study.view.latest import status_of_record
 from hpo.study.view.next_steps import next_steps
 from hpo.study.view.read_only import ReadOnlyStudy
-from hpo.study.view.view import FailureView, StudyView, TaskView, TrialView
+from hpo.study.view.view import FailureView, NoteView, StudyView, TaskView, TrialView
 from hpo.study.winner.choosing import why, why_none
 from hpo.trials.goal import Goal
+from hpo.trials.history import History
 from hpo.trials.record.record import Record
 from hpo.trials.score_format import score_format, shown_value
 from hpo.trials.space.space import Space
 from hpo.trials.trial import Trial
 from hpo.workers.training.task_builder import FINAL_FOLD
 
-_MOST_FAILURES, _MOST_OF_FRONT = 20, 100
+_MOST_FAILURES, _MOST_OF_FRONT, _MOST_LEADERS, _MOST_NOTES = 20, 100, 5, 20
 _LONGEST_DETAILS = 4_000  # characters
 
 
-def view_of_run(study: PreparedStudy, record: Record, status: Status) -> StudyView:
-    """Return the view of a study whose record is open here."""
-    return view_of(ReadOnlyStudy(study.folder, study.config, study.space, record), status, reference=study.reference)
+def view_of_run(study: PreparedStudy, record: Record, status: Status | State) -> StudyView:
+    """Return the view of a study whose record is open here; of its state alone the record tells the status."""
+    seen = ReadOnlyStudy(study.folder, study.config, study.space, record, study.described)
+    if not isinstance(status, Status):
+        status = status_of_record(seen, status)
+    return view_of(seen, status, reference=study.reference)
 
 
 def view_of(
@@ -48,22 +56,29 @@ def view_of(
     folder, config, goal = study.folder, study.config, study.goal
     several = len(goal.metrics) > 1
     best, front = _best(study, status), study.history.front if several else []
-    failed = [trial for trial in study.trials if trial.state == "failed"]
+    failed, complete = ([trial for trial in study.trials if trial.state == state] for state in ("failed", "complete"))
     report = _report(folder, status)
     write = _Writer(study, status)
     view = replace(
         view_of_status(folder, status, reference=reference, copied=copied, fault=fault),
         objective=config.objective,
+        parts={name: part["size"] for name, part in study.parts.items()},
+        seed=config.study.seed,
         test_texts=write.texts(status.test),
+        test_trial=folder.read_json("test.json").get("trial"),
         limits=[str(limit) for limit in goal.limits],
         hyperparameters=len(set(study.space.keys) - {SCALE}),
         points=study.space.size,
         scales=goal.target or None,
+        folds=study.layout.folds,
+        repeats=study.layout.repeats,
         best=None if best is None else write.trial(best),
         why_none=why_none(study.history, goal) if best is None else None,
         why_chosen=why(config.study.choose) if several else None,
         on_front=len(front) if several else None,
         front=[write.trial(trial) for trial in front[:_MOST_OF_FRONT]],
+        leaders=[write.trial(trial) for trial in _leaders(study.history, front)],
+        within_limits=sum(trial.keeps_limits for trial in complete) if goal.limits else None,
         further_trained=[trial.number for trial in study.further_trained],
         finalists={trial.number: trial.score for trial in study.finalists},
         running=[*_running(study, tasks)],
@@ -71,6 +86,7 @@ def view_of(
         failures=[*_failures(folder, failed[: -_MOST_FAILURES - 1 : -1])],
         num_failed=len(failed),
         cautions=_cautions(study, status, best, report),
+        notes=[*_notes(folder)],
         cost=_cost(report),
     )
     return replace(view, next=[*next_steps(view, study, folder)])
@@ -99,11 +115,13 @@ class _Writer:
         """Return the view of a trial."""
         names = self._study.goal.names if trial.state == "complete" else ()
         scores, search_scores = {name: trial.mean(name) for name in names}, dict[str, float]()
+        values = trial.values(self._study.goal.metric) if names else []
         if (fresh := self._study.fresh.get(trial.number)) is not None:
             scores, search_scores = {name: fresh.mean(name) for name in names}, scores
+            values = fresh.values(self._study.goal.metric)
         elif trial.number == self._status.best and self._status.search_scores:
             # What was published has no record of the fresh seeds.
-            scores, search_scores = self._status.scores, self._status.search_scores
+            scores, search_scores, values = self._status.scores, self._status.search_scores, []
         return TrialView(
             trial=trial.number,
             score=scores.get(self._study.goal.metric, trial.score),
@@ -113,6 +131,8 @@ class _Writer:
             search_texts=self.texts(search_scores),
             point=dict(trial.point),
             default=self._default,
+            trainings=len(values) or None,
+            standard_deviation=statistics.stdev(values) if len(values) > 1 else None,
             amount=trial.amount,
             reached=trial.reached,
             full_amount=self._full_amount,
@@ -140,6 +160,13 @@ def _best(study: ReadOnlyStudy, status: Status) -> Trial | None:
     if status.state != "ended":
         return study.best
     return next((trial for trial in study.trials if trial.number == status.best), None)
+
+
+def _leaders(history: History, front: Sequence[Trial]) -> list[Trial]:
+    """Return the best of a search, with several metrics of its front what adds most to that."""
+    leaders = [trial for trial in history.leaders(_MOST_LEADERS) if trial.keeps_limits]
+    numbers = {trial.number for trial in leaders}
+    return [trial for trial in front if trial.number in numbers] if front else leaders
 
 
 def _running(study: ReadOnlyStudy, tasks: Iterable[RunningTask]) -> Iterator[TaskView]:
@@ -192,3 +219,9 @@ def _report(folder: StudyFolder, status: Status) -> dict[str, Any] | None:
 def _cost(report: Mapping[str, Any] | None) -> dict[str, Any] | None:
     cost = inner(report or {}, "cost")
     return None if not cost or "missing" in cost else dict(cost)
+
+
+def _notes(folder: StudyFolder) -> Iterator[NoteView]:
+    with suppress(OSError):
+        written = [note for note in read_notes(folder) if note.text]
+        yield from (NoteView(note.time, note.user, note.text) for note in written[-_MOST_NOTES:])

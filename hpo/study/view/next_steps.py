@@ -1,13 +1,11 @@
 """What can be done with a study now: commands, each with what it does."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
 
 from hpo.errors import HpoError
 from hpo.formatting import format_count
 from hpo.study.additions import what_tries
-from hpo.study.basis.described import Described
 from hpo.study.files.folder import StudyFolder, short_path
 from hpo.study.ledger import what_opens
 from hpo.study.view.read_only import ReadOnlyStudy
@@ -56,7 +54,7 @@ def _of_idle(view: StudyView, study: ReadOnlyStudy | None, folder: StudyFolder) 
         if view.untried:
             command = what_tries(name, view.untried, view.done, study.config.study, view.ended_by)
             yield NextStep(command, f"tries the {format_count(view.untried, 'added point*')}")
-        if view.best is not None and not view.test and (opens := what_opens(folder, _splits(folder))) is not None:
+        if view.best is not None and not view.test and (opens := what_opens(folder, study.parts)) is not None:
             yield NextStep(*opens)
         if study.config.track.name == "mlflow":
             yield NextStep("hpo ui", "shows it in MLflow")
@@ -74,8 +72,3 @@ def _has_tried_all(view: StudyView, study: ReadOnlyStudy) -> bool:
     if view.ended_by == "space" or study.space.size is None:
         return view.ended_by == "space"
     return len({point_key(trial.point) for trial in study.trials}) >= study.space.size
-
-
-def _splits(folder: StudyFolder) -> Mapping[str, Any]:
-    described = Described.at(short_path(folder.described_path))
-    return described.split["parts"] if described and described.split else {}

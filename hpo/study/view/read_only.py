@@ -1,7 +1,7 @@
 """A study as those see it who only look on: nothing of it is imported or run, and nothing is created or changed."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +11,7 @@ from hpo.config.keys import flatten
 from hpo.config.study_config import StudyConfig
 from hpo.engine.schedule.rules import Counts
 from hpo.errors import StudyError, first_line
-from hpo.study.basis.described import Described
+from hpo.study.basis.described import Described, PartFigures
 from hpo.study.files.folder import StudyFolder, short_path
 from hpo.study.files.status import NOT_OURS
 from hpo.study.study import counts_of
@@ -35,12 +35,16 @@ _WHICH_FOLDS = re.compile(r"^fold [\d, ]+: ")
 
 @dataclass(frozen=True)
 class ReadOnlyStudy:
-    """What the folder tells of it, as of now; a study that was published has trials.csv in the place of its record."""
+    """What the folder tells of it, as of now; a study that was published has trials.csv in the place of its record.
+
+    It also has no `described`.
+    """
 
     folder: StudyFolder
     config: StudyConfig
     space: Space
     record: Record
+    described: Described | None
 
     @classmethod
     def at(cls, folder: StudyFolder) -> Self:
@@ -60,7 +64,8 @@ class ReadOnlyStudy:
         if path is not None and not path.exists() and folder.trials_path.exists():
             table = read_rows(short_path(folder.trials_path), ("number", "state", "score"))
             layout = TaskLayout(folds_of(table[0] if table else ()), config.study.repeats)
-            return cls(folder, config, space, memory_record(goal, layout, _trials(table, space, goal, layout)))
+            record = memory_record(goal, layout, _trials(table, space, goal, layout))
+            return cls(folder, config, space, record, described)
 
         def is_written() -> bool:
             # A storage that several studies share may be written for another one.
@@ -77,7 +82,7 @@ class ReadOnlyStudy:
             rows = RowsLookedAt(path, config.study.name, space, is_written)
         record = Record(rows, goal, TaskLayout(described.folds, config.study.repeats))
         upgraded("record", {"format": record.read_note(FORM)}, f"{folder}: record")
-        return cls(folder, config, space, record)
+        return cls(folder, config, space, record, described)
 
     @property
     def goal(self) -> Goal:
@@ -88,6 +93,11 @@ class ReadOnlyStudy:
     def layout(self) -> TaskLayout:
         """The tasks of a trial."""
         return self.record.layout
+
+    @property
+    def parts(self) -> Mapping[str, PartFigures]:
+        """The parts of its split by name; empty without one."""
+        return self.described.parts if self.described else {}
 
     @property
     def counts(self) -> Counts:

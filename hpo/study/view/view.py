@@ -25,6 +25,8 @@ class TrialView:
         search_texts: the same of `search_scores`.
         point: its hyperparameters; empty where only the status file is read.
         default: the default configuration's; `null` where that is not in the space.
+        trainings: how many trainings (folds and seeds) `score` is the mean of; `null` = it has none, or not known.
+        standard_deviation: of the score over these; `null` of a single one.
         amount: how far it was to be trained; `null` = all of its training.
         reached: the amount at its last report, of its shortest training; `null` = it reported nothing.
         full_amount: how far a full training goes; `null` where every training is one.
@@ -38,6 +40,8 @@ class TrialView:
     search_texts: Mapping[str, str] = field(default_factory=dict)
     point: Mapping[str, Any] = field(default_factory=dict)
     default: Mapping[str, Any] | None = None
+    trainings: int | None = None
+    standard_deviation: float | None = None
     amount: int | None = None
     reached: float | None = None
     full_amount: int | None = None
@@ -104,6 +108,21 @@ class FailureView:
 
 
 @dataclass(frozen=True)
+class NoteView:
+    """What somebody wrote beside the study (`hpo note`).
+
+    Attributes:
+        time: when, in UTC (ISO 8601).
+        user: who.
+        text: what.
+    """
+
+    time: str
+    user: str
+    text: str
+
+
+@dataclass(frozen=True)
 class NextStep:
     """A command that fits now.
 
@@ -139,12 +158,16 @@ class StudyView:
         fault: why its configuration or its record cannot be read.
         objective: what is trained.
         data: the name of its data.
+        parts: how many examples each part of its split has, by name; empty where the objective has its own data.
         strategy: what proposes the points.
+        seed: of the study.
         metrics: the direction of each metric by its name, the leading one first.
         limits: what the winner must keep, as text.
         hyperparameters: how many are searched.
         points: how many points the space has; `null` = it is infinite, or too many to count.
         scales: how many scales it has.
+        folds: how many folds each trial is trained on; 1 = a hold-out.
+        repeats: with how many seeds on each.
         done: how much of the budget is used.
         budget: how much there is.
         counts: what both count: `trials` or `configurations`.
@@ -156,15 +179,20 @@ class StudyView:
         why_chosen: with several metrics, how the best is chosen.
         on_front: with several metrics, how many trials are on the front.
         front: those trials, the leading metric's best first; at most 100.
+        leaders: the best trials within the limits by the search's scores, the best first, at most 5; with several
+            metrics those of the front that add most to it, in its order.
+        within_limits: how many complete trials keep the limits; `null` without limits.
         further_trained: the trials that were trained to their end after the search.
         finalists: the scores of the finalists on fresh seeds, by trial; `null` for one that failed there.
         test: metrics on the test part; empty while it is closed.
         test_texts: the same as text.
+        test_trial: the trial that was scored there: the winner of then.
         running: trainings under way, as below.
         untried: how many of the points that were added (`hpo add`) were not tried so far.
         failures: the latest trials that failed, at most 20, as below.
         num_failed: how many trials failed.
         cautions: reasons to doubt the result, as far as they can be told now, the gravest first.
+        notes: of `hpo note`, the latest 20, the earliest of these first, as below.
         tags: of `hpo note --tag`, by name.
         next: what can be done now, as below.
         cost: seconds and shares of time, as in [report.json](report.md); `null` before there is a report.
@@ -190,12 +218,16 @@ class StudyView:
     fault: str | None = None
     objective: str | None = None
     data: str | None = None
+    parts: Mapping[str, int] = field(default_factory=dict)
     strategy: str | None = None
+    seed: int | None = None
     metrics: Mapping[str, Direction] = field(default_factory=dict)
     limits: list[str] = field(default_factory=list)
     hyperparameters: int | None = None
     points: int | None = None
     scales: int | None = None
+    folds: int | None = None
+    repeats: int | None = None
     done: int = 0
     budget: int | None = None
     counts: str = "trials"
@@ -207,15 +239,19 @@ class StudyView:
     why_chosen: str | None = None
     on_front: int | None = None
     front: list[TrialView] = field(default_factory=list)
+    leaders: list[TrialView] = field(default_factory=list)
+    within_limits: int | None = None
     further_trained: list[int] = field(default_factory=list)
     finalists: Mapping[int, float | None] = field(default_factory=dict)
     test: Mapping[str, float] = field(default_factory=dict)
     test_texts: Mapping[str, str] = field(default_factory=dict)
+    test_trial: int | None = None
     running: list[TaskView] = field(default_factory=list)
     untried: int = 0
     failures: list[FailureView] = field(default_factory=list)
     num_failed: int = 0
     cautions: list[str] = field(default_factory=list)
+    notes: list[NoteView] = field(default_factory=list)
     tags: Mapping[str, str] = field(default_factory=dict)
     next: list[NextStep] = field(default_factory=list)
     cost: Mapping[str, Any] | None = None

@@ -1,13 +1,15 @@
 """The note on a study's page: bounded whatever the space, and plain text stays plain text."""
 
+import re
 from dataclasses import replace
 
 import pytest
 
+from hpo.study.view.making import view_of_run
 from hpo.track.note import study_note
 from hpo.track.views import fill_in
 from hpo.trials.goal import finished
-from hpo.trials.history import History
+from hpo.trials.record.record import memory_record
 from hpo.trials.trial import Outcome, Trial
 from tests.studies import prepared, toy_config
 
@@ -16,13 +18,14 @@ def complete(number, point, score, amount=None):
     return Trial(number, 0, point, {0: Outcome({"score": score})}, "complete", score, -score, amount=amount)
 
 
-def note(tmp_path, trials, winner=None, is_running=False, **changes):
-    study = prepared(tmp_path, toy_config(**changes))
-    return study_note(study, History(trials), winner, is_running)
+def note(study, trials, state="ended"):
+    """Return the note of a study with these trials, and its view."""
+    view = view_of_run(study, memory_record(study.goal, study.layout, trials), state)
+    return study_note(view), view
 
 
 def test_a_study_that_begins_says_what_it_searches(tmp_path):
-    text = note(tmp_path, [], is_running=True)
+    text, _ = note(prepared(tmp_path, toy_config()), [], "running")
     assert text.startswith("**No trial is finished yet.**")
     assert "Search by `random` in 3 hyperparameters" in text
     assert "0 of 12 trials" in text
@@ -30,34 +33,47 @@ def test_a_study_that_begins_says_what_it_searches(tmp_path):
 
 
 def test_one_hyperparameter_is_one(tmp_path):
-    text = note(tmp_path, [], space={"toy": {"lr": {"low": 1e-4, "high": 1.0, "log": True}}})
+    space = {"toy": {"lr": {"low": 1e-4, "high": 1.0, "log": True}}}
+    text, _ = note(prepared(tmp_path, toy_config(space=space)), [])
     assert "in 1 hyperparameter, seed" in text
 
 
 def test_a_study_of_failures_has_no_winner(tmp_path):
     failed = Trial(0, 0, {"toy.lr": 0.1}, {0: Outcome(error="no luck")}, "failed")
-    text = note(tmp_path, [failed])
-    assert text.startswith("**No winner:** every trial failed so far.")
+    text, view = note(prepared(tmp_path, toy_config()), [failed])
+    assert view.why_none == "every trial failed, the first with: fold 0: no luck"
+    assert text.startswith(f"**No winner:** {view.why_none}.")
     assert "(1 failed)" in text
 
 
 def test_the_first_line_has_the_score_the_winner_and_how_to_reproduce_it(tmp_path):
     trials = [complete(n, {"toy.lr": 3e-4}, n / 10) for n in range(3)]
-    first, _, point, *_ = note(tmp_path, trials, winner=trials[2]).splitlines()
+    study = prepared(tmp_path, toy_config())
+    first, _, point, *_ = note(study, trials)[0].splitlines()
     assert first.startswith("**Winner: [trial 2](@@trial 2@@), score 0.2000**; again with `hpo reproduce ")
     assert point == "`toy.lr=3e-4`"
+    assert note(study, trials, "running")[0].startswith("**Best so far: [trial 2](@@trial 2@@), score 0.2000**")
+
+
+def test_it_says_the_values_as_they_are_said_everywhere_and_their_deviation(tmp_path):
+    study = prepared(tmp_path, toy_config(objective="tests.toy_data:score"))
+    outcomes = {fold: Outcome({"score": score}) for fold, score in enumerate((0.1, 0.2, 0.3))}
+    text, view = note(study, [finished(Trial(0, 0, {"toy.lr": 3e-4}), outcomes, study.goal)])
+    assert (view.best.trainings, view.best.standard_deviation) == (3, pytest.approx(0.1))
+    assert text.startswith(f"**Winner: [trial 0](@@trial 0@@), {view.best.values} ± 0.1000** over 3 trainings; again")
 
 
 def test_the_best_five_were_trained_longest_first_and_a_missing_value_is_empty(tmp_path):
-    trials = [complete(n, {"toy.lr": 3e-4, "toy.layers": n}, n / 10, amount=4 if n > 6 else 1) for n in range(9)]
-    text = note(tmp_path, trials, winner=trials[8])
+    trials = [complete(n, {"toy.layers": n, "toy.lr": 3e-4}, n / 10, amount=4 if n > 6 else 1) for n in range(9)]
+    trials[7] = complete(7, {"toy.layers": 7, "toy.width": 8}, 0.7, amount=4)
+    text, _ = note(prepared(tmp_path, toy_config()), trials)
     rows = [line for line in text.splitlines() if line.startswith("| [")]
     assert [row.partition("]")[0] for row in rows] == ["| [8", "| [7", "| [6", "| [5", "| [4"]
     assert [cell.strip() for cell in rows[0].split("|")[2:-1]] == [
         "&emsp;0.8000 to 4",
         "&emsp;8",
-        "&emsp;",
         "&emsp;3e-4",
+        "&emsp;",
     ]
 
 
@@ -67,8 +83,7 @@ def test_the_longest_note_fits_into_a_tag(tmp_path):
     config = toy_config(space={"toy": {key.removeprefix("toy."): {"choices": ["v" * 300, "w" * 300]} for key in keys}})
     config["toy"] |= {key.removeprefix("toy."): "v" * 300 for key in keys}
     study = prepared(tmp_path, config)
-    trials = [complete(n, dict.fromkeys(keys, "v" * 300), 0.5) for n in range(5)]
-    text = study_note(study, History(trials), trials[0], is_running=False)
+    text, _ = note(study, [complete(n, dict.fromkeys(keys, "v" * 300), 0.5) for n in range(5)])
     page = f"#/experiments/123456/runs/{'r' * 32}"
     assert len(fill_in(text, "r" * 32, f"{page}?key={'s' * 32}", dict.fromkeys(range(5), page))) < 5000
 
@@ -77,17 +92,16 @@ TWO = {"metrics": {"score": "maximize", "size": "minimize"}, "limits": {"cost": 
 
 
 def several(tmp_path, numbers, section=TWO, choose="knee"):
-    """Return the note of trials with these scores, sizes and costs, and the trials; the first is the winner."""
+    """Return the note of trials with these scores, sizes and costs, and its view."""
     tree = toy_config()
     study = prepared(tmp_path, tree | {"study": tree["study"] | section | {"choose": choose}})
     outcomes = [Outcome(dict(zip(("score", "size", "cost"), each, strict=True))) for each in numbers]
     trials = [finished(Trial(n, 0, {"toy.layers": n}), {0: outcome}, study.goal) for n, outcome in enumerate(outcomes)]
-    history = History(trials)
-    return study_note(study, history, trials[0] if history.front else None, is_running=False), history
+    return note(study, trials)
 
 
 def test_of_several_metrics_the_chosen_one_has_all_the_front_its_size_and_first_members_and_limits_how_many(tmp_path):
-    text, history = several(tmp_path, [(0.5, 20, 1), (0.4, 30, 1), (0.9, 90, 2), (0.1, 10, 3), (0.95, 5, 4)])
+    text, view = several(tmp_path, [(0.5, 20, 1), (0.4, 30, 1), (0.9, 90, 2), (0.1, 10, 3), (0.95, 5, 4)])
     head, point, chosen, limits, what = text.split("\n\n")[:5]
     assert point == "`toy.layers=0`"
     assert head.startswith("**Winner: [trial 0](@@trial 0@@), score 0.5000, size 20")
@@ -98,13 +112,14 @@ def test_of_several_metrics_the_chosen_one_has_all_the_front_its_size_and_first_
     assert limits == "Limits: cost ≤ 3; kept by 4 of 5 complete trials."
     assert "Metrics: score (maximized), size (minimized); the means over" in what
     rows = [line for line in text.splitlines() if line.startswith("| [")]
-    assert [row.partition("]")[0] for row in rows] == [f"| [{trial.number}" for trial in history.front]
+    assert [row.partition("]")[0] for row in rows] == [f"| [{each.trial}" for each in view.front]
     assert "| 3 of the front | &emsp;score | &emsp;size | &emsp;cost | &emsp;layers" in text
 
 
 def test_where_no_trial_keeps_the_limits_the_note_says_so(tmp_path):
-    text, _ = several(tmp_path, [(0.5, 20, 7)])
-    assert text.startswith("**No winner:** no trial keeps the limits (cost \\<= 3); the nearest is trial 0: score")
+    text, view = several(tmp_path, [(0.5, 20, 7)])
+    assert view.why_none.startswith("no trial keeps the limits (cost <= 3); the nearest is trial 0: score")
+    assert text.startswith(f"**No winner:** {view.why_none.replace('<', chr(92) + '<')}.")
 
 
 def test_of_one_metric_with_limits_the_best_are_those_within(tmp_path):
@@ -129,7 +144,7 @@ def test_the_longest_note_of_many_metrics_fits_into_a_tag(tmp_path):
     point = {f"toy.{key}": "v" * 300 for key in space["toy"]}
     metrics = {name: 1.23456e-100 * (1 + place) for place, name in enumerate(names)}
     trials = [finished(Trial(n, 0, point), {0: Outcome(metrics)}, study.goal) for n in range(5)]
-    text = study_note(study, History(trials), trials[0], is_running=False)
+    text, _ = note(study, trials)
     page = f"#/experiments/123456/runs/{'r' * 32}"
     assert len(fill_in(text, "r" * 32, f"{page}?key={'s' * 32}", dict.fromkeys(range(5), page))) < 5000
 
@@ -137,9 +152,7 @@ def test_the_longest_note_of_many_metrics_fits_into_a_tag(tmp_path):
 @pytest.mark.parametrize("text", ["**bold**", "[x](http://evil)", "<script>", "`code`", "a_b_c", "# head"])
 def test_names_of_data_are_plain_text(tmp_path, text):
     study = prepared(tmp_path, toy_config(objective="tests.toy_data:score"))
-    study = replace(study, examples=replace(study.examples, name=text))
-    shown = study_note(study, History(), None, is_running=True).partition("Data: ")[2]
-    for letter in "*[]<>`_#":
-        assert shown.count(letter) == shown.partition(" (")[0].count(f"\\{letter}") + shown.partition(" (")[2].count(
-            letter
-        )
+    shown, view = note(replace(study, described=replace(study.described, name=text)), [], "running")
+    assert view.data == text
+    name = shown.partition("Data: ")[2].partition(" (development 81, test 9)")[0]
+    assert re.sub(r"\\([\\`*_\[\]<>#])", "", name) == re.sub(r"[\\`*_\[\]<>#]", "", text)

@@ -244,7 +244,7 @@ def test_only_plotlys_library_goes_into_a_page_as_it_is():
 
 def test_a_study_without_a_complete_trial_has_a_page(tmp_path):
     text, summary = report(tmp_path / "toy", toy_config("random", SPACE, 4, objective="tests.toy:raises"))
-    assert summary["winner"]["missing"] in text.lower()
+    assert summary["winner"]["missing"].lower() in text.lower()
     assert re.search(r"ValueError at toy\.py:\d+: no luck", text)
     assert sorted(a["id"] for a in Page(text).of("details") if "id" in a) == sorted(f"field-{k}" for k in range(1, 26))
 

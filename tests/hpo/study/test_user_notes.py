@@ -11,9 +11,9 @@ from hpo.errors import StudyError
 from hpo.report.sections.report import report_schema
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.user_notes import add_note, read_notes, tags
+from hpo.study.view.reader import StudyReader
 from hpo.track.note import study_note
-from hpo.trials.history import History
-from tests.studies import prepared, report_again, run_toy, toy_config
+from tests.studies import report_again, run_toy, toy_config
 
 
 def test_hands_that_write_at_once_lose_nothing(tmp_path):
@@ -71,6 +71,6 @@ def test_they_are_in_the_report_and_on_the_page_in_mlflow(tmp_path):
     text = (folder.path / "report.md").read_text()
     assert "## Notes\n\nTags: `phase=first`." in text
     assert "the seeds of run 3 were *odd*" in text
-    study = prepared(folder.path, toy_config(trials=2))
-    assert "the seeds of run 3 were \\*odd\\*" in study_note(study, History([]), None, is_running=True).splitlines()[-1]
+    text = study_note(StudyReader(folder, "toy").view())
+    assert "the seeds of run 3 were \\*odd\\*" in text.splitlines()[-1]
     assert Path(folder.path, "notes.jsonl").exists()
