@@ -111,7 +111,8 @@ def test_of_a_killed_search_the_record_is_read_for_every_look(ran):
     # The last status of a killed process may be seconds old.
     path = Path("killed/status.json")
     written = json.loads(path.read_text())
-    path.write_text(json.dumps(written | {"done": 0, "best": None, "scores": {}, "trials": {}}))
+    before = {"done": 0, "best": None, "scores": {}, "texts": {"score": "of then"}, "trials": {}}
+    path.write_text(json.dumps(written | before))
     best = min(trial.score for trial in looked("killed")[1] if trial.score is not None)
     shutil.copytree("killed", "runs/killed")
     (listed,) = list_studies(Path("runs"), "name=killed")
@@ -120,7 +121,7 @@ def test_of_a_killed_search_the_record_is_read_for_every_look(ran):
         PageReader(StudyFolder(Path("killed"))).read().look.status,
     ]
     for status in views:
-        assert (status.state, status.done, status.score) == ("interrupted", 2, best)
+        assert (status.state, status.done, status.score, status.texts) == ("interrupted", 2, best, {})
     for view in (listed, hpo.load("killed").status):
         assert (view.state, view.done, view.best.score) == ("interrupted", 2, best)
 
