@@ -8,27 +8,27 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hpo.commands.archive import unarchive as unarchive
+    from hpo.commands.ask import open as open  # noqa: A004 -- it is called hpo.open
+    from hpo.commands.compare import compare_strategies as compare_strategies
+    from hpo.commands.compare import compare_studies as compare_studies
+    from hpo.commands.exchange import import_trials as import_trials
+    from hpo.commands.new import new as new
+    from hpo.commands.replay import replay as replay
+    from hpo.commands.reproduce import reproduce as reproduce
+    from hpo.commands.scale import coordinate_check as coordinate_check
+    from hpo.commands.scale import scale_table as scale_table
+    from hpo.commands.search import compose as compose
+    from hpo.commands.search import load as load
+    from hpo.commands.search import search as search
+    from hpo.commands.serve import open_ui as open_ui
+    from hpo.commands.session import AskedTrial as AskedTrial
+    from hpo.commands.session import Session as Session
+    from hpo.commands.show import studies as studies
+    from hpo.commands.study import Study as Study
+    from hpo.commands.train import train as train
     from hpo.errors import HpoError as HpoError
     from hpo.errors import NoTrialError as NoTrialError
-    from hpo.interface.asking.opening import open as open  # noqa: A004 -- it is called hpo.open
-    from hpo.interface.asking.session import AskedTrial as AskedTrial
-    from hpo.interface.asking.session import Session as Session
-    from hpo.interface.comparison import compare_strategies as compare_strategies
-    from hpo.interface.comparison import compare_studies as compare_studies
-    from hpo.interface.exchange import import_trials as import_trials
-    from hpo.interface.looking.studies import studies as studies
-    from hpo.interface.replay import replay as replay
-    from hpo.interface.reproduce import reproduce as reproduce
-    from hpo.interface.scale import coordinate_check as coordinate_check
-    from hpo.interface.scale import scale_table as scale_table
-    from hpo.interface.search import compose as compose
-    from hpo.interface.search import load as load
-    from hpo.interface.search import search as search
-    from hpo.interface.server import open_ui as open_ui
-    from hpo.interface.starter import new as new
-    from hpo.interface.study.archive import unarchive as unarchive
-    from hpo.interface.study.study import Study as Study
-    from hpo.interface.train import train as train
     from hpo.trials.space.written import choices as choices
     from hpo.trials.space.written import log as log
     from hpo.workers.objective.examples import Examples as Examples
@@ -40,33 +40,33 @@ __version__ = "0.1.0"
 
 # Where each name lies: loaded when it is first asked for, so that `import hpo` is quick.
 _PLACES = {
-    "AskedTrial": "hpo.interface.asking.session",
+    "AskedTrial": "hpo.commands.session",
     "Examples": "hpo.workers.objective.examples",
     "HpoError": "hpo.errors",
     "NoTrialError": "hpo.errors",
     "RunningTrial": "hpo.workers.objective.plain_function",
-    "Session": "hpo.interface.asking.session",
-    "Study": "hpo.interface.study.study",
+    "Session": "hpo.commands.session",
+    "Study": "hpo.commands.study",
     "TrainingStopped": "hpo.workers.objective.plain_function",
     "choices": "hpo.trials.space.written",
-    "compare_strategies": "hpo.interface.comparison",
-    "compare_studies": "hpo.interface.comparison",
-    "compose": "hpo.interface.search",
-    "coordinate_check": "hpo.interface.scale",
-    "import_trials": "hpo.interface.exchange",
-    "load": "hpo.interface.search",
+    "compare_strategies": "hpo.commands.compare",
+    "compare_studies": "hpo.commands.compare",
+    "compose": "hpo.commands.search",
+    "coordinate_check": "hpo.commands.scale",
+    "import_trials": "hpo.commands.exchange",
+    "load": "hpo.commands.search",
     "log": "hpo.trials.space.written",
-    "new": "hpo.interface.starter",
+    "new": "hpo.commands.new",
     "objective": "hpo.workers.objective.objective",
-    "open": "hpo.interface.asking.opening",
-    "open_ui": "hpo.interface.server",
-    "replay": "hpo.interface.replay",
-    "reproduce": "hpo.interface.reproduce",
-    "scale_table": "hpo.interface.scale",
-    "search": "hpo.interface.search",
-    "studies": "hpo.interface.looking.studies",
-    "train": "hpo.interface.train",
-    "unarchive": "hpo.interface.study.archive",
+    "open": "hpo.commands.ask",
+    "open_ui": "hpo.commands.serve",
+    "replay": "hpo.commands.replay",
+    "reproduce": "hpo.commands.reproduce",
+    "scale_table": "hpo.commands.scale",
+    "search": "hpo.commands.search",
+    "studies": "hpo.commands.show",
+    "train": "hpo.commands.train",
+    "unarchive": "hpo.commands.archive",
 }
 __all__ = list(_PLACES)
 

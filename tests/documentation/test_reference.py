@@ -11,6 +11,6 @@ def test_the_pages_hold_the_generated_text():
 
 
 def test_what_it_says_of_a_function_is_its_signature_and_its_docstring():
-    text = written("<!-- reference: python hpo.load hpo/interface/search.py -->\nwritten by hand\n<!-- end -->\n")
+    text = written("<!-- reference: python hpo.load hpo/commands/search.py -->\nwritten by hand\n<!-- end -->\n")
     assert "### hpo.load\n\n```text\nload(name: str | Path) -> Study\n```\n\nReturn an existing study" in text
     assert "by hand" not in text

@@ -9,14 +9,14 @@ from typing import Any
 import yaml
 from hypothesis import strategies as st
 
+from hpo.commands.replay import replay_of
+from hpo.commands.trust import ask_for_trust
 from hpo.config.composing import compose, overrides
 from hpo.config.documents import parse_json, parse_yaml
 from hpo.config.sealing import hide_secrets, open_sealed, seal, values_of
 from hpo.config.study_config import config_from_dict
 from hpo.engine.schedule.proposer import propose
 from hpo.integrations.exchange.csv_table import read_csv
-from hpo.interface.replay import replay_of
-from hpo.interface.trust import ask_for_trust
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.imports import read_imports
 from hpo.study.ledger import openings

@@ -3,7 +3,7 @@
 import pytest
 
 import hpo
-from tests.hpo.interface.searched import HERE
+from tests.hpo.commands.searched import HERE
 
 CHANGED = [
     ({"lr": (0.0, 0.5)}, "space.lr was log 1e-05 to 0.01 and is now 0.0 to 0.5"),

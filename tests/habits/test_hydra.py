@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 import hpo
+from hpo.commands.given.settings import compose_search
 from hpo.config.composing.compose import compose_config
 from hpo.config.composing.references import references_of, references_to, with_point
 from hpo.config.study_config import config_from_dict
-from hpo.interface.given.settings import compose_search
 from hpo.study.preparing.preparation import prepare_study
 from tests.hpo.cli.commands import hpo as in_this_process
 from tests.hpo.cli.commands import refused

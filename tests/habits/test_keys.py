@@ -7,7 +7,7 @@ import pytest
 import hpo
 from hpo.cli.main import main
 from hpo.config.keys import flatten, replaced, without
-from tests.hpo.interface.searched import found, note, noted
+from tests.hpo.commands.searched import found, note, noted
 
 
 def test_a_dotted_name_is_one_key_unless_the_configuration_has_it_nested():

@@ -6,10 +6,10 @@ import mlflow
 import pytest
 
 import hpo
-from hpo.interface.given.settings import search_tree, with_settings
+from hpo.commands.given.settings import search_tree, with_settings
 from tests.hpo.cli.commands import hpo as command
 from tests.hpo.cli.commands import refused
-from tests.hpo.interface.searched import found, outcome_of
+from tests.hpo.commands.searched import found, outcome_of
 
 
 def train(config, trial):

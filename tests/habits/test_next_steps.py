@@ -13,8 +13,8 @@ from hpo.study.opening import read_study
 from hpo.study.preparing.preparation import known_study
 from hpo.study.winner.verdict import read_verdict
 from tests.hpo.cli.commands import refused
-from tests.hpo.interface.searched import found, noted
-from tests.hpo.interface.searched import note as write_down
+from tests.hpo.commands.searched import found, noted
+from tests.hpo.commands.searched import note as write_down
 
 SPACE = {"lr": [0.5, 0.25]}
 

@@ -8,7 +8,7 @@ from hpo.config.documents import parse_yaml
 from hpo.trials.space.peers import of_peer
 from hpo.trials.space.written import as_meant
 from tests.hpo.cli.commands import refused
-from tests.hpo.interface.searched import found
+from tests.hpo.commands.searched import found
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ hpo.search(train, space, strategy="grid", metric="accuracy", direction="maximize
 # A signal comes when this function is called.
 EARLY = """
 import importlib, os, signal
-import hpo.interface.search
+import hpo.commands.search
 path, _, name = "{place}".rpartition(".")
 module = importlib.import_module(path)
 kept = getattr(module, name)
@@ -107,7 +107,7 @@ def test_ctrl_c_in_a_script_is_one_line_and_the_signal_s_exit_code():
 @pytest.mark.slow("importlib*")
 @pytest.mark.nightly
 @pytest.mark.parametrize(
-    "place", ["importlib.import_module", "hpo.interface.search.prepare_study", "hpo.session.session.make_dispatcher"]
+    "place", ["importlib.import_module", "hpo.commands.search.prepare_study", "hpo.session.session.make_dispatcher"]
 )
 def test_ctrl_c_before_the_first_training_is_one_line_too(place):
     Path("script.py").write_text(EARLY.format(place=place) + SCRIPT % QUIET)

@@ -6,7 +6,7 @@ import pytest
 from omegaconf import OmegaConf
 
 import hpo
-from tests.hpo.interface.searched import HERE, note, noted
+from tests.hpo.commands.searched import HERE, note, noted
 
 
 def test_a_configuration_of_omegaconf_keeps_its_references():

@@ -6,7 +6,7 @@ import yaml
 
 import hpo
 from hpo.trials.space.peers import of_peer
-from tests.hpo.interface.searched import HERE, found, note, noted, outcome_of
+from tests.hpo.commands.searched import HERE, found, note, noted, outcome_of
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ import pytest
 
 import hpo
 from hpo.workers.objective.function_parts import digest_of
-from tests.hpo.interface.searched import found, note, noted
+from tests.hpo.commands.searched import found, note, noted
 
 
 class Color(enum.Enum):

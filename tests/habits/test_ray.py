@@ -12,7 +12,7 @@ from ray import tune
 
 import hpo
 from hpo.trials.space.peers import of_peer
-from tests.hpo.interface.searched import found, outcome_of
+from tests.hpo.commands.searched import found, outcome_of
 
 
 def losses(config, trial):

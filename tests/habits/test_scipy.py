@@ -7,7 +7,7 @@ from scipy import stats
 import hpo
 from hpo.trials.space.peers import of_peer
 from hpo.trials.space.written import write_out
-from tests.hpo.interface.searched import found
+from tests.hpo.commands.searched import found
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ import pytest
 
 import hpo
 from hpo.cli.main import main
+from hpo.commands.given.settings import plain_space, search_tree, with_settings
 from hpo.config.keys import plain_own
 from hpo.config.study_config import config_from_dict
-from hpo.interface.given.settings import plain_space, search_tree, with_settings
 from hpo.trials.space.reader import space_from_dict
-from tests.hpo.interface.searched import found, note, noted
+from tests.hpo.commands.searched import found, note, noted
 
 # The names of sections, of what the toolkit's own objectives have, and of a dimension's fields.
 WORDS = (

@@ -5,8 +5,8 @@ import yaml
 
 import hpo
 from hpo.cli.main import main
+from hpo.commands.given.settings import plain_space
 from hpo.errors import SpaceError
-from hpo.interface.given.settings import plain_space
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.space.written import as_meant
 

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
+from hpo.commands.replay import OWN, TAKEN
 from hpo.config.sections import StudySection
-from hpo.interface.replay import OWN, TAKEN
 from hpo.study.files.made_here import is_made_here
 from hpo.study.opening import open_study
 from hpo.workers.objective.path import origin_of

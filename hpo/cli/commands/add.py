@@ -18,8 +18,8 @@ def run(arguments: Sequence[str]) -> None:
     add_json(parser)
     given = parser.parse_args(arguments)
 
+    from hpo.commands.steer import SteeredStudy
     from hpo.config.composing.overrides import read_values
-    from hpo.interface.study.steered import SteeredStudy
     from hpo.study.files.folder import find_study
 
     folder = find_study(given.study)

@@ -33,7 +33,7 @@ def run(arguments: Sequence[str]) -> None:
     from hpo.study.files.folder import RUNS, StudyFolder, find_study, short_path
 
     if given.restore is None:
-        from hpo.interface.study.kept import KeptStudy
+        from hpo.commands.kept import KeptStudy
         from hpo.workers.store.packing import in_words
 
         study = KeptStudy(find_study(given.study))
@@ -42,7 +42,7 @@ def run(arguments: Sequence[str]) -> None:
         print(f"{short_path(study.folder)} is in {short_path(file)}, {in_words(size)}")
         values = {"study": study.folder.name, "folder": study.folder, "file": file, "bytes": size}
     else:
-        from hpo.interface.study.archive import unarchive
+        from hpo.commands.archive import unarchive
 
         folder = unarchive(given.restore, given.directory or RUNS, trust=given.trust).folder
         print(f"{short_path(folder)} is back; go on with `{StudyFolder(folder).go_on}`")

@@ -23,7 +23,7 @@ def run(arguments: Sequence[str]) -> None:
     add_json(parser)
     given = parser.parse_args(arguments)
 
-    from hpo.interface.asking.session import open_briefly
+    from hpo.commands.session import open_briefly
 
     with open_briefly(given.study) as session:
         found = session.open_trials if given.open else [session.ask()]

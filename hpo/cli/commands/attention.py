@@ -24,7 +24,7 @@ def run(arguments: Sequence[str]) -> None:
     add_json(parser)
     given = parser.parse_args(arguments)
 
-    from hpo.interface.train import draw_attention
+    from hpo.commands.train import draw_attention
 
     maps = draw_attention(given.model, one_text_of(given), given.target, given.output)
     print(f"{sum(len(one['heads']) for one in maps)} heat maps: {given.output}")

@@ -75,9 +75,9 @@ def _job(given: argparse.Namespace) -> "Job":
         if text.lstrip("+").startswith(f"{_ADDRESS}="):
             raise ConfigError(f"{_ADDRESS}: the job sets it to its own Ray cluster, given {text!r}; leave it out")
 
+    from hpo.commands.given.settings import compose_search
     from hpo.config.study_config import config_from_dict
     from hpo.integrations.clusters import Job
-    from hpo.interface.given.settings import compose_search
 
     config = config_from_dict(compose_search(given.overrides, given.config_dir, given.config))
     if not config.dispatch.type.has_own_processes:

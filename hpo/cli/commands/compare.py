@@ -102,8 +102,8 @@ def _compose(
     given: argparse.Namespace, names: Mapping[str, str]
 ) -> tuple[dict[str, Any], dict[str, Mapping[str, Any]]]:
     """Return the configuration of the searches, and by label the settings of each strategy."""
+    from hpo.commands.given.settings import compose_given, compose_search
     from hpo.config.shipped import names_of
-    from hpo.interface.given.settings import compose_given, compose_search
 
     for override in given.what:
         key = override.lstrip("+~").partition("=")[0]

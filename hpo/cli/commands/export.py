@@ -19,8 +19,8 @@ def run(arguments: Sequence[str]) -> None:
     add_json(parser)
     given = parser.parse_args(arguments)
 
+    from hpo.commands.exchange import export_study
     from hpo.config.sealing import hide_secrets
-    from hpo.interface.exchange import export_study
 
     name, copied, left_out = export_study(given.study, given.optuna, given.name)
     url = hide_secrets(given.optuna, {})

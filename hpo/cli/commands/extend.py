@@ -34,7 +34,7 @@ def run(arguments: Sequence[str]) -> int:
     add_json(parser)
     given = parser.parse_intermixed_args(arguments)
 
-    from hpo.interface.existing import prepare_to_extend
+    from hpo.commands.resume import prepare_to_extend
     from hpo.report.words import point_text
     from hpo.study.files.folder import find_study
 

@@ -35,7 +35,7 @@ def run(arguments: Sequence[str]) -> None:
     add_json(parser)
     given = parser.parse_args(arguments)
 
-    from hpo.interface.exchange import take_over
+    from hpo.commands.exchange import take_over
 
     sources = {name: getattr(given, name) for name in ("optuna", "ray", "csv")}
     options = {name: getattr(given, name) for name in ("study", "metric", "direction")}

@@ -26,7 +26,7 @@ _LEAST = ("size", "data", "strategy", "test", "date")
 
 def run(arguments: Sequence[str]) -> None:
     """Run the command."""
-    from hpo.interface.looking.studies import FIELDS, list_studies
+    from hpo.commands.show import FIELDS, list_studies
     from hpo.show.lines import list_texts
     from hpo.study.files.folder import RUNS
 

@@ -21,7 +21,7 @@ def run(arguments: Sequence[str]) -> None:
     add_json(parser)
     given = parser.parse_args(arguments)
 
-    from hpo.interface.study.kept import KeptStudy
+    from hpo.commands.kept import KeptStudy
     from hpo.study.files.folder import find_study, short_path
     from hpo.study.keeping.moving import relative_places
 

@@ -17,7 +17,7 @@ def run(arguments: Sequence[str]) -> None:
     add_json(parser)
     given = parser.parse_args(arguments)
 
-    from hpo.interface.starter import FOLDER, new
+    from hpo.commands.new import FOLDER, new
 
     name, written = given.name, new(given.name)
     print(f"wrote {' and '.join(map(str, written))}\nnext:   hpo search --config-dir {FOLDER} study={name}")

@@ -23,7 +23,7 @@ def run(arguments: Sequence[str]) -> None:
     add_json(parser)
     given = parser.parse_intermixed_args(arguments)
 
-    from hpo.interface.study.kept import KeptStudy
+    from hpo.commands.kept import KeptStudy
     from hpo.study.files.folder import find_study
 
     study = KeptStudy(find_study(given.study))

@@ -38,7 +38,7 @@ def run(arguments: Sequence[str]) -> None:
     add_json(parser)
     given = parser.parse_args(arguments)
 
-    from hpo.interface.train import find_model, refuse_bad_output, write_output
+    from hpo.commands.train import find_model, refuse_bad_output, write_output
 
     if given.output is not None:
         refuse_bad_output(given.output)

@@ -24,8 +24,8 @@ def run(arguments: Sequence[str]) -> None:
     add_json(parser)
     given = parser.parse_args(arguments)
 
+    from hpo.commands.remove import remove, says_what_goes
     from hpo.formatting import format_count
-    from hpo.interface.study.removal import remove, says_what_goes
     from hpo.study.keeping.removal import find_removal
 
     found = [find_removal(name) for name in given.studies]

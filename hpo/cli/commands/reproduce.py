@@ -9,7 +9,7 @@ from hpo.cli.searching import add_progress
 from hpo.errors import ConfigError, printable
 
 if TYPE_CHECKING:
-    from hpo.interface.reproduce import Finding
+    from hpo.commands.reproduce import Finding
     from hpo.study.reproduce.again import Repetition
     from hpo.study.reproduce.recorded import Recorded
 
@@ -36,7 +36,7 @@ def run(arguments: Sequence[str]) -> int:
     add_json(parser)
     given = parser.parse_intermixed_args(arguments)
 
-    from hpo.interface.reproduce import train_recorded
+    from hpo.commands.reproduce import train_recorded
 
     finding = train_recorded(
         given.study,

@@ -46,8 +46,8 @@ def run(arguments: Sequence[str]) -> int:
         folder = find_study(given.study)
 
     # Imported after the study was found, so that a fault in its name is reported at once.
-    from hpo.interface.existing import ask_for_copied, changed_config, prepare_to_resume
-    from hpo.interface.study.steered import raise_budget
+    from hpo.commands.resume import ask_for_copied, changed_config, prepare_to_resume
+    from hpo.commands.steer import raise_budget
 
     config = changed_config(folder, given.overrides)
     if given.name is None and (says := raise_budget(folder, config)) is not None:

@@ -46,14 +46,14 @@ def run(arguments: Sequence[str]) -> int:
 
 def _check(given: argparse.Namespace) -> int:
     if given.cfg:
-        from hpo.interface.given.settings import compose_search
+        from hpo.commands.given.settings import compose_search
         from hpo.study.preparing.scales import with_scales_given
 
         tree = compose_search(given.overrides, given.config_dir, given.config)
         show_config(with_scales_given(tree, given.over)[0])
         return 0
 
-    from hpo.interface.scale import coordinate_check
+    from hpo.commands.scale import coordinate_check
     from hpo.report.pages.coordinate_check import slopes_table
 
     output, how = given.output or _PICTURE, {"over": given.over, "progress": given.progress == "auto"}
@@ -68,8 +68,8 @@ def _check(given: argparse.Namespace) -> int:
 
 
 def _table(given: argparse.Namespace) -> int:
+    from hpo.commands.scale import table_tree
     from hpo.config.study_config import config_from_dict
-    from hpo.interface.scale import table_tree
 
     tree = table_tree(given.overrides, given.over, given.config_dir, given.config)
     if given.cfg:

@@ -49,8 +49,8 @@ def run(arguments: Sequence[str]) -> int:
         parser.error("--trust has no effect without --replay")
     replay = _replay(given) if given.replay else None
 
+    from hpo.commands.given.settings import compose_search
     from hpo.config.study_config import config_from_dict
-    from hpo.interface.given.settings import compose_search
 
     tree = replay.tree if replay else compose_search(given.overrides, given.config_dir, given.config)
 
@@ -62,7 +62,7 @@ def run(arguments: Sequence[str]) -> int:
     from hpo.study.preparing.preparation import prepare_study, with_its_tracker
 
     if replay:
-        from hpo.interface.replay import prepare_replay
+        from hpo.commands.replay import prepare_replay
 
         study = prepare_replay(replay)
     else:
@@ -103,7 +103,7 @@ def _replay(given: argparse.Namespace) -> "Replay":
             raise ConfigError(
                 f"--{option.replace('_', '-')}: has no effect with --replay, which has a configuration; remove it"
             )
-    from hpo.interface.replay import replay_of
+    from hpo.commands.replay import replay_of
 
     return replay_of(given.replay, given.overrides, given.trust)
 

@@ -20,7 +20,7 @@ def run(arguments: Sequence[str]) -> None:
     add_json(parser)
     given = parser.parse_args(arguments)
 
-    from hpo.interface.study.steered import SteeredStudy
+    from hpo.commands.steer import SteeredStudy
     from hpo.study.files.folder import find_study
 
     says = SteeredStudy(find_study(given.study)).stop(given.trial, now=given.now)

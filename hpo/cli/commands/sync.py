@@ -8,7 +8,7 @@ from hpo.cli.output import show_json
 from hpo.errors import ConfigError
 
 if TYPE_CHECKING:
-    from hpo.interface.exchange import Sent
+    from hpo.commands.exchange import Sent
 
 _EXAMPLES = """\
   hpo sync digits                                       to where it is tracked
@@ -27,8 +27,8 @@ def run(arguments: Sequence[str]) -> int:
             key = override.partition("=")[0]
             raise ConfigError(f"{key}: has no effect on what is sent; give track.uri=... or nothing")
 
+    from hpo.commands.exchange import send
     from hpo.config.sealing import hide_secrets
-    from hpo.interface.exchange import send
 
     sent = send(given.study, given.overrides)
     uri, recorded = sent.study.config.track.uri, len(sent.record.history())

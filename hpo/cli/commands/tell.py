@@ -33,7 +33,7 @@ def run(arguments: Sequence[str]) -> None:
         parser.error("argument --step: goes with the values at that epoch, and not with --error")
     result = _result(given.values)
 
-    from hpo.interface.asking.session import open_briefly
+    from hpo.commands.session import open_briefly
 
     with open_briefly(given.study) as session:
         said: dict[str, Any] = {"study": session.name, "trial": given.trial}

@@ -20,7 +20,7 @@ def run(arguments: Sequence[str]) -> int:
     add_json(parser)
     given = parser.parse_intermixed_args(arguments)
 
-    from hpo.interface.given.settings import compose_given
+    from hpo.commands.given.settings import compose_given
 
     tree = compose_given("train", given.overrides, given.config_dir, given.config)
     if given.cfg:
@@ -30,7 +30,7 @@ def run(arguments: Sequence[str]) -> int:
         show_config(tree)
         return 0
 
-    from hpo.interface.train import print_point
+    from hpo.commands.train import print_point
     from hpo.show.json_lines import tell_message
     from hpo.study.train_once import train_once
 

@@ -13,9 +13,9 @@ from types import SimpleNamespace
 import pytest
 
 from hpo.cli.main import main
+from hpo.commands.search import search
 from hpo.config import documents
 from hpo.errors import ConfigError
-from hpo.interface.search import search
 from tests.faults.driver import LOCAL
 from tests.hpo.cli.bad_input_cases import CASES, DATA, QUICK, TABLES
 from tests.hpo.cli.commands import hpo, refused

@@ -10,7 +10,7 @@ import yaml
 
 from hpo.cli.main import main
 from tests.hpo.cli.commands import TABLE, TABLE_DATA, hpo, refused
-from tests.hpo.interface.searched import found
+from tests.hpo.commands.searched import found
 from tests.studies import rows
 
 

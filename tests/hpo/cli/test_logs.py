@@ -15,7 +15,7 @@ from hpo.workers.dispatch.local import MOST_CHARACTERS, Echo
 from hpo.workers.training.payload import Task
 from hpo.workers.training.task_builder import FINAL_FOLD
 from tests.hpo.cli.commands import hpo, refused, searched
-from tests.hpo.interface.searched import found
+from tests.hpo.commands.searched import found
 from tests.studies import toy_config
 
 

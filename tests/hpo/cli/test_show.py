@@ -23,7 +23,7 @@ from hpo.study.view.reader import StudyReader
 from hpo.trials.record.host import Site
 from hpo.trials.trial import training_seed
 from tests.hpo.cli.commands import documented, hpo, printed, refused, searched
-from tests.hpo.interface.searched import found
+from tests.hpo.commands.searched import found
 from tests.hpo.study.test_status import PUBLISHED, contents
 from tests.studies import REPOSITORY, rows, run_toy, toy_config
 

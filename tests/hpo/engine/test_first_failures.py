@@ -7,7 +7,7 @@ import pytest
 import hpo
 from hpo.config.sections import FAILURES
 from hpo.config.shipped import shipped
-from tests.hpo.interface.searched import found
+from tests.hpo.commands.searched import found
 
 
 def states(name):

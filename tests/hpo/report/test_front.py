@@ -14,7 +14,7 @@ import pytest
 from pydantic import TypeAdapter
 from scipy import stats
 
-from hpo.interface.study.study import Study
+from hpo.commands.study import Study
 from hpo.report.hypervolume import expected_growth, growth
 from hpo.report.pages.picture import draw_png
 from hpo.report.part import Paragraph

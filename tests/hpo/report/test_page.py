@@ -12,7 +12,7 @@ import pytest
 from markupsafe import escape
 from plotly.offline import get_plotlyjs_version
 
-from hpo.interface.existing import write_reports
+from hpo.commands.resume import write_reports
 from hpo.report.pages.html import templates
 from hpo.report.pages.latex import render_latex
 from hpo.report.pages.report_page import render_report_page
@@ -24,7 +24,7 @@ from hpo.study.opening import read_study
 from hpo.study.winner.verdict import read_verdict
 from hpo.trials.ranking import leaders
 from hpo.trials.table import trials_table
-from tests.hpo.interface.searched import found
+from tests.hpo.commands.searched import found
 from tests.hpo.report.made_up import TOY_SPACE as SPACE
 from tests.studies import environment, prepared, report_again, run_toy, toy_config
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import hpo
-from tests.hpo.interface.searched import found
+from tests.hpo.commands.searched import found
 
 SAID = "3 of 20 texts are cut"
 

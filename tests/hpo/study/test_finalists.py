@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hpo.interface.looking.studies import list_studies
+from hpo.commands.show import list_studies
 from hpo.session.session import run_study
 from hpo.show.page.reading import PageReader
 from hpo.show.page.texts import state
@@ -17,7 +17,7 @@ from hpo.study.opening import open_study, read_study
 from hpo.study.winner.verdict import read_verdict
 from hpo.workers.dispatch.local import LocalDispatcher
 from tests.hpo.cli.commands import hpo
-from tests.hpo.interface.searched import found
+from tests.hpo.commands.searched import found
 from tests.studies import REPOSITORY, prepared, toy_config
 
 METRICS = {"score": "maximize", "size": "minimize"}

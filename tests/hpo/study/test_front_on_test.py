@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import hpo as toolkit
-from hpo.interface.study.best import front_on_test
+from hpo.commands.best import front_on_test
 from hpo.trials.space.space import point_key
 from hpo.trials.trial import training_seed
 from hpo.workers.training.task_builder import FINAL_FOLD

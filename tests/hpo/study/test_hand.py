@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from hpo.commands.steer import SteeredStudy, raise_budget
 from hpo.engine import loop
 from hpo.errors import HpoError, StudyError
-from hpo.interface.study.steered import SteeredStudy, raise_budget
 from hpo.session.session import run_study, run_to_the_end
 from hpo.session.stopping import Stopped
 from hpo.show.display import Display

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from hpo.commands.remove import remove, says_what_goes
 from hpo.config.study_config import config_from_dict
 from hpo.errors import StudyError
-from hpo.interface.study.removal import remove, says_what_goes
 from hpo.study.files.folder import StudyFolder
 from hpo.study.keeping.cleaning import clean_runs
 from hpo.study.keeping.mirror import Manifest, Mirror

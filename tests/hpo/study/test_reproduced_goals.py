@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hpo.interface.replay import replay_of
+from hpo.commands.replay import replay_of
 from hpo.study.reproduce.recorded import recorded_winner
 from hpo.study.reproduce.replay import compare_trials
 from hpo.trials.table import read_rows

@@ -14,7 +14,7 @@ from hpo.session import session
 from hpo.study.files.folder import StudyFolder
 from hpo.study.view.reader import open_reader
 from tests.hpo.cli.commands import hpo, printed, refused
-from tests.hpo.interface.searched import found
+from tests.hpo.commands.searched import found
 from tests.studies import environment
 
 HERE = {"space": {"lr": [0.1, 0.5]}, "trials": 2, "name": "mine"}

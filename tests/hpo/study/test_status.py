@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import hpo
-from hpo.interface.looking.studies import list_studies
+from hpo.commands.show import list_studies
 from hpo.show.page.reading import PageReader
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.running import read_running
@@ -25,7 +25,7 @@ from hpo.study.preparing.preparation import known_study
 from hpo.study.view.one_trial import show_trial
 from hpo.study.view.read_only import ReadOnlyStudy
 from hpo.study.view.reader import StudyReader
-from tests.hpo.interface.searched import found
+from tests.hpo.commands.searched import found
 from tests.studies import environment
 
 KEPT = Path(__file__).parents[2] / "end_to_end" / "kept" / "0.1.0"

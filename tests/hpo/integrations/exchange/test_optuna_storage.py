@@ -7,9 +7,9 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
+from hpo.commands.search import load, search
 from hpo.errors import ConfigError, StudyError
 from hpo.integrations.exchange.optuna_storage import export_study
-from hpo.interface.search import load, search
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.imports import from_notes, read_imports
 from hpo.study.opening import read_study
@@ -18,7 +18,7 @@ from hpo.trials.record.address import sqlite_url
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.trial import Proposal
 from tests.hpo.cli.commands import hpo, refused
-from tests.hpo.interface.searched import HERE
+from tests.hpo.commands.searched import HERE
 from tests.hpo.study.test_full_training import run, tree
 from tests.studies import SPACES, prepared, rows, run_toy, toy_config
 

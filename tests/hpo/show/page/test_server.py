@@ -11,7 +11,7 @@ from html import escape
 import pytest
 from starlette.testclient import TestClient
 
-from hpo.interface.looking.studies import list_studies
+from hpo.commands.show import list_studies
 from hpo.show.lines import list_texts
 from hpo.show.page import server
 from hpo.show.page.server import Pages, application

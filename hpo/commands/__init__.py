@@ -1,0 +1,1 @@
+"""What each command does, from Python and from a shell: one function a command."""

@@ -1,0 +1,123 @@
+"""The best of a study as Python users see it, and the front that it was chosen from."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from hpo.commands.given.objects import as_given
+from hpo.config.keys import copy_plain
+from hpo.errors import StudyError
+from hpo.study.study import PreparedStudy
+from hpo.study.winner.choosing import standard_error, why_none
+from hpo.study.winner.verdict import Verdict
+from hpo.trials.table import column_of, metric_column
+from hpo.trials.trial import Trial
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Best:
+    """The winner of a study.
+
+    Attributes:
+        number: its trial.
+        score: of the study's metric (with several, of the leading one), on the validation parts; with
+            `study.finalists` on their fresh seeds, by which the winner is chosen.
+        point: its values of what was searched, by dotted key.
+        config: the whole configuration that it was trained with; objects as files hold them, but tuples and numbers as
+            keys, which a function from Python got, as they were given.
+        amount: how far it was trained, under a strategy that trains by amounts; None = to its end.
+        scores: all metrics and what has a limit, by name, each the mean over folds and repeats.
+        search_scores: the same in the search, of a winner that fresh seeds chose; else empty.
+    """
+
+    number: int
+    score: float
+    point: Mapping[str, Any]
+    config: Mapping[str, Any]
+    amount: int | None = None
+    scores: Mapping[str, float] = field(default_factory=dict)
+    search_scores: Mapping[str, float] = field(default_factory=dict)
+
+
+def best_of(study: PreparedStudy, verdict: Verdict) -> Best:
+    """Return the winner; StudyError where there is none."""
+    winner, fresh = winner_of(study, verdict), verdict.fresh_winner
+    by = fresh or winner
+    assert by.score is not None
+    point, config = copy_plain(winner.point), study.config.trial_config(winner.point)
+    if kept := study.objective.kept:
+        function = kept.load()
+        point, config = as_given(function, point), as_given(function, config)
+    scores, in_search = ({name: trial.mean(name) for name in study.goal.names} for trial in (by, winner))
+    return Best(winner.number, by.score, point, config, winner.amount, scores, in_search if fresh else {})
+
+
+def winner_of(study: PreparedStudy, verdict: Verdict) -> Trial:
+    """Return the winner; StudyError where no trial is complete, or none keeps the limits."""
+    if verdict.winner is None or verdict.winner.score is None:
+        why = why_none(verdict.history, study.goal)
+        if why is None:
+            errors = [trial.error for trial in verdict.history if trial.error]
+            why = f"no trial is complete{f'; the first failed with: {errors[0]}' if errors else ''}"
+        raise StudyError(f"study '{study.reference}': {why}")
+    return verdict.winner
+
+
+def front_table(study: PreparedStudy, verdict: Verdict) -> "pd.DataFrame":
+    """Return a row per member of the front, see `Study.front`; with one metric of the winner alone."""
+    goal, keys, winner = study.goal, study.space.keys, verdict.winner
+    trials, fresh = verdict.front, verdict.fresh_scored
+    if len(goal.metrics) == 1:
+        trials = [] if winner is None else [winner]
+    elif winner is not None and winner not in trials:
+        # Fresh seeds may choose one that another dominated in the search.
+        trials = [*trials, winner]
+    columns: dict[str, list[Any]] = {
+        "number": [trial.number for trial in trials],
+        "is_chosen": [winner is not None and trial.number == winner.number for trial in trials],
+    }
+    taken = {column_of(key) for key in keys}
+    # Here nothing else is called score.
+    names = {name: name if name == "score" else metric_column(name, taken) for name in goal.names}
+    for name, column in names.items():
+        columns[_free(column, "metric", columns)] = [trial.mean(name) for trial in trials]
+    for name, column in names.items() if study.layout.size > 1 else ():
+        errors = [standard_error(trial, name) for trial in trials]
+        columns[_free(f"{column}_standard_error", "metric", columns)] = errors
+    for name, column in names.items() if fresh else ():
+        scored = [fresh.get(trial.number) for trial in trials]
+        columns[_free(f"{column}_on_fresh_seeds", "metric", columns)] = [each and each.mean(name) for each in scored]
+    for key in keys:
+        columns[_free(column_of(key), "space", columns)] = [trial.point.get(key) for trial in trials]
+    if any(trial.amount is not None for trial in trials):
+        columns["amount"] = [trial.amount for trial in trials]
+        columns["reached"] = [trial.reached for trial in trials]
+    import pandas as pd  # Half a second to load.
+
+    # dtype object: pandas would turn a column of integers with a gap into floats.
+    return pd.DataFrame(columns, dtype=object).infer_objects()
+
+
+def front_on_test(result: Mapping[str, Any]) -> "pd.DataFrame":
+    """Return a row per member of the front that was scored on the test part, see `Study.test_front`."""
+    rows = []
+    for each in result["front"]:
+        row = {"trial": each["trial"], "is_chosen": each["trial"] == result["trial"]}
+        last = {"error": each.get("error")}
+        last |= {f"validation.{name}": value for name, value in each["validation_metrics"].items()}
+        for name, value in each.get("metrics", {}).items():
+            row[_free(name, "metric", row | last)] = value
+        rows.append(row | last)
+    import pandas as pd  # here: it takes half a second
+
+    return pd.DataFrame(rows)
+
+
+def _free(name: str, prefix: str, columns: Collection[str]) -> str:
+    """Return the name of a new column, with a prefix as long as another has it."""
+    while name in columns:
+        name = f"{prefix}.{name}"
+    return name

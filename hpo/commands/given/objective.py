@@ -1,0 +1,204 @@
+"""An objective as it is given from Python: a function, the path of one, or one of Optuna's shape, with its space."""
+
+import ast
+import inspect
+import sys
+import textwrap
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from hpo.commands.given.objects import Objects
+from hpo.errors import ConfigError
+from hpo.trials.space.peers import range_of
+from hpo.workers.objective.form import SUGGESTS, form_of, function_of, name_of
+from hpo.workers.objective.path import ObjectivePath, origin_of
+from hpo.workers.objective.pickled_function import MODULE, KeptFunction
+from hpo.workers.objective.resolution import find_function, given_path, with_form
+
+# Inside of these a call may happen, or not, or often.
+_BRANCHES = (
+    *(ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.Match, ast.IfExp, ast.BoolOp),
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef),
+    *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
+)
+_WAY = (
+    "give space=..., which then says it, or run it in Optuna with our strategies: hpo.integrations.optuna.as_sampler "
+    "(docs/how_to/use_strategies_elsewhere.md)"
+)
+
+
+@dataclass(frozen=True)
+class GivenObjective:
+    """The text of an objective for the configuration, and the function where no worker could import it."""
+
+    text: str
+    kept: KeptFunction | None = None
+
+    @classmethod
+    def of(
+        cls, objective: Callable[..., Any] | str, searched: Collection[str], objects: Objects | None = None
+    ) -> "GivenObjective":
+        """Read a function, or the path of one; `searched` are the names at the top of the space.
+
+        A function that gets objects in place of JSON is kept with its study. ConfigError where it cannot be called with
+        a configuration, or not be sent to workers.
+        """
+        objects = objects or Objects()
+        if isinstance(objective, str):
+            objects.refuse_all()
+            return cls(with_form(objective, searched))
+        name, form = name_of(objective), form_of(objective, searched)
+        if form in ("task", "trial"):
+            objects.refuse_all()
+        module = getattr(objective, "__module__", None) or ""
+        is_importable = _is_importable(objective, module)
+        called = objects.given_to(objective, is_importable)
+        if is_importable and called is objective:
+            path = str(ObjectivePath(module, objective.__name__, form))
+            try:
+                origin_of(path, str(Path.cwd()))
+            except ConfigError:
+                pass  # It is in a package that no worker may take objectives from by their name.
+            else:
+                return cls(path)
+        return cls(str(ObjectivePath(MODULE, name, form)), KeptFunction.of(called, name))
+
+
+def given_function(objective: Callable[..., Any] | str) -> Callable[..., Any]:
+    """Return the function that is given itself or by its path; ConfigError for anything else."""
+    if isinstance(objective, str):
+        return find_function(str(given_path(objective)), str(Path.cwd()))[0]
+    if not callable(objective):
+        raise ConfigError(f"objective: must be a function or 'package.module:function', given {objective!r}")
+    return objective
+
+
+def _is_importable(objective: Callable[..., Any], module: str) -> bool:
+    """Return whether a worker finds the same object by its module and name."""
+    name = getattr(objective, "__name__", "")
+    if module in ("", "__main__") or getattr(objective, "__qualname__", "") != name:
+        return False
+    return getattr(sys.modules.get(module), name, None) is objective
+
+
+def suggested_space(objective: Callable[..., Any]) -> dict[str, Any]:
+    """Return what the function suggests, in the form of conf/space; ConfigError where that is not in its own text."""
+    function = function_of(objective)
+    called = f"{getattr(function, '__name__', 'f')}(trial)"
+    body = _body_of(function, called)
+    nodes = [node for part in body for node in ast.walk(part)]
+    num_uses = sum(isinstance(node, ast.Attribute) and _is_trial(node.value) for node in nodes)
+    if sum(map(_is_trial, nodes)) > num_uses:
+        raise ConfigError(f"{called}: hands 'trial' on, and what is suggested there cannot be seen; {_WAY}")
+    space: dict[str, Any] = {}
+    for call, is_sure in _calls(body, is_sure=True):
+        shown = ast.unparse(call)[:80]
+        if not is_sure:
+            raise ConfigError(f"{called}: {shown} stands inside of a condition, loop or function; {_WAY}")
+        name, dimension = _dimension(call, function, f"{called}: {shown}")
+        if space.setdefault(name, dimension) != dimension:
+            raise ConfigError(f"{called}: suggests '{name}' twice, from two ranges; give one of them another name")
+    if not space:
+        raise ConfigError(f"{called}: suggests nothing; {_WAY}")
+    return space
+
+
+def space_of(given: Any) -> Any:
+    """Return the space that a function of a trial suggests, as Hugging Face's `hp_space`; all else as it is.
+
+    ConfigError where the function returns, by name, something else than it suggests.
+    """
+    if not inspect.isroutine(given):
+        return given
+    try:
+        space = suggested_space(given)
+    except ConfigError as error:
+        text = str(error).removesuffix(f"; {_WAY}")
+        raise ConfigError(f"space: {text}; suggest each by itself at the top level, or give a dict") from error
+    returned = given(_Answers({name: of["choices"][0] if "choices" in of else of["low"] for name, of in space.items()}))
+    if isinstance(returned, Mapping) and (others := sorted(map(str, returned.keys() ^ space.keys()))):
+        raise ConfigError(
+            f"space: {given.__name__}(trial) suggests {', '.join(space)}, and returns {', '.join(map(str, returned))}; "
+            f"'{others[0]}' must be in both"
+        )
+    return space
+
+
+class _Answers:
+    """A trial that answers every suggestion with one of its values."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+
+    def __getattr__(self, kind: str) -> Callable[..., Any]:
+        return lambda name, *_, **__: self._values[name]
+
+
+def _body_of(function: Any, called: str) -> list[ast.AST]:
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, TypeError, SyntaxError) as error:
+        raise ConfigError(f"{called}: its source cannot be read, and with it what it suggests; {_WAY}") from error
+    if function.__name__ != "<lambda>" and isinstance(tree.body[0], ast.FunctionDef | ast.AsyncFunctionDef):
+        return list(tree.body[0].body)
+    lambdas = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda) and node.args.args]
+    found = [node for node in lambdas if node.args.args[0].arg == "trial"]
+    if len(found) != 1:
+        raise ConfigError(f"{called}: its source cannot be told from others on its line; {_WAY}")
+    return [found[0].body]
+
+
+def _calls(nodes: list[ast.AST], is_sure: bool) -> Iterator[tuple[ast.Call, bool]]:
+    """Yield each call of a `trial.suggest_...`, and whether it happens exactly once."""
+    for node in nodes:
+        called = node.func if isinstance(node, ast.Call) else None
+        if isinstance(called, ast.Attribute) and _is_trial(called.value) and called.attr.startswith("suggest_"):
+            yield cast("ast.Call", node), is_sure
+        yield from _calls(list(ast.iter_child_nodes(node)), is_sure and not isinstance(node, _BRANCHES))
+
+
+def _is_trial(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and node.id == "trial"
+
+
+def _dimension(call: ast.Call, function: Any, where: str) -> tuple[str, dict[str, Any]]:
+    kind = getattr(call.func, "attr", "")
+    if kind not in SUGGESTS:
+        raise ConfigError(f"{where}: {kind} is not known here; {_WAY}")
+    places = ("name", "choices") if kind == "suggest_categorical" else ("name", "low", "high")
+    known = _known(function)
+    try:
+        given = dict(zip(places, (_value(each, known) for each in call.args), strict=False))
+        given |= {str(each.arg): _value(each.value, known) for each in call.keywords}
+        name = given["name"]
+        if kind == "suggest_categorical":
+            return name, {"choices": list(given["choices"])}
+        is_whole, log = kind == "suggest_int", bool(given.get("log")) or kind == "suggest_loguniform"
+        ends = (given["low"], given["high"])
+        return name, range_of(where, *ends, is_whole=is_whole, log=log, step=given.get("step"), is_from_low=True)
+    except (LookupError, TypeError, ValueError) as error:
+        raise ConfigError(f"{where}: its arguments are no plain values, or constants of the module; {_WAY}") from error
+
+
+def _known(function: Any) -> Mapping[str, Any]:
+    """Return what names outside of the function stand for."""
+    held = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    return {**function.__globals__, **{name: cell.cell_contents for name, cell in held}} | dict.fromkeys(
+        function.__code__.co_varnames, ...
+    )
+
+
+def _value(node: ast.AST, known: Mapping[str, Any]) -> Any:
+    """Return a number, a text or a list of them; LookupError or ValueError for anything else."""
+    if isinstance(node, ast.Name):
+        value = known[node.id]
+    elif isinstance(node, ast.List | ast.Tuple):
+        return [_value(each, known) for each in node.elts]
+    else:
+        value = ast.literal_eval(node)
+    values = value if isinstance(value, list | tuple) else [value]
+    if not all(isinstance(each, str | int | float | None) for each in values):
+        raise ValueError(node)
+    return value

@@ -1,0 +1,231 @@
+"""Values that JSON does not have: the configuration holds their JSON, and the function gets them back."""
+
+import contextlib
+import copy
+import dataclasses
+import functools
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hpo.commands.given.json_values import json_text, to_json
+from hpo.config.keys import at_path, path_of, replaced
+from hpo.errors import ConfigError, text_of
+from hpo.trials.space.peers import of_peer, refuse_whole, without_sweeps
+from hpo.trials.space.reader import is_leaf, parted
+from hpo.trials.space.written import NamedChoices
+from hpo.workers.objective.definitions import dumps
+from hpo.workers.objective.objective import COMPANIONS
+
+_WITHOUT_CONFIG = ("predict", "attention", "output_sizes")
+_CONSTANTS = ("CONTINUES", "CONTINUES_WITH")
+
+Known = Mapping[str, Mapping[str, Any]]
+"""By dotted key: by the JSON of a value, the value."""
+
+
+@dataclass
+class Objects:
+    """What was given and JSON does not have: `choices` of what is searched, and other `constants`, one value each."""
+
+    choices: dict[str, dict[str, Any]] = field(default_factory=dict)
+    constants: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def space(self, given: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a space with values of JSON alone; what it is without goes into `choices`."""
+        with _ending("space"):
+            refuse_whole(_named("space", given))
+            given = without_sweeps(given, config)
+            branches, rules = parted(given)
+        plain = {}
+        for name, branch in branches.items():
+            with _ending(f"space.{name}"):
+                plain[name] = self._branch(branch, name)
+        points = {name: self._point(rule, "") for name, rule in rules.items()}
+        if "first" in branches and "first" in rules:
+            return {**points, **plain, "first": {**plain["first"], "first": points["first"]}}
+        return {name: {**plain, **points}[name] for name in given}
+
+    def config(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a configuration with values of JSON alone; what it is without goes into `constants`."""
+        plain = {}
+        for name, value in _named("config", given).items():
+            with _ending(f"config.{name}"):
+                plain[name] = self._constant(value, name)
+        return plain
+
+    def given_to(self, function: Callable[..., Any], is_importable: bool) -> Callable[..., Any]:
+        """Return the function, and what it has besides, as they get these values instead of their JSON."""
+        if not (self.choices or self.constants):
+            return function
+        module = sys.modules.get(function.__module__) if is_importable else None
+        has = {name: getattr(function, name, getattr(module, name, None)) for name in (*COMPANIONS, *_CONSTANTS)}
+        given = functools.partial(call_with, function, self.choices, self.constants)
+        for name, value in has.items():
+            takes = callable(value) and name not in _WITHOUT_CONFIG
+            if value is not None:
+                setattr(given, name, functools.partial(call_with, value, *given.args[1:]) if takes else value)
+        given.check = functools.partial(check_with, has["check"], *given.args[1:])  # type: ignore[attr-defined]
+        return given
+
+    def refuse_all(self) -> None:
+        """Raise ConfigError where there are some, but tuples, in whose place lists are given."""
+        known = {f"space.{key}": values for key, values in self.choices.items()}
+        known |= {f"config.{key}": values for key, values in self.constants.items()}
+        for where, values in known.items():
+            if not all(isinstance(value, tuple) for value in values.values()):
+                raise ConfigError(
+                    f"{where}: only f(config) or f(config, trial), given itself, not its path, gets such values"
+                )
+
+    def _branch(self, branch: Any, key: str) -> Any:
+        branch = branch if (read := of_peer(branch, f"space.{key}")) is None else read
+        if isinstance(branch, NamedChoices):
+            for name, value in branch.named.items():
+                self.choices.setdefault(key, {})[json_text(name)] = _sendable(value, f"space.{key}: {name}")
+            return {"choices": [*self._values(branch.values, key), *branch.named]}
+        if isinstance(branch, list):
+            return self._values(branch, key)
+        if not isinstance(branch, Mapping):
+            return branch
+        if not is_leaf(branch):
+            inners = _named(f"space.{key}", branch).items()
+            return {name: self._branch(inner, f"{key}.{name}") for name, inner in inners}
+        fields = dict(branch)
+        for name in ("values", "choices"):
+            if isinstance(fields.get(name), list | tuple):
+                fields[name] = self._values(fields[name], key)
+        if "default" in fields:
+            fields["default"] = self._stand_in(fields["default"], key, "space")
+        if isinstance(fields.get("when"), Mapping):
+            fields["when"] = self._point(fields["when"], "")
+        return fields
+
+    def _values(self, values: Iterable[Any], key: str) -> list[Any]:
+        plains = []
+        for value in values:
+            plain, is_plain = to_json(value, f"space.{key}")
+            if not is_plain:
+                self.choices.setdefault(key, {})[json_text(plain)] = value
+            plains.append(plain)
+        return plains
+
+    def _point(self, given: Any, key: str) -> Any:
+        """Return points, rules or conditions as JSON."""
+        if isinstance(given, Mapping):
+            return {name: self._point(value, f"{key}.{name}".removeprefix(".")) for name, value in given.items()}
+        if isinstance(given, list | tuple) and key not in self.choices:
+            return [self._point(value, key) for value in given]
+        return self._stand_in(given, key, "space")
+
+    def _constant(self, value: Any, key: str) -> Any:
+        if isinstance(value, Mapping) and all(isinstance(name, str) for name in value):
+            return {name: self._constant(inner, f"{key}.{name}") for name, inner in value.items()}
+        if key in self.choices:
+            return self._stand_in(value, key, "config")
+        plain, is_plain = to_json(value, f"config.{key}")
+        if not is_plain:
+            self.constants[key] = {json_text(plain): value}
+        return plain
+
+    def _stand_in(self, value: Any, key: str, where: str) -> Any:
+        """Return the JSON of a value, which is its name where it has one."""
+        name = next((text for text, known in self.choices.get(key, {}).items() if known is value), None)
+        return to_json(value, f"{where}.{key}")[0] if name is None else json.loads(name)
+
+
+def call_with(
+    function: Callable[..., Any], choices: Known, constants: Known, config: Mapping[str, Any], *others: Any
+) -> Any:
+    """Call a function with the values that were given; kept functions name this one, so it stays where it is.
+
+    A searched value that is not among the choices is JSON's own; ConfigError where a constant has one nobody gave.
+    """
+    found = {}
+    for key, known in (*choices.items(), *constants.items()):
+        path = path_of(config, key)
+        if path is None:
+            continue
+        value = at_path(config, path)
+        if (text := json_text(value)) in known:
+            found[key] = known[text]
+            with contextlib.suppress(TypeError):  # A module has no copy.
+                # A training may change it in place.
+                found[key] = copy.deepcopy(known[text])
+        elif key in constants:
+            ((before, given),) = known.items()
+            found[key] = _rebuilt(key, given, json.loads(before), value)
+    return function(replaced(config, found), *others)
+
+
+def as_given(function: Callable[..., Any], tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration, or a point, with the tuples and numbers as keys that a kept function gets, no others."""
+    found: dict[str, Any] = {}
+    if not isinstance(function, functools.partial) or function.func is not call_with:
+        return {**tree}
+    _, choices, constants = function.args
+    for key, known in (*choices.items(), *constants.items()):
+        text = json_text(at_path(tree, path)) if (path := path_of(tree, key)) else ""
+        if text in known and _is_written_so(known[text], text):
+            found[key] = copy.deepcopy(known[text])
+    return replaced(tree, found)
+
+
+def _is_written_so(value: Any, text: str) -> bool:
+    """Return whether JSON itself writes a value as this text."""
+    try:
+        return bool(json.loads(json.dumps(value)) == json.loads(text))
+    except TypeError:
+        return False
+
+
+def check_with(check: Callable[..., Any] | None, choices: Known, constants: Known, config: Mapping[str, Any]) -> None:
+    """Check a configuration as `call_with` calls a function, also one without a check of its own; it stays, too."""
+    call_with(check or (lambda _: None), choices, constants, config)
+
+
+@contextlib.contextmanager
+def _ending(where: str) -> Iterator[None]:
+    """Raise ConfigError where what is written down inside of the block has no end."""
+    try:
+        yield
+    except RecursionError:
+        raise ConfigError(f"{where}: holds itself, and cannot be written down; give it without") from None
+
+
+def _named(where: str, given: Any) -> Mapping[str, Any]:
+    """Return a mapping with texts as names."""
+    if not isinstance(given, Mapping):
+        way = "; vars(...) makes one" if hasattr(given, "__dict__") else ""
+        way = "; dataclasses.asdict(...) makes one" if dataclasses.is_dataclass(given) else way
+        raise ConfigError(f"{where}: must be a dict, given a {type(given).__name__}{way}")
+    if names := [name for name in given if not isinstance(name, str)]:
+        raise ConfigError(f"{where}: its names must be texts, given {names[0]!r}; write {str(names[0])!r}")
+    return given
+
+
+def _rebuilt(key: str, given: Any, before: Any, now: Any) -> Any:
+    """Return a dataclass with other values of JSON's own kinds; ConfigError for any other value that was changed."""
+    is_whole = dataclasses.is_dataclass(given) and isinstance(now, Mapping) and now.keys() == before.keys()
+    if not is_whole:
+        if to_json(given, key)[1]:
+            return now
+        raise ConfigError(
+            f"{key}: was given from Python, a {type(given).__name__}, and only {before!r} stands for it, given "
+            f"{now!r}; start a search with another value from Python"
+        )
+    changed = {name: value for name, value in now.items() if json_text(value) != json_text(before[name])}
+    inner = {name: _rebuilt(f"{key}.{name}", getattr(given, name), before[name], changed[name]) for name in changed}
+    return dataclasses.replace(given, **inner)
+
+
+def _sendable(value: Any, where: str) -> Any:
+    try:
+        dumps(value)
+    except Exception as error:  # a __reduce__ of any library may raise anything
+        raise ConfigError(
+            f"{where}: a {type(value).__name__} cannot be sent to workers: {text_of(error)}; make it in the objective"
+        ) from error
+    return value

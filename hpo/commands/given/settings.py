@@ -1,0 +1,196 @@
+"""The whole configuration of a search that is given from Python."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from hpo.commands.given.json_values import to_json
+from hpo.config.composing.references import with_changes
+from hpo.config.documents import read_yaml
+from hpo.config.goals import refuse_beside_metrics
+from hpo.config.keys import at_path, own_part, path_of, plain_own, refuse_inside_of_list, refuse_unknown, replaced
+from hpo.config.shipped import names_of, shipped, shipped_dir, strategy_settings, with_mlflows_own
+from hpo.config.study_config import SEARCH_SECTIONS, StudyConfig, config_from_dict
+from hpo.errors import ConfigError, nearest
+from hpo.trials.space.reader import leaves, parted, with_first
+from hpo.trials.space.written import as_meant, default_as_meant, write_out
+from hpo.workers.objective.resolution import with_form
+
+_SETTABLE = tuple(name for name in SEARCH_SECTIONS if name not in ("objective", "space"))
+
+
+def own_tree(space: Mapping[str, Any], config: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the tree that a plain function is called with, before a point is written into it.
+
+    `config` has constants, and default values of what is searched. A searched name with dots stays one name, unless
+    `config` has a dict for what is before its first dot.
+    """
+    tree = dict(config or {})
+    if twice := [key for key, number in Counter(_leaf_keys(tree)).items() if number > 1]:
+        raise ConfigError(f"config: '{twice[0]}' stands there twice, as one name with dots and nested; give it once")
+    for path, dimension in leaves(parted(space)[0]):
+        key = ".".join(path)
+        if (found := path_of(tree, key)) is None:
+            refuse_inside_of_list(tree, key)
+            tree = _with_none(tree, path, "")
+        elif isinstance(value := at_path(tree, found), str):
+            tree = replaced(tree, {key: default_as_meant(value, dimension)})
+    return tree
+
+
+def _leaf_keys(tree: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    for name, branch in tree.items():
+        if isinstance(branch, Mapping):
+            yield from _leaf_keys(branch, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"
+
+
+def _with_none(tree: Mapping[str, Any], path: tuple[str, ...], before: str) -> dict[str, Any]:
+    """Return the tree with None at the end of these names."""
+    name, *rest = path
+    head, _, tail = name.partition(".")
+    if tail and isinstance(tree.get(head), Mapping):
+        name, rest = head, [tail, *rest]
+    if not rest:
+        return {**tree, name: None}
+    inner = tree.get(name) or {}
+    if not isinstance(inner, Mapping):
+        raise ConfigError(f"config.{before}{name}: must be a dict, as in the space, given {inner!r}")
+    return {**tree, name: _with_none(inner, (*rest,), f"{before}{name}.")}
+
+
+def plain_space(space: Mapping[str, Any], config: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the space in the form of conf/space, from a form with `hpo.log`, tuples and lists of texts.
+
+    Where `config` has a value for each dimension, that point is tried first.
+    """
+    branches, rules = parted(space)
+    written = {name: write_out(branches[name], f"space.{name}") if name in branches else rules[name] for name in space}
+    for name in ("require", "first"):
+        if name in branches and isinstance(written[name], list):
+            # So that nobody takes them for rules or points.
+            written[name] = {"values": written[name]}
+    plain = as_meant(written, config)
+    return with_first(plain, rules["first"]) if "first" in rules else _with_default(plain, config or {})
+
+
+def _with_default(space: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the space with the default configuration as its first point, where `config` has all that is searched."""
+    branches, rules = parted(space)
+    keys = [".".join(path) for path, _ in leaves(branches)]
+    is_first = "first" not in rules and bool(keys) and all(path_of(config, key) for key in keys)
+    return with_first(space, ["default"]) if is_first else dict(space)
+
+
+def search_tree(
+    objective: str, space: Mapping[str, Any], own: Mapping[str, Any], strategy: str | Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return a whole configuration: the defaults of conf/, and what is given."""
+    if not isinstance(strategy, str | Mapping):
+        raise ConfigError(f"strategy: must be a name, or a dict with `name` and settings, given {strategy!r}")
+    given = {"name": strategy} if isinstance(strategy, str) else dict(strategy)
+    chosen = [each for each in read_yaml(shipped_dir() / "search.yaml")["defaults"] if isinstance(each, Mapping)]
+    defaults = {group: _shipped(group, name) for each in chosen for group, name in each.items() if group in _SETTABLE}
+    own_parts = {"objective": objective, "space": dict(space), "strategy": strategy_settings(given)}
+    return {**plain_own(own), **defaults, **own_parts}
+
+
+def _shipped(group: str, name: str) -> dict[str, Any]:
+    """Return the configuration of this name in a group; of `track` with what MLflow's own variables say."""
+    return with_mlflows_own(shipped(group, name)) if group == "track" else shipped(group, name)
+
+
+def settings_of(settings: Mapping[str, Any], metric: Any, **arguments: Any) -> dict[str, Any]:
+    """Return settings by dotted key, with the metric and those of these arguments that are given, as JSON has them.
+
+    ConfigError where both give something, and not the same.
+    """
+    asked = {f"study.{name}": value for name, value in arguments.items()}
+    asked |= {"study.metrics": dict(metric)} if isinstance(metric, Mapping) else {"study.metric": metric}
+    given = {key: to_json(value, key)[0] for key, value in asked.items() if value is not None}
+    settings = {key: to_json(value, key)[0] for key, value in settings.items()}
+    for key in given.keys() & settings.keys():
+        if given[key] != settings[key]:
+            raise ConfigError(f"{key}: given {given[key]!r}, and {settings[key]!r} in settings; give it once")
+    return {**settings, **given}
+
+
+def refuse_missing_direction(settings: Mapping[str, Any]) -> None:
+    """Raise ConfigError where nothing says which way the metric is better."""
+    if "study.direction" not in settings and settings.get("study.metrics") is None:
+        raise ConfigError("direction: is missing; give 'maximize' or 'minimize'")
+
+
+def made_config(
+    objective: str,
+    searched: Mapping[str, Any],
+    constants: Mapping[str, Any],
+    references: Mapping[str, str],
+    strategy: str | Mapping[str, Any] | None,
+    settings: Mapping[str, Any],
+) -> StudyConfig:
+    """Return the configuration of a search that is given from Python, its space and constants as JSON has them."""
+    strategy = to_json(strategy or "random", "strategy")[0]
+    tree = search_tree(objective, searched, own_tree(searched, constants), strategy)
+    tree["study"] |= {"references": dict(references)} if references else {}
+    tree["study"] |= {"metric": "score"}
+    return config_from_dict(with_changes(with_settings(tree, settings), {}))
+
+
+def compose_given(
+    name: str, overrides: Sequence[str], config_dir: str | None = None, config_file: str | None = None
+) -> dict[str, Any]:
+    """Return what `compose_config` does, and of its objective what it is called with."""
+    # Here, since what is given from Python needs no Hydra.
+    from hpo.config.composing.compose import compose_config
+
+    return objective_with_form(compose_config(name, overrides, config_dir, config_file, with_form))
+
+
+def objective_with_form(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration that a user gives, with what its objective is called with."""
+    objective, space = tree.get("objective"), tree.get("space")
+    if not isinstance(objective, str):
+        return dict(tree)
+    return {**tree, "objective": with_form(objective, space if isinstance(space, Mapping) else ())}
+
+
+def compose_search(
+    overrides: Sequence[str], config_dir: str | None = None, config_file: str | None = None
+) -> dict[str, Any]:
+    """Return what `compose_given` does for `search`, its space explicit; that of a whole file keeps its meaning.
+
+    As from Python, the default configuration is tried first, unless `first` says otherwise or is removed.
+    """
+    tree = compose_given("search", overrides, config_dir, config_file)
+    if config_file:
+        return tree
+    own = own_part(tree)
+    space = as_meant(tree["space"], own)
+    return tree | {"space": space if "~space.first" in overrides else _with_default(space, own)}
+
+
+def with_settings(tree: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the configuration with these values, by dotted key such as `study.lanes`.
+
+    `dispatch` and `track`, alone, choose one of conf/dispatch and conf/track.
+    """
+    tree = dict(tree)
+    if missing := [name for name in _SETTABLE if name not in tree]:
+        raise ConfigError(f"objective: is no whole configuration, such as of hpo.compose: '{missing[0]}' is missing")
+    for group in ("dispatch", "track"):
+        if isinstance(settings.get(group), str):
+            given, known = settings[group], names_of(group)
+            if given not in known:
+                allowed = ", ".join(known)
+                raise ConfigError(f"settings: {group} must be one of {allowed}, given {given!r}{nearest(given, known)}")
+            tree[group] = _shipped(group, settings[group])
+    values = {key: value for key, value in settings.items() if key not in ("dispatch", "track")}
+    # Mappings of names are set as wholes.
+    settable: dict[str, Any] = {**tree, "study": {**tree["study"], **dict.fromkeys(("metrics", "limits", "choose"))}}
+    refuse_unknown(values, {name: settable[name] for name in _SETTABLE}, "settings")
+    tree = replaced(tree, values)
+    if tree["study"].get("metrics"):
+        refuse_beside_metrics(settings)
+    return tree

@@ -1,0 +1,119 @@
+"""`hpo.replay`: a whole search, also of others, run again."""
+
+import json
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpo.commands.trust import ask_for_trust
+from hpo.config.composing.compose import compose_config
+from hpo.config.study_config import config_from_dict
+from hpo.errors import StudyError
+from hpo.session.script import run_shown
+from hpo.study.files.folder import find_study, inner, short_path
+from hpo.study.preparing.preparation import prepare_study
+from hpo.study.reproduce.recorded import changed_code, read_files
+from hpo.study.reproduce.replay import Replay, compare_trials, refuse_two_parts
+from hpo.study.study import PreparedStudy
+from hpo.trials.table import read_rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_log = logging.getLogger(__name__)
+
+# What decides trials, or which of them wins, and is taken from the study that is replayed: besides these keys its
+# sections `space`, `strategy`, `split` and `objective`, and the objective's own.
+TAKEN = (
+    *("seed", "trials", "metric", "direction", "lanes", "order", "repeats", "finalists", "finalist_repeats", "winner"),
+    *("trial_minutes", "stop_without_gain", "stop_rule", "stop_rule_after", "extends", "references", "score"),
+    *("metrics", "limits", "choose", "scales"),
+)
+# The other keys of `study`, and these sections, belong to the place where a study runs and is shown: they are those of
+# whoever replays it.
+OWN = ("name", "minutes", "stop_after_failures", "imports", "checkpoints", "storage", "mirror", "artifacts")
+_OWN_SECTIONS = ("dispatch", "track", "report")
+
+
+def replay(study: str | Path, *overrides: str, trust: bool = False, progress: bool = True) -> "pd.DataFrame":
+    """Run a study's whole search again, as `hpo search --replay` does, and compare the trials.
+
+    Args:
+        study: its name under runs/, or its folder.
+        overrides: where it runs and is shown, as on the command line: `"dispatch.workers=2"`, `"track=none"`.
+        trust: run a study that was not made here, after a look at it.
+        progress: whether it is shown.
+
+    Returns:
+        One row per trial that differs: its number, and in what. None differs: the search was replayed.
+    """
+    import pandas as pd
+
+    from hpo.study.files.folder import short_path
+
+    asked = replay_of(str(study), overrides, trust)
+    prepared = prepare_replay(asked)
+    run_shown(prepared, progress)
+    _, differing = compare_trials(asked, short_path(prepared.folder.trials_path))
+    rows = [{"trial": place, "differs in": ", ".join(keys)} for place, keys in differing.items()]
+    return pd.DataFrame(rows, columns=["trial", "differs in"])
+
+
+def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> Replay:
+    """Return the search of a study, prepared to be run again.
+
+    The study gives only what decides its trials (`TAKEN`). All else (where they run, and where they are kept, copied
+    and shown) is set by the defaults of `hpo search` and the overrides of the command line.
+    """
+    files = read_files(find_study(name))
+    folder, study = files.folder, files.config.study
+    refuse_two_parts(files)
+    own_keys = [text.lstrip("+").partition("=")[0] for text in overrides]
+    function = folder.kept_function(files.config)
+    ask_for_trust(files.config, files.changes, is_trusted, function, own_keys=own_keys)
+    rows = read_rows(short_path(folder.trials_path), ("number", "state"))
+    trials = next((place for place, row in enumerate(rows) if row["state"] == "running"), len(rows))
+    if trials == 0:
+        nothing = "has no finished trial; there is nothing to compare with"
+        raise StudyError(f"replay: {short_path(folder.trials_path)} {nothing}")
+    # The first trials of a search do not depend on its budget.
+    decisive = [f"study.trials={trials}"] if trials < study.trials else []
+    if files.config.strategy.get("counts") == "configurations":
+        num_configurations = inner(files.report, "counts").get("configurations", study.trials)
+        # One that has not ended is followed trial by trial, as far as it went.
+        is_cut = trials < len(rows) or num_configurations < study.trials
+        decisive = [f"study.trials={trials}", "strategy.counts=trials"] if is_cut else []
+    # What failed is to fail again.
+    here = [f"study.name={study.name}-replay", "study.stop_after_failures=null"]
+    if folder.imports_path.exists():
+        # In quotes, because some characters have a meaning for Hydra.
+        here.append(f"study.imports={json.dumps(str(folder.imports_path), ensure_ascii=False)}")
+    own = [text for text in overrides if _is_own(text)]
+    others = [text for text in overrides if not _is_own(text)]
+    mine = compose_config("search", [*here, *own])
+    tree = compose_config("search", [*decisive, *others], config_file=str(folder.config_path))
+    # Kept, because the numbers of threads and processes change last digits.
+    kept = {
+        name: tree["dispatch"][name]
+        for name in ("threads", "processes_per_task")
+        if name in tree["dispatch"] and not any(f"dispatch.{name}" in text for text in own)
+    }
+    tree |= {section: mine[section] for section in _OWN_SECTIONS} | {"dispatch": mine["dispatch"] | kept}
+    both = ((tree["study"], TAKEN), (mine["study"], OWN))
+    tree["study"] = {name: value for section, names in both for name, value in section.items() if name in names}
+    return Replay(files, tree, rows[:trials])
+
+
+def prepare_replay(asked: Replay) -> PreparedStudy:
+    """Return the study that runs the search of another again."""
+    config = config_from_dict(asked.tree)
+    study = asked.study_of(prepare_study(config, asked.files.folder.kept_function(config), is_again=True))
+    for line in changed_code(asked.files.report, study):
+        _log.warning("%s: %s", asked.files.folder, line)
+    return study
+
+
+def _is_own(override: str) -> bool:
+    section, _, key = override.lstrip("+~").partition("=")[0].partition(".")
+    return section in _OWN_SECTIONS or (section == "study" and key in OWN)

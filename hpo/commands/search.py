@@ -1,0 +1,240 @@
+"""`hpo.search`, `hpo.load` and `hpo.compose`: searches from Python."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+from hpo.commands.given.objective import GivenObjective, given_function, space_of, suggested_space
+from hpo.commands.given.objects import Objects
+from hpo.commands.given.settings import (
+    compose_search,
+    made_config,
+    objective_with_form,
+    plain_space,
+    refuse_missing_direction,
+    settings_of,
+    with_settings,
+)
+from hpo.commands.study import Study, run
+from hpo.config.composing.references import plain_config
+from hpo.config.study_config import StudyConfig, config_from_dict
+from hpo.errors import ConfigError, HpoError
+from hpo.session.program import interrupted_in_one_line
+from hpo.study.basis.configurations import made_changes, moved_sources
+from hpo.study.files.folder import RUNS, StudyFolder, find_study
+from hpo.study.preparing.preparation import prepare_study, with_its_tracker
+from hpo.workers.objective.form import form_of
+from hpo.workers.objective.path import ObjectivePath
+
+# The largest number of changes in the line about a new study.
+_SAID = 3
+
+_STUDY_ARGUMENTS = ("trials", "minutes", "seed", "direction", "name", "score", "metric", "limits", "choose", "scales")
+# Keys that `search` has arguments for, which its users know by these names: `seed=` for `study.seed`.
+_ARGUMENTS = {
+    **{f"study.{name}": name for name in _STUDY_ARGUMENTS},
+    **{"dispatch.workers": "workers", "strategy.name": "strategy", "study.metrics": "metric"},
+}
+# Not within backticks, which hold command lines.
+_KEY = re.compile(rf"`[^`]*`|(?<![\w.])({'|'.join(map(re.escape, _ARGUMENTS))})(?!\w|\.\w)([=:]?)")
+# What follows are names, of metrics.
+_INNER = re.compile(r"(?<![\w.])study\.(metric|limit)s(?=\.\w)")
+
+
+def _as_typed(text: str) -> str:
+    """Return a text with the arguments in place of their keys."""
+    text = _KEY.sub(lambda found: _ARGUMENTS[found[1]] + (found[2] or "=") if found[1] else found[0], text)
+    return _INNER.sub(lambda found: _ARGUMENTS[f"study.{found[1]}s"], text)
+
+
+@contextmanager
+def refusing_as_typed() -> Iterator[None]:
+    """Let every refusal name arguments in place of keys."""
+    try:
+        yield
+    except HpoError as error:
+        error.args = (_as_typed(str(error)),)
+        raise
+
+
+@interrupted_in_one_line()
+@refusing_as_typed()
+def search(
+    objective: Callable[..., Any] | str | Mapping[str, Any],
+    space: Mapping[str, Any] | Callable[..., Any] | None = None,
+    *,
+    config: Mapping[str, Any] | None = None,
+    trials: int | None = None,
+    minutes: float | None = None,
+    strategy: str | Mapping[str, Any] | None = None,
+    metric: str | Mapping[str, Literal["maximize", "minimize"]] | None = None,
+    direction: Literal["maximize", "minimize"] | None = None,
+    limits: Mapping[str, Any] | None = None,
+    choose: str | Mapping[str, Any] | None = None,
+    scales: Sequence[Mapping[str, Any]] | None = None,
+    score: Literal["best", "last"] | None = None,
+    name: str | None = None,
+    seed: int | None = None,
+    workers: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+    progress: bool = True,
+) -> Study:
+    """Search for the best configuration, as `hpo search` does: a new study, or one that exists unchanged continued.
+
+    Args:
+        objective: `f(config) -> score`, or `f(config, trial)`, which may call `trial.report(epoch=..., loss=...)` and
+            read `trial.seed`, `trial.fold`, `trial.checkpoint_dir` (see `hpo.RunningTrial`); it returns a number or a
+            dict of numbers with the metric. Or the path of such a function, `"package.module:function"`; or a whole
+            configuration, as `hpo.compose` returns it, and then space, config, strategy and metric must be left out.
+        space: what is searched: `hpo.log(1e-5, 1e-2)`, `(0.0, 0.5)` for a range, `[1, 2, 3]` for ordered values,
+            `["relu", "gelu"]` for choices, or a dict as in conf/space; nested dicts give a nested configuration. A
+            function of a trial, such as Hugging Face's `hp_space(trial)`, is what it suggests; None = what an objective
+            of Optuna's shape, `f(trial)`, suggests.
+        config: constants of the configuration; values of what is searched are tried first. References of OmegaConf's
+            DictConfig (`lr: ${base}`), also inside of a dict, follow what is searched.
+        trials: how many points are evaluated; a study that has more already is returned with all of them.
+        minutes: no trial begins after so many.
+        strategy: one of conf/strategy (None = random, with scales ladder), or its name and settings, such as
+            `{"name": "evolutionary", "population": 8}`.
+        metric: the score's name (None = score), where the function returns or reports several numbers. With several
+            metrics their directions by name, such as `{"accuracy": "maximize", "latency": "minimize"}`: the function
+            returns a dict, or their values in this order; the first is the leading one.
+        direction: whether a higher or a lower score is better; not with several metrics.
+        limits: what the best must keep, by name of a metric or of another number that the function returns: the most
+            that it may be (the least of a metric that is maximized), such as `{"memory": 8e9}`, or
+            `{"latency": {"min": 1, "max": 5}}`.
+        choose: with several metrics, which one of the front is the best: `"knee"` (the default),
+            `"first_within_limits"` (the best of the first metric), weights such as `{"accuracy": 0.7, "latency": 0.3}`,
+            or `{"best": "accuracy", "within": {"latency": "5 %"}}`.
+        scales: trainings from the smallest to the one that is meant, each as changes of `config`, such as
+            `[{"width": 64}, {"width": 256}]`: most points are tried where it is cheap (`strategy="ladder"`).
+        score: which reported value counts where the function returns nothing (None = best).
+        name: the study's, a folder under runs/; None = the function's, with a number where that is another study's: a
+            line says what has changed.
+        seed: decides every point and every training.
+        workers: how many processes train at once; None = as many as fit.
+        settings: any other key of the configuration, such as `{"study.lanes": 8, "dispatch.gpus_per_worker": 0.5}`;
+            `{"dispatch": "local"}` trains in this process, `{"track": "none"}` leaves MLflow out.
+        progress: whether it is shown.
+
+    Returns:
+        The study, at the end of its budget.
+
+    Raises:
+        hpo.HpoError: something given cannot be; one line that says what is allowed. Nothing was created.
+        KeyboardInterrupt: an interrupt; everything that was finished is saved, and the same call goes on.
+    """
+    asked: dict[str, Any] = {"trials": trials, "minutes": minutes, "seed": seed, "direction": direction, "name": name}
+    asked |= {"score": score, "limits": limits, "choose": choose, "scales": scales}
+    strategy = "ladder" if strategy is None and scales is not None else strategy
+    settings = settings_of(settings or {}, metric, **asked)
+    settings |= {} if workers is None else {"dispatch.workers": workers}
+    made, given = given_study(objective, space, config, strategy, metric, settings)
+    if given is None:
+        return run(prepare_study(with_its_trials(made)), progress)
+    if "study.name" not in settings:
+        made = _with_free_name(made, given, progress)
+    return run(prepare_study(with_its_trials(made), given.kept), progress)
+
+
+def given_study(
+    objective: Callable[..., Any] | str | Mapping[str, Any],
+    space: Mapping[str, Any] | Callable[..., Any] | None,
+    config: Mapping[str, Any] | None,
+    strategy: str | Mapping[str, Any] | None,
+    metric: str | Mapping[str, Any] | None,
+    settings: Mapping[str, Any],
+) -> tuple[StudyConfig, GivenObjective | None]:
+    """Return the configuration of a search and its objective, None for that of a whole configuration.
+
+    `settings` are by dotted key; the other arguments are as of `search`.
+    """
+    if isinstance(objective, Mapping):
+        inside = {"space": space, "config": config, "strategy": strategy, "metric": metric}
+        if given_too := ", ".join(argument for argument, value in inside.items() if value is not None):
+            raise ConfigError(f"{given_too}: no effect beside a whole configuration; write it into that")
+        return config_from_dict(objective_with_form(with_settings(objective, settings))), None
+    function = given_function(objective)
+    if space is None and form_of(function, searched=None) == "trial":
+        space = suggested_space(function)
+    written = space_of(space)
+    config, references = plain_config(config)
+    if written is None:
+        raise ConfigError('space: is missing; give what is searched, such as {"lr": hpo.log(1e-5, 1e-1)}')
+    refuse_missing_direction(settings)
+    objects = Objects()
+    config = {} if config is None else config
+    searched, constants = objects.space(written, config), objects.config(config)
+    if default := getattr(function, "default_config", None):
+        # One of a trainer, which has values of its own.
+        constants = {**objects.config(default(written)), **constants}
+    searched = plain_space(searched, constants)
+    given = GivenObjective.of(objective, searched, objects)
+    called = given.text.partition(":")[2].partition("(")[0] or "study"
+    return made_config(given.text, searched, constants, references, strategy, {"study.name": called, **settings}), given
+
+
+def load(name: str | Path) -> Study:
+    """Return an existing study, by its name under runs/ or its folder; StudyError where there is none."""
+    return Study(find_study(str(name)))
+
+
+def compose(*overrides: str, config_dir: str | None = None) -> dict[str, Any]:
+    """Return the whole configuration that `hpo search` would run with these overrides: `hpo.compose("data=digits")`.
+
+    Args:
+        overrides: as on the command line: `key=value`, `group=name`.
+        config_dir: a folder with configuration groups of your own.
+    """
+    if others := [each for each in overrides if not isinstance(each, str)]:
+        raise ConfigError(
+            f"overrides: must be texts, each by itself, such as hpo.compose('data=digits', 'study.trials=3'), given "
+            f"{others[0]!r}; of a list write hpo.compose(*overrides)"
+        )
+    return compose_search(overrides, config_dir)
+
+
+def with_its_trials(config: StudyConfig) -> StudyConfig:
+    """Return the configuration with as many trials as its study has been given already, where those are more."""
+    config, folder = with_its_tracker(config), StudyFolder(RUNS / config.study.name)
+    trials = max(config.study.trials, folder.config().study.trials if folder.exists else 0)
+    return _with_study(config, trials=trials)
+
+
+def _with_free_name(config: StudyConfig, given: GivenObjective, is_said: bool) -> StudyConfig:
+    """Return the configuration under the first name that no other study has: its own, or that with a number.
+
+    Where it is said, a line tells what is not as in the one of those that differs in the fewest.
+    """
+    others: list[list[str]] = []
+    while True:
+        name = f"{config.study.name}-{len(others) + 1}" if others else config.study.name
+        named = _with_study(config, name=name)
+        folder = StudyFolder(RUNS / name)
+        if not folder.exists:
+            break
+        others.append(_changes(folder, named, given))
+        if not others[-1]:
+            return named
+    if others and is_said:
+        changes = min(reversed(others), key=len)
+        more = f" and {len(changes) - _SAID} more" if len(changes) > _SAID else ""
+        print(_as_typed(f"a new study, {name}: {', '.join(changes[:_SAID])}{more} changed"))
+    return named
+
+
+def _changes(folder: StudyFolder, config: StudyConfig, given: GivenObjective) -> list[str]:
+    """Return in what an existing study is another one: the function, and keys."""
+    frozen = folder.config().to_dict()
+    # As an existing study has it: with what the objective itself says of the space.
+    now = prepare_study(config, given.kept).config.to_dict()
+    kept = folder.kept_function(config)
+    is_same = kept.digest == given.kept.digest if kept and given.kept else kept is given.kept
+    code = [] if is_same else [f"the code of {ObjectivePath.of(config.objective).function}"]
+    return [*code, *made_changes(frozen, now), *moved_sources(frozen, now)]
+
+
+def _with_study(config: StudyConfig, **values: Any) -> StudyConfig:
+    return config.model_copy(update={"study": config.study.model_copy(update=values)})

@@ -1,0 +1,205 @@
+"""A session: a study that is open, whose trials are asked for and told."""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+from hpo.commands.given.objects import Objects, call_with
+from hpo.config.keys import at_path, path_of
+from hpo.config.sealing import open_sealed
+from hpo.errors import ConfigError, NoTrialError
+from hpo.session.outside import OutsideStudy
+from hpo.study.preparing.preparation import load_study
+from hpo.study.study import PreparedStudy
+from hpo.workers.objective.plain_function import point_of
+from hpo.workers.training.payload import Task
+
+if TYPE_CHECKING:
+    from hpo.commands.best import Best
+    from hpo.commands.study import Study
+
+# Other commands take a second or two each.
+_PATIENCE_SECONDS = 60.0
+
+
+class AskedTrial:
+    """A trial that was asked for: what to train, and its learning curve; `trial["training.lr"]` is one value.
+
+    Attributes:
+        number: its own, from 0.
+        point: the values of what is searched, by dotted key.
+        config: the whole configuration with them, as `hpo.search` gives it to a function.
+        seed: for all randomness of the training.
+        scale: at which of the study's scales, from 1; 0 where it has none.
+        changes: what that scale changes of the configuration, by dotted key.
+        amount: how far to train, counted from the start, such as epochs, under a strategy that trains by amounts; None
+            = to the end.
+        continues: the number of the earlier trial of the same point that it goes on from; None = from the start.
+        trained: how far that was trained.
+        metrics: what is to be told of it: the metrics in their order, then what else has a limit.
+    """
+
+    def __init__(self, outside: OutsideStudy, task: Task, objects: Objects) -> None:
+        trial, payload = outside.record.trial(task.trial), task.payload
+        self._outside, self._metric = outside, payload.metric
+        config = open_sealed(payload.config, payload.known_secrets())
+        self._plain = {"point": dict(trial.point), "config": payload.config}
+        self.number: int = trial.number
+        self.point: dict[str, Any] = call_with(dict, objects.choices, {}, trial.point)
+        self.config: dict[str, Any] = call_with(dict, objects.choices, objects.constants, config)
+        self.seed: int = payload.seed
+        self.scale: int = trial.scale
+        scales = outside.study.config.study.scales
+        self.changes: dict[str, Any] = dict(scales[trial.scale - 1]) if scales else {}
+        self.metrics = outside.record.goal.names
+        self.amount, self.continues, self.trained = trial.amount, trial.continues, trial.trained
+
+    def __getitem__(self, key: str) -> Any:
+        path = path_of(self.config, key)
+        if path is None:
+            raise KeyError(key)
+        return at_path(self.config, path)
+
+    def report(self, point: Any = None, step: Any = None, /, **numbers: Any) -> None:
+        """Add a point to the learning curve, and write it: `report(epoch=3, loss=0.2)`, or `report(0.3, step=5)`.
+
+        Its place, `epoch` or else `step`, is later than that of the report before; without one, reports are counted on
+        from `trained`.
+
+        Raises:
+            hpo.HpoError: the trial was told before, its place is not later, or these are no numbers.
+        """
+        asking = self._outside.asking
+        try:
+            reported = point_of(self._metric, point, step, numbers)
+        except TypeError as error:
+            raise ConfigError(f"trial {self.number}: {error}") from error
+        asking.report(self.number, reported)
+
+    @property
+    def should_stop(self) -> bool:
+        """Whether `study.stop_rule=median` ends the training here; `session.tell(trial)` then tells it as stopped."""
+        return self._outside.asking.stops(self.number)
+
+    def refuse_in_another(self, outside: OutsideStudy) -> None:
+        """Raise ConfigError where the trial was asked for in another study than this one."""
+        if self._outside.study_id != outside.study_id:
+            raise ConfigError(
+                f"trial {self.number}: is one of study '{self._outside.study.reference}', and was told to "
+                f"'{outside.study.reference}'; tell it where it was asked for"
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what `hpo ask --json` prints: objects as the study's files hold them, secrets by their names."""
+        names = ("seed", "amount", "continues", "trained", "metrics")
+        return {"trial": self.number, **self._plain, **{name: getattr(self, name) for name in names}}
+
+    def __repr__(self) -> str:
+        return f"trial {self.number}: {self.point}"
+
+
+class Session:
+    """A study that is asked and told, until it is closed; `for trial in session` asks until there is no further trial.
+
+    Each answer is written to the study's record before `tell` returns. While it is open, no other process can ask or
+    tell, and it is used in the thread that opened it. Used with `with`, or closed by `close`.
+    """
+
+    def __init__(self, study: PreparedStudy, objects: Objects | None = None, **options: Any) -> None:
+        self._outside = OutsideStudy(study, **options)
+        self._objects = objects or Objects()
+        self.name, self._folder = study.config.study.name, study.folder
+
+    @property
+    def study(self) -> "Study":
+        """The study, as `hpo.load` returns it: its trials, best, figures and report."""
+        # Here, since a command that asks or tells needs none of it, and it takes a second to load.
+        from hpo.commands.study import Study
+
+        self._outside.refuse_elsewhere()
+        return Study(self._folder)
+
+    def ask(self) -> AskedTrial:
+        """Return a new trial, proposed from what was told so far, and counted by the budget.
+
+        Raises:
+            hpo.NoTrialError: the budget or the space is used up; or the strategy waits until what is open is told, as
+                at the end of a round. One line says which.
+        """
+        return self.open_trial(self._outside.ask())
+
+    def add(self, point: Mapping[str, Any]) -> None:
+        """Let a point of your own be asked for next, by dotted key; what it leaves out has its default.
+
+        Raises:
+            hpo.HpoError: it is none of the space, or was tried or added before.
+        """
+        self._outside.add(point)
+
+    def tell(
+        self, trial: AskedTrial | int, result: Any = None, *, error: str | BaseException | None = None
+    ) -> dict[str, Any]:
+        """Write what came of an open trial, and return what it is now: `state`, `score` and `error`.
+
+        Args:
+            trial: it, or its number.
+            result: the score; a dict of numbers with the metrics, and if you like `seconds`, how long it took; or with
+                several metrics their values in order. None = of what was reported the best, or with `score="last"` the
+                last; a trial that `should_stop` becomes a stopped one. A metric that is NaN or infinite is a failure.
+            error: why it failed, as a text or an exception; it has no result then.
+
+        Raises:
+            hpo.HpoError: the trial is not open or another study's, or a metric is missing. Nothing was written.
+        """
+        asking = self._outside.asking
+        if isinstance(trial, AskedTrial):
+            trial.refuse_in_another(self._outside)
+        if result is not None and error is not None:
+            raise ConfigError("error: a trial that failed has no result; give one of both")
+        number = trial.number if isinstance(trial, AskedTrial) else trial
+        asking.tell(number, result, error)
+        told = self._outside.record.trial(number)
+        return {"state": told.state, "score": told.score, "error": told.outcomes[0].error}
+
+    @property
+    def open_trials(self) -> list[AskedTrial]:
+        """The trials that were asked for, here or in an earlier session, and not told; each may still be told."""
+        return [self.open_trial(number) for number in sorted(self._outside.asking.open)]
+
+    def open_trial(self, number: int) -> AskedTrial:
+        """Return one of them; StudyError where it is none."""
+        return AskedTrial(self._outside, self._outside.asking.task(number), self._objects)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no trial is open, and none can be asked for; it takes as long as a question."""
+        return self._outside.is_over
+
+    @property
+    def best(self) -> "Best":
+        """The best so far; StudyError where no trial is complete within the limits."""
+        return self.study.best
+
+    def close(self) -> None:
+        """Write the report, send what MLflow lacks, and let other processes ask and tell; once."""
+        self._outside.close()
+
+    def __iter__(self) -> Iterator[AskedTrial]:
+        """Yield trials until there is no further one; NoTrialError where the strategy waits for those that are open."""
+        while True:
+            try:
+                yield self.ask()
+            except NoTrialError as error:
+                if error.is_waiting:
+                    raise
+                return
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def open_briefly(name: str) -> Session:
+    """Open a study, by its name or folder, for one command: it waits for other such commands, and shows nothing."""
+    return Session(load_study(name), seconds=_PATIENCE_SECONDS, is_shown=False)

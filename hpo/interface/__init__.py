@@ -1,1 +1,0 @@
-"""The toolkit from Python: what `import hpo` offers, which the commands call."""

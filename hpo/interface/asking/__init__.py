@@ -1,1 +1,0 @@
-"""Ask and tell: a study whose trials are trained where there is no worker."""

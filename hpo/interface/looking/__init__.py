@@ -1,1 +1,0 @@
-"""What is looked at without a trace: all studies, one, and one of its trials."""

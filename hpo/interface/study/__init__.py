@@ -1,1 +1,0 @@
-"""A study as Python users have it: looked at, steered, continued, kept and removed."""
