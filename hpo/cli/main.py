@@ -12,13 +12,14 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from hpo import __version__
-from hpo.cli.output import json_alone, show_json
+from hpo.cli.output import is_for_programs, json_alone, show_json
 from hpo.errors import OUTPUT, HpoError, Interruption, nearest, printable
 from hpo.session.program import is_ours, leave, named_output, take_over, wait_briefly_for_threads
 
@@ -68,6 +69,13 @@ GROUPS = {
     },
 }
 COMMANDS = {name: what for group in GROUPS.values() for name, what in group.items()}
+
+# Where the function of each command is, which makes its parser, help, JSON and page of the reference.
+FUNCTIONS = {
+    "stop": "hpo.commands.steer:stop",
+    "add": "hpo.commands.steer:add",
+    "note": "hpo.commands.note:note",
+}
 
 # Of a word in an error: no path is longer, but a value that was typed may be, which would flood the terminal.
 _LONGEST, _SHOWN = 500, 100
@@ -206,11 +214,8 @@ def _run(given: list[str]) -> int:
     except FileNotFoundError:
         return _fault("working directory: it was deleted; go to another (cd)")
     debug = "--debug" in given
-    # A module cannot be named `import`.
-    module = f"{given[0]}_" if keyword.iskeyword(given[0]) else given[0]
-    command = importlib.import_module(f"hpo.cli.commands.{module}")
     try:
-        return int(command.run([a for a in given[1:] if a != "--debug"]) or 0)
+        return _call(given[0], given[1:])
     except HpoError as error:
         if debug:
             raise
@@ -235,6 +240,32 @@ def _run(given: list[str]) -> int:
     except SystemExit as leaving:
         # After `--help`.
         return int(leaving.code or 0)
+
+
+def _call(name: str, words: Sequence[str]) -> int:
+    """Call the function of a command, print its result, and return the exit code."""
+    if name not in FUNCTIONS:
+        # A module cannot be named `import`.
+        module = importlib.import_module(f"hpo.cli.commands.{f'{name}_' if keyword.iskeyword(name) else name}")
+        return int(module.run([word for word in words if word != "--debug"]) or 0)
+    from hpo.cli.parser import parse
+
+    function = function_of(name)
+    result = function(**parse(name, function, words))
+    if hasattr(result, "show"):
+        result.show()
+    elif text := str(result):
+        print(text)
+    if is_for_programs():
+        show_json(result.to_dict())
+    return int(getattr(result, "exit_code", 0))
+
+
+def function_of(name: str) -> Callable[..., Any]:
+    """Return the function of a command, whose module is imported now."""
+    module, _, function = FUNCTIONS[name].partition(":")
+    found: Callable[..., Any] = getattr(importlib.import_module(module), function)
+    return found
 
 
 def usage() -> str:

@@ -1,99 +1,151 @@
-"""A hand on a study's search: a point added, a trial or the search stopped, the budget raised, also while it runs."""
+"""`stop` and `add`, and a larger budget: what users do to a search, also while it runs.
+
+Each of these actions is written to the study's record with its place before it takes effect, so that resume, replay and
+reproduction repeat it; the report lists it.
+"""
 
 import os
 import signal
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
 
-from hpo.commands.kept import KeptStudy
+from hpo.commands.arguments import Point, StudyRef, Word
 from hpo.config.study_config import StudyConfig
 from hpo.errors import ConfigError, StudyError
 from hpo.machine import user_name
-from hpo.study.files.folder import StudyFolder
+from hpo.study.files.folder import StudyFolder, find_study
 from hpo.study.files.requests import is_searching, request
-from hpo.study.view.reader import StudyReader
-from hpo.study.view.view import StudyView
+from hpo.study.view.latest import latest_status
 from hpo.trials.space.space import short_text
 
 # What a running search takes: with another budget its trials stay the same.
 BUDGET = ("trials", "minutes")
 
 
-class SteeredStudy(KeptStudy):
-    """A study whose search a hand may steer; `hpo.Study` has all of this, too.
+@dataclass(frozen=True)
+class Stopped:
+    """What the search answered.
 
-    Each act is written to the study's record with its place before it takes effect, so that resume, replay and
-    reproduction repeat it; the report lists it.
+    Attributes:
+        study: as it was given.
+        trial: the one that is stopped; `null` = the search.
+        says: what the search answered.
     """
 
-    @property
-    def status(self) -> StudyView:
-        """All that can be known of it now: its state, who runs it, how far it is, the best so far, what can be done."""
-        return StudyReader(self._folder, self._folder.reference).view()
+    study: str
+    trial: int | None
+    says: str
 
-    def add(self, point: Mapping[str, Any]) -> str:
-        """Let the search try a point of one's own next, and return what was answered.
+    def __str__(self) -> str:
+        return f"study {self.study}: {self.says}"
 
-        A study that no process runs tries it when it goes on.
+    def to_dict(self) -> dict[str, Any]:
+        """Return its fields."""
+        return asdict(self)
 
-        Args:
-            point: values by key of the space; what it leaves out has its default.
 
-        Raises:
-            hpo.HpoError: it is none of the space, it was tried or added before, or the search has just ended.
-        """
-        if self._folder.holder() is None:
-            # Here, since they load SQLAlchemy.
-            from hpo.study.opening import add_point
-            from hpo.study.preparing.preparation import known_study
+@dataclass(frozen=True)
+class Added:
+    """A point, and what was answered.
 
-            added, untried = add_point(known_study(str(self._folder)), point, user_name())
-            return f"it is tried next when the study goes on ({self._goes_on(untried)}): {short_text(added)}"
-        self._refuse_past_search("added")
-        return request(self._folder, "add", point)
+    Attributes:
+        study: as it was given.
+        point: the hyperparameters that were given.
+        says: what the search answered.
+    """
 
-    def stop(self, trial: int | None = None, *, now: bool = False) -> str:
-        """Stop the search once its running trials have ended, or one trial, and return what was answered.
+    study: str
+    point: Mapping[str, Any]
+    says: str
 
-        Args:
-            trial: stop this one where it is, as a rule would: it is never the winner, and the search goes on.
-            now: stop the search as Ctrl-C does: states are saved, and unfinished trials are trained again later.
+    def __str__(self) -> str:
+        return f"study {self.study}: {self.says}"
 
-        Raises:
-            hpo.HpoError: no process runs the study, or the trial does not run.
-        """
-        holder = self._folder.holder()
-        if holder is None:
-            raise StudyError(f"study: {self._folder} is not running, so there is nothing to stop")
-        if trial is not None and now:
-            raise ConfigError("--now: a trial is stopped at once in any case; leave it out")
-        if now and holder.is_here and holder.process:
-            os.kill(holder.process, signal.SIGINT)
-            return f"{holder} was told to stop; what it has is saved"
-        if now:
-            raise StudyError(f"--now: {holder} is on another machine; stop it there, or leave --now out")
-        self._refuse_past_search("stopped")
-        return request(self._folder, "stop", {} if trial is None else {"trial": trial})
+    def to_dict(self) -> dict[str, Any]:
+        """Return its fields."""
+        return {**vars(self), "point": dict(self.point)}
 
-    def _goes_on(self, untried: int) -> str:
-        """By which command a study that no process runs tries so many points that were added."""
-        name, status = self._folder.reference, self.status
-        if status.state == "open":
-            return f"`hpo ask {name}`"
-        # Here, as above.
-        from hpo.study.additions import what_tries
 
-        goes_on = f"hpo resume {name}"
-        command = what_tries(name, untried, status.done, self._folder.config().study, status.ended_by)
-        return f"`{command}`" if command == goes_on else f"its budget is used up: `{command}`"
+def stop(
+    study: StudyRef, trial: Annotated[int | None, Word("NUMBER", option="--trial")] = None, *, now: bool = False
+) -> Stopped:
+    """End a search once its running trials have ended, at once, or one of its trials, from any terminal.
 
-    def _refuse_past_search(self, what: str) -> None:
-        if not is_searching(self._folder):
-            name = self._folder.reference
-            raise StudyError(
-                f"study: the search of {self._folder} is over, and what follows it is being trained, so nothing can be "
-                f"{what} now; it ends by itself (`hpo watch {name}`), `hpo stop {name} --now` stops it"
-            )
+    Args:
+        trial: stop this trial alone.
+        now: do not wait for the running trials.
+
+    Raises:
+        hpo.HpoError: no process runs the study, or the trial does not run.
+
+    Examples:
+        hpo stop digits               begins no further trial, and ends when those that run have ended
+        hpo stop digits --now         as Ctrl-C: states are saved, and unfinished trials go on with `hpo resume`
+        hpo stop digits --trial 7     this trial alone, where it is; it is never the winner, and the search goes on
+    """
+    folder = find_study(str(study))
+    holder = folder.holder()
+    if holder is None:
+        raise StudyError(f"study: {folder} is not running, so there is nothing to stop")
+    if trial is not None and now:
+        raise ConfigError("--now: a trial is stopped at once in any case; leave it out")
+    if now and not (holder.is_here and holder.process):
+        raise StudyError(f"--now: {holder} is on another machine; stop it there, or leave --now out")
+    if now:
+        assert holder.process is not None
+        os.kill(holder.process, signal.SIGINT)
+        return Stopped(str(study), trial, f"{holder} was told to stop; what it has is saved")
+    _refuse_past_search(folder, "stopped")
+    return Stopped(str(study), trial, request(folder, "stop", {} if trial is None else {"trial": trial}))
+
+
+def add(study: StudyRef, point: Point) -> Added:
+    """Let a running or stopped search try a point of your own next.
+
+    Args:
+        point: values of what is searched, by dotted key; what is left out has its default.
+
+    Raises:
+        hpo.HpoError: it is none of the space, it was tried or added before, or the search has just ended.
+
+    Examples:
+        hpo add digits model.dropout=0.2 model.num_layers=2
+        hpo add digits 'model={d_model: 64, num_heads: 4}'
+    """
+    folder = find_study(str(study))
+    if folder.holder() is not None:
+        _refuse_past_search(folder, "added")
+        return Added(str(study), point, request(folder, "add", point))
+    # Here, since they load SQLAlchemy.
+    from hpo.study.opening import add_point
+    from hpo.study.preparing.preparation import known_study
+
+    added, untried = add_point(known_study(str(folder)), point, user_name())
+    says = f"it is tried next when the study goes on ({_goes_on(folder, untried)}): {short_text(added)}"
+    return Added(str(study), point, says)
+
+
+def _goes_on(folder: StudyFolder, untried: int) -> str:
+    """By which command a study that no process runs tries so many points that were added."""
+    name, status = folder.reference, latest_status(folder)
+    if status.state == "open":
+        return f"`hpo ask {name}`"
+    # Here, as above.
+    from hpo.study.additions import what_tries
+
+    goes_on = f"hpo resume {name}"
+    command = what_tries(name, untried, status.done, folder.config().study, status.ended_by)
+    return f"`{command}`" if command == goes_on else f"its budget is used up: `{command}`"
+
+
+def _refuse_past_search(folder: StudyFolder, what: str) -> None:
+    if not is_searching(folder):
+        name = folder.reference
+        raise StudyError(
+            f"study: the search of {folder} is over, and what follows it is being trained, so nothing can be "
+            f"{what} now; it ends by itself (`hpo watch {name}`), `hpo stop {name} --now` stops it"
+        )
 
 
 def raise_budget(folder: StudyFolder, config: StudyConfig) -> str | None:

@@ -1,30 +1,342 @@
 """A study as Python users see it: its trials, its best and its front, and what shows them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from hpo.commands.best import Best, best_of, front_table
-from hpo.commands.continued import ContinuedStudy
-from hpo.commands.resume import changed_config, write_reports
-from hpo.errors import StudyError, nearest
+from hpo.commands.best import Best, best_of, front_on_test, front_table, winner_of
+from hpo.commands.remove import remove
+from hpo.commands.resume import (
+    changed_config,
+    prepare_to_extend,
+    prepare_to_resume,
+    read_results,
+    score_on_test,
+    write_reports,
+)
+from hpo.commands.steer import raise_budget
+from hpo.commands.train import draw_attention, find_model, train_tree
+from hpo.config.study_config import StudyConfig
+from hpo.errors import StudyError, TrackError, nearest
 from hpo.report.figures import FIGURES, Drawn, draw_figures
 from hpo.report.sections.report import report_schema
 from hpo.report.subject import Subject
 from hpo.session.script import run_shown
 from hpo.show.lines import summary_html, summary_lines
+from hpo.study.files.folder import StudyFolder
+from hpo.study.files.user_notes import UserNote, read_notes, tags
+from hpo.study.keeping.archive import archive
+from hpo.study.keeping.cleaning import Cleaned, clean
+from hpo.study.keeping.moving import move
+from hpo.study.keeping.removal import find_removal
+from hpo.study.notes import Notes
 from hpo.study.opening import change_choice
+from hpo.study.preparing.preparation import known_study
 from hpo.study.study import PreparedStudy
+from hpo.study.view.logs import logs_of, read_log
+from hpo.study.view.reader import StudyReader
+from hpo.study.view.view import StudyView
+from hpo.study.winner.final_model import best_config
+from hpo.study.winner.verdict import Verdict
+from hpo.trials.record.record import Record
 from hpo.trials.table import trials_table
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from hpo.commands.note import Noted
     from hpo.commands.serve import Page
+    from hpo.commands.steer import Added, Stopped
 
 
-class Study(ContinuedStudy):
-    """A study in its folder, read anew at each question."""
+class Study:
+    """A handle on a study's folder, which is read anew at each question; its methods are the commands."""
+
+    def __init__(self, folder: StudyFolder) -> None:
+        self._folder = folder
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._folder.config().study.name
+
+    @property
+    def folder(self) -> Path:
+        """Where it is kept."""
+        return self._folder.path
+
+    @property
+    def notes(self) -> list[UserNote]:
+        """What was written beside it, the earliest first: each with `time`, `user`, `text` and `tags`."""
+        return read_notes(self._folder)
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """Its tags, each with its last value."""
+        return tags(self._folder)
+
+    def clean(self, *, states: bool = False, logs: bool = False, dry_run: bool = False) -> Cleaned:
+        """Delete what nothing needs of it, as `hpo clean` does, and return what it freed: `freed`, bytes by kind.
+
+        Args:
+            states: whether states from which a larger budget would go on go, too; it may then try other points.
+            logs: whether the logs of complete trials go, too.
+            dry_run: whether it is only found out.
+
+        Raises:
+            hpo.HpoError: it runs just now.
+        """
+        return clean(self._folder, states=states, logs=logs, dry_run=dry_run)
+
+    def move(self, directory: Path | str) -> Self:
+        """Move its folder into a directory, as `hpo move` does, and return the study there.
+
+        Relative paths of its configuration go on meaning places below the working directory.
+
+        Raises:
+            hpo.HpoError: it runs just now, the directory has one of its name, or the copy is not the same.
+        """
+        return type(self)(move(self._folder, Path(directory).expanduser()))
+
+    def archive(self, file: Path | str) -> Path:
+        """Write it into one file, `NAME.tar.gz`, as `hpo archive` does, and return its path; see `hpo.unarchive`.
+
+        Raises:
+            hpo.HpoError: it runs just now, its record is damaged, or the file is there already.
+        """
+        path = Path(file).expanduser()
+        archive(self._folder, path)
+        return path
+
+    def remove(self, *, mirror: bool = False, runs: bool = True) -> None:
+        """Delete it, as `hpo remove` does, unasked. That it opened a test part stays known.
+
+        Args:
+            mirror: whether its copy at `study.mirror` goes, too.
+            runs: whether its runs in MLflow do.
+
+        Raises:
+            hpo.HpoError: it runs just now, or MLflow or the mirror cannot be reached.
+        """
+        remove(find_removal(str(self._folder.path)), mirror=mirror, runs=runs)
+
+    def export(self, url: str, name: str | None = None) -> int:
+        """Copy it into another Optuna storage, under its name or another; return how many trials were copied."""
+        from hpo.commands.exchange import export_study
+
+        return export_study(str(self.folder), url, name)[1]
+
+    def logs(self, trial: int) -> str:
+        """Return what the trainings of a trial printed; StudyError where nothing was, or there is no such trial."""
+        return "".join(map(read_log, logs_of(self._folder, trial)))
+
+    def sync(self, uri: str | None = None) -> None:
+        """Send what MLflow does not have of it; TrackError where that cannot be reached."""
+        from hpo.commands.exchange import send
+
+        sent = send(str(self.folder), [] if uri is None else [f"track.uri={uri}"])
+        if not sent.is_all:
+            raise TrackError(f"study '{self.name}': not everything could be sent to {sent.study.config.track.uri}")
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Its whole configuration."""
+        return self._folder.config().to_dict()
+
+    @property
+    def scales(self) -> list[dict[str, Any]] | None:
+        """What each of its scales changes of the configuration, by dotted key; None where it has none.
+
+        The smallest is first, the target last: a trial whose column `study.scale` has n was trained at `scales[n - 1]`.
+        """
+        return self._folder.config().study.scales
+
+    @property
+    def status(self) -> StudyView:
+        """All that can be known of it now: its state, who runs it, how far it is, the best so far, what can be done."""
+        return StudyReader(self._folder, self._folder.reference).view()
+
+    def note(self, text: str = "", *, tag: Mapping[str, str] | None = None) -> "Noted":
+        """Write beside a study what only a person knows, or tag it; without either: what was written.
+
+        Args:
+            text: what it says; it is shown in the report and in MLflow.
+            tag: a tag; without =VALUE its value is true. An empty value removes it.
+
+        Raises:
+            hpo.HpoError: a tag's name is none.
+        """
+        from hpo.commands.note import note
+
+        return note(self.folder, text, tag=tag)
+
+    def add(self, point: Mapping[str, Any]) -> "Added":
+        """Let a running or stopped search try a point of your own next.
+
+        Args:
+            point: values of what is searched, by dotted key; what is left out has its default.
+
+        Raises:
+            hpo.HpoError: it is none of the space, it was tried or added before, or the search has just ended.
+        """
+        from hpo.commands.steer import add
+
+        return add(self.folder, point)
+
+    def stop(self, trial: int | None = None, *, now: bool = False) -> "Stopped":
+        """End a search once its running trials have ended, at once, or one of its trials, from any terminal.
+
+        Args:
+            trial: stop this trial alone.
+            now: do not wait for the running trials.
+
+        Raises:
+            hpo.HpoError: no process runs the study, or the trial does not run.
+        """
+        from hpo.commands.steer import stop
+
+        return stop(self.folder, trial, now=now)
+
+    def test(
+        self, again: bool = False, with_default: bool = True, data: Mapping[str, str] | None = None
+    ) -> Mapping[str, float]:
+        """Open the test part, once, with the winner; return its metrics. The report says how often it was opened.
+
+        Args:
+            again: open a test part that was opened before.
+            with_default: whether the default configuration is trained and scored beside it.
+            data: where the data lie now, if they were moved, by key: `{"data.path": "there.csv"}`. The content must
+                be the same; the place is kept with the study.
+        """
+        _, result, _ = score_on_test(str(self.folder), again, with_default, data)
+        metrics: Mapping[str, float] = result["metrics"]
+        return metrics
+
+    def test_front(
+        self, again: bool = False, with_default: bool = True, data: Mapping[str, str] | None = None
+    ) -> "pd.DataFrame":
+        """Open the test part, once, with every trial of the front of several metrics; arguments as of `test`.
+
+        Returns:
+            A row per trial, the chosen one first, with `trial`, `is_chosen`, what it has on the test part, `error`, and
+            as `validation.NAME` what it had in the search. `metric.` is put before what is called as another column.
+        """
+        _, result, _ = score_on_test(str(self.folder), again, with_default, data, with_front=True)
+        return front_on_test(result)
+
+    def resume(
+        self,
+        trials: int | None = None,
+        *,
+        minutes: float | None = None,
+        workers: int | None = None,
+        settings: Mapping[str, Any] | None = None,
+        data: Mapping[str, str] | None = None,
+        name: str | None = None,
+        allow_changes: bool = False,
+        progress: bool = True,
+    ) -> Self:
+        """Go on with the search, also with a larger budget or other workers, and return the study.
+
+        One that another process runs goes on there to a larger budget, the only change it takes; this returns at once.
+
+        Args:
+            trials: as of `hpo.search`.
+            minutes: the same.
+            workers: the same.
+            settings: other keys that no trial depends on.
+            data: as of `test`.
+            name: go on with a copy of this name, which is a study of its own; None = with the study itself.
+            allow_changes: go on although something has changed since; the report says what.
+            progress: whether it is shown.
+        """
+        asked = {"study.trials": trials, "study.minutes": minutes, "dispatch.workers": workers}
+        changes = {**(settings or {}), **{key: value for key, value in asked.items() if value is not None}}
+        config = changed_config(self._folder, changes, data)
+        if name is None and raise_budget(self._folder, config) is not None:
+            return self
+        return self._run(prepare_to_resume(self._folder, config, name, allow_changes), progress)
+
+    def extend(
+        self,
+        changes: Mapping[str, Any] | None = None,
+        *,
+        best: int | None = None,
+        trials: Sequence[int] = (),
+        climb: bool = False,
+        data: Mapping[str, str] | None = None,
+        name: str | None = None,
+        progress: bool = True,
+    ) -> Self:
+        """Train the best trials further, or longer from the start, as a study of its own, and return that.
+
+        Args:
+            changes: what is trained differently, by dotted key: `{"training.epochs": 60}`; None = nothing: trials that
+                a strategy stopped or trained in part are trained to their end.
+            best: how many trials, the best first; None = 5.
+            trials: these instead, by number.
+            climb: search at what is changed, such as a larger network, in windows around the best: `changes` are one
+                scale more of a ladder that knows this study's trials; `study.trials` among them says how many it adds.
+            data: as of `test`, but kept with the new study.
+            name: the new study's; None = the old one's with `-extended`.
+            progress: whether it is shown.
+        """
+        changes = {**(changes or {}), **({"study.name": name} if name else {})}
+        return self._run(prepare_to_extend(self._folder, changes, best, trials, data, climb), progress)
+
+    def train(self, *, progress: bool = True) -> dict[str, float]:
+        """Train the winner's configuration once more, to its end, on the first fold, and return its metrics.
+
+        It is what `hpo train --config best.yaml` does, also for a function that was given from Python.
+
+        Args:
+            progress: whether the learning curve is printed.
+
+        Raises:
+            hpo.HpoError: no trial is complete, or the training failed.
+        """
+        with self._read() as (study, record, verdict):
+            winner = winner_of(study, verdict)
+            tree = best_config(study.as_of(Notes(record).allowed_changes, winner), winner)
+        return train_tree(tree, progress, self._folder.function_path if study.objective.kept else None)
+
+    def reproduce(self, trial: int | str = "best", **options: Any) -> "pd.DataFrame":
+        """Train recorded trials again in this process: see `hpo.reproduce`, whose options it takes."""
+        from hpo.commands.reproduce import reproduce
+
+        return reproduce(str(self.folder), trial, **options)
+
+    def replay(self, *overrides: str, **options: Any) -> "pd.DataFrame":
+        """Run its whole search again and compare the trials: see `hpo.replay`, whose options it takes."""
+        from hpo.commands.replay import replay
+
+        return replay(str(self.folder), *overrides, **options)
+
+    def predict(self, inputs: Sequence[Any], **options: Any) -> list[str]:
+        """Return one text per input from the winner's model; options as of `hpo predict`."""
+        return find_model(str(self.folder)).predict(inputs, options)
+
+    def attention(self, text: str, target: str | None = None, output: Path | str | None = None) -> list[dict[str, Any]]:
+        """Return what the winner attends to while it reads a text: a map per layer, with `heads` and their tokens.
+
+        Args:
+            text: what it reads.
+            target: what a decoder reads; None = what it predicts.
+            output: a picture to write, .png or .html.
+        """
+        path = None if output is None else Path(output)
+        return [dict(one) for one in draw_attention(str(self.folder), text, target, path)]
+
+    def _run(self, study: PreparedStudy, progress: bool) -> Self:
+        run_shown(study, progress)
+        return type(self)(study.folder)
+
+    @contextmanager
+    def _read(self, config: StudyConfig | None = None) -> Iterator[tuple[PreparedStudy, Record, Verdict]]:
+        study = known_study(str(self.folder), config)
+        with read_results(study) as (record, verdict):
+            yield study, record, verdict
 
     @property
     def trials(self) -> "pd.DataFrame":

@@ -33,10 +33,10 @@ def run(arguments: Sequence[str]) -> None:
     from hpo.study.files.folder import RUNS, StudyFolder, find_study, short_path
 
     if given.restore is None:
-        from hpo.commands.kept import KeptStudy
+        from hpo.commands.study import Study
         from hpo.workers.store.packing import in_words
 
-        study = KeptStudy(find_study(given.study))
+        study = Study(find_study(given.study))
         file = study.archive(given.file).absolute()
         size = file.stat().st_size
         print(f"{short_path(study.folder)} is in {short_path(file)}, {in_words(size)}")

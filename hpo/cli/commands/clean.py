@@ -30,7 +30,7 @@ def run(arguments: Sequence[str]) -> None:
     add_json(parser)
     given = parser.parse_args(arguments)
 
-    from hpo.commands.kept import clean_studies
+    from hpo.commands.clean import clean_studies
     from hpo.study.files.folder import short_path
     from hpo.workers.store.packing import in_words
 

@@ -21,13 +21,13 @@ def run(arguments: Sequence[str]) -> None:
     add_json(parser)
     given = parser.parse_args(arguments)
 
-    from hpo.commands.kept import KeptStudy
+    from hpo.commands.study import Study
     from hpo.study.files.folder import find_study, short_path
     from hpo.study.keeping.moving import relative_places
 
     folder = find_study(given.study)
     places = relative_places(folder.config())
-    moved = KeptStudy(folder).move(given.directory).folder
+    moved = Study(folder).move(given.directory).folder
     print(f"moved to {short_path(moved)}")
     if places:
         words = " ".join(f"{key}={place}" for key, place in places.items())

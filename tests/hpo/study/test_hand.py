@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from hpo.commands.steer import SteeredStudy, raise_budget
+from hpo.commands.steer import raise_budget
+from hpo.commands.study import Study
 from hpo.engine import loop
 from hpo.errors import HpoError, StudyError
 from hpo.session.session import run_study, run_to_the_end
@@ -39,14 +40,14 @@ class Asking(threading.Thread):
 
     def __init__(self, folder, *asks):
         super().__init__(daemon=True)
-        self.study, self.asks, self.answers = SteeredStudy(StudyFolder(folder)), asks, []
+        self.study, self.asks, self.answers = Study(StudyFolder(folder)), asks, []
 
     def run(self):
         while self.study.status.state != "running" or not self.study.status.trials.get("running"):
             time.sleep(0.01)
         for ask in self.asks:
             try:
-                self.answers.append(ask(self.study))
+                self.answers.append(ask(self.study).says)
             except HpoError as error:
                 self.answers.append(str(error))
         HAS_ASKED.set()
@@ -119,7 +120,7 @@ def test_a_search_that_is_stopped_ends_with_its_running_trials_and_goes_on_later
     folder = tmp_path / "study"
     (answer,) = run(folder, FEW, lambda study: study.stop())
     assert "no further trial" in answer
-    status = SteeredStudy(StudyFolder(folder)).status
+    status = Study(StudyFolder(folder)).status
     assert (status.state, status.process) == ("interrupted", None)
     assert status.trials["complete"] == 1, "the one that ran is trained to its end, and no other is begun"
     run(folder)
@@ -131,9 +132,9 @@ def test_a_search_that_is_stopped_ends_with_its_running_trials_and_goes_on_later
 def test_a_point_is_added_to_a_study_that_no_process_runs(tmp_path):
     folder = tmp_path / "study"
     run(folder)
-    study = SteeredStudy(StudyFolder(folder))
+    study = Study(StudyFolder(folder))
     answer = study.add(POINT)
-    assert f"study.trials={FEW + 1}" in answer, "its budget is used up, so that going on alone tries nothing"
+    assert f"study.trials={FEW + 1}" in answer.says, "its budget is used up, so that going on alone tries nothing"
     with pytest.raises(StudyError, match="added already"):
         study.add(POINT)
     with pytest.raises(StudyError, match="not running, so there is nothing to stop"):
@@ -190,7 +191,7 @@ def test_two_hands_at_once_are_both_obeyed(tmp_path):
 
 
 def test_what_follows_the_search_takes_nothing_but_a_stop_at_once(tmp_path):
-    study = SteeredStudy(StudyFolder(tmp_path / "study"))
+    study = Study(StudyFolder(tmp_path / "study"))
     with study._folder.lock():
         study._folder.config_path.touch()
         write_status(study._folder, Status(name="study", state="running", phase="after the search"))
@@ -204,6 +205,6 @@ def test_a_search_that_is_complete_when_a_stop_takes_effect_ends_as_complete(tmp
     folder = tmp_path / "study"
     (answer,) = run(folder, 1, lambda study: study.stop())
     assert "no further trial" in answer
-    status = SteeredStudy(StudyFolder(folder)).status
+    status = Study(StudyFolder(folder)).status
     assert (status.state, status.ended_by, status.done) == ("ended", "trials", 1)
     assert (folder / "report.html").exists()

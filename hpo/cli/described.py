@@ -1,0 +1,113 @@
+"""What a command's function says of itself: its signature and its docstring, read with the standard library."""
+
+import inspect
+import re
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+from hpo.commands.arguments import Word
+
+_SECTION = re.compile(r"^(\w[\w ]*):\n((?:(?: {4}.*)?(?:\n|$))+)", re.MULTILINE)
+_ARGUMENT = re.compile(r"^ {4}\*{0,2}(\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
+# Of Python alone: nobody who reads `--help` needs them.
+_OF_PYTHON = ("Args", "Returns", "Raises")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter, as a command line has it; see `Word`."""
+
+    name: str
+    kind: Any  # what one word becomes: str, int, float, Path; bool for a flag
+    default: Any
+    says: str
+    word: Word
+    choices: tuple[str, ...] = ()
+    is_option: bool = False
+    is_many: bool = False
+
+    @property
+    def metavar(self) -> str:
+        """The placeholder of its value."""
+        return self.word.metavar or self.name.rstrip("_").upper()
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether it must be given."""
+        return self.default is inspect.Parameter.empty
+
+    @property
+    def typed(self) -> str:
+        """What a user types: `--dry-run`, `--no-default` for what holds unless said, or the placeholder of a word."""
+        if not self.is_option:
+            return self.metavar
+        no = "no-" if self.kind is bool and self.default is True else ""
+        return self.word.option or f"--{no}{self.name.rstrip('_').replace('_', '-')}"
+
+
+@dataclass(frozen=True)
+class Described:
+    """A command: what it says, its parameters in their order, and the further sections as they stand."""
+
+    says: str
+    parameters: Sequence[Parameter]
+    sections: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def epilog(self) -> str:
+        """The sections that a reader of `--help` sees, verbatim."""
+        return "\n\n".join(f"{title.lower()}:\n{text}" for title, text in self.sections.items())
+
+
+def describe(function: Callable[..., Any]) -> Described:
+    """Return what a function says of itself; TypeError where nothing is said of one of its parameters."""
+    doc = inspect.cleandoc(function.__doc__ or "") + "\n"
+    found = {title: text.rstrip("\n") for title, text in _SECTION.findall(doc)}
+    says = {name: " ".join(text.split()).removesuffix(".") for name, text in _ARGUMENT.findall(found.get("Args", ""))}
+    head = _SECTION.sub("", doc).strip()
+    given = inspect.signature(function).parameters.values()
+    read = (_parameter(each, function, says.pop(each.name, "")) for each in given)
+    parameters = [each for each in read if each is not None]
+    if says:
+        raise TypeError(f"{function.__name__}: its Args describe {', '.join(says)}, which it does not have")
+    # By two spaces, as the other parts of a help text.
+    sections = {
+        title: re.sub(r"^ {4}", "  ", text, flags=re.MULTILINE)
+        for title, text in found.items()
+        if title not in _OF_PYTHON
+    }
+    return Described(head, parameters, sections)
+
+
+def _parameter(given: inspect.Parameter, function: Callable[..., Any], says: str) -> Parameter | None:
+    """Return a parameter; None for one that is given from Python alone."""
+    hint = given.annotation
+    if isinstance(hint, str):
+        hint = eval(hint, getattr(function, "__globals__", {}))  # noqa: S307 -- an annotation of ours
+    word, choices, is_many = Word(), (), given.kind is given.VAR_POSITIONAL
+    while True:
+        if get_origin(hint) is Annotated:
+            word, hint = next(it for it in hint.__metadata__ if isinstance(it, Word)), get_args(hint)[0]
+        elif word.collect is not None:
+            is_many, hint = True, str
+            break
+        elif get_origin(hint) in (UnionType, typing.Union):
+            # A shell gives texts: of a choice, or of a path, the rest is Python's.
+            hint = next(it for it in get_args(hint) if it is not NoneType)
+        elif word.read is None and get_origin(hint) in (Sequence, list, tuple):
+            is_many, hint = True, get_args(hint)[0]
+        else:
+            break
+    if word.is_hidden:
+        return None
+    if get_origin(hint) is Literal:
+        choices, hint = get_args(hint), str
+    if not (says := says or word.says):
+        raise TypeError(f"{given.name}: neither the docstring nor its type says what it is")
+    is_option = given.kind is given.KEYWORD_ONLY or bool(word.option)
+    kind = str if hint not in (bool, int, float, Path) else hint
+    return Parameter(given.name, kind, given.default, says, word, choices, is_option, is_many)

@@ -1,0 +1,96 @@
+"""Parsers made from the functions of commands."""
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from hpo.cli.described import Described, Parameter, describe
+from hpo.commands.arguments import EVERYWHERE
+from hpo.errors import ConfigError, nearest
+
+
+class Parser(argparse.ArgumentParser):
+    """Reports faults in one line, like all other parts of `hpo`."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise ConfigError with argparse's own message."""
+        raise ConfigError(f"command line: {message}; see `{self.prog} --help`")
+
+
+def parse(name: str, function: Callable[..., Any], words: Sequence[str]) -> dict[str, Any]:
+    """Return a function's arguments as a command line gives them; ConfigError where it is wrong."""
+    command = describe(function)
+    parser, words = parser_of(name, command), _joined(command, words)
+    _refuse_unknown_options(parser, command, words)
+    # Where options may stand between words of one parameter; the other way knows more of `--`.
+    is_mixed = any(each.is_many and not each.is_option for each in command.parameters)
+    values = (parser.parse_intermixed_args if is_mixed else parser.parse_args)(words)
+    return {each.name: _value(each, getattr(values, each.name)) for each in command.parameters}
+
+
+def parser_of(name: str, command: Described) -> argparse.ArgumentParser:
+    """Return the parser of a command."""
+    parser = Parser(
+        prog=f"hpo {name}",
+        description=command.says,
+        epilog=command.epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    for each in command.parameters:
+        _add(parser, each)
+    for option, says in EVERYWHERE.items():
+        parser.add_argument(f"--{option}", action="store_true", help=says)
+    return parser
+
+
+def _add(parser: argparse.ArgumentParser, given: Parameter) -> None:
+    # argparse takes a % for a placeholder of its own.
+    options: dict[str, Any] = {"help": given.says.replace("%", "%%")}
+    if given.kind is bool:
+        parser.add_argument(given.typed, dest=given.name, action=f"store_{not given.default}".lower(), **options)
+        return
+    options |= {"type": given.word.read or given.kind}
+    options |= {"choices": given.choices} if given.choices else {"metavar": given.metavar}
+    if given.is_option:
+        options |= {"dest": given.name, "required": given.is_needed, "default": given.default}
+        if given.is_many:
+            options |= {"action": "append", "default": []}
+    elif given.is_many:
+        options["nargs"] = "+" if given.word.least or given.is_needed else "*"
+    elif not given.is_needed:
+        options |= {"nargs": "?", "default": given.default}
+    parser.add_argument(given.typed if given.is_option else given.name, **options)
+
+
+def _value(given: Parameter, value: Any) -> Any:
+    if not given.is_many:
+        return value
+    # What was not given keeps its default, which may say more than nothing does.
+    if not value and not given.is_needed:
+        return given.default
+    return given.word.collect(value) if given.word.collect else value
+
+
+def _refuse_unknown_options(parser: argparse.ArgumentParser, command: Described, words: Sequence[str]) -> None:
+    """Refuse a mistyped option before argparse says what else is missing; a beginning of one is left to argparse."""
+    known = [
+        *(each.typed for each in command.parameters if each.is_option),
+        *(f"--{it}" for it in EVERYWHERE),
+        "--help",
+    ]
+    for word in words[: words.index("--") if "--" in words else None]:
+        name = word.partition("=")[0]
+        if name.startswith("--") and not any(each.startswith(name) for each in known):
+            parser.error(f"there is no option {name}{nearest(name, known)}")
+
+
+def _joined(command: Described, words: Sequence[str]) -> list[str]:
+    """Return the words with `--sort -score`, which argparse takes for two options, as one."""
+    dashed = [each.typed for each in command.parameters if each.word.is_dashed]
+    joined: list[str] = []
+    for word in words:
+        if joined and joined[-1] in dashed:
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined

@@ -1,0 +1,98 @@
+"""How the values of commands are written in a shell: what commands share, defined once. Knows no maker of parsers."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, Protocol
+
+from hpo.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Word:
+    """What the type of a parameter does not say of it in a shell.
+
+    Attributes:
+        metavar: the placeholder in `--help`; empty = the parameter's name.
+        says: its help where the docstring of a command has none.
+        read: what one word becomes, or raises ConfigError.
+        collect: what all words of a parameter that takes many become; it makes a parameter one of many words.
+        least: how many words there must be.
+        option: how its option is called, where that is not its name, such as `--as`, or Python takes it by its place.
+        is_dashed: whether its value may begin with a dash, as of `--sort -score`.
+        is_hidden: whether it is given from Python alone.
+    """
+
+    metavar: str = ""
+    says: str = ""
+    read: Callable[[str], Any] | None = None
+    collect: Callable[[Sequence[str]], Any] | None = None
+    least: int = 0
+    option: str = ""
+    is_dashed: bool = False
+    is_hidden: bool = False
+
+
+class Result(Protocol):
+    """What a command returns: `str()` of it is what people read, or `show()` prints that as wide as the terminal.
+
+    `exit_code` is 0 where a result has none.
+    """
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what `--json` prints."""
+
+
+def data_places(texts: Sequence[str]) -> dict[str, str]:
+    """Return the places of data by their keys; ConfigError for anything else."""
+    from hpo.config.study_config import DATA_SOURCES
+
+    paths = {}
+    for text in texts:
+        key, equals, path = text.partition("=")
+        if key not in DATA_SOURCES or not equals or not path:
+            raise ConfigError(f"KEY=PATH: must be one of {', '.join(DATA_SOURCES)} and a path, given {text!r}")
+        paths[key] = path
+    return paths
+
+
+def point_values(texts: Sequence[str]) -> dict[str, Any]:
+    """Return the values of a point by dotted key."""
+    from hpo.config.composing.overrides import read_values
+
+    return read_values(list(texts))
+
+
+def tag_values(texts: Sequence[str]) -> dict[str, str]:
+    """Return the values of tags by name; without a value it is `true`."""
+    pairs = (text.partition("=") for text in texts)
+    return {key: value if equals else "true" for key, equals, value in pairs}
+
+
+StudyRef = Annotated[str | Path, Word("STUDY", "its name under runs/, or its folder")]
+StudyOrMirror = Annotated[str | Path, Word("STUDY", "its name under runs/, its folder, or the URL of its mirror")]
+TrialNumber = Annotated[int, Word("NUMBER")]
+Overrides = Annotated[Sequence[str], Word("OVERRIDE", "key=value, group=name, +key=value, ~key", collect=list)]
+Point = Annotated[Mapping[str, Any], Word("KEY=VALUE", "values of what is searched", collect=point_values, least=1)]
+DataPlaces = Annotated[
+    Mapping[str, str], Word("KEY=PATH", "where the data lie now, such as data.path=there.csv", collect=data_places)
+]
+Tags = Annotated[Mapping[str, str], Word("KEY=VALUE", collect=tag_values)]
+Trust = Annotated[bool, Word(says="run the objective of a study that was not made here, and do not ask before")]
+Yes = Annotated[bool, Word(says="do not ask")]
+Progress = Annotated[
+    Literal["auto", "json", "none"] | bool,
+    Word(
+        says="auto = lines, on a terminal with a panel below them; json = JSON lines on standard error, and nothing "
+        "else; none = only how it begins and ends"
+    ),
+]
+ConfigPrint = Annotated[Literal["job"], Word(says="check the configuration and print it; train nothing")]
+ConfigFolder = Annotated[str, Word("DIR", "a folder with configuration groups of your own")]
+ConfigFile = Annotated[str, Word("FILE", "start from this whole configuration; compose nothing")]
+
+EVERYWHERE = {
+    "debug": "show the traceback of a fault",
+    "json": "print one JSON object instead of lines, which go to standard error",
+}
+"""The options of every command, on which the command line acts; no function has them."""

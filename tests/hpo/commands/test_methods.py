@@ -1,0 +1,38 @@
+"""A command is one function: a method of `Study` has its signature and its words, and a shell its parser."""
+
+import inspect
+import re
+
+import pytest
+
+from hpo.cli.described import describe
+from hpo.cli.main import COMMANDS, FUNCTIONS, function_of
+from hpo.commands.study import Study
+
+METHODS = [name for name in FUNCTIONS if callable(getattr(Study, name, None))]
+# Of a shell's `--help`, which shows examples.
+SHELL = ("Examples", "Fields", "Operators")
+
+
+def sections(doc, left):
+    """Return what a docstring says by its sections, without those of a shell and the argument that a method is."""
+    found = dict(re.findall(r"^(\w+):\n((?:(?: {4}.*)?(?:\n|$))+)", inspect.cleandoc(doc) + "\n", re.MULTILINE))
+    head = inspect.cleandoc(doc).partition("\n\n")[0]
+    args = re.sub(rf"^ {{4}}{left}: .*\n(?: {{8}}.*\n)*", "", found.pop("Args", ""), flags=re.MULTILINE)
+    return {"": head, "Args": args.strip(), **{name: text.strip() for name, text in found.items() if name not in SHELL}}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_has_the_signature_and_the_words_of_its_command(name):
+    method, function = getattr(Study, name), function_of(name)
+    first, *of_function = inspect.signature(function).parameters.values()
+    _, *of_method = inspect.signature(method).parameters.values()
+    shape = [(each.name, each.kind, each.default) for each in of_function]
+    assert [(each.name, each.kind, each.default) for each in of_method] == shape
+    assert sections(method.__doc__, first.name) == sections(function.__doc__, first.name)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_parameter_is_described_and_every_command_listed(name):
+    assert describe(function_of(name)).says
+    assert name in COMMANDS
