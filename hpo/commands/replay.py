@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hpo.commands.given.settings import overrides_with_form
 from hpo.commands.trust import ask_for_trust
 from hpo.config.composing.compose import compose_config
 from hpo.config.study_config import config_from_dict
@@ -92,7 +93,7 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> Replay:
     own = [text for text in overrides if _is_own(text)]
     others = [text for text in overrides if not _is_own(text)]
     mine = compose_config("search", [*here, *own])
-    tree = compose_config("search", [*decisive, *others], config_file=str(folder.config_path))
+    tree = compose_config("search", overrides_with_form([*decisive, *others]), config_file=str(folder.config_path))
     # Kept, because the numbers of threads and processes change last digits.
     kept = {
         name: tree["dispatch"][name]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hpo.commands.given.settings import with_settings
+from hpo.commands.given.settings import overrides_with_form, with_settings
 from hpo.commands.trust import ask_for_trust
 from hpo.config.composing.references import with_changes
 from hpo.config.keys import refuse_unknown
@@ -50,7 +50,7 @@ def changed_config(folder: StudyFolder, changes: Changes, data: Mapping[str, str
     # Here, since a mapping needs no Hydra.
     from hpo.config.composing.compose import compose_config
 
-    return config_from_dict(compose_config("search", changes, config_file=str(folder.config_path)))
+    return config_from_dict(compose_config("search", overrides_with_form(changes), config_file=str(folder.config_path)))
 
 
 def prepare_to_resume(folder: StudyFolder, config: StudyConfig, name: str | None, allow_changes: bool) -> PreparedStudy:

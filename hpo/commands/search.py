@@ -11,10 +11,10 @@ from hpo.commands.given.objects import Objects
 from hpo.commands.given.settings import (
     compose_search,
     made_config,
-    objective_with_form,
     plain_space,
     refuse_missing_direction,
     settings_of,
+    tree_with_form,
     with_settings,
 )
 from hpo.commands.study import Study, run
@@ -86,8 +86,9 @@ def search(
     Args:
         objective: `f(config) -> score`, or `f(config, trial)`, which may call `trial.report(epoch=..., loss=...)` and
             read `trial.seed`, `trial.fold`, `trial.checkpoint_dir` (see `hpo.RunningTrial`); it returns a number or a
-            dict of numbers with the metric. Or the path of such a function, `"package.module:function"`; or a whole
-            configuration, as `hpo.compose` returns it, and then space, config, strategy and metric must be left out.
+            dict of numbers with the metric. One whose parameter is called `task` gets a training's whole task, as in a
+            module of `hpo new`. Or the path of such a function, `"package.module:function"`; or a whole configuration,
+            as `hpo.compose` returns it, and then space, config, strategy and metric must be left out.
         space: what is searched: `hpo.log(1e-5, 1e-2)`, `(0.0, 0.5)` for a range, `[1, 2, 3]` for ordered values,
             `["relu", "gelu"]` for choices, or a dict as in conf/space; nested dicts give a nested configuration. A
             function of a trial, such as Hugging Face's `hp_space(trial)`, is what it suggests; None = what an objective
@@ -155,7 +156,7 @@ def given_study(
         inside = {"space": space, "config": config, "strategy": strategy, "metric": metric}
         if given_too := ", ".join(argument for argument, value in inside.items() if value is not None):
             raise ConfigError(f"{given_too}: no effect beside a whole configuration; write it into that")
-        return config_from_dict(objective_with_form(with_settings(objective, settings))), None
+        return config_from_dict(tree_with_form(with_settings(objective, settings))), None
     function = given_function(objective)
     if space is None and form_of(function, searched=None) == "trial":
         space = suggested_space(function)

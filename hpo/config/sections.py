@@ -41,10 +41,7 @@ def objective_text(text: str) -> str:
     if text.partition(":")[0].endswith(".py"):
         raise ValueError(f"must name a module and no file, such as {text.replace('.py:', ':').replace('/', '.')}")
     if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*(\((config(, trial)?|trial)\))?", text) is None:
-        raise ValueError(
-            "must be package.module:function, or with what it is called with: function(config), "
-            "function(config, trial) or function(trial)"
-        )
+        raise ValueError("must be package.module:function")
     return text
 
 

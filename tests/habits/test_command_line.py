@@ -116,8 +116,7 @@ def test_a_searched_key_that_the_configuration_lacks_is_told_what_to_type(capsys
         (["trainng.lr=0.1"], "trainng.lr: there is no such key; did you mean 'training.lr'?"),
         (
             ["objective=typed_trainer:train(config, trail)"],
-            "objective: must be package.module:function, or with what it is called with: function(config), "
-            "function(config, trial) or function(trial), given 'typed_trainer:train(config, trail)'",
+            "objective: must be package.module:function, given 'typed_trainer:train(config, trail)'",
         ),
         (
             ["objective=typed_trainer.py:train"],

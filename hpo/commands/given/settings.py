@@ -141,14 +141,27 @@ def made_config(
 def compose_given(
     name: str, overrides: Sequence[str], config_dir: str | None = None, config_file: str | None = None
 ) -> dict[str, Any]:
-    """Return what `compose_config` does, and of its objective what it is called with."""
+    """Return what `compose_config` does for a configuration that a user gives; its objective has its form."""
     # Here, since what is given from Python needs no Hydra.
     from hpo.config.composing.compose import compose_config
 
-    return objective_with_form(compose_config(name, overrides, config_dir, config_file, with_form))
+    return tree_with_form(compose_config(name, overrides_with_form(overrides), config_dir, config_file))
 
 
-def objective_with_form(tree: Mapping[str, Any]) -> dict[str, Any]:
+def overrides_with_form(overrides: Sequence[str]) -> list[str]:
+    """Return overrides that a user gives, with what the objective among them is called with."""
+    from hpo.config.composing.overrides import parse_override, plain_value, written_out
+
+    searched = [text.partition("=")[0].split(".")[1] for text in overrides if text.startswith("space.")]
+
+    def read(text: str) -> str:
+        value = plain_value(parse_override(written_out(text)).value()) if text.startswith("objective=") else None
+        return f"objective={with_form(value, searched)}" if isinstance(value, str) and ":" in value else text
+
+    return [read(text) for text in overrides]
+
+
+def tree_with_form(tree: Mapping[str, Any]) -> dict[str, Any]:
     """Return a configuration that a user gives, with what its objective is called with."""
     objective, space = tree.get("objective"), tree.get("space")
     if not isinstance(objective, str):

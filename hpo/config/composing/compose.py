@@ -1,7 +1,7 @@
 """From overrides to a plain tree: Hydra composes once, here; no later step uses Hydra."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -97,17 +97,12 @@ _FAULTS = (HydraException, OmegaConfBaseException, RecursionError, ValueError, T
 
 
 def compose_config(
-    name: str,
-    overrides: Sequence[str],
-    config_dir: str | None = None,
-    config_file: str | None = None,
-    with_form: Callable[[str], str] = str,
+    name: str, overrides: Sequence[str], config_dir: str | None = None, config_file: str | None = None
 ) -> dict[str, Any]:
     """Return the resolved configuration as a plain tree; ConfigError names a faulty override and the nearest name.
 
     `name`: the primary configuration, `search` or `train`; `config_dir`: a folder with the user's groups, besides
-    those of `conf`; `config_file`: a whole configuration to start from instead, such as a frozen one; `with_form` says
-    of the path of an objective what it is called with.
+    those of `conf`; `config_file`: a whole configuration to start from instead, such as a frozen one.
     """
     refuse_optimized_python()
     parsed = [parse_override(written_out(text)) for text in overrides]
@@ -117,7 +112,7 @@ def compose_config(
         if (typed := typed_key(key)) != key:
             raise ConfigError(f"{key}: is a group of the configuration; your own key of this name is +{typed}=...")
     refuse_twice(of_user)
-    tree = _load(config_file, name, parsed) if config_file else _composed(name, config_dir, of_user, others, with_form)
+    tree = _load(config_file, name, parsed) if config_file else _composed(name, config_dir, of_user, others)
     section = tree.get("study")
     if isinstance(section, Mapping):
         refuse_missing_direction(section)
@@ -135,14 +130,10 @@ def _is_of_user(override: Override) -> bool:
 
 
 def _composed(
-    name: str,
-    config_dir: str | None,
-    of_user: Sequence[Override],
-    others: Sequence[Override],
-    with_form: Callable[[str], str],
+    name: str, config_dir: str | None, of_user: Sequence[Override], others: Sequence[Override]
 ) -> dict[str, Any]:
     """Return the resolved tree of a primary configuration; `of_user` are the overrides that are set after composing."""
-    config = _compose(name, [*function_alone(name, others, with_form), *others], config_dir)
+    config = _compose(name, [*function_alone(name, others), *others], config_dir)
     for override in of_user:
         key, value = override.key_or_group, plain_value(override.value())
         OmegaConf.update(config, key, value, merge=key == "space", force_add=True)

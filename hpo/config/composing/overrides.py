@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -107,14 +107,13 @@ def written_out(text: str) -> str:
     return f'{key}="{value.replace(chr(34), chr(92) + chr(34))}"'
 
 
-def function_alone(name: str, overrides: Sequence[Override], with_form: Callable[[str], str]) -> list[Override]:
-    """Return what leaves a function that the command line names, and that takes a configuration, with its own keys.
+def function_alone(name: str, overrides: Sequence[Override]) -> list[Override]:
+    """Return what leaves a function that the command line calls (`objective=spam:train(config)`) with its own keys.
 
     Nothing where it chooses the data, too; its other choices stand.
     """
     given = {o.key_or_group: o.value() for o in overrides if not o.is_delete()}
-    objective = plain_value(given.get("objective"))
-    call = re.fullmatch(r"[\w.]+:(\w+)\(.*\)", with_form(objective)) if isinstance(objective, str) else None
+    call = re.fullmatch(r"[\w.]+:(\w+)\(.*\)", str(plain_value(given.get("objective"))))
     if call is None or "data" in given:
         return []
     chosen = {"space": "space=none"} if name == "search" else {}

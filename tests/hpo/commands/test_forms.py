@@ -129,7 +129,7 @@ def test_a_command_line_calls_it_by_its_names(capsys, name):
     assert study.config["objective"] == hpo.compose(*typed)["objective"] == f"forms:{name}{FORMS[name]}"
     assert_trained(study, 2)
     assert command(capsys, "search", *typed)[0] == command(capsys, "reproduce", "typed")[0] == 0
-    assert command(capsys, "resume", "typed", "study.trials=3")[0] == 0
+    assert command(capsys, "resume", "typed", f"objective=forms:{name}", "study.trials=3")[0] == 0
     assert_trained(hpo.load("typed"), 3)
     assert command(capsys, "search", "--replay", "runs/typed", "dispatch=local", "track=none")[0] == 0
     trained = printed(capsys, "train", "--config", "runs/typed/best.yaml")[0]

@@ -47,7 +47,8 @@ class Asking(threading.Thread):
             time.sleep(0.01)
         for ask in self.asks:
             try:
-                self.answers.append(ask(self.study).says)
+                answer = ask(self.study)
+                self.answers.append(getattr(answer, "says", answer))
             except HpoError as error:
                 self.answers.append(str(error))
         HAS_ASKED.set()
