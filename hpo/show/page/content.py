@@ -36,7 +36,7 @@ _LONGEST_LOOK, _LONGEST_FIRST_WAIT = 2.0, 10.0
 _TEXTS: Mapping[str, tuple[Callable[[Seen], Mapping[str, Any]], set[str]]] = {
     "state": (lambda seen: texts.state(seen.view), {"status", "record"}),
     "workers": (lambda seen: texts.workers(seen.view, seen.workers), {"status", "tasks"}),
-    "trials": (lambda seen: texts.trials(seen.subject), {"record"}),
+    "trials": (lambda seen: texts.trials(seen.view, seen.subject), {"record"}),
     "failures": (lambda seen: texts.failures(seen.view), {"record"}),
     "cautions": (lambda seen: texts.cautions(seen.view), {"record", "status"}),
 }

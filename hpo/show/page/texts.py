@@ -39,10 +39,11 @@ def workers(view: StudyView, places: int) -> Mapping[str, Any]:
     return {"rows": rows if view.goes_on else [], "why_none": why_none}
 
 
-def trials(subject: Subject | None) -> Mapping[str, Any]:
+def trials(view: StudyView, subject: Subject | None) -> Mapping[str, Any]:
     """Return the trials, the latest first, and the best before them."""
     if subject is None or not subject.trials:
-        return {"which": "No trial has begun yet.", "head": [], "cells": [], "marks": [], "ids": []}
+        which = "Not known." if view.fault else "No trial has begun yet."
+        return {"which": which, "head": [], "cells": [], "marks": [], "ids": []}
     latest = subject.trials[: -_MOST_TRIALS - 1 : -1]
     won = [trial for trial in subject.trials if subject.is_winner(trial)]
     shown = [*won, *(trial for trial in latest if not subject.is_winner(trial))]

@@ -50,6 +50,15 @@ def test_a_damaged_report_takes_no_part(tmp_path):
     assert parts["best-so-far"]["figure"]
 
 
+def test_of_a_damaged_record_nothing_is_said_but_that_it_cannot_be_read(tmp_path):
+    run_toy(tmp_path / "toy", toy_config(trials=3))
+    (tmp_path / "toy" / "study.db").write_bytes(b"no database" * 1000)
+    parts = parts_of(tmp_path / "toy")
+    assert "study.db cannot be read" in parts["state"]["html"]
+    for name in ("trials", "failures"):
+        assert "Not known." in parts[name]["html"]
+
+
 def test_a_search_without_a_complete_trial_says_so_and_which_command_goes_on(tmp_path):
     folder = StudyFolder(tmp_path / "other" / "toy")
     run_toy(folder.path, toy_config("random", trials=2, objective=f"{__name__}:failing"))
