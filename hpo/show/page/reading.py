@@ -16,6 +16,7 @@ from hpo.study.files.status import Status, read_status
 from hpo.study.notes import Notes
 from hpo.study.view.from_status import view_of_status
 from hpo.study.view.making import view_of
+from hpo.study.view.next_steps import next_steps
 from hpo.study.view.read_only import ReadOnlyStudy
 from hpo.study.view.reader import Look, StudyReader
 from hpo.study.view.view import StudyView
@@ -87,6 +88,7 @@ class PageReader:
             self._reader, self._looked = None, {}
             look = look or Look(read_status(self._folder), [])
             view = view_of_status(self._folder, look.status, fault=_in_words(error, look.status))
+            view = replace(view, next=[*next_steps(view, None, self._folder)])
             if before is not None:
                 view = replace(view, cautions=before.view.cautions, failures=before.view.failures)
         seen = Seen(look, view, subject)

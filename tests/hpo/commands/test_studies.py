@@ -164,7 +164,7 @@ def test_one_that_is_removed_meanwhile_is_left_out(runs, monkeypatch):
             shutil.rmtree(folder.path)
         return read_status(folder)
 
-    monkeypatch.setattr("hpo.commands.show.latest_status", removed)
+    monkeypatch.setattr("hpo.study.view.from_status.latest_status", removed)
     assert names(runs) == ["link", "halving", "clock", "foreign"]
 
 
