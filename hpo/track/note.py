@@ -2,15 +2,15 @@
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from hpo.formatting import format_count, format_short
 from hpo.objectives.outside import OUTSIDE
 from hpo.report.part import markdown_table
-from hpo.study.view.view import StudyView, TrialView, values_text
+from hpo.study.view.view import StudyView, TrialView
 from hpo.track.views import FRONT, RUN_ID, TABLE, trial_page
 from hpo.trials.places import to_amount
-from hpo.trials.score_format import with_spread
 
 # A tracker keeps some thousand characters; with these bounds a note has less than 5,000 (tested).
 _COLUMNS = 8
@@ -55,14 +55,11 @@ def _winner_lines(view: StudyView) -> Iterator[str]:
 
 
 def _values(view: StudyView, best: TrialView) -> str:
-    """Return the winner's metrics as everywhere, of a single one with its deviation over folds and seeds."""
+    """Return the winner's metrics as everywhere, their names as plain text."""
     texts, in_search = (
         {_name(view, name): text for name, text in _shown(each).items()} for each in (best.texts, best.search_texts)
     )
-    if len(texts) == 1 and best.standard_deviation is not None and best.score is not None:
-        ((name, text),) = texts.items()
-        texts = {name: " ± ".join(with_spread(lambda _: text, best.score, best.standard_deviation))}
-    return values_text(texts, in_search)
+    return replace(best, texts=texts, search_texts=in_search).values_with_spread
 
 
 def _within_limits(view: StudyView) -> Iterator[str]:

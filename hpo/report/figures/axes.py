@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from hpo.formatting import format_count
+from hpo.formatting import format_count, format_duration
 from hpo.report.sections.cost import stretch_runs
 from hpo.report.words import escape_markup
 from hpo.trials.record.record import Stretch
@@ -162,5 +162,5 @@ class TimeAxis:
         if not self.pauses:
             return ""
         seconds = sum(end - begin for begin, end in self.pauses)
-        length = f"{seconds / 3600:.1f} hours" if seconds >= 360 else f"{seconds:.0f} s"
+        length = format_duration(seconds)
         return f" {format_count(len(self.pauses), 'pause*')} in which nothing ran ({length}, dotted) left out."

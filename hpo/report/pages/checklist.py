@@ -7,21 +7,20 @@ listed once.
 
 from collections.abc import Callable, Mapping
 
-from hpo.formatting import format_count
+from hpo.formatting import format_count, format_duration
 from hpo.objectives.outside import OUTSIDE
 from hpo.report.part import UnknownValueError, is_missing, missing, require
-from hpo.report.sections.cost import versions_text
+from hpo.report.sections.cost import runtime_text, versions_text
 from hpo.report.sections.data import SplitPart, folds_text, kind_text
-from hpo.report.sections.goal import front_of, names_of, value_format
+from hpo.report.sections.goal import front_of
 from hpo.report.sections.report import ReportJson
 from hpo.report.sections.scales import scales_text
 from hpo.report.sections.search import end_text
 from hpo.report.sections.space import describe_range
 from hpo.report.sections.study import heading, reproduction_text
-from hpo.report.sections.winner import chosen_score, on_seeds, score_text, winner_how_far
-from hpo.report.words import join_names, times_text
+from hpo.report.sections.winner import chosen_score, interval_text, score_text, winner_view
+from hpo.report.words import point_text, times_text
 from hpo.study.files.imports import imported_text
-from hpo.trials.score_format import with_spread
 
 
 def render_checklist(report: ReportJson) -> str:
@@ -71,9 +70,9 @@ def _runtime(report: ReportJson) -> str:
         if cost["order"] == "free":
             planned = "; free order: what each proposal knew depended on which training ended first"
     return (
-        f"{cost['seconds_per_trial_mean']:.1f} s a configuration on average (median "
-        f"{cost['seconds_per_trial_median']:.1f} s); {cost['device_hours']:.3g} device hours ({cost['device']}) in "
-        f"all, {cost['wall_seconds']:.0f} s from first start to last end without pauses{planned}."
+        f"{runtime_text(cost, 'a configuration on average')}; {cost['device_hours']:.3g} device hours "
+        f"({cost['device']}) in all, {format_duration(cost['wall_seconds'])} from first start to last end without "
+        f"pauses{planned}."
     )
 
 
@@ -84,16 +83,11 @@ def _parameters(report: ReportJson) -> str:
 
 
 def _validation(report: ReportJson) -> str:
-    winner, metric = require(report["winner"]), report["metric"]["name"]
-    test, text = report["test"], score_text(report)
-    line = f"{metric} {text(chosen_score(winner)['score'])} on validation{on_seeds(report)}{winner_how_far(report)}"
+    view, test, line = winner_view(report), report["test"], ""
     if not is_missing(test):
-        line += f"; test {text(test['metrics'][metric])}, opened {times_text(test['openings_of_these_data'])}"
-    front = front_of(report)
-    names = [] if front is None else names_of(front)[1:]
-    scores = chosen_score(winner).get("scores", {})
-    others = [f"{name} {value_format(report, name)(scores[name]['mean'])}" for name in names]
-    return f"{line}.{f' On validation also {join_names(others)}.' if others else ''}"
+        score = score_text(report)(test["metrics"][report["metric"]["name"]])
+        line = f"; test {score}, opened {times_text(test['openings_of_these_data'])}"
+    return f"{view.values} on validation{view.how_far}{line}."
 
 
 def _metric(report: ReportJson) -> str:
@@ -128,8 +122,7 @@ def _bounds(report: ReportJson) -> str:
 
 def _best(report: ReportJson) -> str:
     winner = require(report["winner"])
-    values = ", ".join(f"{key} = {value}" for key, value in winner["point"].items())
-    return f"{values}; all others: {winner['config']}."
+    return f"{point_text(winner['point'])}; all others: {winner['config']}."
 
 
 def _choice(report: ReportJson) -> str:
@@ -142,16 +135,10 @@ def _choice(report: ReportJson) -> str:
 
 
 def _statistics(report: ReportJson) -> str:
-    by, text = chosen_score(require(report["winner"])), score_text(report)
-    if is_missing(by["interval"]):
-        return f"{text(by['score'])}. {_or_missing(by['interval'])}"
-    low, high = by["interval"]
-    fresh = ", on fresh seeds" if by is not report["winner"] else ""
-    mean, deviation = with_spread(text, by["score"], by["standard_deviation"] or 0.0)
-    return (
-        f"{mean} ± {deviation} (standard deviation, n = {by['n']}{fresh}), "
-        f"95 % interval [{text(low)}, {text(high)}] by Student's t over folds and seeds."
-    )
+    values, interval = winner_view(report).values_with_spread, chosen_score(require(report["winner"]))["interval"]
+    if is_missing(interval):
+        return f"{values}. {_or_missing(interval)}"
+    return f"{values}{interval_text(report)}, by Student's t over folds and seeds."
 
 
 def _data(report: ReportJson) -> str:

@@ -5,6 +5,7 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from hpo.formatting import format_value
 from hpo.report.comparison import ComparisonJson, Pair
 from hpo.report.figures.attainment import draw_attainment
 from hpo.report.figures.mean_curves import draw_mean_curves
@@ -76,7 +77,7 @@ def headline(result: ComparisonJson) -> str:
     if result["kind"] == "studies":
         return f"{len(result['strategies'])} studies, one search each; {what}."
     budget = max((s["budget"] for s in result["standings"] if s["unit"] == "trials"), default=0)
-    best = "" if result["optimum"] is None else f" The best score there is: {result['optimum']:.6g}."
+    best = "" if result["optimum"] is None else f" The best score there is: {format_value(result['optimum'])}."
     return (
         f"{len(result['strategies'])} strategies, {result['repeats']} searches each with paired seeds, up to "
         f"{budget:g} trials a search; {what}.{best}"
@@ -167,7 +168,7 @@ def chosen(result: ComparisonJson) -> Table:
     names = list(dict.fromkeys(name for values in those.values() for name in values))
     rows = [
         [label, "–" if trial is None else str(trial)]
-        + [f"{values[name]:.6g}" if name in values else "–" for name in names]
+        + [format_value(values[name]) if name in values else "–" for name in names]
         for (label, trial), values in those.items()
     ]
     return Table(("study", "chosen trial", *names), rows)

@@ -21,7 +21,7 @@ from hpo.report.sections.scales import read_scales
 from hpo.report.sections.search import read_counts
 from hpo.report.sections.study import heading, read_extension, read_study
 from hpo.report.sections.tested import read_finalists, read_test
-from hpo.report.sections.winner import chosen_score, on_seeds, read_winner, score_text
+from hpo.report.sections.winner import read_winner, winner_view
 from hpo.trials.score_format import score_format
 from hpo.trials.table import column_of
 from hpo.trials.trial import rank
@@ -63,9 +63,7 @@ def render_report_page(
         "report.html",
         summary=summary,
         heading=heading,
-        score_text=score_text(summary),
-        chosen_score=chosen_score,
-        on_seeds=on_seeds,
+        winner_view=winner_view,
         read=lambda name: [block for read in _READ[name] for block in read_section(read, summary)],
         pictures=[(section, list(those)) for section, those in groupby(drawings, key=lambda drawing: drawing.section)],
         # First those that lack something.

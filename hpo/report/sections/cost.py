@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
+from hpo.formatting import format_duration
 from hpo.report.part import (
     EXACT,
     Block,
@@ -130,10 +131,18 @@ def read_cost(report: ReportJson) -> Iterator[Block]:
         yield Paragraph("Nothing was trained.")
         return
     yield Paragraph(
-        f"{cost['training_seconds']:.0f} s of training on {cost['workers_seen']} worker(s), first start to last end "
-        f"{cost['wall_seconds']:.0f} s without pauses; {cost['seconds_per_trial_mean']:.1f} s a trial (median "
-        f"{cost['seconds_per_trial_median']:.1f} s). Idle share of the workers: {cost['idle_share']:.0%}."
+        f"{format_duration(cost['training_seconds'])} of training on {cost['workers_seen']} worker(s), first start to "
+        f"last end {format_duration(cost['wall_seconds'])} without pauses; {runtime_text(cost, 'a trial')}. Idle share "
+        f"of the workers: {cost['idle_share']:.0%}."
     )
+
+
+def runtime_text(cost: Cost, each: str) -> str:
+    """Return how long the trainings of one took: `0.4 s a trial (median 0.3 s)`."""
+    mean, median = cost["seconds_per_trial_mean"], cost["seconds_per_trial_median"]
+    if mean is None or median is None:
+        return ""
+    return f"{format_duration(mean)} {each} (median {format_duration(median)})"
 
 
 def describe_environment(environment: Mapping[str, Any]) -> EnvironmentPart:

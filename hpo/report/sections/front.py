@@ -128,7 +128,7 @@ def read_front(report: ReportJson) -> Iterator[Block]:
     yield Paragraph(_about(front))
     if len(front["metrics"]) > 1 and front["members"]:
         yield from _members(report, front)
-    yield Items([*_noise(front), *_about_choice(front), *_about_volume(front)])
+    yield Items([*_noise(front), *_about_choice(front), *_about_volume(report, front)])
 
 
 def _about(front: FrontPart) -> str:
@@ -184,14 +184,17 @@ def _about_choice(front: FrontPart) -> Iterator[str]:
         )
 
 
-def _about_volume(front: FrontPart) -> Iterator[str]:
+def _about_volume(report: ReportJson, front: FrontPart) -> Iterator[str]:
     volume = front.get("hypervolume")
     if volume is None or is_missing(volume):
         return
     last, scale = volume["trials"][-1], volume["scale"]
     within = " within the limits" if front["limits"] else ""
     whole = volume["reference"] ** len(scale)
-    ends = ", ".join(f"{name} from {best:g} to {worst:g}" for name, (best, worst) in scale.items())
+    texts = {name: value_format(report, name) for name in scale}
+    ends = ", ".join(
+        f"{name} from {texts[name](best)} to {texts[name](worst)}" for name, (best, worst) in scale.items()
+    )
     text = (
         f"hypervolume of the front: {last['hypervolume']:.4f} (of at most {whole:.4g}), reached at trial "
         f"{last['trial']:g}; scaled from the best to the worst trial{within} ({ends}), reference "

@@ -1,14 +1,14 @@
 """What was searched for, metrics and limits, and the front that was found: as report.json holds it, and in words."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
-from hpo.report.part import EXACT, Block, Count, Missing, Point, Share, Table, Text, is_missing, require
+from hpo.report.part import EXACT, Count, Missing, Point, Share, Text, is_missing
 from hpo.report.sections import ReportJson
-from hpo.report.sections.scores import Spread, spread_text
+from hpo.report.sections.scores import Spread
 from hpo.report.words import join_names
 from hpo.trials.score_format import score_format
 
@@ -138,20 +138,6 @@ def value_format(report: ReportJson, name: str) -> Callable[[float], str]:
     values = [*members, *(trial["scores"][name] for trial in report["top"])]
     # What is counted is written as a count.
     return "{:,.0f}".format if all(value == round(value) for value in values) else score_format(values)
-
-
-def read_scores(report: ReportJson) -> Iterator[Block]:
-    """Set the winner's metrics, and what has a limit, beside those of the default configuration."""
-    winner, front = require(report["winner"]), front_of(report)
-    if "scores" not in winner or front is None:
-        return
-    default = require(report["baselines"])["default"]
-    theirs = {} if is_missing(default) else default.get("scores", {})
-    rows = []
-    for name, score in winner.get("fresh", winner)["scores"].items():
-        text = value_format(report, name)
-        rows.append((aim_text(front, name), spread_text(score, text), text(theirs[name]) if name in theirs else "–"))
-    yield Table(("metric", "winner (95 % interval)", "default configuration"), rows)
 
 
 def trials_text(numbers: Sequence[int]) -> str:

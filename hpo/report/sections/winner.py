@@ -1,7 +1,7 @@
 """The winner, its scores, and what it and its strategy are compared with: fields 13 to 15 and 23."""
 
 import statistics
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Annotated, Any, NotRequired
 
 from pydantic import Field, with_config
@@ -26,19 +26,19 @@ from hpo.report.part import (
     require,
 )
 from hpo.report.sections import ReportJson
-from hpo.report.sections.goal import front_of, read_scores
-from hpo.report.sections.scores import Spread, interval, spreads
+from hpo.report.sections.goal import aim_text, front_of, value_format
+from hpo.report.sections.scores import Spread, interval, spread_text, spreads
 from hpo.report.subject import score_of
 from hpo.report.words import code_rows, sentence
 from hpo.study.basis.default import default_at_target, why_no_default
 from hpo.study.files.folder import short_path
 from hpo.study.study import PreparedStudy, training_command
 from hpo.study.upgrade import upgraded
+from hpo.study.view.view import TrialView
 from hpo.study.winner.choosing import why_none
 from hpo.study.winner.verdict import Verdict
 from hpo.trials.goal import Goal
-from hpo.trials.places import how_far
-from hpo.trials.score_format import score_format, with_spread
+from hpo.trials.score_format import score_format
 from hpo.trials.space.space import point_key
 from hpo.trials.trial import State, Trial, loss_of
 from hpo.workers.objective.path import ObjectivePath
@@ -192,17 +192,47 @@ def chosen_score(winner: Winner) -> FreshScore | Winner:
     return winner.get("fresh", winner)
 
 
-def on_seeds(report: ReportJson) -> str:
-    """Return what follows the score by which the winner was chosen; empty where that is the search's."""
-    winner = require(report["winner"])
-    return f", on fresh seeds ({score_text(report)(winner['score'])} in the search)" if "fresh" in winner else ""
+def winner_view(report: ReportJson) -> TrialView:
+    """Return the winner as it is shown anywhere; UnknownValueError where there is none."""
+    winner, metric = require(report["winner"]), report["metric"]["name"]
+    by, write = chosen_score(winner), score_text(report)
+
+    def scores(of: FreshScore | Winner) -> dict[str, float]:
+        return {metric: of["score"]} | {name: each["mean"] for name, each in of.get("scores", {}).items()}
+
+    def texts(values: Mapping[str, float]) -> dict[str, str]:
+        writes = {name: write if name == metric else value_format(report, name) for name in values}
+        return {name: writes[name](value) for name, value in values.items()}
+
+    in_search = {} if by is winner else scores(winner)
+    return TrialView(
+        trial=winner["number"],
+        score=by["score"],
+        scores=scores(by),
+        search_scores=in_search,
+        texts=texts(scores(by)),
+        search_texts=texts(in_search),
+        point=winner["point"],
+        trainings=by["n"],
+        standard_deviation=by["standard_deviation"],
+        amount=winner["amount"],
+        reached=winner.get("reached"),
+        full_amount=require(report["strategy"]).get("max_amount"),
+    )
+
+
+def interval_text(report: ReportJson) -> str:
+    """Return what follows the winner's values with their spread; empty of a single training."""
+    by, text = chosen_score(require(report["winner"])), score_text(report)
+    if is_missing(by["interval"]):
+        return ""
+    low, high = by["interval"]
+    return f" (standard deviation, n = {by['n']}; 95 % interval {text(low)} to {text(high)})"
 
 
 def no_winner(goal: Goal, verdict: Verdict) -> Missing:
     """Return why there is no winner."""
-    if (why := why_none(verdict.history, goal)) is not None:
-        return missing(f"there is no winner: {why}")
-    return missing("no trial is complete, so there is no winner")
+    return missing(f"there is no winner: {why_none(verdict.history, goal)}")
 
 
 def describe_short(trial: Trial, goal: Goal, front: Collection[int] = ()) -> Short:
@@ -301,19 +331,14 @@ def comparison_command(study: PreparedStudy) -> str:
 
 def read_winner(report: ReportJson) -> Iterator[Block]:
     """Say which trial won, how good it is, and how it is trained."""
-    winner, metric = report["winner"], report["metric"]["name"]
+    winner = report["winner"]
     if is_missing(winner):
         yield Paragraph(sentence(winner["missing"]))
         return
-    text, spread, by = score_text(report), "", chosen_score(winner)
-    mean, deviation = with_spread(text, by["score"], by["standard_deviation"])
-    if deviation:
-        low, high = require(by["interval"])
-        spread = f" ± {deviation} (standard deviation, n = {by['n']}; 95 % interval "
-        spread += f"{text(low)} to {text(high)})"
-    score = f"{metric} **{mean}**{spread}{on_seeds(report)}{winner_how_far(report)}"
-    says, against = f"Trial {winner['number']}: {score}, chosen by {report['chosen_by']}.", against_default(report)
-    if scores := [*read_scores(report)]:
+    view, text, against = winner_view(report), score_text(report), against_default(report)
+    score = f"**{view.values_with_spread}**{interval_text(report)}{view.how_far}"
+    says = f"Trial {view.trial}: {score}, chosen by {report['chosen_by']}."
+    if scores := [*_read_scores(report)]:
         yield from (Paragraph(says), *scores, Paragraph(against))
     else:
         yield Paragraph(f"{says}\n{against}")
@@ -325,10 +350,18 @@ def read_winner(report: ReportJson) -> Iterator[Block]:
     )
 
 
-def winner_how_far(report: ReportJson) -> str:
-    """Return how far the winner was trained; see `how_far`."""
-    winner = require(report["winner"])
-    return how_far(winner["amount"], winner.get("reached"), require(report["strategy"]).get("max_amount"))
+def _read_scores(report: ReportJson) -> Iterator[Block]:
+    """Set the winner's metrics, and what has a limit, beside those of the default configuration."""
+    winner, front = require(report["winner"]), front_of(report)
+    if "scores" not in winner or front is None:
+        return
+    default = require(report["baselines"])["default"]
+    theirs = {} if is_missing(default) else default.get("scores", {})
+    rows = []
+    for name, score in chosen_score(winner)["scores"].items():
+        text = value_format(report, name)
+        rows.append((aim_text(front, name), spread_text(score, text), text(theirs[name]) if name in theirs else "–"))
+    yield Table(("metric", "winner (95 % interval)", "default configuration"), rows)
 
 
 def against_default(summary: ReportJson) -> str:

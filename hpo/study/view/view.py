@@ -10,6 +10,7 @@ from hpo.formatting import format_scores
 from hpo.study.files.lock import Holder
 from hpo.study.files.status import Phase, State
 from hpo.trials.places import how_far
+from hpo.trials.score_format import with_spread
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,11 @@ class TrialView:
     def values(self) -> str:
         """Its metrics as people read them: `accuracy 0.91 on fresh seeds (0.93 in the search)`."""
         return values_text(self.texts, self.search_texts)
+
+    @property
+    def values_with_spread(self) -> str:
+        """The same, with the standard deviation of the leading metric: `accuracy 0.91 ± 0.02`."""
+        return values_text(_with_spread(self.texts, self.score, self.standard_deviation), self.search_texts)
 
     @property
     def how_far(self) -> str:
@@ -293,6 +299,13 @@ def _plain(value: Any) -> Any:
 def values_text(texts: Mapping[str, str], in_search: Mapping[str, str]) -> str:
     """Return values by name in a line; with those of the search, the first are of fresh seeds."""
     return format_scores(_named(texts), _named(in_search))
+
+
+def _with_spread(texts: Mapping[str, str], score: float | None, deviation: float | None) -> Mapping[str, str]:
+    if score is None or deviation is None or not texts:
+        return texts
+    name, text = next(iter(texts.items()))
+    return {**texts, name: " ± ".join(with_spread(lambda _: text, score, deviation))}
 
 
 def _named(texts: Mapping[str, str]) -> str:

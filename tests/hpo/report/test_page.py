@@ -12,21 +12,34 @@ import pytest
 from markupsafe import escape
 from plotly.offline import get_plotlyjs_version
 
+<<<<<<< HEAD
 from hpo.commands.resume import write_reports
+=======
+from hpo.interface.existing import write_reports
+from hpo.report.pages.checklist import render_checklist
+>>>>>>> 6012c234 (Report page, Markdown and checklist say the winner through one view of it, as everywhere)
 from hpo.report.pages.html import templates
 from hpo.report.pages.latex import render_latex
 from hpo.report.pages.report_page import render_report_page
 from hpo.report.part import markdown_lines
 from hpo.report.sections.fields import FIELDS
 from hpo.report.sections.search import read_counts
+from hpo.report.sections.winner import winner_view
 from hpo.report.words import plain_text
-from hpo.study.opening import read_study
+from hpo.session.session import run_study
+from hpo.study.opening import open_study, read_study
+from hpo.study.view.making import view_of_run
 from hpo.study.winner.verdict import read_verdict
 from hpo.trials.ranking import leaders
 from hpo.trials.table import trials_table
+<<<<<<< HEAD
 from tests.hpo.commands.searched import found
+=======
+from hpo.workers.dispatch.local import LocalDispatcher
+from tests.hpo.interface.searched import found
+>>>>>>> 6012c234 (Report page, Markdown and checklist say the winner through one view of it, as everywhere)
 from tests.hpo.report.made_up import TOY_SPACE as SPACE
-from tests.studies import environment, prepared, report_again, run_toy, toy_config
+from tests.studies import REPOSITORY, environment, prepared, report_again, run_toy, toy_config
 
 # Figures are made for this major version of plotly.js.
 LIBRARY = f"plotly.js (cartesian - minified) v{get_plotlyjs_version().partition('.')[0]}."
@@ -157,6 +170,39 @@ def test_the_verdict_and_the_cautions_come_first(written):
     assert summary["cautions"] or "None of the checks" in head
     for caution in summary["cautions"]:
         assert escape(caution) in head
+
+
+@pytest.mark.parametrize(
+    ("section", "objective"),
+    [
+        ({}, "noisy"),
+        ({"finalists": 2}, "noisy"),
+        ({"finalists": 2, "metrics": {"score": "maximize", "size": "minimize"}, "limits": {"seconds": 4}}, "sized"),
+        ({"limits": {"seconds": 0.5}}, "sized"),
+    ],
+)
+def test_report_page_and_checklist_say_the_winner_or_why_there_is_none_as_the_view_does(tmp_path, section, objective):
+    tree = toy_config(trials=8, objective=f"tests.toy_data:{objective}")
+    study = prepared(tmp_path / "toy", tree | {"study": tree["study"] | section})
+    record = open_study(study)
+    summary = run_study(study, record, LocalDispatcher(str(REPOSITORY)), None).report.summary
+    view = view_of_run(study, record, "ended")
+    record.close()
+    markdown, page = ((tmp_path / "toy" / f"report.{kind}").read_text(encoding="utf-8") for kind in ("md", "html"))
+    if view.best is None:
+        assert f"## Winner\n\nThere is no winner: {view.why_none}.\n" in markdown
+        assert f"<p>There is no winner: {escape(view.why_none)}.</p>" in page
+        return
+    best = winner_view(summary)
+    assert (best.trial, best.trainings) == (view.best.trial, view.best.trainings)
+    assert (best.scores, best.search_scores) == (view.best.scores, view.best.search_scores)
+    assert best.standard_deviation == view.best.standard_deviation
+    assert f"Trial {best.trial}: **{best.values_with_spread}**" in markdown
+    assert f"<p class='big'>{best.values} <small>" in page
+    assert f"  {best.values} on validation" in render_checklist(summary)
+    if len(best.scores) == 1:
+        # What is counted is written as a count in a report.
+        assert best.values_with_spread == view.best.values_with_spread
 
 
 @pytest.mark.nightly

@@ -78,7 +78,7 @@ def test_a_search_that_was_resumed_has_its_workers_and_no_pauses():
     content = draw_timeline(replace(subject(trials), stretches=stretches))
     assert "(1 asked for, 1 seen), first start to last end without pauses: 20.0%" in content.caption
     assert content.figure.layout.yaxis.ticktext == ("worker 1, idle 20%",)
-    assert "2 pauses in which nothing ran (2 s, dotted) left out" in content.caption
+    assert "2 pauses in which nothing ran (2.0 s, dotted) left out" in content.caption
 
 
 def test_a_stretch_has_its_own_workers_and_what_ran_before_the_first_those_that_were_seen():
