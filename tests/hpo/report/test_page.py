@@ -12,12 +12,8 @@ import pytest
 from markupsafe import escape
 from plotly.offline import get_plotlyjs_version
 
-<<<<<<< HEAD
 from hpo.commands.resume import write_reports
-=======
-from hpo.interface.existing import write_reports
 from hpo.report.pages.checklist import render_checklist
->>>>>>> 6012c234 (Report page, Markdown and checklist say the winner through one view of it, as everywhere)
 from hpo.report.pages.html import templates
 from hpo.report.pages.latex import render_latex
 from hpo.report.pages.report_page import render_report_page
@@ -32,12 +28,9 @@ from hpo.study.view.making import view_of_run
 from hpo.study.winner.verdict import read_verdict
 from hpo.trials.ranking import leaders
 from hpo.trials.table import trials_table
-<<<<<<< HEAD
-from tests.hpo.commands.searched import found
-=======
 from hpo.workers.dispatch.local import LocalDispatcher
+from tests.hpo.commands.searched import found
 from tests.hpo.interface.searched import found
->>>>>>> 6012c234 (Report page, Markdown and checklist say the winner through one view of it, as everywhere)
 from tests.hpo.report.made_up import TOY_SPACE as SPACE
 from tests.studies import REPOSITORY, environment, prepared, report_again, run_toy, toy_config
 
