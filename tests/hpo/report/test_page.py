@@ -30,7 +30,6 @@ from hpo.trials.ranking import leaders
 from hpo.trials.table import trials_table
 from hpo.workers.dispatch.local import LocalDispatcher
 from tests.hpo.commands.searched import found
-from tests.hpo.interface.searched import found
 from tests.hpo.report.made_up import TOY_SPACE as SPACE
 from tests.studies import REPOSITORY, environment, prepared, report_again, run_toy, toy_config
 
