@@ -58,11 +58,7 @@ def best_of(study: PreparedStudy, verdict: Verdict) -> Best:
 def winner_of(study: PreparedStudy, verdict: Verdict) -> Trial:
     """Return the winner; StudyError where no trial is complete, or none keeps the limits."""
     if verdict.winner is None or verdict.winner.score is None:
-        why = why_none(verdict.history, study.goal)
-        if why is None:
-            errors = [trial.error for trial in verdict.history if trial.error]
-            why = f"no trial is complete{f'; the first failed with: {errors[0]}' if errors else ''}"
-        raise StudyError(f"study '{study.reference}': {why}")
+        raise StudyError(f"study '{study.reference}': {why_none(verdict.history, study.goal)}")
     return verdict.winner
 
 

@@ -149,11 +149,10 @@ def _opened_before(earlier: Sequence[Opening], examples: Examples) -> str:
 def _winner(study: PreparedStudy, record: Record, verdict: Verdict) -> Trial:
     """Return the winner; raise StudyError where the search, finalists or final model are not finished."""
     first = f"run `hpo resume {study.reference}` first"
-    failed = "every trial failed, so there is no winner to score; see trials.csv for the reasons"
     for is_so, why in (
         (not study.is_over(record), f"the search is not finished ({study.done(verdict.history)}); {first}"),
         (not verdict.are_finalists_trained, f"the best are not trained to their end, or again; {first}"),
-        (verdict.winner is None, why_none(verdict.history, study.goal) or failed),
+        (verdict.winner is None, why_none(verdict.history, study.goal)),
         (lacks_model(study, verdict), f"the winner's model is missing or was replaced; {first}"),
     ):
         if is_so:
