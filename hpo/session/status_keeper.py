@@ -73,6 +73,8 @@ class StatusKeeper(Progress):
         is_over = study.is_over(self._record) and (study.is_outside or verdict.are_finalists_trained)
         self._fronts = {} if winner is None else {winner.scale: [winner]}
         self._fresh = verdict.fresh_winner
+        for trial in verdict.fresh_scored.values():
+            self._keep(trial)
         return self._write("ended" if is_over else self._left, on_front=len(verdict.front))
 
     def trial_opened(self, trial: Trial) -> None:
