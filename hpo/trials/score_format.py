@@ -16,6 +16,8 @@ _USUAL = 4  # decimals of an accuracy or a loss, which most scores are
 _IF_EQUAL = 4
 _FEWEST, _MOST = 3, 6  # significant digits, where these tell scores apart
 _PLAIN = (1e-4, 1e7)
+# Whole numbers, of which one is as large, are counts; an accuracy of 1 is none.
+_COUNTED = 2
 
 
 def score_format(compared: Iterable[float | None]) -> Callable[[float], str]:
@@ -23,9 +25,11 @@ def score_format(compared: Iterable[float | None]) -> Callable[[float], str]:
 
     Four decimals for scores below 10 that differ by a thousandth or more. Of others a thousandth of the spread of their
     middle half, which a diverged trial does not widen, with 3 to 6 significant digits, or more where 6 do not show it
-    at all. Four digits where all are equal. Plain from 1e-4 to 1e7, scientific outside of that.
+    at all. Four digits where all are equal. Counts, such as parameters, are whole. Plain from 1e-4 to 1e7, scientific outside of that.
     """
     known = sorted(score for score in compared if score is not None and math.isfinite(score))
+    if known and _COUNTED <= max(map(abs, known)) < _PLAIN[1] and all(score == round(score) for score in known):
+        return _count_text
     largest, digits = _measure(known)
     return partial(_text, decimals=digits - 1 - _exponent(largest), most=digits + 2)
 
@@ -81,6 +85,10 @@ def _measure(known: list[float]) -> tuple[float, int]:
     # How many digits all of them share, about.
     same = _exponent(largest) - _exponent(high - low)
     return largest, max(_FEWEST, min(same + 4, _MOST), same + 1)
+
+
+def _count_text(value: float) -> str:
+    return f"{value:,.0f}" if value == round(value) else score_format([])(value)
 
 
 def _text(value: float, decimals: int, most: int) -> str:

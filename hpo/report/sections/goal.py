@@ -136,8 +136,7 @@ def value_format(report: ReportJson, name: str) -> Callable[[float], str]:
     front = front_of(report)
     members = [] if front is None else [member["scores"][name]["mean"] for member in front["members"]]
     values = [*members, *(trial["scores"][name] for trial in report["top"])]
-    # What is counted is written as a count.
-    return "{:,.0f}".format if all(value == round(value) for value in values) else score_format(values)
+    return score_format(values)
 
 
 def trials_text(numbers: Sequence[int]) -> str:

@@ -148,7 +148,7 @@ def test_with_several_metrics_lines_have_all_and_mark_the_front_and_what_exceeds
     assert "on the front" in front
     assert limit == "! exceeds a limit: memory <= 4"
     assert [mark for line in lines for mark in "*!" if mark in line] == ["*", "!", "*", "*"]
-    assert lines[0].startswith("1/5  trial 0  accuracy 0.5000  size 10.00  memory 1.0000 *  d_model=32")
+    assert lines[0].startswith("1/5  trial 0  accuracy 0.5000  size 10  memory 1.0000 *  d_model=32")
     assert "front of 1" in progress._best_text
 
 
@@ -164,9 +164,7 @@ def test_the_front_that_is_shown_is_that_of_the_history(capsys):
 
 def test_without_a_trial_within_the_limits_the_nearest_is_named():
     trials = [measured(0, 0.9, 1.0, 9.0), measured(1, 0.5, 1.0, 5.0), done(2, None)]
-    says = (
-        "no trial keeps the limits (memory <= 4); the nearest is trial 1: accuracy 0.5000, size 1.0000, memory 5.0000"
-    )
+    says = "no trial keeps the limits (memory <= 4); the nearest is trial 1: accuracy 0.5000, size 1.0000, memory 5"
     assert why_none(History(trials), goal_of(SEVERAL)) == says
     of_finalists = "no finalist keeps the limits (memory <= 4) on fresh seeds"
     assert why_none(History([*trials, measured(3, 0.1, 2.0)]), goal_of(SEVERAL)) == of_finalists

@@ -105,7 +105,7 @@ def test_of_several_metrics_the_chosen_one_has_all_the_front_its_size_and_first_
     head, point, chosen, limits, what = text.split("\n\n")[:5]
     assert point == "`toy.layers=0`"
     assert head.startswith("**Winner: [trial 0](@@trial 0@@), score 0.5000, size 20")
-    assert "cost 1.000**" in head.replace("1.0000", "1.000")
+    assert "cost 1**" in head
     assert (
         chosen == "Chosen as the knee of the front. The front: [3 trials](@@table@@-front) that no other one dominates."
     )
