@@ -25,7 +25,8 @@ def score_format(compared: Iterable[float | None]) -> Callable[[float], str]:
 
     Four decimals for scores below 10 that differ by a thousandth or more. Of others a thousandth of the spread of their
     middle half, which a diverged trial does not widen, with 3 to 6 significant digits, or more where 6 do not show it
-    at all. Four digits where all are equal. Counts, such as parameters, are whole. Plain from 1e-4 to 1e7, scientific outside of that.
+    at all. Four digits where all are equal. Counts, such as parameters, are whole. Plain from 1e-4 to 1e7, scientific
+    outside of that.
     """
     known = sorted(score for score in compared if score is not None and math.isfinite(score))
     if known and _COUNTED <= max(map(abs, known)) < _PLAIN[1] and all(score == round(score) for score in known):
