@@ -70,7 +70,7 @@ def describe(function: Callable[..., Any]) -> Described:
     says = {name: " ".join(text.split()).removesuffix(".") for name, text in _ARGUMENT.findall(found.get("Args", ""))}
     head = _SECTION.sub("", doc).strip()
     given = inspect.signature(function).parameters.values()
-    read = (_parameter(each, function, says.pop(each.name, "")) for each in given)
+    read = (_parameter(each, says.pop(each.name, "")) for each in given)
     parameters = [each for each in read if each is not None]
     if says:
         raise TypeError(f"{function.__name__}: its Args describe {', '.join(says)}, which it does not have")
@@ -83,11 +83,9 @@ def describe(function: Callable[..., Any]) -> Described:
     return Described(head, parameters, sections)
 
 
-def _parameter(given: inspect.Parameter, function: Callable[..., Any], says: str) -> Parameter | None:
+def _parameter(given: inspect.Parameter, says: str) -> Parameter | None:
     """Return a parameter; None for one that is given from Python alone."""
-    hint = given.annotation
-    if isinstance(hint, str):
-        hint = eval(hint, getattr(function, "__globals__", {}))  # noqa: S307 -- an annotation of ours
+    hint: Any = given.annotation
     word, choices, is_many = Word(), (), given.kind is given.VAR_POSITIONAL
     while True:
         if get_origin(hint) is Annotated:

@@ -1,18 +1,15 @@
 """The next step that is printed is one that works."""
 
-from dataclasses import replace
+import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 import hpo
-from hpo.show.terminal import Terminal
+from hpo.study.files.folder import StudyFolder
 from hpo.study.ledger import write_opening
-from hpo.study.opening import read_study
-from hpo.study.preparing.preparation import known_study
-from hpo.study.winner.verdict import read_verdict
-from tests.hpo.cli.commands import refused
+from tests.hpo.cli.commands import QUICK, refused
+from tests.hpo.cli.commands import hpo as hpo_says
 from tests.hpo.commands.searched import found, noted
 from tests.hpo.commands.searched import note as write_down
 
@@ -64,28 +61,16 @@ def test_one_that_is_trained_to_its_end_is_not_extended_and_what_to_do_is_said()
         study.extend(best=1)
 
 
-@pytest.mark.parametrize("has_test", [True, False])
-def test_the_first_of_the_next_steps_is_announced(capsys, has_test):
-    found(of_a_notebook(), space=SPACE, name="mine", trials=2)
-    study = known_study("mine")
-    tracked = study.config.model_copy(update={"track": study.config.track.model_copy(update={"name": "mlflow"})})
-    study = replace(
-        study, config=tracked, plan=SimpleNamespace(parts={"test": {"fingerprint": "f"}}) if has_test else None
-    )
-    record = read_study(study)
-    summary = {"counts": {}, "cost": {"wall_seconds": None}}
-    report = SimpleNamespace(summary=summary, paths=[study.folder.path / "report.html"])
-    result = SimpleNamespace(verdict=read_verdict(study, record), report=report, is_tracked=True, untried=0)
-    Terminal().conclude(study, result)
-    *_, before, last = capsys.readouterr().out.splitlines()
-    if has_test:
-        assert (before, last) == ("next:   hpo test mine      (opens the test part, once)", "        hpo ui")
-        write_opening(study.folder, {"study": "another", "time": "2026-11-27", "fingerprint": "f"})
-        Terminal().conclude(study, result)
-        assert "next:   hpo test mine --again      (opens the test part once more" in capsys.readouterr().out
-    else:
-        assert last == "next:   hpo ui"
-    record.close()
+def test_the_next_steps_that_are_announced_are_those_that_are_shown(capsys):
+    code, out, _ = hpo_says(capsys, "search", *QUICK, "study.name=quick")
+    steps = [line[8:] for line in out.partition("\nnext:")[2].join(["next:", ""]).splitlines()]
+    assert (code, steps[0].split("   ")[0]) == (0, "hpo test quick")
+    shown = hpo_says(capsys, "show", "quick")[1]
+    assert all(step in shown for step in steps)
+    parts = json.loads(Path("runs/quick/described.json").read_text())["split"]["parts"]
+    opening = {"study": "another", "time": "2026-11-27", "fingerprint": parts["test"]["fingerprint"]}
+    write_opening(StudyFolder(Path("runs/quick")), opening)
+    assert "hpo test quick --again " in hpo_says(capsys, "show", "quick")[1]
 
 
 def test_without_a_complete_trial_there_is_none_to_train():

@@ -75,9 +75,9 @@ def searched(space, strategy, trials):
 def test_print_shows_the_result():
     study = searched({"x": [0.25, 0.5]}, "grid", trials=2)
     lines = str(study).splitlines()
-    assert lines[0].startswith("study one_less: 2 of 2")
-    assert lines[1].startswith("best: accuracy 0.7500, trial ")
-    assert lines[2:] == ["  x=0.25", "report: runs/one_less/report.html"]
+    assert lines[:2] == ["study one_less: ended", "2 of 2 trials, 0 failed"]
+    assert re.fullmatch(r"winner: trial \d, accuracy 0.7500", lines[2])
+    assert lines[3:] == ["  x = 0.25", "report: runs/one_less/report.html"]
 
 
 @pytest.mark.nightly

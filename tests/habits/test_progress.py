@@ -61,7 +61,7 @@ def test_a_first_long_trial_says_which_fold_begins_and_a_point_every_ten_seconds
     assert lines == [
         "trial 0, fold 1 of 5 begins",
         "trial 0, fold 1 of 5  epoch 10/9  accuracy 1.0000",
-        "trial 0, fold 1 of 5  epoch 20/9  accuracy 2.0000",
+        "trial 0, fold 1 of 5  epoch 20/9  accuracy 2",
         "trial 0, fold 2 of 5 begins",
         "trial 0, fold 2 of 5  epoch 10/9  accuracy 1.0000",
         "trial 0, fold 3 of 5 begins",
