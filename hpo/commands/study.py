@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from hpo.commands.best import Best, best_of, front_on_test, front_table, winner_of
+from hpo.commands.evaluation import score_on_test
 from hpo.commands.remove import remove
+from hpo.commands.report import write_reports
 from hpo.commands.resume import (
     changed_config,
     prepare_to_extend,
     prepare_to_resume,
     read_results,
-    score_on_test,
-    write_reports,
 )
 from hpo.commands.steer import raise_budget
 from hpo.commands.train import draw_attention, find_model, train_tree

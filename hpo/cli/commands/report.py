@@ -37,7 +37,7 @@ def run(arguments: Sequence[str]) -> None:
     if given.study is None:
         parser.error("the following arguments are required: STUDY")
 
-    from hpo.commands.resume import write_reports
+    from hpo.commands.report import write_reports
     from hpo.study.files.folder import short_path
     from hpo.study.view.reader import StudyReader
 

@@ -30,7 +30,7 @@ def run(arguments: Sequence[str]) -> None:
     given = parser.parse_intermixed_args(arguments)
     elsewhere = data_places(given.data)
 
-    from hpo.commands.resume import score_on_test
+    from hpo.commands.evaluation import score_on_test
     from hpo.study.basis.default import why_no_default
     from hpo.study.files.folder import short_path
     from hpo.study.view.reader import StudyReader

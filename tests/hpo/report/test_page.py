@@ -12,7 +12,7 @@ import pytest
 from markupsafe import escape
 from plotly.offline import get_plotlyjs_version
 
-from hpo.commands.resume import write_reports
+from hpo.commands.report import write_reports
 from hpo.report.pages.checklist import render_checklist
 from hpo.report.pages.html import templates
 from hpo.report.pages.latex import render_latex

@@ -96,7 +96,7 @@ def test_its_run_has_the_score_and_a_server_that_is_gone_costs_a_warning(capfd, 
     run = find_run(MlflowClient(f"sqlite:///{Path('mlflow.db').resolve()}"), study_id)
     assert run.data.metrics["test_score"] == 2.5
     assert NOTED.search(run.data.tags["mlflow.note.content"])
-    monkeypatch.setattr("hpo.commands.resume._PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr("hpo.commands.evaluation._PATIENCE_SECONDS", 1.0)
     config = yaml.safe_load((folder / "config.yaml").read_text())
     config["track"]["uri"] = "http://127.0.0.1:9"
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
