@@ -75,6 +75,7 @@ FUNCTIONS = {
     "stop": "hpo.commands.steer:stop",
     "add": "hpo.commands.steer:add",
     "note": "hpo.commands.note:note",
+    "reproduce": "hpo.commands.reproduce:reproduce",
 }
 
 # Of a word in an error: no path is longer, but a value that was typed may be, which would flood the terminal.

@@ -45,7 +45,9 @@ from hpo.trials.table import trials_table
 if TYPE_CHECKING:
     import pandas as pd
 
+    from hpo.commands.arguments import Progress
     from hpo.commands.note import Noted
+    from hpo.commands.reproduce import Reproduction
     from hpo.commands.serve import Page
     from hpo.commands.steer import Added, Stopped
 
@@ -301,11 +303,39 @@ class Study:
             tree = best_config(study.as_of(Notes(record).allowed_changes, winner), winner)
         return train_tree(tree, progress, self._folder.function_path if study.objective.kept else None)
 
-    def reproduce(self, trial: int | str = "best", **options: Any) -> "pd.DataFrame":
-        """Train recorded trials again in this process: see `hpo.reproduce`, whose options it takes."""
+    def reproduce(
+        self,
+        trial: str | int = "best",
+        data: Mapping[str, str] | None = None,
+        *,
+        folds: Sequence[int] | None = None,
+        tolerance: float | None = None,
+        trust: bool = False,
+        uri: str = "sqlite:///mlflow.db",
+        progress: "Progress" = "auto",
+    ) -> "Reproduction":
+        """Train recorded trials again in this process and compare; exit code 1 when they differ.
+
+        Where the study was made, its folder gets what was found (reproduction.json), and its next report tells it.
+
+        Args:
+            trial: a trial's number, all, or best (default: best).
+            folds: only these folds (default: all).
+            tolerance: largest difference, as a share of the recorded (default: 0 on the same machine, else 0.02).
+            uri: MLflow's address, for runs:/RUN_ID.
+            progress: auto = a line for each training; json = JSON lines on standard error; none = only what it came to.
+
+        Returns:
+            What was compared: `is_reproduced`, and `table` with one row per training.
+
+        Raises:
+            hpo.HpoError: there is no such study, it was not made here and is not trusted, or has no winner for `best`.
+        """
         from hpo.commands.reproduce import reproduce
 
-        return reproduce(str(self.folder), trial, **options)
+        return reproduce(
+            self.folder, trial, data, folds=folds, tolerance=tolerance, trust=trust, uri=uri, progress=progress
+        )
 
     def replay(self, *overrides: str, **options: Any) -> "pd.DataFrame":
         """Run its whole search again and compare the trials: see `hpo.replay`, whose options it takes."""

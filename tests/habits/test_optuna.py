@@ -27,7 +27,7 @@ def test_a_function_that_goes_on_from_its_state_takes_asha():
     study = hpo.search(train, {"lr": (0.1, 1.0)}, trials=4, **given)
     assert study.best.score == pytest.approx(4 * study.best.config["lr"])
     assert max(noted()) > 0  # Some went on from a state.
-    assert study.reproduce()["holds"].all()
+    assert study.reproduce().is_reproduced
     before = len(study.trials)
     assert len(study.resume(6, progress=False).trials) > before
 
@@ -167,7 +167,7 @@ def test_an_objective_of_optunas_shape_is_searched():
     assert study.config["space"]["momentum"] == {"low": 0.0, "high": 1.0}
     assert outcome_of(study).metrics["params"] == 17
     assert [point["epoch"] for point in outcome_of(study).curve] == [0, 1, 2]
-    assert study.reproduce()["holds"].all()
+    assert study.reproduce().is_reproduced
     assert len(study.resume(10, progress=False).trials) == 10
     assert found(shaped, **SHAPED, trials=8).name == study.name
 

@@ -68,7 +68,7 @@ def test_values_that_json_does_not_have_are_written_down_and_given_back():
         **{"range": [0, 1, 2], "set": [1, 2], "dtype": "float32", "array": [1, 2], "x": 0.5, "act": "relu"},
     }
     assert study.report().exists()
-    assert study.reproduce()["holds"].all()
+    assert study.reproduce().is_reproduced
     assert len(found(train, space=space, config=config, trials=6).trials) == 6
     with pytest.raises(hpo.HpoError, match=r"path: was given from Python, a PosixPath, and only 'a/b' stands for it"):
         study.extend({"path": "c"}, progress=False)

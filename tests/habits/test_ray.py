@@ -30,7 +30,7 @@ def test_a_function_that_returns_nothing_is_scored_by_what_it_reported(score, lo
     study = found(losses, **LOSS, score=score)
     assert study.best.score == loss + study.best.config["lr"]
     assert outcome_of(study).metrics["accuracy"] == loss / 10
-    assert study.reproduce()["holds"].all()
+    assert study.reproduce().is_reproduced
 
 
 @pytest.mark.nightly

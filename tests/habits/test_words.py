@@ -44,7 +44,7 @@ def test_all_words_of_the_toolkit_go_through_report_reproduction_and_resumption(
     assert study.best.score == train(study.best.config)
     report = json.loads((study.report().parent / "report.json").read_text())
     assert set(report["winner"]["point"]) == {*WORDS, *(f"searched.{word}" for word in WORDS)}
-    assert study.reproduce()["holds"].all()
+    assert study.reproduce().is_reproduced
     assert len(study.resume(4, progress=False).trials) == 4
 
 

@@ -110,7 +110,7 @@ def test_a_search_is_replayed_and_a_report_alone_reproduced(table, tmp_path):
     assert set(study.report_schema()["required"]) <= set(json.loads((study.folder / "report.json").read_text()))
     mailed = tmp_path / "report.json"
     shutil.copy(study.folder / "report.json", mailed)
-    again = hpo.reproduce(mailed, folds=[0])
+    again = hpo.reproduce(mailed, folds=[0]).table
     assert (again["name"].tolist(), again["holds"].all()) == (["fold_0"], True)
 
 

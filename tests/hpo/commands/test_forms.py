@@ -90,7 +90,7 @@ def test_a_path_and_its_function_are_the_same_objective(forms, name):
         assert study.config["objective"] == f"forms:{name}{FORMS[name]}"
         assert_trained(study, 2)
         assert known_study(called).described.method == {"preprocessing": "as it is"}
-        assert study.reproduce()["holds"].all()
+        assert study.reproduce().is_reproduced
         assert_trained(study.resume(trials=3, progress=False), 3)
     assert hpo.load("path").trials["score"].tolist() == hpo.load("function").trials["score"].tolist()
 
@@ -99,7 +99,7 @@ def test_a_function_without_a_module_may_take_a_task():
     study = found(lambda task: 2 * task["config"]["lr"], space=SPACE, trials=2)
     assert study.config["objective"] == "objective.pkl:objective"
     assert_trained(study, 2)
-    assert study.reproduce()["holds"].all()
+    assert study.reproduce().is_reproduced
     assert study.train(progress=False)["score"] == study.best.score
 
 
@@ -159,7 +159,7 @@ def test_a_study_keeps_how_it_calls_its_objective(name):
     written(TRAINER.replace(head + body, (head + body).replace(before, after).replace(f"of_{after}", name)))
     with pytest.raises(hpo.HpoError, match=r"forms\.py"):
         study.resume(trials=3, progress=False)
-    assert study.reproduce()["holds"].all()
+    assert study.reproduce().is_reproduced
     assert_trained(study.resume(trials=3, progress=False, allow_changes=True), 3)
     assert study.config["objective"] == f"forms:{name}{FORMS[name]}"
 

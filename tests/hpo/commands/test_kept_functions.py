@@ -75,7 +75,7 @@ def test_a_kept_function_is_read_again_by_its_study_alone():
         return config["lr"] + trial.seed % 7
 
     study = found(train, trials=3)
-    again = study.reproduce("all")
+    again = study.reproduce("all").table
     assert (again["recorded"] == again["reproduced"]).all()
     (study.folder / "objective.pkl").unlink()
     with pytest.raises(hpo.HpoError, match="was given from Python and is kept in the folder of its study"):
