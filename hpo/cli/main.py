@@ -76,6 +76,8 @@ FUNCTIONS = {
     "add": "hpo.commands.steer:add",
     "note": "hpo.commands.note:note",
     "reproduce": "hpo.commands.reproduce:reproduce",
+    "resume": "hpo.commands.resume:resume",
+    "extend": "hpo.commands.resume:extend",
 }
 
 # Of a word in an error: no path is longer, but a value that was typed may be, which would flood the terminal.

@@ -11,7 +11,7 @@ from hpo.commands.trust import ask_for_trust
 from hpo.config.composing.compose import compose_config
 from hpo.config.study_config import config_from_dict
 from hpo.errors import StudyError
-from hpo.session.script import run_shown
+from hpo.session.program import interrupted_in_one_line
 from hpo.study.files.folder import find_study, inner, short_path
 from hpo.study.preparing.preparation import prepare_study
 from hpo.study.reproduce.recorded import changed_code, read_files
@@ -37,6 +37,7 @@ OWN = ("name", "minutes", "stop_after_failures", "imports", "checkpoints", "stor
 _OWN_SECTIONS = ("dispatch", "track", "report")
 
 
+@interrupted_in_one_line()
 def replay(study: str | Path, *overrides: str, trust: bool = False, progress: bool = True) -> "pd.DataFrame":
     """Run a study's whole search again, as `hpo search --replay` does, and compare the trials.
 
@@ -51,7 +52,7 @@ def replay(study: str | Path, *overrides: str, trust: bool = False, progress: bo
     """
     import pandas as pd
 
-    from hpo.study.files.folder import short_path
+    from hpo.session.running import run_shown
 
     asked = replay_of(str(study), overrides, trust)
     prepared = prepare_replay(asked)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from hpo.commands.best import Best, best_of, front_on_test, front_table, winner_of
 from hpo.commands.evaluation import score_on_test
@@ -11,18 +11,16 @@ from hpo.commands.remove import remove
 from hpo.commands.report import write_reports
 from hpo.commands.resume import (
     changed_config,
-    prepare_to_extend,
-    prepare_to_resume,
     read_results,
 )
-from hpo.commands.steer import raise_budget
 from hpo.commands.train import draw_attention, find_model, train_tree
 from hpo.config.study_config import StudyConfig
 from hpo.errors import StudyError, TrackError, nearest
 from hpo.report.figures import FIGURES, Drawn, draw_figures
 from hpo.report.sections.report import report_schema
 from hpo.report.subject import Subject
-from hpo.session.script import run_shown
+from hpo.session.program import interrupted_in_one_line
+from hpo.session.running import run_shown
 from hpo.show.lines import summary_html, summary_lines
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.user_notes import UserNote, read_notes, tags
@@ -227,9 +225,11 @@ class Study:
         _, result, _ = score_on_test(str(self.folder), again, with_default, data, with_front=True)
         return front_on_test(result)
 
+    @interrupted_in_one_line()
     def resume(
         self,
         trials: int | None = None,
+        overrides: Sequence[str] = (),
         *,
         minutes: float | None = None,
         workers: int | None = None,
@@ -237,55 +237,96 @@ class Study:
         data: Mapping[str, str] | None = None,
         name: str | None = None,
         allow_changes: bool = False,
-        progress: bool = True,
+        trust: bool = False,
+        progress: Literal["auto", "json", "none"] | bool = "auto",
     ) -> Self:
-        """Go on with the search, also with a larger budget or other workers, and return the study.
+        """Continue a study from its frozen configuration; later edits of the configuration cannot leak in.
 
         One that another process runs goes on there to a larger budget, the only change it takes; this returns at once.
 
         Args:
-            trials: as of `hpo.search`.
-            minutes: the same.
+            trials: as of `hpo.search`: a larger budget.
+            overrides: a larger budget or other workers, such as study.trials=40, dispatch.workers=4, track=none.
+            minutes: as of `hpo.search`.
             workers: the same.
-            settings: other keys that no trial depends on.
-            data: as of `test`.
-            name: go on with a copy of this name, which is a study of its own; None = with the study itself.
-            allow_changes: go on although something has changed since; the report says what.
-            progress: whether it is shown.
-        """
-        asked = {"study.trials": trials, "study.minutes": minutes, "dispatch.workers": workers}
-        changes = {**(settings or {}), **{key: value for key, value in asked.items() if value is not None}}
-        config = changed_config(self._folder, changes, data)
-        if name is None and raise_budget(self._folder, config) is not None:
-            return self
-        return self._run(prepare_to_resume(self._folder, config, name, allow_changes), progress)
+            settings: other keys that no trial depends on, by dotted key.
+            data: where the data are now, if they were moved, by key: `{"data.path": "there.csv"}`. The content must be
+                the same; the place is kept with the study.
+            name: continue with a copy of this name, which is a separate study.
+            allow_changes: continue although something has changed since; the report says what.
+            trust: with a URL: run the objective of a study that was not made here, and do not ask before.
 
+        Raises:
+            hpo.HpoError: it cannot go on, in one line that says what to do.
+            KeyboardInterrupt: an interrupt; everything that was finished is saved, and the same call goes on.
+        """
+        from hpo.commands.resume import resume
+
+        went_on = resume(
+            self.folder,
+            trials,
+            overrides,
+            minutes=minutes,
+            workers=workers,
+            settings=settings,
+            data=data,
+            name=name,
+            allow_changes=allow_changes,
+            trust=trust,
+            progress=progress,
+        )
+        return type(self)(StudyFolder(went_on.folder))
+
+    @interrupted_in_one_line()
     def extend(
         self,
         changes: Mapping[str, Any] | None = None,
+        overrides: Sequence[str] = (),
         *,
         best: int | None = None,
         trials: Sequence[int] = (),
         climb: bool = False,
         data: Mapping[str, str] | None = None,
         name: str | None = None,
-        progress: bool = True,
+        progress: Literal["auto", "json", "none"] | bool = "auto",
     ) -> Self:
-        """Train the best trials further, or longer from the start, as a study of its own, and return that.
+        """Train the best trials of a study further, longer or larger, as a study of its own.
+
+        The new study has the points, folds and seeds of the old one's best trials; its report sets the scores side by
+        side, and `hpo resume`, `hpo test` and `hpo reproduce` work as with every study. A training goes on from its
+        state where that is kept (of halving's last rungs, and where an objective's CONTINUES_WITH allows the change);
+        else it begins anew. To climb is to search at a larger scale: the new study is a ladder that knows the trials of
+        the old one, and searches around its best.
 
         Args:
             changes: what is trained differently, by dotted key: `{"training.epochs": 60}`; None = nothing: trials that
                 a strategy stopped or trained in part are trained to their end.
-            best: how many trials, the best first; None = 5.
-            trials: these instead, by number.
-            climb: search at what is changed, such as a larger network, in windows around the best: `changes` are one
-                scale more of a ladder that knows this study's trials; `study.trials` among them says how many it adds.
-            data: as of `test`, but kept with the new study.
+            overrides: what is trained differently, such as training.epochs=60; or study.name=longer.
+            best: how many trials, the best first (default: 5).
+            trials: this one, by its number, instead of the best; may be several.
+            climb: search at what is changed, in windows around the best, instead of training the best there;
+                study.trials among the changes says how many trials it adds.
+            data: where the data are now, if they were moved, by key; kept with the new study.
             name: the new study's; None = the old one's with `-extended`.
-            progress: whether it is shown.
+
+        Raises:
+            hpo.HpoError: it cannot be extended so, in one line that says what to do. Nothing was created.
+            KeyboardInterrupt: an interrupt; everything that was finished is saved, and the same call goes on.
         """
-        changes = {**(changes or {}), **({"study.name": name} if name else {})}
-        return self._run(prepare_to_extend(self._folder, changes, best, trials, data, climb), progress)
+        from hpo.commands.resume import extend
+
+        extended = extend(
+            self.folder,
+            changes,
+            overrides,
+            best=best,
+            trials=trials,
+            climb=climb,
+            data=data,
+            name=name,
+            progress=progress,
+        )
+        return type(self)(StudyFolder(extended.folder))
 
     def train(self, *, progress: bool = True) -> dict[str, float]:
         """Train the winner's configuration once more, to its end, on the first fold, and return its metrics.
@@ -357,10 +398,6 @@ class Study:
         """
         path = None if output is None else Path(output)
         return [dict(one) for one in draw_attention(str(self.folder), text, target, path)]
-
-    def _run(self, study: PreparedStudy, progress: bool) -> Self:
-        run_shown(study, progress)
-        return type(self)(study.folder)
 
     @contextmanager
     def _read(self, config: StudyConfig | None = None) -> Iterator[tuple[PreparedStudy, Record, Verdict]]:
@@ -489,7 +526,8 @@ class Study:
         return summary_html(self.status)
 
 
-def run(study: PreparedStudy, progress: bool) -> Study:
+@interrupted_in_one_line()
+def run(study: PreparedStudy, progress: Literal["auto", "json", "none"] | bool) -> Study:
     """Run a prepared study to its budget, and return it as Python users see it; KeyboardInterrupt after a signal."""
     run_shown(study, progress)
     return Study(study.folder)

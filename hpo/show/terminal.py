@@ -1,4 +1,4 @@
-"""What a terminal shows of a search besides its progress: what it is, how it runs, how it ended, what comes next."""
+"""What a terminal shows of a search besides its progress: what it is, how it runs, how it ended."""
 
 import math
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from hpo.engine.loop import seconds_spent
 from hpo.errors import SpaceError, printable
 from hpo.formatting import format_count
 from hpo.show.display import Display, Ended, Progress, gpus_in_words
-from hpo.show.lines import next_lines, summary_lines
+from hpo.show.lines import summary_lines
 from hpo.show.progress import TerminalProgress
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.choosing import why
@@ -33,13 +33,10 @@ _SHOWN = 10
 
 
 class Terminal(Display):
-    """Prints lines; on a terminal with a live panel below them.
+    """Prints lines, on a terminal with a live panel below them; without `has_trials` only the beginning and the end."""
 
-    `next_step` prints which command comes next; without `has_trials` only the beginning and the end are shown.
-    """
-
-    def __init__(self, next_step: bool = True, has_trials: bool = True) -> None:
-        self._next_step, self._has_trials = next_step, has_trials
+    def __init__(self, has_trials: bool = True) -> None:
+        self._has_trials = has_trials
 
     def announce(self, study: PreparedStudy) -> None:
         """Print what is searched."""
@@ -126,7 +123,7 @@ class Terminal(Display):
         return TerminalProgress(study, record.history(), seconds_spent(record))
 
     def conclude(self, study: PreparedStudy, ended: Ended) -> None:
-        """Print the winner, where the report is, and what can be done next."""
+        """Print the winner, and where the report is."""
         view = ended.view
         if view.further_trained:
             trials = ", ".join(map(str, view.further_trained))
@@ -137,8 +134,6 @@ class Terminal(Display):
         _tell_time(study, view.cost or {})
         if not ended.is_tracked:
             _say(f"MLflow does not have everything: send it later with `hpo sync {view.reference}`")
-        for line in next_lines(view) if self._next_step else ():
-            print(line, flush=True)
 
 
 def _say(text: str) -> None:

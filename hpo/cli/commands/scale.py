@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpo.cli.arguments import add_config, add_json, make_parser, show_config
 from hpo.cli.output import show_json
-from hpo.cli.searching import add_progress, run_asked
+from hpo.cli.searching import add_progress
 from hpo.cli.tables import show_table
 
 if TYPE_CHECKING:
@@ -81,7 +81,10 @@ def _table(given: argparse.Namespace) -> int:
     from hpo.study.preparing.preparation import prepare_study, with_its_tracker
 
     study = prepare_study(with_its_tracker(config_from_dict(tree)))
-    ended = run_asked(study, given.progress)
+    from hpo.session.running import run_shown
+
+    ended = run_shown(study, given.progress).ended
+    assert ended is not None
     scales, metric = scales_of(ended.report.summary), study.goal.metric
     shown = _show_table(scales, metric) if scales else {}
     print(f"picture: {short_path(ended.report.paths[0])}")

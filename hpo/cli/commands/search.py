@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpo.cli.arguments import add_config, add_json, add_trust, make_parser, show_config
 from hpo.cli.output import show_json
-from hpo.cli.searching import add_progress, run_and_show, run_asked
+from hpo.cli.searching import add_progress, run_and_show
 from hpo.errors import ConfigError, printable
 
 if TYPE_CHECKING:
@@ -77,9 +77,13 @@ def run(arguments: Sequence[str]) -> int:
         print(f"{study.folder} exists: only missing trials are trained; to train all of them again, delete it")
     for change in replay.files.changes:
         print(f"what changed: {printable(change)}")
-    view = run_asked(study, given.progress).view
+    from hpo.session.running import run_shown
+
+    searched = run_shown(study, given.progress)
+    if searched.text:
+        print(searched)
     code, compared = _show_comparison(replay, study)
-    show_json({**view.to_dict(), **compared})
+    show_json({**searched.to_dict(), **compared})
     return code
 
 
