@@ -6,12 +6,14 @@ when that is due.
 
 import ast
 import contextlib
+import copy
 import io
 import json
 import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 from hpo.cli.main import COMMANDS, main
@@ -206,12 +208,16 @@ def _described(node: ast.FunctionDef | ast.ClassDef) -> str:
     broken = (
         re.sub(r", (?=\*|\w+:)", ",\n    ", says).replace("(", "(\n    ", 1)[:-1] + ",\n)" if len(says) > 80 else says
     )
-    return f"```text\n{node.name}{broken}{gives}\n```\n\n{_as_markdown(ast.get_docstring(node) or '')}"
+    return f"```text\n{node.name}{broken}{gives}\n```\n\n{_as_markdown(ast.get_docstring(node) or '').rstrip()}"
 
 
 def _as_markdown(docstring: str) -> str:
-    """Return a docstring of Google's style as Markdown: its sections as lists."""
-    text = re.sub(r"^(\w+):$", r"**\1**\n", docstring, flags=re.MULTILINE)
+    """Return a docstring of Google's style as Markdown: its sections as lists, those of a shell as they are."""
+    shell = r"^(Examples|Fields|Operators):\n((?: {4}.*\n?)+)"
+    fenced = re.sub(
+        shell, lambda it: f"{it[1]}:\n```text\n{dedent(it[2]).rstrip()}\n```\n", docstring, flags=re.MULTILINE
+    )
+    text = re.sub(r"^(\w+):$", r"**\1**\n", fenced, flags=re.MULTILINE)
     text = re.sub(r"^ {4}([\w.][\w., *]*): ", r"- `\1`: ", text, flags=re.MULTILINE)
     text = re.sub(r"^ {4}(?=\S)", "", text, flags=re.MULTILINE)
     # Outside of code a name in angle brackets is a tag.
@@ -223,7 +229,29 @@ def _made_by(node: ast.ClassDef) -> ast.FunctionDef | None:
 
 
 def _arguments(node: ast.FunctionDef) -> str:
-    return re.sub(r"^self(, )?", "", ast.unparse(node.args))
+    return re.sub(r"^self(, )?", "", ast.unparse(_PythonTypes().visit(copy.deepcopy(node.args))))
+
+
+class _PythonTypes(ast.NodeTransformer):
+    """Leaves out of annotations what they say for a shell."""
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        """Put a type in the place of a name for one."""
+        return self.visit(_TYPES[node.id]) if node.id in _TYPES else node
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        """Put X in the place of `Annotated[X, ...]`."""
+        if isinstance(node.value, ast.Name) and node.value.id == "Annotated" and isinstance(node.slice, ast.Tuple):
+            return self.visit(node.slice.elts[0])
+        return self.generic_visit(node)
+
+
+_SHARED = ast.parse((REPOSITORY / "hpo/commands/arguments.py").read_text()).body
+_TYPES = {
+    node.targets[0].id: node.value
+    for node in _SHARED
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+}
 
 
 if __name__ == "__main__":

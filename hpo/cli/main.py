@@ -78,6 +78,10 @@ FUNCTIONS = {
     "reproduce": "hpo.commands.reproduce:reproduce",
     "resume": "hpo.commands.resume:resume",
     "extend": "hpo.commands.resume:extend",
+    "list": "hpo.commands.show:studies",
+    "show": "hpo.commands.show:show",
+    "logs": "hpo.commands.show:logs",
+    "new": "hpo.commands.new:new",
 }
 
 # Of a word in an error: no path is longer, but a value that was typed may be, which would flood the terminal.

@@ -1,27 +1,55 @@
-"""`hpo.new`: a module to train and its configuration, which run as they stand, to be made one's own."""
+"""`new`: a module to train and its configuration, which run as they stand, to be made one's own."""
 
 import keyword
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Annotated, Any
 
+from hpo.commands.arguments import Word
 from hpo.errors import ConfigError
 
 FOLDER = "my_conf"
 
 
-def new(name: str) -> list[Path]:
-    """Write a module to train and its configuration, which run as they stand, into the working directory.
+@dataclass(frozen=True)
+class Created:
+    """What was written.
+
+    Attributes:
+        name: of the module and the study.
+        files: the module and the configuration.
+        config_dir: for `--config-dir`.
+    """
+
+    name: str
+    files: Sequence[Path]
+    config_dir: str = FOLDER
+
+    def __str__(self) -> str:
+        wrote = " and ".join(map(str, self.files))
+        return f"wrote {wrote}\nnext:   hpo search --config-dir {self.config_dir} study={self.name}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return its fields, with absolute paths."""
+        return {**vars(self), "files": [path.absolute() for path in self.files]}
+
+
+def new(name: Annotated[str, Word("NAME")]) -> Created:
+    """Write a module to train and its configuration, which run as they stand, to be made your own.
 
     Args:
-        name: of the module and the study.
-
-    Returns:
-        The files.
+        name: the name of the module and the study.
 
     Raises:
-        ConfigError: no module can have that name, one has it, or a file exists already.
+        hpo.HpoError: no module can have that name, one has it, or a file exists already.
+
+    Examples:
+        hpo new forest                                    forest.py and my_conf/study/forest.yaml
+        hpo search --config-dir my_conf study=forest      run it as it stands
     """
     _refuse_bad_name(name)
     written = {"objective.py.txt": Path(f"{name}.py"), "study.yaml.txt": Path(FOLDER, "study", f"{name}.yaml")}
@@ -32,7 +60,7 @@ def new(name: str) -> list[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         text = files("hpo.commands").joinpath("templates", template).read_text()
         path.write_text(text.replace("NAME", name))
-    return list(written.values())
+    return Created(name, [*written.values()])
 
 
 def _refuse_bad_name(name: str) -> None:

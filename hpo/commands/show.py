@@ -1,19 +1,26 @@
-"""All studies in a folder: what each has come to, filtered and sorted; records are opened of killed searches alone."""
+"""`list`, `show` and `logs`: what is known of studies, of one of their trials, and what their trainings printed.
 
-from collections.abc import Iterator
+Looking opens no record but that of the one study that is shown, and of searches that were killed; it changes nothing.
+"""
+
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from hpo.commands.arguments import StudyOrMirror, StudyRef, Word
 from hpo.commands.where import Kind, condition, known_field
-from hpo.study.files.folder import RUNS, listed_in
+from hpo.errors import ConfigError, printable
+from hpo.study.files.folder import RUNS, find_study, listed_in, short_path
 from hpo.study.view.from_status import size_of, view_in_list
 from hpo.study.view.view import StudyView
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from hpo.study.view.one_trial import TrialDetails
 
 FIELDS: dict[str, Kind] = {
     **dict.fromkeys(("name", "state"), "text"),
@@ -29,36 +36,224 @@ FIELDS: dict[str, Kind] = {
     "date": "time",
     **dict.fromkeys(("ended_by", "error", "folder"), "text"),
 }
-"""What is known of each study: its field, and of which kind that is; see `studies`."""
+"""The fields of each study in a list, and their kinds; docs/reference/json.md says what they are."""
 
 _TIMES = ("since", "date")
+_COLUMNS = ("study", "state", "done", "best", "metric", "strategy", "data", "test", "size", "date")
+# On a narrow terminal these are left out, the first one first.
+_LEAST = ("size", "data", "strategy", "test", "date")
+# Characters of a log's last line.
+_MOST_OF_A_LINE = 100
 
 
-def studies(in_: Path | str = RUNS, where: str | None = None, sort: str | None = None) -> "pd.DataFrame":
-    """Return a row for each study in a folder, the one that began last first; nothing is opened, created or changed.
+@dataclass(frozen=True)
+class Studies:
+    """The studies in a folder.
+
+    Attributes:
+        in: the folder in which they are, in Python `folder`.
+        studies: [each of them](json.md#a-study), the one that began last first; what only its record has (`objective`,
+            `limits`, `points`, `front`, `running`, `failures`, `cautions`, ...) is `null` or empty.
+    """
+
+    folder: Path
+    studies: Sequence[StudyView]
+    _is_filtered: bool = field(default=False, repr=False)
+
+    @property
+    def table(self) -> "pd.DataFrame":
+        """A row for each, with a column for each field of `--where`; `since` and `date` are times in UTC."""
+        import pandas as pd  # here: it takes half a second
+
+        table = pd.DataFrame([*map(_row, self.studies)], columns=[*FIELDS])
+        return table.assign(**{field: pd.to_datetime(table[field], utc=True) for field in _TIMES})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return where they are, and each of them."""
+        return {"in": self.folder.absolute(), "studies": [view.to_dict() for view in self.studies]}
+
+    def __str__(self) -> str:
+        from hpo.show.lines import list_texts
+        from hpo.show.tables import table_text
+
+        if not self.studies:
+            return f"no study in {self.folder}{' fits' if self._is_filtered else ': start one with `hpo search`'}"
+        table = table_text(_COLUMNS, ([*list_texts(view).values()] for view in self.studies), least=_LEAST)
+        errors = (f"{each.study}: {each.error}" for each in self.studies if each.state in ("failed", "unreadable"))
+        return "\n".join([table, *map(printable, errors)])
+
+    def _repr_html_(self) -> str:
+        return str(self.table.to_html())
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A study, or one of its trials, at one moment.
+
+    Attributes:
+        of: all that is known of it.
+    """
+
+    of: "StudyView | TrialDetails"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return its fields."""
+        return self.of.to_dict()
+
+    def __str__(self) -> str:
+        from hpo.show.details import details_text
+
+        return details_text(self.of)
+
+
+@dataclass(frozen=True)
+class Log:
+    """What one training printed.
+
+    Attributes:
+        trial: its trial.
+        task: which of its trainings: `fold_0`, or `final` for the winner's model.
+        path: the file.
+        lines: how many there are.
+        last: the last line with something in it.
+        text: all of it, or its end; `null` where the logs of all trials are listed.
+    """
+
+    trial: int
+    task: str
+    path: Path
+    lines: int
+    last: str
+    text: str | None
+
+
+@dataclass(frozen=True)
+class Logs:
+    """What the trainings of a study printed.
+
+    Attributes:
+        study: its name.
+        folder: where it is.
+        logs: of each training, as below.
+    """
+
+    study: str
+    folder: Path
+    logs: Sequence[Log]
+
+    @property
+    def text(self) -> str:
+        """What the trainings of the trial printed, one after another."""
+        return "".join(f"{log.text}\n" for log in self.logs if log.text)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return its fields."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"{short_path(log.path)}  {log.lines} lines  {log.last[:_MOST_OF_A_LINE]}"
+            if log.text is None
+            else f"== {short_path(log.path)}\n{log.text}"
+            for log in self.logs
+        )
+
+
+def studies(
+    in_: Annotated[Path | str, Word("DIR", option="--in")] = RUNS,
+    where: Annotated[str | None, Word("CONDITION", option="--where")] = None,
+    sort: Annotated[str | None, Word("FIELD", option="--sort", is_dashed=True)] = None,
+) -> Studies:
+    """List the studies under runs/, or in another folder: state, trials, best, strategy, data, size, date.
 
     Args:
-        in_: the folder of the studies' folders, such as `runs` or, of published ones, `studies`.
-        where: which ones, such as `"strategy=evolutionary and score>0.9"`: fields are compared by =, !=, <, <=, >, >=
-            and ~ (contains), and joined by and, or, not.
-        sort: by which field, with `-` before it from high to low.
-
-    Returns:
-        Columns: `name`; `state` (running, interrupted, open, ended, failed, imported, unreadable); `since`, `process`,
-        `host` of the process that runs it; `done` of `budget`, which counts `counts` (trials, or configurations);
-        `following`, what is trained after the search; `score`, that of trial `best` in `metric`, better by
-        `direction`, and where fresh seeds chose it `search_score`; `strategy`, `data`; `tags`, as `key=value`;
-        `test`, the metric on the test part, where that was opened; `on_front`, how many trials the front has, of
-        several metrics; `complete`, `failed`, `stopped`, `running`, trials by state; `minutes` of search; `size` in
-        bytes; `date` when it began; `ended_by`; `error`, why it failed or cannot be read; `folder`.
+        in_: where they are (default: runs).
+        where: which of them; see below.
+        sort: by which field; -FIELD from high to low (default: -date).
 
     Raises:
         hpo.HpoError: there is no such folder, or field, or the condition cannot be read.
-    """
-    import pandas as pd  # here: it takes half a second
 
-    table = pd.DataFrame([*map(_row, list_studies(Path(in_), where, sort))], columns=[*FIELDS])
-    return table.assign(**{field: pd.to_datetime(table[field], utc=True) for field in _TIMES})
+    Examples:
+        hpo list                                                    all studies under runs/, the newest first
+        hpo list --where 'state=running or state=interrupted'
+        hpo list --where 'strategy=evolutionary and score>0.9' --sort -score
+        hpo list --where 'data~digits and date>=2026-11 and test!=none'
+        hpo list --in studies                                       those that were published
+        hpo list --json                                             for programs
+
+    Fields:
+        name, state, since, process, host, done, budget, counts, following, score, search_score, best, metric,
+        direction, strategy, data, tags, test, on_front, complete, failed, stopped, running, minutes, size, date,
+        ended_by, error, folder
+
+    Operators:
+        =, !=, <, <=, >, >=, ~ (contains); and, or, not; none is a missing value; size is in bytes
+    """
+    return Studies(Path(in_), list_studies(Path(in_), where, sort), where is not None)
+
+
+def show(study: StudyOrMirror, trial: Annotated[int | None, Word("NUMBER", option="--trial")] = None) -> Shown:
+    """Show one study at a glance, running or not: state, best, what runs now, failures, cautions; or one trial.
+
+    Args:
+        trial: show this trial.
+
+    Raises:
+        hpo.HpoError: there is no such study, or it has no such trial.
+
+    Examples:
+        hpo show digits                   also while it runs; nothing of it is run, created or changed
+        hpo show studies/digits_grid      one that was published
+        hpo show digits --trial 7         its configuration, scores, curves, logs and seeds
+        hpo show s3://bucket/digits       as of its last copy there (study.mirror), from any machine
+        hpo show digits --json            for programs
+    """
+    # Here, since they load SQLAlchemy.
+    from hpo.study.view.one_trial import read_trial
+    from hpo.study.view.reader import open_reader
+
+    with open_reader(str(study)) as reader:
+        return Shown(reader.view() if trial is None else read_trial(reader, trial))
+
+
+def logs(
+    study: StudyRef,
+    trial: Annotated[int | None, Word("TRIAL")] = None,
+    *,
+    tail: Annotated[int | None, Word("N")] = None,
+) -> Logs:
+    """Show what the trainings of a study printed, which is kept; with dispatch=local what Python code printed.
+
+    Args:
+        trial: its number; left out: a line per training.
+        tail: the last N lines of each (default: all).
+
+    Raises:
+        hpo.HpoError: there is no such trial, or nothing was printed.
+
+    Examples:
+        hpo logs digits                   which trainings printed something, and their last lines
+        hpo logs digits 3                 all that trial 3 printed
+        hpo logs digits 3 --tail 50       the last 50 lines of each of its trainings
+        hpo logs digits 3 --json          for programs
+    """
+    from hpo.study.view.logs import logs_of
+
+    if tail is not None and tail < 1:
+        raise ConfigError(f"--tail: must be 1 or more, given {tail}")
+    folder = find_study(str(study))
+    return Logs(folder.path.name, folder.path, [_log(path, trial is None, tail) for path in logs_of(folder, trial)])
+
+
+def _log(path: Path, is_listed: bool, tail: int | None) -> Log:
+    from hpo.study.view.logs import read_log
+
+    _, trial, task = path.stem.split("_", 2)
+    lines = read_log(path).splitlines()
+    last = next((line for line in reversed(lines) if line.strip()), "")
+    text = None if is_listed else "\n".join(lines if tail is None else lines[-tail:])
+    return Log(int(trial), task, path, len(lines), last, text)
 
 
 def list_studies(folder: Path, where: str | None = None, sort: str | None = None) -> list[StudyView]:

@@ -32,7 +32,6 @@ from hpo.study.notes import Notes
 from hpo.study.opening import change_choice
 from hpo.study.preparing.preparation import known_study
 from hpo.study.study import PreparedStudy
-from hpo.study.view.logs import logs_of, read_log
 from hpo.study.view.reader import StudyReader
 from hpo.study.view.view import StudyView
 from hpo.study.winner.final_model import best_config
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from hpo.commands.note import Noted
     from hpo.commands.reproduce import Reproduction
     from hpo.commands.serve import Page
+    from hpo.commands.show import Logs, Shown
     from hpo.commands.steer import Added, Stopped
 
 
@@ -127,9 +127,19 @@ class Study:
 
         return export_study(str(self.folder), url, name)[1]
 
-    def logs(self, trial: int) -> str:
-        """Return what the trainings of a trial printed; StudyError where nothing was, or there is no such trial."""
-        return "".join(map(read_log, logs_of(self._folder, trial)))
+    def logs(self, trial: int | None = None, *, tail: int | None = None) -> "Logs":
+        """Show what the trainings of a study printed, which is kept; with dispatch=local what Python code printed.
+
+        Args:
+            trial: its number; left out: a line per training.
+            tail: the last N lines of each (default: all).
+
+        Raises:
+            hpo.HpoError: there is no such trial, or nothing was printed.
+        """
+        from hpo.commands.show import logs
+
+        return logs(self.folder, trial, tail=tail)
 
     def sync(self, uri: str | None = None) -> None:
         """Send what MLflow does not have of it; TrackError where that cannot be reached."""
@@ -156,6 +166,19 @@ class Study:
     def status(self) -> StudyView:
         """All that can be known of it now: its state, who runs it, how far it is, the best so far, what can be done."""
         return StudyReader(self._folder, self._folder.reference).view()
+
+    def show(self, trial: int | None = None) -> "Shown":
+        """Show one study at a glance, running or not: state, best, what runs now, failures, cautions; or one trial.
+
+        Args:
+            trial: show this trial.
+
+        Raises:
+            hpo.HpoError: there is no such study, or it has no such trial.
+        """
+        from hpo.commands.show import show
+
+        return show(self.folder, trial)
 
     def note(self, text: str = "", *, tag: Mapping[str, str] | None = None) -> "Noted":
         """Write beside a study what only a person knows, or tag it; without either: what was written.

@@ -10,6 +10,7 @@ from hpo.errors import printable
 from hpo.formatting import cut_text, format_duration, format_time, format_value
 from hpo.show.lines import best_text, format_values, front_text, progress_text, question_text, report_text
 from hpo.study.files.folder import short_path
+from hpo.study.view.one_trial import TrainingDetails, TrialDetails
 from hpo.study.view.view import StudyView, values_text
 from hpo.trials.places import how_far
 from hpo.trials.record.host import Site
@@ -25,26 +26,19 @@ _MOST_VALUES, _MOST_CAUTIONS, _MOST_FAILURES, _MOST_LOGS, _MOST_DETAILS = 10, 5,
 _Says = Iterator[tuple[str, str]]
 
 
-def print_study(view: StudyView) -> None:
-    """Print a study."""
-    _print_all(_says_of_study(view))
-
-
-def print_trial(trial: Mapping[str, Any]) -> None:
-    """Print one of its trials; see `show_trial`."""
-    _print_all(_says_of_trial(trial))
-
-
-def _print_all(says: _Says) -> None:
-    last, said = "", [*says]
+def details_text(shown: StudyView | TrialDetails) -> str:
+    """Return a study or a trial as a terminal shows it."""
+    last, said = "", [*(_says_of_study(shown) if isinstance(shown, StudyView) else _says_of_trial(shown))]
     column = max([_COLUMN, *(len(what) + 2 for what, _ in said)])
+    lines: list[str] = []
     for what, text in said:
-        _print("" if what == last else what, text, column)
+        lines += _lines("" if what == last else what, text, column)
         last = what
+    return "\n".join(lines)
 
 
-def _print(what: str, text: str, column: int) -> None:
-    """Print what is said of something, on up to three lines where it is long; it may come from a stranger."""
+def _lines(what: str, text: str, column: int) -> Iterator[str]:
+    """Yield what is said of something, on up to three lines where it is long; it may come from a stranger."""
     columns = min(shutil.get_terminal_size((_MOST_COLUMNS, 0)).columns, _MOST_COLUMNS) - column
     lines = textwrap.wrap(
         printable(text.lstrip()),
@@ -56,7 +50,7 @@ def _print(what: str, text: str, column: int) -> None:
         break_on_hyphens=False,
     )
     for line in lines:
-        print(f"{what:<{column}}{line}".rstrip())
+        yield f"{what:<{column}}{line}".rstrip()
         what = ""
 
 
@@ -96,51 +90,53 @@ def _says_of_study(view: StudyView) -> _Says:
         yield "next", f"{step.command:<{width}}   {step.does}"
 
 
-def _says_of_trial(trial: Mapping[str, Any]) -> _Says:
-    values = values_text(trial["texts"], trial["search_texts"])
-    if not values and trial["score"] is not None:
-        values = f"{trial['metric']} {format_value(trial['score'])}"
+def _says_of_trial(trial: TrialDetails) -> _Says:
+    values = values_text(trial.texts, trial.search_texts)
+    if not values and trial.score is not None:
+        values = f"{trial.metric} {format_value(trial.score)}"
     score = f", {values}" if values else ""
-    beyond = f", {trial['excess']:.3g} beyond the limits" if trial["excess"] else ""
-    yield "trial", f"{trial['trial']} of study {trial['study']}: {trial['state']}{score}{beyond}"
-    yield from (("point", line) for line in _point_lines(trial["point"], trial["default"], len(trial["point"])))
-    if trial["amount"] is not None:
-        further = f", further from trial {trial['continues']}" if trial["continues"] is not None else ""
-        far = trial["reached"] if trial["state"] == "complete" else None
-        yield "trained", f"{how_far(trial['amount'], far).removeprefix(', ').removeprefix('trained ')}{further}"
-    if trial["started"] is not None:
-        host = f" on {trial['host']}" if trial["host"] else ""
-        yield "ran", f"from {format_time(trial['started'])}{host}, {format_duration(trial['seconds'])} of training"
-    if trial["stopped"]:
-        yield "stopped", trial["stopped"]
-    if trial["error"]:
-        yield "failed", trial["error"]
-    for task in trial["tasks"]:
+    beyond = f", {trial.excess:.3g} beyond the limits" if trial.excess else ""
+    yield "trial", f"{trial.trial} of study {trial.study}: {trial.state}{score}{beyond}"
+    yield from (("point", line) for line in _point_lines(trial.point, trial.default, len(trial.point)))
+    if trial.amount is not None:
+        further = f", further from trial {trial.continues}" if trial.continues is not None else ""
+        far = trial.reached if trial.state == "complete" else None
+        yield "trained", f"{how_far(trial.amount, far).removeprefix(', ').removeprefix('trained ')}{further}"
+    if trial.started is not None:
+        host = f" on {trial.host}" if trial.host else ""
+        yield "ran", f"from {format_time(trial.started)}{host}, {format_duration(trial.seconds)} of training"
+    if trial.stopped:
+        yield "stopped", trial.stopped
+    if trial.error:
+        yield "failed", trial.error
+    for task in trial.tasks:
         yield from _says_of_task(task)
 
 
-def _says_of_task(task: Mapping[str, Any]) -> _Says:
-    name, score = task["task"], f" {task['score']:.4g}" if task["score"] is not None else ""
-    place = f", {_where(task)}" if task["process"] else ""
-    attempt = f", attempt {task['attempt']}" if (task["attempt"] or 1) > 1 else ""
-    seconds = f", {format_duration(task['seconds'])}" if task["seconds"] else ""
-    yield name, f"{task['state']}{score}{seconds}, seed {task['seed']}{place}{attempt}"
-    if len(values := [value for _, value in task["curve"]]) > 1:
-        (first, start), (last, end) = task["curve"][0], task["curve"][-1]
+def _says_of_task(task: TrainingDetails) -> _Says:
+    name, score = task.task, f" {task.score:.4g}" if task.score is not None else ""
+    place = f", {_where(task)}" if task.process else ""
+    attempt = f", attempt {task.attempt}" if (task.attempt or 1) > 1 else ""
+    seconds = f", {format_duration(task.seconds)}" if task.seconds else ""
+    yield name, f"{task.state}{score}{seconds}, seed {task.seed}{place}{attempt}"
+    if len(values := [value for _, value in task.curve]) > 1:
+        (first, start), (last, end) = task.curve[0], task.curve[-1]
         yield name, f"  {_chart(values)}  {start:.4g} at {first:g}, {end:.4g} at {last:g}"
-    elif task["point"]:
-        yield name, f"  {format_values(task['point'])}"
+    elif task.point:
+        yield name, f"  {format_values(task.point)}"
     # Below the traceback stands what was printed last, as the log has it.
-    for line in (task["details"] or "").partition("\nprinted last:\n")[0].splitlines()[-_MOST_DETAILS:]:
+    for line in (task.details or "").partition("\nprinted last:\n")[0].splitlines()[-_MOST_DETAILS:]:
         yield name, f"  {line}"
-    if task["log"]:
-        yield name, f"  {short_path(task['log'])}:"
-        yield from ((name, f"    {line}") for line in task["printed_last"])
+    if task.log:
+        yield name, f"  {short_path(task.log)}:"
+        yield from ((name, f"    {line}") for line in task.printed_last)
 
 
-def _where(task: Mapping[str, Any]) -> str:
+def _where(task: TrainingDetails) -> str:
     """Return the process that trains, or has trained, as people read it; without a host that is not known."""
-    return str(Site(task["host"], task["process"], task["gpus"])) if task["host"] else f"process {task['process']}"
+    if task.host and task.process:
+        return str(Site(task.host, task.process, task.gpus))
+    return f"process {task.process}"
 
 
 def _point_lines(

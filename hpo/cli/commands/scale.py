@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hpo.cli.arguments import add_config, add_json, make_parser, show_config
 from hpo.cli.output import show_json
 from hpo.cli.searching import add_progress
-from hpo.cli.tables import show_table
+from hpo.show.tables import show_table
 
 if TYPE_CHECKING:
     from hpo.report.sections.scales import ScalesPart

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from hpo.cli.main import FUNCTIONS
 from hpo.config.documents import json_line
 from tests.hpo.cli.commands import documented, hpo, printed
 from tests.studies import REPOSITORY, environment, toy_config
@@ -65,7 +66,7 @@ def test_every_command_that_prints_json_is_on_the_page():
     commands = REPOSITORY / "hpo/cli/commands"
     page = (REPOSITORY / "docs/reference/json.md").read_text()
     printing = [path.stem.rstrip("_") for path in commands.glob("*.py") if "add_json(" in path.read_text()]
-    assert [name for name in printing if f"hpo {name}" not in page] == []
+    assert [name for name in [*printing, *FUNCTIONS] if f"hpo {name}" not in page] == []
 
 
 def test_what_json_cannot_say_is_null_and_paths_are_text():
@@ -219,7 +220,9 @@ def test_the_logs_of_a_study_and_of_a_trial(capsys, toy):
     listed, _ = printed(capsys, "logs", "toy")
     assert set(listed) == documented("hpo logs")
     path = str((folder / "trial_0001_fold_0.log").absolute())
-    assert listed["logs"] == [{"trial": 1, "task": "fold_0", "path": path, "lines": 2, "last": "two"}]
+    (log,) = listed["logs"]
+    assert set(log) == documented("What a training printed")
+    assert log == {"trial": 1, "task": "fold_0", "path": path, "lines": 2, "last": "two", "text": None}
     assert printed(capsys, "logs", "toy", "1")[0]["logs"][0]["text"] == "one\ntwo"
 
 

@@ -41,7 +41,7 @@ def test_logs_are_listed_and_shown(capsys, study):
         "runs/toy/logs/trial_0001_fold_1.log  1 lines  three",
     ]
     assert hpo(capsys, "logs", "toy", "0", "--tail", "1")[1] == "== runs/toy/logs/trial_0000_fold_0.log\ntwo\n"
-    assert toolkit.load("toy").logs(1) == "last\nthree\n"
+    assert toolkit.load("toy").logs(1).text == "last\nthree\n"
     assert study.logs_dir.stat().st_mode & 0o077 == 0
 
 
@@ -61,7 +61,7 @@ def test_a_log_that_is_a_pipe_is_said_and_not_read(capsys, study):
     os.mkfifo(path)
     for words in (("logs", "toy"), ("logs", "toy", "0")):
         assert "trial_0000_fold_0.log: is no regular file, and is not read" in hpo(capsys, *words)[1]
-    assert "is no regular file" in toolkit.load("toy").logs(0)
+    assert "is no regular file" in toolkit.load("toy").logs(0).text
     assert hpo(capsys, "show", "toy", "--trial", "0")[0] == 0
 
 
@@ -78,7 +78,7 @@ def test_what_is_printed_in_this_process_is_shown_and_kept(capsys, monkeypatch):
     said = capsys.readouterr()
     assert "begun with abracadabra" in said.out
     assert "at the end" in said.err
-    kept = toolkit.load("train").logs(0)
+    kept = toolkit.load("train").logs(0).text
     assert kept.startswith("begun with ")
     assert kept.endswith("at the end\n")
     assert "abracadabra" not in kept

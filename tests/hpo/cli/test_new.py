@@ -25,7 +25,7 @@ def test_what_it_writes_names_what_comes_next(capsys):
 
 
 def test_from_python_it_writes_the_same():
-    assert hpo.new("forest") == [Path("forest.py"), Path("my_conf/study/forest.yaml")]
+    assert hpo.new("forest").files == [Path("forest.py"), Path("my_conf/study/forest.yaml")]
     with pytest.raises(hpo.HpoError, match="exists already"):
         hpo.new("forest")
 

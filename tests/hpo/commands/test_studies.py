@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hpo as toolkit
-from hpo.commands.show import FIELDS, list_studies
+from hpo.cli.described import describe
+from hpo.commands.show import FIELDS, list_studies, studies
 from hpo.commands.where import condition
 from hpo.config.documents import json_line
 from hpo.errors import ConfigError
@@ -204,12 +205,17 @@ def test_at_a_terminal_the_table_is_as_wide_as_that(capsys, monkeypatch, width):
 def test_where_there_is_none(capsys):
     assert hpo(capsys, "list") == (0, "no study in runs: start one with `hpo search`\n", "")
     assert "there is no folder nowhere" in refused(capsys, "list", "--in", "nowhere", is_silent=True)
-    assert [*toolkit.studies().columns] == [*FIELDS]
+    assert [*toolkit.studies().table.columns] == [*FIELDS]
     assert list(Path().iterdir()) == []
 
 
+def test_its_help_names_every_field():
+    fields = describe(studies).sections["Fields"]
+    assert fields.replace(",", " ").split() == [*FIELDS]
+
+
 def test_published_ones_are_listed_and_python_gets_a_table():
-    table = toolkit.studies(PUBLISHED, where="name~digits", sort="name")
+    table = toolkit.studies(PUBLISHED, where="name~digits", sort="name").table
     assert list(table["name"]) == sorted(path.parent.name for path in PUBLISHED.glob("digits*/config.yaml"))
     assert set(table["state"]) == {"ended"}
     assert (table["score"] > 0.9).all()

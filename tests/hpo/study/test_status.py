@@ -22,7 +22,7 @@ from hpo.study.files.running import read_running
 from hpo.study.files.status import Status, read_status
 from hpo.study.opening import read_study
 from hpo.study.preparing.preparation import known_study
-from hpo.study.view.one_trial import show_trial
+from hpo.study.view.one_trial import read_trial
 from hpo.study.view.read_only import ReadOnlyStudy
 from hpo.study.view.reader import StudyReader
 from tests.hpo.commands.searched import found
@@ -152,7 +152,7 @@ def test_a_trial_that_is_trained_elsewhere_is_not_interrupted():
         session.ask()
     assert looked("runs/lab")[0].state == "open"
     assert counts_of(hpo.load("lab")) == {"running": 1}
-    assert show_trial(StudyReader(StudyFolder(Path("runs/lab")), "lab"), 0)["state"] == "running"
+    assert read_trial(StudyReader(StudyFolder(Path("runs/lab")), "lab"), 0).state == "running"
 
 
 def test_after_a_fault_it_says_which(monkeypatch):

@@ -6,7 +6,7 @@ from html import unescape
 
 import pytest
 
-from hpo.show.details import print_study
+from hpo.show.details import details_text
 from hpo.show.lines import best_text, progress_text, question_text
 from hpo.show.page.content import StudyContent
 from hpo.study.files.folder import StudyFolder
@@ -84,14 +84,13 @@ def test_one_of_several_metrics_with_limits_and_folds_has_its_front(tmp_path):
     assert f"trial {report['winner']['number']}" in parts["state"]["html"]
 
 
-def test_the_state_says_what_hpo_show_says(tmp_path, capsys):
+def test_the_state_says_what_hpo_show_says(tmp_path):
     run_toy(tmp_path / "toy", toy_config("random", SPACES["continuous"], 24))
     folder = StudyFolder(tmp_path / "toy")
     html, view = parts_of(folder.path)["state"]["html"], StudyReader(folder, folder.reference).view()
     text = " ".join(unescape(re.sub("<[^>]*>", " ", html)).split())
     # What is long is on several lines there.
-    print_study(view)
-    shown = " ".join(capsys.readouterr().out.split())
+    shown = " ".join(details_text(view).split())
     for says in (question_text(view), progress_text(view), best_text(view), *(step.does for step in view.next)):
         assert says in text
         assert says in shown

@@ -9,22 +9,26 @@ _GAP = 2
 
 
 def show_table(header: Sequence[str], rows: Iterable[Sequence[str]], least: Sequence[str] = ()) -> None:
-    """Print a table; what its cells tell may come from a stranger.
+    """Print a table; see `table_text`."""
+    print(table_text(header, rows, least))
+
+
+def table_text(header: Sequence[str], rows: Iterable[Sequence[str]], least: Sequence[str] = ()) -> str:
+    """Return a table for standard output; its cells may come from a stranger.
 
     At a terminal a column without content is left out, and where it is too narrow those of `least`, in that order, as
     far as needed. In a pipe all are there, and an empty cell is -.
     """
     lines = [[printable(cell) for cell in row] for row in rows]
     if sys.stdout.isatty():
-        _show_at_terminal(header, lines, least)
-        return
+        return _at_terminal(header, lines, least)
     lines = [[*header], *([cell or "-" for cell in line] for line in lines)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        print((" " * _GAP).join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+    padded = ((cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
+    return "\n".join((" " * _GAP).join(cells).rstrip() for cells in padded)
 
 
-def _show_at_terminal(header: Sequence[str], lines: Sequence[Sequence[str]], least: Sequence[str]) -> None:
+def _at_terminal(header: Sequence[str], lines: Sequence[Sequence[str]], least: Sequence[str]) -> str:
     # Here, since a pipe needs none of it.
     from rich.console import Console
     from rich.table import Table
@@ -41,4 +45,6 @@ def _show_at_terminal(header: Sequence[str], lines: Sequence[Sequence[str]], lea
         table.add_column(name, overflow="fold")
     for row in zip(*(columns[name] for name in widths), strict=True):
         table.add_row(*map(Text, row))
-    console.print(table)
+    with console.capture() as captured:
+        console.print(table)
+    return captured.get().removesuffix("\n")
