@@ -8,7 +8,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hpo.commands.archive import unarchive as unarchive
     from hpo.commands.ask import open as open  # noqa: A004 -- it is called hpo.open
     from hpo.commands.compare import compare_strategies as compare_strategies
     from hpo.commands.compare import compare_studies as compare_studies
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from hpo.commands.show import studies as studies
     from hpo.commands.study import Study as Study
     from hpo.commands.train import train as train
+    from hpo.commands.unarchive import unarchive as unarchive
     from hpo.errors import HpoError as HpoError
     from hpo.errors import NoTrialError as NoTrialError
     from hpo.trials.space.written import choices as choices
@@ -66,7 +66,7 @@ _PLACES = {
     "search": "hpo.commands.search",
     "studies": "hpo.commands.show",
     "train": "hpo.commands.train",
-    "unarchive": "hpo.commands.archive",
+    "unarchive": "hpo.commands.unarchive",
 }
 __all__ = list(_PLACES)
 

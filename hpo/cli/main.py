@@ -82,6 +82,10 @@ FUNCTIONS = {
     "show": "hpo.commands.show:show",
     "logs": "hpo.commands.show:logs",
     "new": "hpo.commands.new:new",
+    "clean": "hpo.commands.clean:clean",
+    "archive": "hpo.commands.archive:archive_or_restore",
+    "remove": "hpo.commands.remove:remove_when_confirmed",
+    "move": "hpo.commands.move:move",
 }
 
 # Of a word in an error: no path is longer, but a value that was typed may be, which would flood the terminal.

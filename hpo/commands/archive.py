@@ -1,25 +1,108 @@
-"""`hpo.unarchive`: a study comes back from an archive."""
+"""`archive`: a study is written into one file, and taken out of one again."""
 
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated, Any
 
-from hpo.commands.resume import ask_for_copied
-from hpo.commands.study import Study
-from hpo.study.files.folder import RUNS
-from hpo.study.keeping.archive import unarchive as write_out
+from hpo.commands.arguments import StudyRef, Trust, Word
+from hpo.errors import ConfigError
+from hpo.study.files.folder import RUNS, StudyFolder, find_study, short_path
 
 
-def unarchive(file: Path | str, directory: Path | str = RUNS, *, trust: bool = False) -> Study:
-    """Take a study out of an archive, as `hpo archive --restore` does, and return it; see `Study.archive`.
+@dataclass(frozen=True)
+class Archived:
+    """An archive, and the study that was written into it. Where Python takes a path, it is the archive's.
+
+    Attributes:
+        study: its name.
+        folder: where it is.
+        file: the archive.
+        bytes: its size.
+    """
+
+    study: str
+    folder: Path
+    file: Path
+    bytes: int
+
+    def __fspath__(self) -> str:
+        return str(self.file)
+
+    def __str__(self) -> str:
+        from hpo.workers.store.packing import in_words
+
+        return f"{short_path(self.folder)} is in {short_path(self.file)}, {in_words(self.bytes)}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return its fields."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Restored(Archived):
+    """An archive, and the study that was taken out of it."""
+
+    def __str__(self) -> str:
+        return f"{short_path(self.folder)} is back; go on with `{StudyFolder(self.folder).go_on}`"
+
+
+def archive(study: StudyRef, file: str | Path) -> Archived:
+    """Write a study into one file, `NAME.tar.gz`, with the SHA-256 of each of its files; see `hpo.unarchive`.
 
     Args:
-        file: the archive.
-        directory: where its folder is put.
-        trust: whether a study that was not made on this machine may run its objective, unasked.
+        file: the archive, which must not be there yet.
 
     Raises:
-        hpo.HpoError: the file is no sound archive, or there is a study of that name. Or the study was not made here,
-            and nobody could be asked, or the answer was no: then it is there, but was only copied.
+        hpo.HpoError: it runs just now, its record is damaged, or the file is there already.
     """
-    folder = write_out(Path(file).expanduser(), Path(directory).expanduser())
+    from hpo.study.keeping.archive import archive as write_archive
+
+    folder, path = find_study(str(study)), Path(file).expanduser().absolute()
+    write_archive(folder, path)
+    return Archived(folder.path.name, folder.path, path, path.stat().st_size)
+
+
+def restore_archive(file: str | Path, directory: str | Path, trust: bool) -> Restored:
+    """Take a study out of an archive, as `hpo.unarchive`."""
+    from hpo.commands.resume import ask_for_copied
+    from hpo.study.keeping.archive import unarchive
+
+    path = Path(file).expanduser()
+    folder = unarchive(path, Path(directory).expanduser())
     ask_for_copied(folder, folder.config(), "", trust)
-    return Study(folder)
+    return Restored(folder.path.name, folder.path, path.absolute(), path.stat().st_size)
+
+
+def archive_or_restore(
+    study: StudyRef | None = None,
+    file: Annotated[str | None, Word("FILE.tar.gz")] = None,
+    *,
+    restore: Annotated[str | None, Word("FILE.tar.gz")] = None,
+    directory: Annotated[str | None, Word("DIR", option="--in")] = None,
+    trust: Trust = False,
+) -> Archived:
+    """Write a study into one file, with the SHA-256 of each of its files, or take it out of one again.
+
+    A study that was not made on this machine asks before it may run, as from a mirror; --trust lets it, unasked.
+
+    Args:
+        file: the archive, which must not be there yet.
+        restore: take the study of an archive out of it.
+        directory: with --restore: where its folder is put (default: runs).
+        trust: with --restore: run the objective of a study that was not made here, and do not ask before.
+
+    Raises:
+        hpo.HpoError: as of `Study.archive` and `hpo.unarchive`.
+
+    Examples:
+        hpo archive digits digits.tar.gz
+        hpo archive --restore digits.tar.gz              into runs/digits, compared with its checksums
+        hpo archive --restore digits.tar.gz --in /data   into /data/digits
+    """
+    if restore is not None and study is None:
+        return restore_archive(restore, directory or RUNS, trust)
+    if restore is not None or study is None or file is None:
+        raise ConfigError("command line: must be STUDY FILE.tar.gz, or --restore FILE.tar.gz; see `hpo archive --help`")
+    if directory or trust:
+        raise ConfigError("command line: --in and --trust have no effect without --restore; see `hpo archive --help`")
+    return archive(study, file)

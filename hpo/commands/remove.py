@@ -1,17 +1,20 @@
-"""Removes a study: its folder, its runs in MLflow, what its workers keep elsewhere, and, if asked, its mirror."""
+"""`remove`: a study goes, with its runs in MLflow, what its workers keep elsewhere, and, if asked, its mirror."""
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Any
 
+from hpo.commands.arguments import StudyRef, Word, Yes
 from hpo.config.sealing import hide_secrets
 from hpo.config.study_config import StudyConfig
-from hpo.errors import HpoError, StudyError
+from hpo.errors import ConfigError, HpoError, StudyError, printable
 from hpo.files import links_out, remove_tree
 from hpo.formatting import format_count
 from hpo.study.files.folder import OPENINGS, short_path
 from hpo.study.keeping.mirror import Mirror
-from hpo.study.keeping.removal import Removal
+from hpo.study.keeping.removal import Removal, find_removal
 from hpo.study.ledger import hand_over
 from hpo.track.make import tracking_uri
 from hpo.track.store import delete_study, may_have_study
@@ -19,17 +22,111 @@ from hpo.workers.store.packing import in_words
 from hpo.workers.store.url import UrlStore
 
 _SHOWN = 4
+WithRuns = Annotated[bool, Word(option="--keep-runs")]
+
+
+@dataclass(frozen=True)
+class RemovedStudy:
+    """A study that is gone.
+
+    Attributes:
+        study: its name.
+        folder: where it was.
+        files: how many there were.
+        bytes: their size.
+        runs: how many MLflow had of it, and lost.
+        mirror: the URL of its mirror, where that was removed, too; else `null`.
+    """
+
+    folder: Path
+    files: int = 0
+    bytes: int = 0
+    runs: int = 0
+    mirror: str | None = None
+
+    def __str__(self) -> str:
+        runs = f" and {format_count(self.runs, 'run*')} in MLflow" if self.runs else ""
+        return printable(f"removed {short_path(self.folder)}{runs}")
 
 
 @dataclass(frozen=True)
 class Removed:
-    """A study that is gone: how many runs MLflow had of it, and the URL of a mirror that went along; None: none."""
+    """Studies that are gone.
 
-    folder: Path
-    files: int
-    bytes: int
-    runs: int
-    mirror: str | None
+    Attributes:
+        removed: of each study the fields below.
+    """
+
+    removed: Sequence[RemovedStudy]
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.removed))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return its fields."""
+        return {"removed": [{"study": each.folder.name, **vars(each)} for each in self.removed]}
+
+
+def remove(studies: Sequence[StudyRef], *, mirror: bool = False, runs: WithRuns = True) -> Removed:
+    """Delete studies, with their runs in MLflow, unasked. That they opened a test part stays known.
+
+    Args:
+        mirror: remove its copy at study.mirror, too.
+        runs: its runs in MLflow go, too.
+
+    Raises:
+        hpo.HpoError: one runs just now, or MLflow or the mirror cannot be reached.
+    """
+    return _remove_all(_found(studies), mirror, runs)
+
+
+def remove_when_confirmed(
+    studies: Sequence[StudyRef], *, yes: Yes = False, mirror: bool = False, runs: WithRuns = True
+) -> Removed:
+    """Delete studies, with their runs in MLflow; says first what goes, and asks.
+
+    Args:
+        mirror: remove its copy at study.mirror, too.
+        runs: leave its runs in MLflow.
+
+    Raises:
+        hpo.HpoError: as of `remove`, or nobody can be asked, or the answer was no.
+
+    Examples:
+        hpo remove digits
+        hpo remove first second --yes     unasked, for scripts
+        hpo remove digits --mirror        its copy at study.mirror, too
+        hpo remove digits --keep-runs     MLflow keeps its runs
+    """
+    removals = _found(studies)
+    for removal in removals:
+        for line in says_what_goes(removal, mirror, runs):
+            print(printable(line) if not line.startswith("  ") else f"  {printable(line[2:])}")
+    if not yes:
+        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+            raise ConfigError("remove: asks before it removes, and nobody can be asked here; give --yes")
+        if input("remove it? (yes/no) ").strip().lower() not in ("y", "yes"):
+            raise ConfigError("remove: the answer was no: nothing was removed")
+    return _remove_all(removals, mirror, runs)
+
+
+def _found(studies: Sequence[str | Path]) -> list[Removal]:
+    """Return what goes, each study once; StudyError where one cannot be removed, before any other is."""
+    found = [find_removal(str(study)) for study in studies]
+    return [*{removal.folder.path: removal for removal in found}.values()]
+
+
+def _remove_all(removals: Sequence[Removal], mirror: bool, runs: bool) -> Removed:
+    removed: list[RemovedStudy] = []
+    for removal in removals:
+        try:
+            removed.append(remove_study(removal, mirror=mirror, runs=runs))
+        except HpoError as error:
+            if not removed:
+                raise
+            # What is gone is said, also where the rest stays.
+            raise type(error)(f"{error}; before that: {'; '.join(map(str, removed))}") from error
+    return Removed(removed)
 
 
 def says_what_goes(removal: Removal, mirror: bool, runs: bool) -> Iterator[str]:
@@ -69,7 +166,7 @@ def _elsewhere(removal: Removal, mirror: bool, runs: bool) -> Iterator[str]:
             yield f"{key}: {hide_secrets(url, {})}{stays}"
 
 
-def remove(removal: Removal, *, mirror: bool = False, runs: bool = True) -> Removed:
+def remove_study(removal: Removal, *, mirror: bool = False, runs: bool = True) -> RemovedStudy:
     """Remove a study that is not running; the folder last, so that after a fault the same command goes on.
 
     Args:
@@ -84,7 +181,7 @@ def remove(removal: Removal, *, mirror: bool = False, runs: bool = True) -> Remo
     folder, config, study_id = removal.folder, removal.config, removal.study_id
     if removal.is_link:
         folder.path.unlink()
-        return Removed(folder.path, 0, 0, 0, None)
+        return RemovedStudy(folder.path)
     if not folder.path.is_dir():
         raise StudyError(f"study: {folder} has been removed meanwhile")
     folder.refuse_running()
@@ -105,7 +202,7 @@ def remove(removal: Removal, *, mirror: bool = False, runs: bool = True) -> Remo
                 _empty(UrlStore(config.artifacts, "study.artifacts"))
         hand_over(folder)
         remove_tree(folder.path)
-    return Removed(folder.path, removal.files, removal.bytes, deleted, gone)
+    return RemovedStudy(folder.path, removal.files, removal.bytes, deleted, gone)
 
 
 def _delete_runs(config: StudyConfig, study_id: str) -> int:

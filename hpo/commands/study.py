@@ -24,10 +24,6 @@ from hpo.session.running import run_shown
 from hpo.show.lines import summary_html, summary_lines
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.user_notes import UserNote, read_notes, tags
-from hpo.study.keeping.archive import archive
-from hpo.study.keeping.cleaning import Cleaned, clean
-from hpo.study.keeping.moving import move
-from hpo.study.keeping.removal import find_removal
 from hpo.study.notes import Notes
 from hpo.study.opening import change_choice
 from hpo.study.preparing.preparation import known_study
@@ -42,8 +38,11 @@ from hpo.trials.table import trials_table
 if TYPE_CHECKING:
     import pandas as pd
 
+    from hpo.commands.archive import Archived
     from hpo.commands.arguments import Progress
+    from hpo.commands.clean import Freed
     from hpo.commands.note import Noted
+    from hpo.commands.remove import Removed
     from hpo.commands.reproduce import Reproduction
     from hpo.commands.serve import Page
     from hpo.commands.show import Logs, Shown
@@ -76,50 +75,62 @@ class Study:
         """Its tags, each with its last value."""
         return tags(self._folder)
 
-    def clean(self, *, states: bool = False, logs: bool = False, dry_run: bool = False) -> Cleaned:
-        """Delete what nothing needs of it, as `hpo clean` does, and return what it freed: `freed`, bytes by kind.
+    def clean(self, *, dry_run: bool = False, states: bool = False, logs: bool = False) -> "Freed":
+        """Free what no study needs: states, models that are not among the best, copies of data, leftovers.
 
         Args:
-            states: whether states from which a larger budget would go on go, too; it may then try other points.
-            logs: whether the logs of complete trials go, too.
-            dry_run: whether it is only found out.
+            dry_run: say what would go, and delete nothing.
+            states: delete states that a larger budget goes on from, too, of studies that are done.
+            logs: delete the logs of complete trials, too.
 
         Raises:
-            hpo.HpoError: it runs just now.
+            hpo.HpoError: a study that is named runs, or cannot be read.
         """
-        return clean(self._folder, states=states, logs=logs, dry_run=dry_run)
+        from hpo.commands.clean import clean
 
-    def move(self, directory: Path | str) -> Self:
-        """Move its folder into a directory, as `hpo move` does, and return the study there.
+        return clean([self.folder], dry_run=dry_run, states=states, logs=logs)
 
-        Relative paths of its configuration go on meaning places below the working directory.
+    def move(self, directory: str | Path) -> Self:
+        """Put a study's folder into another directory, also on another file system, where it goes on.
+
+        The study there is returned. Relative paths in its configuration go on meaning places below the working
+        directory.
+
+        Args:
+            directory: where its folder is put; it is made.
 
         Raises:
             hpo.HpoError: it runs just now, the directory has one of its name, or the copy is not the same.
         """
-        return type(self)(move(self._folder, Path(directory).expanduser()))
+        from hpo.commands.move import move
 
-    def archive(self, file: Path | str) -> Path:
-        """Write it into one file, `NAME.tar.gz`, as `hpo archive` does, and return its path; see `hpo.unarchive`.
+        return type(self)(StudyFolder(move(self.folder, directory).folder))
+
+    def archive(self, file: str | Path) -> "Archived":
+        """Write a study into one file, `NAME.tar.gz`, with the SHA-256 of each of its files; see `hpo.unarchive`.
+
+        Args:
+            file: the archive, which must not be there yet.
 
         Raises:
             hpo.HpoError: it runs just now, its record is damaged, or the file is there already.
         """
-        path = Path(file).expanduser()
-        archive(self._folder, path)
-        return path
+        from hpo.commands.archive import archive
 
-    def remove(self, *, mirror: bool = False, runs: bool = True) -> None:
-        """Delete it, as `hpo remove` does, unasked. That it opened a test part stays known.
+        return archive(self.folder, file)
+
+    def remove(self, *, mirror: bool = False, runs: bool = True) -> "Removed":
+        """Delete studies, with their runs in MLflow, unasked. That they opened a test part stays known.
 
         Args:
-            mirror: whether its copy at `study.mirror` goes, too.
-            runs: whether its runs in MLflow do.
+            mirror: remove its copy at study.mirror, too.
+            runs: its runs in MLflow go, too.
 
         Raises:
-            hpo.HpoError: it runs just now, or MLflow or the mirror cannot be reached.
+            hpo.HpoError: one runs just now, or MLflow or the mirror cannot be reached.
         """
-        remove(find_removal(str(self._folder.path)), mirror=mirror, runs=runs)
+
+        return remove([self.folder], mirror=mirror, runs=runs)
 
     def export(self, url: str, name: str | None = None) -> int:
         """Copy it into another Optuna storage, under its name or another; return how many trials were copied."""

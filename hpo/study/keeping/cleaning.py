@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from hpo.config.study_config import StudyConfig
 from hpo.errors import HpoError
@@ -28,9 +29,11 @@ class Cleaned:
     """A folder that was cleaned.
 
     Attributes:
-        freed: bytes by kind: `states`, `models`, `data`, `logs`, `leftovers`; kinds of which there is nothing are not
-            there.
-        kept: why something stays that the end of the search would free; None = nothing does.
+        study: its name.
+        folder: where it is.
+        bytes: freed, in all.
+        freed: the bytes by kind; kinds of which there is nothing are not there.
+        kept: why something stays that the end of the search would free; `null` = nothing does.
     """
 
     folder: StudyFolder
@@ -41,6 +44,11 @@ class Cleaned:
     def bytes(self) -> int:
         """How much it frees, in all."""
         return sum(self.freed.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return its fields."""
+        path = self.folder.path
+        return {"study": path.name, "folder": path, "bytes": self.bytes, "freed": self.freed, "kept": self.kept}
 
 
 def clean(folder: StudyFolder, *, states: bool = False, logs: bool = False, dry_run: bool = False) -> Cleaned:

@@ -1,5 +1,6 @@
 """`hpo clean`, `move`, `archive` and `remove`: for people, for programs, from Python, and of a study that runs."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -133,6 +134,25 @@ def test_several_are_removed_or_none(capsys, study):
     assert all({"removed", *each} == documented("hpo remove") for each in found)
     assert all(each["files"] > 5 and each["bytes"] > 10_000 for each in found)
     assert [each["runs"] for each in found] == [0, 0]
+
+
+def test_from_python_nothing_is_asked(study):
+    (gone,) = toolkit.load("made").remove().removed
+    assert (gone.folder, study.exists()) == (study.absolute(), False)
+
+
+def test_what_is_gone_is_said_where_the_rest_stays(capsys, study, monkeypatch):
+    shutil.copytree(study, "runs/other")
+    refuse_running = StudyFolder.refuse_running
+
+    def runs_since_it_was_found(folder, calls=[]):  # noqa: B006 -- it counts
+        calls.append(folder)
+        with StudyFolder(Path("runs/other")).lock() if len(calls) > 2 else contextlib.nullcontext():
+            refuse_running(folder)
+
+    monkeypatch.setattr(StudyFolder, "refuse_running", runs_since_it_was_found)
+    said = refused(capsys, "remove", "made", "other", "--yes")
+    assert ("runs/other is being run" in said, said.endswith("before that: removed runs/made\n")) == (True, True)
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hpo.commands.remove import remove, says_what_goes
+from hpo.commands.remove import remove_study, says_what_goes
 from hpo.config.study_config import config_from_dict
 from hpo.errors import StudyError
 from hpo.study.files.folder import StudyFolder
@@ -31,7 +31,7 @@ def test_what_it_opened_is_counted_for_the_next_study(toy):
     toy.test_path.write_text('{"time": "twice", "study": "toy", "trial": 0, "fingerprint": "f"}')
     other = StudyFolder(Path("runs/other"))
     before = len(all_openings(toy, "f"))
-    remove(find_removal("toy"))
+    remove_study(find_removal("toy"))
     assert (before, len(all_openings(other, "f"))) == (3, 3)
     assert [path.name for path in Path("runs").iterdir()] == ["test_openings.jsonl"]
 
@@ -55,7 +55,7 @@ def test_a_damaged_one_goes_too_and_it_is_said_what_stays(toy, damage):
     damage(toy)
     removal = find_removal("toy")
     assert "runs/toy: " in next(says_what_goes(removal, mirror=False, runs=True))
-    remove(removal)
+    remove_study(removal)
     assert list(Path("runs").iterdir()) == []
 
 
@@ -63,7 +63,7 @@ def test_one_of_another_format_goes_too(toy):
     """Of before the first release, or of a later one: it is named, and removed without being read."""
     environment = json.loads(toy.environment_path.read_text())
     toy.environment_path.write_text(json.dumps(environment | {"format": 2}))
-    assert remove(find_removal("runs/toy")).files > 5
+    assert remove_study(find_removal("runs/toy")).files > 5
     assert list(Path("runs").iterdir()) == []
 
 
@@ -71,7 +71,7 @@ def test_of_a_link_in_its_place_only_the_link_goes(toy):
     toy.path.rename("elsewhere")
     Path("runs/toy").symlink_to(Path("elsewhere").absolute())
     before = tree("elsewhere")
-    remove(find_removal("toy"))
+    remove_study(find_removal("toy"))
     assert (list(Path("runs").iterdir()), tree("elsewhere")) == ([], before)
 
 
@@ -87,7 +87,7 @@ def test_of_a_link_out_of_it_only_the_link_goes(toy, tmp_path):
         f"  logs/file: a link to {outside / 'precious'}, which stays",
         f"  checkpoints: a link to {outside}, which stays",
     }
-    remove(removal)
+    remove_study(removal)
     assert not toy.path.exists()
     assert (outside / "precious").read_text() == "mine"
 
@@ -125,9 +125,9 @@ def test_what_is_no_study_is_left_alone(toy, monkeypatch):
 
 def test_of_two_hands_one_removes_it_and_nothing_is_made_again(toy):
     first, second = find_removal("toy"), find_removal("toy")
-    remove(first)
+    remove_study(first)
     with pytest.raises(StudyError, match="has been removed meanwhile"):
-        remove(second)
+        remove_study(second)
     assert list(Path("runs").iterdir()) == []
 
 
@@ -135,7 +135,7 @@ def test_of_two_hands_one_removes_it_and_nothing_is_made_again(toy):
 def test_a_killed_removal_leaves_the_whole_study_or_a_rest_that_is_cleaned(toy, monkeypatch, step):
     before = tree(toy.path)
     with killed_at(monkeypatch, step):
-        remove(find_removal("toy"))
+        remove_study(find_removal("toy"))
     if step < 2:
         assert tree(toy.path).items() >= before.items()
         return
@@ -158,17 +158,17 @@ def test_its_mirror_stays_unless_it_is_asked_for(toy, tmp_path):
     removal = mirrored(toy, tmp_path)
     assert any("stays; --mirror removes it" in line for line in says_what_goes(removal, mirror=False, runs=True))
     shutil.copytree(toy.path, "kept")
-    assert remove(removal).mirror is None
+    assert remove_study(removal).mirror is None
     assert (tmp_path / "mirror/manifest.json").exists()
     shutil.copytree("kept", toy.path)
-    assert remove(removal, mirror=True).mirror == f"file://{tmp_path}/mirror"
+    assert remove_study(removal, mirror=True).mirror == f"file://{tmp_path}/mirror"
     assert tree(tmp_path / "mirror") == {}
 
 
 def test_a_mirror_of_another_study_is_refused_and_nothing_is_removed(toy, tmp_path):
     removal = mirrored(toy, tmp_path, writer="another")
     with pytest.raises(StudyError, match="holds another study"):
-        remove(removal, mirror=True)
+        remove_study(removal, mirror=True)
     assert toy.exists
     assert Manifest.model_validate_json((tmp_path / "mirror/manifest.json").read_text()).study_id == "another"
 
@@ -178,6 +178,6 @@ def test_a_copy_by_hand_leaves_the_original_its_mirror(toy, tmp_path):
     shutil.copytree(toy.path, "runs/copy")
     removal = find_removal("copy")
     assert any("runs/toy is the same study" in line for line in says_what_goes(removal, mirror=True, runs=True))
-    remove(removal, mirror=True)
+    remove_study(removal, mirror=True)
     assert (tmp_path / "mirror/manifest.json").exists()
-    assert remove(find_removal("toy"), mirror=True).mirror is not None
+    assert remove_study(find_removal("toy"), mirror=True).mirror is not None
