@@ -8,11 +8,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hpo.commands.ask import open as open  # noqa: A004 -- it is called hpo.open
     from hpo.commands.compare import compare_strategies as compare_strategies
     from hpo.commands.compare import compare_studies as compare_studies
     from hpo.commands.exchange import import_trials as import_trials
     from hpo.commands.new import new as new
+    from hpo.commands.open import open as open  # noqa: A004 -- it is called hpo.open
     from hpo.commands.replay import replay as replay
     from hpo.commands.reproduce import reproduce as reproduce
     from hpo.commands.scale import coordinate_check as coordinate_check
@@ -58,7 +58,7 @@ _PLACES = {
     "log": "hpo.trials.space.written",
     "new": "hpo.commands.new",
     "objective": "hpo.workers.objective.objective",
-    "open": "hpo.commands.ask",
+    "open": "hpo.commands.open",
     "open_ui": "hpo.commands.serve",
     "replay": "hpo.commands.replay",
     "reproduce": "hpo.commands.reproduce",

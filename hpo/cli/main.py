@@ -86,6 +86,8 @@ FUNCTIONS = {
     "archive": "hpo.commands.archive:archive_or_restore",
     "remove": "hpo.commands.remove:remove_when_confirmed",
     "move": "hpo.commands.move:move",
+    "ask": "hpo.commands.ask:ask",
+    "tell": "hpo.commands.ask:tell",
 }
 
 # Of a word in an error: no path is longer, but a value that was typed may be, which would flood the terminal.

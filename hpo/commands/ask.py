@@ -1,73 +1,212 @@
-"""`hpo.open`: a study whose trials are asked for and told, since they are trained where there is no worker."""
+"""`ask` and `tell`: the trials of a study that is trained elsewhere, one command each."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
-from hpo.commands.given.objective import space_of
-from hpo.commands.given.objects import Objects
-from hpo.commands.given.settings import made_config, plain_space, refuse_missing_direction, settings_of
-from hpo.commands.resume import changed_config
-from hpo.commands.search import refusing_as_typed, with_its_trials
-from hpo.commands.session import Session
-from hpo.config.composing.references import plain_config
-from hpo.errors import ConfigError
-from hpo.objectives.outside import OUTSIDE
-from hpo.session.program import interrupted_in_one_line
-from hpo.study.files.folder import find_study
-from hpo.study.preparing.preparation import load_study, prepare_study
+from hpo.commands.arguments import StudyRef, Word
+from hpo.errors import ConfigError, printable
+
+if TYPE_CHECKING:
+    from hpo.commands.session import AskedTrial, Session
+
+# Other commands take a second or two each.
+_PATIENCE_SECONDS = 60.0
 
 
-@interrupted_in_one_line()
-@refusing_as_typed()
-def open(  # noqa: A001 -- it is called hpo.open
-    space: Mapping[str, Any] | Callable[..., Any] | None = None,
-    *,
-    name: str,
-    config: Mapping[str, Any] | None = None,
-    trials: int | None = None,
-    strategy: str | Mapping[str, Any] | None = None,
-    metric: str | Mapping[str, Literal["maximize", "minimize"]] | None = None,
-    direction: Literal["maximize", "minimize"] | None = None,
-    limits: Mapping[str, Any] | None = None,
-    choose: str | Mapping[str, Any] | None = None,
-    scales: Sequence[Mapping[str, Any]] | None = None,
-    score: Literal["best", "last"] | None = None,
-    seed: int | None = None,
-    settings: Mapping[str, Any] | None = None,
-) -> Session:
-    """Open a study whose trials are asked for and told: they are trained elsewhere, by whatever means.
+@dataclass(frozen=True)
+class Asked:
+    """A trial to train.
 
-    A new study, or one that exists unchanged, which goes on: what was asked for and not told is still open. It is a
-    study as every other: record, report, MLflow, `hpo compare`.
+    Attributes:
+        study: its name.
+        reference: what commands call it.
+        trial: its number.
+        point: its hyperparameters by dotted key.
+        config: the whole configuration with them, secrets by name.
+        changes: what its scale changes of the configuration, by dotted key.
+        seed: for the randomness of the training.
+        amount: how far to train it; `null` = to the end.
+        continues: the trial that it goes on from; `null` = from the start.
+        trained: how far that was trained.
+        metrics: what is to be told of it.
+    """
+
+    study: str
+    reference: str
+    trial: int
+    point: Mapping[str, Any]
+    config: Mapping[str, Any]
+    changes: Mapping[str, Any]
+    seed: int
+    amount: float | None
+    continues: int | None
+    trained: float
+    metrics: Sequence[str]
+
+    def lines(self) -> Iterator[str]:
+        """Yield its number and values, with what its scale changes; how far it is trained, where that is said."""
+        further = f" from {self.trained}, where trial {self.continues} ended" if self.trained else ""
+        yield f"trial {self.trial}{'' if self.amount is None else f', to be trained to {self.amount}{further}'}"
+        for key, value in {**self.point, **self.changes}.items():
+            yield f"  {key} = {value}"
+
+    @property
+    def then(self) -> str:
+        """The command that tells it."""
+        return f"then: hpo tell {self.reference} {self.trial} {' '.join(f'{name}=VALUE' for name in self.metrics)}"
+
+    def __str__(self) -> str:
+        return "\n".join(map(printable, [*self.lines(), self.then]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return its fields."""
+        return {**vars(self)}
+
+
+@dataclass(frozen=True)
+class OpenTrials:
+    """The trials that were asked for and not told.
+
+    Attributes:
+        study: its name.
+        open: each of them, with the fields of `hpo ask`.
+    """
+
+    study: str
+    open: Sequence[Asked]
+
+    def __str__(self) -> str:
+        lines = [line for each in self.open for line in each.lines()]
+        return "\n".join(map(printable, [*lines, self.open[0].then])) if self.open else "no trial is open"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return its fields."""
+        return {"study": self.study, "open": [each.to_dict() for each in self.open]}
+
+
+@dataclass(frozen=True)
+class Told:
+    """A trial after something was told of it.
+
+    Attributes:
+        study: its name.
+        trial: its number.
+        state: `complete`, `failed` or `stopped`; `running` after a point of its curve.
+        score: of the (leading) metric; `null` where there is none.
+        error: why it failed; else `null`.
+        should_stop: after a point of its curve, whether the median rule ends the training here; else `null`.
+    """
+
+    study: str
+    trial: int
+    state: str
+    score: float | None = None
+    error: str | None = None
+    should_stop: bool | None = None
+
+    def __str__(self) -> str:
+        if self.should_stop is not None:
+            return "stop" if self.should_stop else "go on"
+        came = self.error or ("" if self.score is None else f"{self.score:g}")
+        return printable(f"trial {self.trial}: {self.state} {came}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return its fields."""
+        return asdict(self)
+
+
+def ask(study: StudyRef, *, open_: bool = False) -> Asked | OpenTrials:
+    """Ask for a further trial of a study that is trained elsewhere; exit code 1 when there is none now.
 
     Args:
-        space: as of `hpo.search`; None = that of the study of this name, which exists.
-        name: the study's, a folder under runs/.
-        config, trials, strategy, metric, direction, limits, choose, scales, score, seed, settings: as of `hpo.search`;
-            of a study that exists and whose space is not given only `trials` and `settings`.
-
-    Returns:
-        The session, which has the study's lock until it is closed.
+        open_: list what was asked for and not told; ask for nothing.
 
     Raises:
-        hpo.HpoError: something given cannot be, or another process has the study; nothing was created.
+        hpo.NoTrialError: the budget or the space is used up, or the strategy waits until what is open is told.
+
+    Examples:
+        hpo search objective=outside study.name=lab study.metric=accuracy study.trials=40 \\
+          'space.lr={low: 1e-5, high: 0.1, log: true}' space.layers=[2,4,8]       makes the study
+        hpo ask lab                       a trial: its number, and the values to train with
+        hpo ask lab --json                the same for programs, with the whole configuration
+        hpo ask lab --open                which trials were asked for and not told
     """
-    asked: dict[str, Any] = {"trials": trials, "seed": seed, "direction": direction, "score": score}
-    asked |= {"limits": limits, "choose": choose, "scales": scales}
-    strategy = "ladder" if strategy is None and scales is not None else strategy
-    settings = settings_of(settings or {}, metric, **asked)
-    if space is None:
-        given = {"config": config, "strategy": strategy}
-        if needless := [argument for argument, value in given.items() if value is not None]:
-            raise ConfigError(f"{needless[0]}: is known of a study that exists; give space, too, for a new one")
-        folder = find_study(name)
-        return Session(load_study(name, changed_config(folder, settings)))
-    refuse_missing_direction(settings)
-    plain, references = plain_config(config)
-    objects = Objects()
-    plain = {} if plain is None else plain
-    searched, constants = objects.space(space_of(space), plain), objects.config(plain)
-    searched = plain_space(searched, constants)
-    settings = {"dispatch": "local", "study.name": name, **settings}
-    made = made_config(OUTSIDE, searched, constants, references, strategy, settings)
-    return Session(prepare_study(with_its_trials(made)), objects)
+    with _open_briefly(study) as session:
+        if open_:
+            return OpenTrials(session.name, [_asked(session, each, str(study)) for each in session.open_trials])
+        return _asked(session, session.ask(), str(study))
+
+
+def result_of(words: Sequence[str]) -> Any:
+    """Return the values of a command line as Python has them; of `-`, JSON from standard input."""
+    if list(words) == ["-"]:
+        try:
+            return json.load(sys.stdin)
+        except (ValueError, RecursionError) as error:
+            raise ConfigError(f"VALUE: standard input must be JSON: {error}") from error
+    if len(words) == 1 and "=" not in words[0]:
+        return _number(words[0], words[0])
+    pairs = [text.partition("=") for text in words]
+    return {name: _number(number, text) for (name, _, number), text in zip(pairs, words, strict=True)}
+
+
+def tell(
+    study: StudyRef,
+    trial: Annotated[int, Word("TRIAL")],
+    values: Annotated[Any, Word("VALUE", collect=result_of)] = None,
+    *,
+    error: Annotated[str | None, Word("TEXT")] = None,
+    step: Annotated[float | None, Word("N")] = None,
+) -> Told:
+    """Tell what came of a trial that was asked for, or a point of its learning curve.
+
+    Args:
+        trial: its number.
+        values: the score, or NAME=NUMBER for each metric; - is JSON from standard input.
+        error: why it failed.
+        step: report a point of its learning curve, at this epoch.
+
+    Raises:
+        hpo.HpoError: the trial is not open, or a metric is missing. Nothing was written.
+
+    Examples:
+        hpo tell lab 3 0.93                       its score
+        hpo tell lab 3 accuracy=0.93 latency=12   by name; seconds=... is how long it took
+        ./train --lr 0.01 | hpo tell lab 3 -      JSON from standard input: a number, a list, or an object
+        hpo tell lab 3 --error "out of memory"    it failed
+        hpo tell lab 3 --step 5 accuracy=0.71     a point of its learning curve; the answer is go on, or stop
+        hpo tell lab 3                            the best of what was reported, which ends it
+    """
+    if step is not None and (error is not None or values is None):
+        raise ConfigError(
+            f"--step: a point of trial {trial}'s learning curve needs values and no --error; give NAME=NUMBER"
+        )
+    with _open_briefly(study) as session:
+        if step is None:
+            return Told(session.name, trial, **session.tell(trial, values, error=error))
+        running = session.open_trial(trial)
+        running.report(values, step=int(step) if step.is_integer() else step)
+        return Told(session.name, trial, "running", should_stop=running.should_stop)
+
+
+def _open_briefly(study: StudyRef) -> "Session":
+    """Open a study for one command: it waits for other such commands, and shows nothing."""
+    # Here, since they load SQLAlchemy.
+    from hpo.commands.session import Session
+    from hpo.study.preparing.preparation import load_study
+
+    return Session(load_study(str(study)), seconds=_PATIENCE_SECONDS, is_shown=False)
+
+
+def _asked(session: "Session", trial: "AskedTrial", reference: str) -> Asked:
+    return Asked(session.name, reference, changes=trial.changes, **trial.to_dict())
+
+
+def _number(text: str, given: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigError(f"VALUE: must be a number, NAME=NUMBER or -, given {given!r}") from None

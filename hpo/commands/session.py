@@ -8,7 +8,6 @@ from hpo.config.keys import at_path, path_of
 from hpo.config.sealing import open_sealed
 from hpo.errors import ConfigError, NoTrialError
 from hpo.session.outside import OutsideStudy
-from hpo.study.preparing.preparation import load_study
 from hpo.study.study import PreparedStudy
 from hpo.workers.objective.plain_function import point_of
 from hpo.workers.training.payload import Task
@@ -16,9 +15,6 @@ from hpo.workers.training.payload import Task
 if TYPE_CHECKING:
     from hpo.commands.best import Best
     from hpo.commands.study import Study
-
-# Other commands take a second or two each.
-_PATIENCE_SECONDS = 60.0
 
 
 class AskedTrial:
@@ -198,8 +194,3 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def open_briefly(name: str) -> Session:
-    """Open a study, by its name or folder, for one command: it waits for other such commands, and shows nothing."""
-    return Session(load_study(name), seconds=_PATIENCE_SECONDS, is_shown=False)
