@@ -76,6 +76,7 @@ FUNCTIONS = {
     "add": "hpo.commands.steer:add",
     "note": "hpo.commands.note:note",
     "reproduce": "hpo.commands.reproduce:reproduce",
+    "search": "hpo.commands.search:search_composed",
     "resume": "hpo.commands.resume:resume",
     "extend": "hpo.commands.resume:extend",
     "list": "hpo.commands.show:studies",

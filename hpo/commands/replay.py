@@ -1,18 +1,19 @@
-"""`hpo.replay`: a whole search, also of others, run again."""
+"""`search --replay` and `hpo.replay`: a whole search, also of others, run again."""
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from hpo.commands.given.settings import overrides_with_form
 from hpo.commands.trust import ask_for_trust
 from hpo.config.composing.compose import compose_config
 from hpo.config.study_config import config_from_dict
-from hpo.errors import StudyError
+from hpo.errors import StudyError, printable
 from hpo.session.program import interrupted_in_one_line
-from hpo.study.files.folder import find_study, inner, short_path
+from hpo.study.files.folder import StudyFolder, find_study, inner, short_path
 from hpo.study.preparing.preparation import prepare_study
 from hpo.study.reproduce.recorded import changed_code, read_files
 from hpo.study.reproduce.replay import Replay, compare_trials, refuse_two_parts
@@ -21,6 +22,8 @@ from hpo.trials.table import read_rows
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from hpo.session.running import Searched
 
 _log = logging.getLogger(__name__)
 
@@ -37,29 +40,86 @@ OWN = ("name", "minutes", "stop_after_failures", "imports", "checkpoints", "stor
 _OWN_SECTIONS = ("dispatch", "track", "report")
 
 
+# The largest number of trials that differ and are printed.
+_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A search that was run again, and how its trials compare.
+
+    Attributes:
+        searched: how it ended.
+        of: the folder of the study whose search it is.
+        trials: how many trials were compared.
+        tolerance: the largest difference of scores, as a share, that is none.
+        differing: the columns that differ, by trial.
+    """
+
+    searched: "Searched"
+    of: StudyFolder
+    trials: int
+    tolerance: float
+    differing: Mapping[int, Sequence[str]]
+
+    def __str__(self) -> str:
+        within = f"scores within {self.tolerance:.1%}" if self.tolerance else "the same to the last bit"
+        lines = [self.searched.text] if self.searched.text else []
+        lines.append(f"demanded: {within}")
+        for trial, columns in list(self.differing.items())[:_SHOWN]:
+            lines.append(printable(f"trial {trial} differs in {', '.join(columns)}"))
+        path = short_path(self.of.trials_path)
+        if self.differing:
+            lines.append(f"not replayed: {len(self.differing)} of {self.trials} trials differ from {path}")
+        else:
+            lines.append(f"replayed: all {self.trials} trials are those of {path}")
+        return "\n".join(lines)
+
+    @property
+    def exit_code(self) -> int:
+        """1 where any trial differs."""
+        return 1 if self.differing else 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the view of the study, and as `replay` the comparison."""
+        compared = {"of": self.of.path, "trials": self.trials, "tolerance": self.tolerance}
+        return {**self.searched.to_dict(), "replay": {**compared, "differing": self.differing}}
+
+
 @interrupted_in_one_line()
-def replay(study: str | Path, *overrides: str, trust: bool = False, progress: bool = True) -> "pd.DataFrame":
+def replay(
+    study: str | Path,
+    *overrides: str,
+    trust: bool = False,
+    progress: Literal["auto", "json", "none"] | bool = "auto",
+) -> "pd.DataFrame":
     """Run a study's whole search again, as `hpo search --replay` does, and compare the trials.
 
     Args:
         study: its name under runs/, or its folder.
         overrides: where it runs and is shown, as on the command line: `"dispatch.workers=2"`, `"track=none"`.
         trust: run a study that was not made here, after a look at it.
-        progress: whether it is shown.
+        progress: how it is shown, as of `hpo.search`.
 
     Returns:
         One row per trial that differs: its number, and in what. None differs: the search was replayed.
     """
     import pandas as pd
 
+    asked = replay_of(str(study), overrides, trust)
+    replayed = run_replay(asked, prepare_replay(asked), progress)
+    rows = [{"trial": trial, "differs in": ", ".join(columns)} for trial, columns in replayed.differing.items()]
+    return pd.DataFrame(rows, columns=["trial", "differs in"])
+
+
+def run_replay(asked: Replay, study: PreparedStudy, progress: Literal["auto", "json", "none"] | bool) -> Replayed:
+    """Run the prepared search of another study, and compare the trials."""
+    # Here, since it loads pandas.
     from hpo.session.running import run_shown
 
-    asked = replay_of(str(study), overrides, trust)
-    prepared = prepare_replay(asked)
-    run_shown(prepared, progress)
-    _, differing = compare_trials(asked, short_path(prepared.folder.trials_path))
-    rows = [{"trial": place, "differs in": ", ".join(keys)} for place, keys in differing.items()]
-    return pd.DataFrame(rows, columns=["trial", "differs in"])
+    searched = run_shown(study, progress)
+    trials, differing = compare_trials(asked, short_path(study.folder.trials_path))
+    return Replayed(searched, asked.files.folder, trials, asked.files.tolerance, differing)
 
 
 def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> Replay:
@@ -108,12 +168,15 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> Replay:
 
 
 def prepare_replay(asked: Replay) -> PreparedStudy:
-    """Return the study that runs the search of another again."""
+    """Return the study that runs the search of another again; what has changed since is among its notes."""
     config = config_from_dict(asked.tree)
     study = asked.study_of(prepare_study(config, asked.files.folder.kept_function(config), is_again=True))
     for line in changed_code(asked.files.report, study):
         _log.warning("%s: %s", asked.files.folder, line)
-    return study
+    notes = [f"what changed: {change}" for change in asked.files.changes]
+    if study.folder.exists:
+        notes.insert(0, f"{study.folder} exists: only missing trials are trained; to train all again, delete it")
+    return replace(study, own=replace(study.own, notes=(*notes, *study.own.notes)))
 
 
 def _is_own(override: str) -> bool:

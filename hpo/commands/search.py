@@ -1,14 +1,17 @@
-"""`hpo.search`, `hpo.load` and `hpo.compose`: searches from Python."""
+"""`search`, in a shell and from Python; `hpo.load` and `hpo.compose`."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from hpo.commands.arguments import ConfigFile, ConfigFolder, ConfigPrint, Overrides, Progress, Trust, Word
 from hpo.commands.given.objective import GivenObjective, given_function, space_of, suggested_space
 from hpo.commands.given.objects import Objects
 from hpo.commands.given.settings import (
+    Composed,
     compose_search,
     made_config,
     plain_space,
@@ -17,16 +20,23 @@ from hpo.commands.given.settings import (
     tree_with_form,
     with_settings,
 )
-from hpo.commands.study import Study, run
 from hpo.config.composing.references import plain_config
+from hpo.config.keys import replaced, without
 from hpo.config.study_config import StudyConfig, config_from_dict
 from hpo.errors import ConfigError, HpoError
 from hpo.session.program import interrupted_in_one_line
 from hpo.study.basis.configurations import made_changes, moved_sources
 from hpo.study.files.folder import RUNS, StudyFolder, find_study
-from hpo.study.preparing.preparation import prepare_study, with_its_tracker
+from hpo.study.preparing.preparation import prepare_study, refuse_bad_search, with_its_tracker
+from hpo.study.study import PreparedStudy
 from hpo.workers.objective.form import form_of
 from hpo.workers.objective.path import ObjectivePath
+
+if TYPE_CHECKING:
+    from hpo.commands.replay import Replayed
+    from hpo.commands.study import Study
+    from hpo.session.running import Searched
+    from hpo.study.reproduce.replay import Replay
 
 # The largest number of changes in the line about a new study.
 _SAID = 3
@@ -59,6 +69,179 @@ def refusing_as_typed() -> Iterator[None]:
         raise
 
 
+@dataclass(frozen=True)
+class Checked:
+    """What a search would begin with.
+
+    Attributes:
+        study: its name.
+        folder: where it would be.
+        exists: whether there is one already.
+        trials: how many it has.
+        notes: what is said before the search begins.
+        budget: how many it may have.
+        counts: what the budget counts.
+        folds: trainings of a trial, each with another part left out.
+        repeats: how often each of them is trained, with other seeds.
+        workers: at once; `null` = as many as fit.
+        package: the installed package that the code is in; `null` where it is in a folder.
+        files: what would be sent to other machines: `name` and `bytes`.
+        not_sent: what is there and would not.
+    """
+
+    study: str
+    folder: Path
+    exists: bool
+    trials: int
+    notes: Sequence[str]
+    budget: int
+    counts: str
+    folds: int
+    repeats: int
+    workers: int | None
+    package: str | None
+    files: Sequence[Mapping[str, Any]]
+    not_sent: Sequence[str]
+    _lines: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return its fields."""
+        return {name: value for name, value in vars(self).items() if name != "_lines"}
+
+
+def search_composed(
+    overrides: Overrides = (),
+    *,
+    replay: Annotated[str | Path | None, Word("STUDY")] = None,
+    dry_run: bool = False,
+    trust: Trust = False,
+    cfg: ConfigPrint | None = None,
+    config_dir: ConfigFolder | None = None,
+    config: ConfigFile | None = None,
+    progress: Progress = "auto",
+) -> "Searched | Replayed | Checked | Composed":
+    """Create the study, or continue it if it exists unchanged, and run it to its budget.
+
+    Args:
+        replay: run this study's whole search again and compare its trials.
+        dry_run: check everything, print what would be trained where and which files would travel; create nothing.
+        trust: with --replay: run the objective of a study that was not made here, and do not ask before.
+
+    Raises:
+        hpo.HpoError: something given cannot be; one line that says what is allowed. Nothing was created.
+
+    Examples:
+        hpo search                                        the default study: a Transformer on handwritten digits
+        hpo search strategy=evolutionary study.name=evo study.trials=40
+        hpo search data=text_classification data.train=train.tsv data.validation=dev.tsv data.test=test.tsv
+        hpo search data=translation data.path=train data.source_ending=.de data.target_ending=.en   train.de, train.en
+        hpo search 'space.training.lr={low: 1e-5, high: 1e-2, log: true}' space.model.num_heads=[2,4]
+        hpo search 'study.metrics={accuracy: maximize, parameters: minimize}' study.limits={latency:5}
+        hpo search strategy=asha study.trials=1000 study.minutes=90 study.stop_without_gain=100
+        hpo search split.folds=5 dispatch.workers=4 dispatch.gpus_per_worker=0.5
+        hpo search --config-dir my_conf study=forest      groups of your own, as `hpo new forest` writes them
+        hpo search --replay studies/digits                a published search again, trial by trial
+        hpo search dispatch.address=HEAD:6379 --dry-run   check it, and list the files that would travel
+        hpo search --json > result.json                   its result, for programs; --progress json: as it goes on
+        hpo search --cfg job                              print the configuration, run nothing
+    """
+    if trust and replay is None:
+        raise ConfigError("--trust has no effect without --replay; leave it out")
+    replayed = None if replay is None else _replay_of(str(replay), overrides, trust, config, config_dir)
+    tree = replayed.tree if replayed else compose_search(overrides, config_dir, config)
+    made = config_from_dict(tree)
+    if cfg:
+        return _checked_config(tree, made, replayed)
+    if replayed:
+        # Here, since other searches need no Hydra twice.
+        from hpo.commands.replay import prepare_replay
+
+        prepared = prepare_replay(replayed)
+    else:
+        prepared = prepare_study(with_its_tracker(made))
+    if dry_run:
+        return _checked(prepared)
+    # Here, since it loads pandas: what is refused is refused at once.
+    from hpo.session.running import run_shown
+
+    if replayed:
+        from hpo.commands.replay import run_replay
+
+        return run_replay(replayed, prepared, progress)
+    return run_shown(prepared, progress)
+
+
+def _replay_of(
+    name: str, overrides: Sequence[str], trust: bool, config: str | None, config_dir: str | None
+) -> "Replay":
+    for option, given in (("config", config), ("config-dir", config_dir)):
+        if given:
+            raise ConfigError(f"--{option}: has no effect with --replay, which has a configuration; remove it")
+    from hpo.commands.replay import replay_of
+
+    return replay_of(name, overrides, trust)
+
+
+def _checked_config(tree: Mapping[str, Any], config: StudyConfig, replayed: "Replay | None") -> Composed:
+    """Return the configuration of a search that can begin."""
+    # Here, since most searches are not only checked.
+    from hpo.session.surroundings import refuse_bad_surroundings
+
+    kept = replayed.files.folder.kept_function(config) if replayed else None
+    references = refuse_bad_search(config, kept, is_again=replayed is not None).study.references
+    refuse_bad_surroundings(config)
+    tree = without(tree, "study.references")
+    return Composed(replaced(tree, {"study.references": references}) if references else tree)
+
+
+def _checked(study: PreparedStudy) -> Checked:
+    """Print what is searched, and return what a search would begin with, where, and which files would travel."""
+    from hpo.session.mirroring import refuse_bad_urls
+    from hpo.session.surroundings import refuse_bad_surroundings
+    from hpo.show.terminal import Terminal
+    from hpo.study.opening import refuse_to_open
+    from hpo.workers.dispatch.code import code_of
+
+    config, dispatch, folder = study.config, study.config.dispatch, study.folder
+    refuse_bad_surroundings(config)
+    num_there, study_id = refuse_to_open(study)
+    refuse_bad_urls(config, folder, study_id)
+    code = code_of(study.objective, str(Path.cwd()))
+    state = f"exists, with {num_there} trials" if folder.exists else "new"
+    workers = 1 if dispatch.type.is_one_at_a_time else dispatch.workers
+    folds, repeats, fit = study.num_folds, config.study.repeats, "as many as fit"
+    lines = [f"folder: {folder} ({state}); folds: {folds}; repeats: {repeats}; workers: {workers or fit}"]
+    if code.package is not None:
+        lines.append(f"your code: the installed package {code.package}, which every machine must have")
+    if code.files:
+        if dispatch.address is None:
+            lines.append("no other machine is used (dispatch.address=null); if there were one:")
+        lines.append(code.in_words())
+        lines += [f"  {path.stat().st_size:>12,} bytes  {name}" for name, path in code.files.items()]
+        lines += [f"  {'not sent':>18}  {name}" for name in (*code.others, *code.links)]
+    lines.append("checked without starting workers, and nothing was created; without --dry-run this search runs")
+    Terminal().announce(study)
+    return Checked(
+        study=config.study.name,
+        folder=folder.path,
+        exists=folder.exists,
+        trials=num_there,
+        notes=study.own.notes,
+        budget=config.study.trials,
+        counts=study.counts,
+        folds=folds,
+        repeats=repeats,
+        workers=workers,
+        package=code.package,
+        files=[{"name": name, "bytes": path.stat().st_size} for name, path in code.files.items()],
+        not_sent=[*code.others, *code.links],
+        _lines=lines,
+    )
+
+
 @interrupted_in_one_line()
 @refusing_as_typed()
 def search(
@@ -79,8 +262,8 @@ def search(
     seed: int | None = None,
     workers: int | None = None,
     settings: Mapping[str, Any] | None = None,
-    progress: bool = True,
-) -> Study:
+    progress: Literal["auto", "json", "none"] | bool = "auto",
+) -> "Study":
     """Search for the best configuration, as `hpo search` does: a new study, or one that exists unchanged continued.
 
     Args:
@@ -118,7 +301,8 @@ def search(
         workers: how many processes train at once; None = as many as fit.
         settings: any other key of the configuration, such as `{"study.lanes": 8, "dispatch.gpus_per_worker": 0.5}`;
             `{"dispatch": "local"}` trains in this process, `{"track": "none"}` leaves MLflow out.
-        progress: whether it is shown.
+        progress: `"auto"` = lines, at a terminal with a panel below them, in a notebook an output that is updated;
+            `"json"` = JSON lines on standard error; `"none"` = only how it begins and ends; `False` = nothing.
 
     Returns:
         The study, at the end of its budget.
@@ -127,6 +311,9 @@ def search(
         hpo.HpoError: something given cannot be; one line that says what is allowed. Nothing was created.
         KeyboardInterrupt: an interrupt; everything that was finished is saved, and the same call goes on.
     """
+    # Here, since it loads pandas.
+    from hpo.commands.study import run
+
     asked: dict[str, Any] = {"trials": trials, "minutes": minutes, "seed": seed, "direction": direction, "name": name}
     asked |= {"score": score, "limits": limits, "choose": choose, "scales": scales}
     strategy = "ladder" if strategy is None and scales is not None else strategy
@@ -136,7 +323,7 @@ def search(
     if given is None:
         return run(prepare_study(with_its_trials(made)), progress)
     if "study.name" not in settings:
-        made = _with_free_name(made, given, progress)
+        made = _with_free_name(made, given, bool(progress))
     return run(prepare_study(with_its_trials(made), given.kept), progress)
 
 
@@ -177,8 +364,11 @@ def given_study(
     return made_config(given.text, searched, constants, references, strategy, {"study.name": called, **settings}), given
 
 
-def load(name: str | Path) -> Study:
+def load(name: str | Path) -> "Study":
     """Return an existing study, by its name under runs/ or its folder; StudyError where there is none."""
+    # Here, as above.
+    from hpo.commands.study import Study
+
     return Study(find_study(str(name)))
 
 

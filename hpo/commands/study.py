@@ -412,11 +412,22 @@ class Study:
             self.folder, trial, data, folds=folds, tolerance=tolerance, trust=trust, uri=uri, progress=progress
         )
 
-    def replay(self, *overrides: str, **options: Any) -> "pd.DataFrame":
-        """Run its whole search again and compare the trials: see `hpo.replay`, whose options it takes."""
+    def replay(
+        self, *overrides: str, trust: bool = False, progress: Literal["auto", "json", "none"] | bool = "auto"
+    ) -> "pd.DataFrame":
+        """Run a study's whole search again, as `hpo search --replay` does, and compare the trials.
+
+        Args:
+            overrides: where it runs and is shown, as on the command line: `"dispatch.workers=2"`, `"track=none"`.
+            trust: run a study that was not made here, after a look at it.
+            progress: how it is shown, as of `hpo.search`.
+
+        Returns:
+            One row per trial that differs: its number, and in what. None differs: the search was replayed.
+        """
         from hpo.commands.replay import replay
 
-        return replay(str(self.folder), *overrides, **options)
+        return replay(self.folder, *overrides, trust=trust, progress=progress)
 
     def predict(self, inputs: Sequence[Any], **options: Any) -> list[str]:
         """Return one text per input from the winner's model; options as of `hpo predict`."""

@@ -2,13 +2,15 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from hpo.commands.given.json_values import to_json
 from hpo.config.composing.references import with_changes
-from hpo.config.documents import read_yaml
+from hpo.config.documents import read_yaml, yaml_text
 from hpo.config.goals import refuse_beside_metrics
 from hpo.config.keys import at_path, own_part, path_of, plain_own, refuse_inside_of_list, refuse_unknown, replaced
+from hpo.config.sealing import seal
 from hpo.config.shipped import names_of, shipped, shipped_dir, strategy_settings, with_mlflows_own
 from hpo.config.study_config import SEARCH_SECTIONS, StudyConfig, config_from_dict
 from hpo.errors import ConfigError, nearest
@@ -17,6 +19,20 @@ from hpo.trials.space.written import as_meant, default_as_meant, write_out
 from hpo.workers.objective.resolution import with_form
 
 _SETTABLE = tuple(name for name in SEARCH_SECTIONS if name not in ("objective", "space"))
+
+
+@dataclass(frozen=True)
+class Composed:
+    """A whole configuration that was only composed and checked; it is shown with the names of its secrets."""
+
+    tree: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        return yaml_text(self.to_dict()).rstrip("\n")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the configuration, with the names of its secrets instead of their values."""
+        return dict(seal(self.tree)[0])
 
 
 def own_tree(space: Mapping[str, Any], config: Mapping[str, Any] | None) -> dict[str, Any]:
