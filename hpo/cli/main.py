@@ -89,6 +89,7 @@ FUNCTIONS = {
     "move": "hpo.commands.move:move",
     "ask": "hpo.commands.ask:ask",
     "tell": "hpo.commands.ask:tell",
+    "train": "hpo.commands.train:train_composed",
 }
 
 # Of a word in an error: no path is longer, but a value that was typed may be, which would flood the terminal.

@@ -362,13 +362,13 @@ class Study:
         )
         return type(self)(StudyFolder(extended.folder))
 
-    def train(self, *, progress: bool = True) -> dict[str, float]:
+    def train(self, *, progress: Literal["auto", "json", "none"] | bool = "auto") -> dict[str, float]:
         """Train the winner's configuration once more, to its end, on the first fold, and return its metrics.
 
         It is what `hpo train --config best.yaml` does, also for a function that was given from Python.
 
         Args:
-            progress: whether the learning curve is printed.
+            progress: how the learning curve is shown, as of `hpo.train`.
 
         Raises:
             hpo.HpoError: no trial is complete, or the training failed.

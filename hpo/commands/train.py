@@ -1,21 +1,24 @@
-"""`hpo.train`, one training without a search; and a trained model in use: the winner of a study, or any checkpoint."""
+"""`train`, one training without a search; and a trained model in use: the winner of a study, or any checkpoint."""
 
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from hpo.commands.given.settings import compose_given
+from hpo.commands.arguments import ConfigFile, ConfigFolder, ConfigPrint, Overrides, Progress
+from hpo.commands.given.settings import Composed, compose_given
 from hpo.commands.resume import read_results
 from hpo.config.documents import read_yaml
 from hpo.errors import DataError, StudyError
 from hpo.files import write_atomically
-from hpo.study.files.folder import find_study
+from hpo.show.display import How, refuse_unknown_progress
+from hpo.show.json_lines import tell_message
+from hpo.study.files.folder import find_study, short_path
 from hpo.study.preparing.preparation import known_study
-from hpo.study.train_once import train_once
+from hpo.study.train_once import check_tree, train_once
 from hpo.workers.objective.objective import Objective
 from hpo.workers.objective.resolution import resolve
 
@@ -23,8 +26,68 @@ from hpo.workers.objective.resolution import resolve
 _OBJECTIVE_OF_CHECKPOINTS = "model.objective:run_fold"
 
 
+@dataclass(frozen=True)
+class Trained:
+    """One training without a search.
+
+    Attributes:
+        folder: where everything is.
+        metrics: by name; empty where it failed.
+        seconds: of training.
+        error: why it failed; else `null`.
+    """
+
+    folder: Path
+    metrics: Mapping[str, float]
+    seconds: float
+    error: str | None = None
+
+    def __str__(self) -> str:
+        if self.error:
+            return f"failed: {self.error}"
+        lines = [f"{name} = {value:.6g}" for name, value in self.metrics.items()]
+        return "\n".join([*lines, f"{self.seconds:.1f} s; everything is in {short_path(self.folder)}"])
+
+    @property
+    def exit_code(self) -> int:
+        """1 where it failed."""
+        return 1 if self.error else 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return its fields."""
+        return asdict(self)
+
+
+def train_composed(
+    overrides: Overrides = (),
+    *,
+    cfg: ConfigPrint | None = None,
+    config_dir: ConfigFolder | None = None,
+    config: ConfigFile | None = None,
+    progress: Progress = "auto",
+) -> Trained | Composed:
+    """Train one configuration on the first fold of the split, no search.
+
+    Raises:
+        hpo.HpoError: it cannot be trained; one line that says what is allowed.
+
+    Examples:
+        hpo train
+        hpo train model.num_layers=3 training.lr=0.001 training.seed=7
+        hpo train --config runs/digits/best.yaml          the winner of a study, as its first fold was trained
+    """
+    tree = compose_given("train", overrides, config_dir, config)
+    if cfg:
+        check_tree(tree)
+        return Composed(tree)
+    return _train(tree, progress)
+
+
 def train(
-    *overrides: str, config_dir: str | None = None, config_file: str | None = None, progress: bool = True
+    *overrides: str,
+    config_dir: str | None = None,
+    config_file: str | None = None,
+    progress: Literal["auto", "json", "none"] | bool = "auto",
 ) -> dict[str, float]:
     """Train one configuration without a search, as `hpo train` does, and return its metrics.
 
@@ -32,20 +95,28 @@ def train(
         overrides: as of `compose`: `hpo.train("model.num_layers=3", "training.lr=0.001")`.
         config_dir: as of `compose`.
         config_file: start from this one, such as a study's best.yaml.
-        progress: whether the learning curve is printed.
+        progress: how the learning curve is shown: `"auto"` = lines, `"json"` = JSON lines on standard error, `"none"`
+            or `False` = not.
 
     Raises:
         hpo.HpoError: it cannot be trained, or the training failed.
     """
-    return train_tree(compose_given("train", list(overrides), config_dir, config_file), progress)
+    return train_tree(compose_given("train", overrides, config_dir, config_file), progress)
 
 
-def train_tree(tree: Mapping[str, Any], progress: bool, kept: Path | None = None) -> dict[str, float]:
-    """Train one configuration and return its metrics; arguments as of `train_once`, StudyError where it failed."""
-    _, outcome = train_once(tree, print_point if progress else lambda _: None, kept)
-    if outcome.error:
-        raise StudyError(f"train: failed: {outcome.error}")
-    return dict(outcome.metrics)
+def train_tree(tree: Mapping[str, Any], progress: How, kept: Path | None = None) -> dict[str, float]:
+    """Train one configuration and return its metrics; `kept` as of `train_once`, StudyError where it failed."""
+    trained = _train(tree, progress, kept)
+    if trained.error:
+        raise StudyError(f"train: failed: {trained.error}")
+    return dict(trained.metrics)
+
+
+def _train(tree: Mapping[str, Any], progress: How, kept: Path | None = None) -> Trained:
+    refuse_unknown_progress(progress)
+    shows = {"json": tell_message, "none": lambda _: None, False: lambda _: None}
+    folder, outcome = train_once(tree, shows.get(progress, print_point), kept)
+    return Trained(folder.absolute(), outcome.metrics, outcome.seconds, outcome.error)
 
 
 def print_point(message: Mapping[str, Any]) -> None:

@@ -3,12 +3,11 @@
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from hpo.errors import ConfigError
 from hpo.session.outside import set_up
 from hpo.session.session import run_to_the_end
-from hpo.show.display import Display, Ended
+from hpo.show.display import Display, Ended, How, refuse_unknown_progress
 from hpo.show.json_lines import JsonLines
 from hpo.show.lines import next_lines
 from hpo.show.notebook import Notebook
@@ -49,7 +48,7 @@ class Searched:
         return {"study": self.study, "folder": self.folder, "says": self.says}
 
 
-def run_shown(study: PreparedStudy, progress: Literal["auto", "json", "none"] | bool) -> Searched:
+def run_shown(study: PreparedStudy, progress: How) -> Searched:
     """Run a prepared study to its budget, shown as `display_of` says; Stopped after a signal.
 
     One that is trained elsewhere is created or continued.
@@ -64,15 +63,14 @@ def run_shown(study: PreparedStudy, progress: Literal["auto", "json", "none"] | 
     return Searched(name, folder, ended=ended, text="" if progress == "json" else "\n".join(next_lines(ended.view)))
 
 
-def display_of(progress: Literal["auto", "json", "none"] | bool) -> Display:
+def display_of(progress: How) -> Display:
     """Return what shows a search: auto = lines or a notebook's output, json = JSON lines, none = its beginning and end.
 
     False = nothing, True = auto. ConfigError for anything else.
     """
+    refuse_unknown_progress(progress)
     if not progress:
         return Display()
-    if progress not in (True, "auto", "json", "none"):
-        raise ConfigError(f"progress: must be auto, json, none, True or False, given {progress!r}")
     if progress == "json":
         return JsonLines()
     if progress == "none":

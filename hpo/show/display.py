@@ -4,12 +4,13 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from hpo.config.sections import DispatchSection
 from hpo.config.study_config import StudyConfig
 from hpo.engine.observers import Observer
 from hpo.engine.schedule.rules import Counts, is_counted
+from hpo.errors import ConfigError
 from hpo.formatting import format_count, format_duration
 from hpo.machine import GIB
 from hpo.study.basis.environment import gpu_driver
@@ -30,6 +31,16 @@ from hpo.workers.dispatch.dispatcher import Gpus
 if TYPE_CHECKING:
     # Pandas, which whoever only looks on does not need.
     from hpo.report.write import WrittenReport
+
+
+How = Literal["auto", "json", "none"] | bool
+"""How a search or a training is shown as it goes on: True = auto, False = not at all."""
+
+
+def refuse_unknown_progress(progress: How) -> None:
+    """Raise ConfigError for what is no way to show progress."""
+    if progress not in (True, False, "auto", "json", "none"):
+        raise ConfigError(f"progress: must be auto, json, none, True or False, given {progress!r}")
 
 
 @dataclass(frozen=True)

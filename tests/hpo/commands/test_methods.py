@@ -10,7 +10,8 @@ from hpo.cli.described import describe
 from hpo.cli.main import COMMANDS, FUNCTIONS, function_of
 from hpo.commands.study import Study
 
-METHODS = [name for name in FUNCTIONS if callable(getattr(Study, name, None))]
+# `Study.train` trains the winner, and `hpo train` any configuration.
+METHODS = [name for name in FUNCTIONS if callable(getattr(Study, name, None)) and name != "train"]
 # Of a shell's `--help`, which shows examples.
 SHELL = ("Examples", "Fields", "Operators")
 
