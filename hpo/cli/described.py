@@ -29,6 +29,7 @@ class Parameter:
     choices: tuple[str, ...] = ()
     is_option: bool = False
     is_many: bool = False
+    is_keywords: bool = False
 
     @property
     def metavar(self) -> str:
@@ -108,4 +109,6 @@ def _parameter(given: inspect.Parameter, says: str) -> Parameter | None:
         raise TypeError(f"{given.name}: neither the docstring nor its type says what it is")
     is_option = given.kind is given.KEYWORD_ONLY or bool(word.option)
     kind = str if hint not in (bool, int, float, Path) else hint
-    return Parameter(given.name, kind, given.default, says, word, choices, is_option, is_many)
+    is_keywords = given.kind is given.VAR_KEYWORD
+    default = {} if is_keywords else given.default if word.default is None else word.default
+    return Parameter(given.name, kind, default, says, word, choices, is_option, is_many, is_keywords)

@@ -75,6 +75,7 @@ FUNCTIONS = {
     "stop": "hpo.commands.steer:stop",
     "add": "hpo.commands.steer:add",
     "note": "hpo.commands.note:note",
+    "report": "hpo.commands.report:report",
     "reproduce": "hpo.commands.reproduce:reproduce",
     "search": "hpo.commands.search:search_composed",
     "resume": "hpo.commands.resume:resume",

@@ -25,7 +25,11 @@ def parse(name: str, function: Callable[..., Any], words: Sequence[str]) -> dict
     # Where options may stand between words of one parameter; the other way knows more of `--`.
     is_mixed = any(each.is_many and not each.is_option for each in command.parameters)
     values = (parser.parse_intermixed_args if is_mixed else parser.parse_args)(words)
-    return {each.name: _value(each, getattr(values, each.name)) for each in command.parameters}
+    given: dict[str, Any] = {}
+    for each in command.parameters:
+        value = _value(each, getattr(values, each.name))
+        given |= value if each.is_keywords else {each.name: value}
+    return given
 
 
 def parser_of(name: str, command: Described) -> argparse.ArgumentParser:

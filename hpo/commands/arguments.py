@@ -21,6 +21,8 @@ class Word:
         option: how its option is called, where that is not its name, such as `--as`, or Python takes it by its place.
         is_dashed: whether its value may begin with a dash, as of `--sort -score`.
         is_hidden: whether it is given from Python alone.
+        is_shell_only: whether it is given in a shell alone: a method of `Study` does not have it.
+        default: what it is where a shell does not give it, if that is not what Python takes.
     """
 
     metavar: str = ""
@@ -31,6 +33,8 @@ class Word:
     option: str = ""
     is_dashed: bool = False
     is_hidden: bool = False
+    is_shell_only: bool = False
+    default: Any = None
 
 
 class Result(Protocol):

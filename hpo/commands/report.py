@@ -1,40 +1,127 @@
 """`report`: what a study came to, as files."""
 
-from collections.abc import Mapping
-from dataclasses import replace
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
-from hpo.commands.resume import read_results
-from hpo.report.write import WrittenReport, write_checklist, write_latex, write_report
-from hpo.report.write import publish as publish_study
-from hpo.study.preparing.preparation import known_study
-from hpo.study.study import PreparedStudy
+from hpo.commands.arguments import StudyRef, Word
+from hpo.errors import ConfigError
 
-
-class Reported(NamedTuple):
-    """A study, its report, and the paths of that and of what else was asked."""
-
-    study: PreparedStudy
-    report: WrittenReport
-    paths: list[Path]
+if TYPE_CHECKING:
+    from hpo.study.view.view import StudyView
 
 
-def write_reports(
-    name: str, said: Mapping[str, str | None], *, publish: bool = False, checklist: bool = False, latex: bool = False
-) -> Reported:
-    """Write the report of a study, and what else is asked.
+@dataclass(frozen=True)
+class Reported:
+    """The files of a report, and the study as it is then.
 
-    `said` is what only a person knows, by the keys of conf/report; it is kept with the study.
+    Attributes:
+        study: the view of it.
+        written: the paths of everything that was written.
     """
-    study = known_study(name)
+
+    study: "StudyView"
+    written: Sequence[Path]
+
+    @property
+    def page(self) -> Path:
+        """The path of report.html."""
+        return next(path for path in self.written if path.suffix == ".html")
+
+    def __str__(self) -> str:
+        from hpo.study.files.folder import short_path
+
+        return "\n".join(str(short_path(path)) for path in self.written)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields of the study, and what was written."""
+        return {**self.study.to_dict(), "written": self.written}
+
+
+@dataclass(frozen=True)
+class ReportSchema:
+    """What report.json holds, as JSON Schema."""
+
+    schema: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        return json.dumps(self.schema, indent=2)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the schema."""
+        return {**self.schema}
+
+
+def report_texts(words: Sequence[str]) -> dict[str, str | None]:
+    """Return the given texts, by key without its section; texts are taken literally, and null removes one."""
+    from hpo.config.keys import refuse_unknown
+    from hpo.config.sections import ReportSection
+
+    said: dict[str, str | None] = {}
+    for text in words:
+        key, equals, value = text.partition("=")
+        if not equals or not key.startswith("report."):
+            raise ConfigError(f"report: must be report.KEY=TEXT, given {text!r}; see conf/report for the keys")
+        said[key.removeprefix("report.")] = None if value == "null" else value
+    refuse_unknown(said, ReportSection.model_fields, "report")
+    return said
+
+
+def report(
+    study: StudyRef | None = None,
+    *,
+    publish: bool = False,
+    checklist: bool = False,
+    latex: bool = False,
+    schema: Annotated[bool, Word(is_shell_only=True)] = False,
+    **said: Annotated[str | None, Word("report.KEY=TEXT", collect=report_texts)],
+) -> Reported | ReportSchema:
+    """Write report.html, report.md, report.json, trials.csv and best.yaml of a study, finished or not.
+
+    Args:
+        publish: copy what others need into studies/<name>/.
+        checklist: write the reproducibility checklist: checklist.md.
+        latex: write the tables of ranges and of results: tables.tex.
+        schema: print the JSON Schema of report.json; no study needed.
+        said: what only you know, by the keys of conf/report; kept with the study.
+
+    Returns:
+        The paths that were `written`, the `page` among them.
+
+    Raises:
+        hpo.HpoError: there is no such key, or the study was published without its record.
+
+    Examples:
+        hpo report digits
+        hpo report digits report.title="Does depth help?" report.exclusions=none     what only you know
+        hpo report digits --publish       the study as others can read, reproduce and replay it: studies/digits/
+        hpo report digits --checklist --latex     for the appendix of a paper: checklist.md and tables.tex
+        hpo report --schema               what report.json holds, as JSON Schema
+    """
+    if schema:
+        from hpo.report.sections.report import report_schema
+
+        return ReportSchema(report_schema())
+    if study is None:
+        raise ConfigError("STUDY: is missing; give its name under runs/, or its folder")
+    # Here, since they load pandas and plotly.
+    from hpo.commands.resume import read_results
+    from hpo.report.write import publish as publish_study
+    from hpo.report.write import write_checklist, write_latex, write_report
+    from hpo.study.preparing.preparation import known_study
+    from hpo.study.view.reader import StudyReader
+
+    known = known_study(str(study))
     if said:
-        with study.folder.lock():
-            study = replace(study, config=study.config.with_report(said))
-            study.folder.freeze(study.config)
-    with read_results(study) as (record, verdict):
-        written = write_report(study, record, verdict)
-    paths = [*written.paths]
-    paths += [write_checklist(study, written.summary)] if checklist else []
-    paths += [write_latex(study, written.summary)] if latex else []
-    return Reported(study, written, [*paths, *(publish_study(study) if publish else ())])
+        with known.folder.lock():
+            known = replace(known, config=known.config.with_report(said))
+            known.folder.freeze(known.config)
+    with read_results(known) as (record, verdict):
+        report_of = write_report(known, record, verdict)
+    written = [*report_of.paths]
+    written += [write_checklist(known, report_of.summary)] if checklist else []
+    written += [write_latex(known, report_of.summary)] if latex else []
+    written += publish_study(known) if publish else ()
+    return Reported(StudyReader(known.folder, known.reference).view(), written)

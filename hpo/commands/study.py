@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from hpo.commands.best import Best, best_of, front_on_test, front_table, winner_of
 from hpo.commands.evaluation import score_on_test
 from hpo.commands.remove import remove
-from hpo.commands.report import write_reports
 from hpo.commands.resume import (
     changed_config,
     read_results,
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from hpo.commands.clean import Freed
     from hpo.commands.note import Noted
     from hpo.commands.remove import Removed
+    from hpo.commands.report import Reported
     from hpo.commands.reproduce import Reproduction
     from hpo.commands.serve import Page
     from hpo.commands.show import Logs, Shown
@@ -505,17 +505,26 @@ class Study:
 
     def report(
         self, *, publish: bool = False, checklist: bool = False, latex: bool = False, **said: str | None
-    ) -> Path:
-        """Write the report and return the path of its page.
+    ) -> "Reported":
+        """Write report.html, report.md, report.json, trials.csv and best.yaml of a study, finished or not.
 
         Args:
-            publish: whether to copy what others need into studies/<name>/.
-            checklist: whether to write checklist.md, too.
-            latex: whether to write tables.tex, too.
-            said: what only you know, by the keys of conf/report, such as `title="..."`.
+            publish: copy what others need into studies/<name>/.
+            checklist: write the reproducibility checklist: checklist.md.
+            latex: write the tables of ranges and of results: tables.tex.
+            said: what only you know, by the keys of conf/report; kept with the study.
+
+        Returns:
+            The paths that were `written`, the `page` among them.
+
+        Raises:
+            hpo.HpoError: there is no such key, or the study was published without its record.
         """
-        paths = write_reports(str(self.folder), said, publish=publish, checklist=checklist, latex=latex).paths
-        return next(path for path in paths if path.suffix == ".html")
+        from hpo.commands.report import Reported, report
+
+        reported = report(self.folder, publish=publish, checklist=checklist, latex=latex, **said)
+        assert isinstance(reported, Reported)
+        return reported
 
     @staticmethod
     def report_schema() -> dict[str, Any]:

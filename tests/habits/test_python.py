@@ -67,7 +67,7 @@ def test_values_that_json_does_not_have_are_written_down_and_given_back():
         **{"optimizer": {"lr": 0.1, "betas": [0.9, 0.99]}, "day": "2026-01-02", "rows": [(1, 2), (3, 4)], "one": 1.0},
         **{"range": [0, 1, 2], "set": [1, 2], "dtype": "float32", "array": [1, 2], "x": 0.5, "act": "relu"},
     }
-    assert study.report().exists()
+    assert study.report().page.exists()
     assert study.reproduce().is_reproduced
     assert len(found(train, space=space, config=config, trials=6).trials) == 6
     with pytest.raises(hpo.HpoError, match=r"path: was given from Python, a PosixPath, and only 'a/b' stands for it"):

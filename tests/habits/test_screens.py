@@ -28,7 +28,7 @@ def test_scores_of_any_size_are_told_apart_everywhere(tmp_path, monkeypatch, cap
     assert len(set(shown)) == 5
     assert all(len(text) <= 9 for text in shown)
     assert re.search(rf"winner: trial \d+, mse {lowest}$", out, re.M)
-    page = study.report(latex=True, checklist=True)
+    page = study.report(latex=True, checklist=True).page
     for name in ("report.md", "report.html", "tables.tex", "checklist.md"):
         assert re.search(lowest, (page.parent / name).read_text()), name
     assert re.search(lowest, study._repr_html_())

@@ -42,7 +42,7 @@ def test_all_words_of_the_toolkit_go_through_report_reproduction_and_resumption(
     space = {"searched": dict.fromkeys(WORDS, (1, 9))} | {word: [1, 2, 3] for word in WORDS}
     study = found(train, space=space, trials=3)
     assert study.best.score == train(study.best.config)
-    report = json.loads((study.report().parent / "report.json").read_text())
+    report = json.loads((study.report().page.parent / "report.json").read_text())
     assert set(report["winner"]["point"]) == {*WORDS, *(f"searched.{word}" for word in WORDS)}
     assert study.reproduce().is_reproduced
     assert len(study.resume(4, progress=False).trials) == 4

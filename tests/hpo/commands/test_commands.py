@@ -57,19 +57,19 @@ def test_a_function_is_compared_with_the_arguments_of_a_search_and_its_report_sa
     compared = hpo.compare_strategies(train, **given, strategies=["random", "evolutionary"], repeats=2, settings=here)
     assert (compared.folder.name, compared.pairs.budget.tolist()) == ("compare-train", [3])
     study = hpo.search(train, **given, settings={**QUIET, **here}, progress=False)
-    report = study.report().with_suffix(".json").read_text()
+    report = study.report().page.with_suffix(".json").read_text()
     assert "hpo.compare_strategies(train, space, strategies=" not in report, "it is there already"
     with pytest.raises(hpo.HpoError, match=r"function was .* choose another name"):
         hpo.compare_strategies(
             lambda config: 1.0, **given, strategies=["random", "evolutionary"], repeats=2, name="compare-train"
         )
     other = hpo.search(train, **given, settings={**QUIET, **here}, progress=False, name="other")
-    assert "hpo.compare_strategies(train, space, strategies=[" in other.report().with_suffix(".json").read_text()
+    assert "hpo.compare_strategies(train, space, strategies=[" in other.report().page.with_suffix(".json").read_text()
 
 
 def test_the_command_that_a_report_recommends_for_a_comparison_is_not_refused(table):
     study = hpo.search(table, settings={**QUIET, "study.finalists": 2}, progress=False)
-    said = json.loads(study.report().with_suffix(".json").read_text())["comparison"]["missing"]
+    said = json.loads(study.report().page.with_suffix(".json").read_text())["comparison"]["missing"]
     assert main([*said.partition("repeat it: hpo ")[2].split(), "--repeats", "1"]) == 0
 
 
@@ -146,7 +146,7 @@ def test_studies_are_compared_exported_and_imported(table, tmp_path):
 
 def test_the_report_is_written_as_it_is_asked_for(table):
     study = hpo.search(table, settings=QUIET, progress=False)
-    page = study.report(publish=True, checklist=True, latex=True, title="Which kernel?")
+    page = study.report(publish=True, checklist=True, latex=True, title="Which kernel?").page
     assert json.loads(page.with_suffix(".json").read_text())["study"]["title"] == "Which kernel?"
     assert {"checklist.md", "tables.tex"} <= {path.name for path in study.folder.iterdir()}
     published = hpo.load("studies/looked_up")

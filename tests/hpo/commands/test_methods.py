@@ -17,10 +17,10 @@ SHELL = ("Examples", "Fields", "Operators")
 
 
 def sections(doc, left):
-    """Return what a docstring says by its sections, without those of a shell and the argument that a method is."""
+    """Return what a docstring says by its sections, without those of a shell and the arguments left out."""
     found = dict(re.findall(r"^(\w+):\n((?:(?: {4}.*)?(?:\n|$))+)", inspect.cleandoc(doc) + "\n", re.MULTILINE))
     head = inspect.cleandoc(doc).partition("\n\n")[0]
-    args = re.sub(rf"^ {{4}}{left}: .*\n(?: {{8}}.*\n)*", "", found.pop("Args", ""), flags=re.MULTILINE)
+    args = re.sub(rf"^ {{4}}(?:{left}): .*\n(?: {{8}}.*\n)*", "", found.pop("Args", ""), flags=re.MULTILINE)
     return {"": head, "Args": args.strip(), **{name: text.strip() for name, text in found.items() if name not in SHELL}}
 
 
@@ -30,10 +30,14 @@ def test_a_method_has_the_signature_and_the_words_of_its_command(name):
     of_shell = function_of(name)
     method, function = getattr(Study, name), getattr(sys.modules[of_shell.__module__], name, of_shell)
     first, *of_function = inspect.signature(function).parameters.values()
+    words = {each.name: each.word for each in describe(function).parameters}
+    shell_only = {name for name, word in words.items() if word.is_shell_only}
+    of_function = [each for each in of_function if each.name not in shell_only]
     _, *of_method = inspect.signature(method).parameters.values()
     shape = [(each.name, each.kind, each.default) for each in of_function]
     assert [(each.name, each.kind, each.default) for each in of_method] == shape
-    assert sections(method.__doc__, first.name) == sections(function.__doc__, first.name)
+    left = "|".join((first.name, *shell_only))
+    assert sections(method.__doc__, left) == sections(function.__doc__, left)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

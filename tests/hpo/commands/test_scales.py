@@ -49,7 +49,7 @@ def test_where_the_budget_ends_below_the_target_nothing_wins(capsys):
     assert "8 end before the target" in capsys.readouterr().out
     with pytest.raises(hpo.HpoError, match="no trial is complete at the target, scale 3; the best of scale 2 is trial"):
         _ = study.best
-    assert "no trial is complete at the target" in study.report().with_suffix(".md").read_text()
+    assert "no trial is complete at the target" in study.report().page.with_suffix(".md").read_text()
 
 
 def test_studies_are_compared_at_the_target_by_what_was_spent_to_get_there(capsys):

@@ -12,7 +12,7 @@ import pytest
 from markupsafe import escape
 from plotly.offline import get_plotlyjs_version
 
-from hpo.commands.report import write_reports
+import hpo as toolkit
 from hpo.report.pages.checklist import render_checklist
 from hpo.report.pages.html import templates
 from hpo.report.pages.latex import render_latex
@@ -226,7 +226,7 @@ def test_what_a_person_called_it_is_the_title_of_every_page_and_table(tmp_path, 
     run_toy(tmp_path / "runs" / "toy", toy_config(trials=3))
     page, name = tmp_path / "runs/toy/report.html", "Study toy"
     for title, said in ((None, None), ("Does depth help? 5 % <more>", "Does depth help?\n5 % <more>"), (None, " ")):
-        write_reports("toy", {"title": said}, checklist=True, latex=True)
+        toolkit.load("toy").report(title=said, checklist=True, latex=True)
         text = page.read_text(encoding="utf-8")
         assert f"<title>{escape(title or name)}</title>" in text
         below = f"\n<p class='lead'>{name}</p>" if title else ""
@@ -312,7 +312,7 @@ def test_hyperparameters_may_be_called_as_columns_of_the_table():
     space = {"amount": [1, 2, 3], "fold_0": (0.0, 1.0), "score": [5, 6], "seconds": [7, 8]}
     study = found(lambda config: config["amount"], space=space, trials=6)
     assert study.trials.columns.is_unique
-    page = study.report().read_text()
+    page = study.report().page.read_text()
     assert study.best.config["amount"] == 3
     row = re.search(rf"<tr id='trial-{study.best.number}'[^>]*>(.*?)</tr>", page)[1]
     assert re.findall(r"<td>([^<]*)</td>", row)[3:4] == ["3"]
@@ -324,7 +324,7 @@ def test_hyperparameters_may_be_called_as_columns_of_the_front(limits):
     space = {"excess": [1, 2, 3], "is_on_front": [True]}
     goal = {"metric": {"a": "maximize"}, "limits": limits, "direction": None}
     study = found(lambda config: {"a": config["excess"]}, space=space, trials=3, strategy="grid", **goal)
-    rows = re.findall(r"<tr id='trial-\d+' class='(\w+)'>(.*?)</tr>", page := study.report().read_text())
+    rows = re.findall(r"<tr id='trial-\d+' class='(\w+)'>(.*?)</tr>", page := study.report().page.read_text())
     # Of three, the largest is beyond the limit.
     assert [mark for mark, _ in rows] == ["winner", "complete", "beyond" if limits else "complete"]
     assert all("<td>True</td>" in row for _, row in rows)
