@@ -76,6 +76,7 @@ FUNCTIONS = {
     "add": "hpo.commands.steer:add",
     "note": "hpo.commands.note:note",
     "report": "hpo.commands.report:report",
+    "test": "hpo.commands.evaluation:evaluate",
     "reproduce": "hpo.commands.reproduce:reproduce",
     "search": "hpo.commands.search:search_composed",
     "resume": "hpo.commands.resume:resume",

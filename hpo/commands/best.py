@@ -98,7 +98,7 @@ def front_table(study: PreparedStudy, verdict: Verdict) -> "pd.DataFrame":
 
 
 def front_on_test(result: Mapping[str, Any]) -> "pd.DataFrame":
-    """Return a row per member of the front that was scored on the test part, see `Study.test_front`."""
+    """Return a row per member of the front that was scored on the test part, see `Evaluation.front`."""
     rows = []
     for each in result["front"]:
         row = {"trial": each["trial"], "is_chosen": each["trial"] == result["trial"]}

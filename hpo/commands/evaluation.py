@@ -1,21 +1,22 @@
 """`test`: the winner, or the whole front, on the test part."""
 
 import logging
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from hpo.errors import HpoError
-from hpo.report.write import WrittenReport, write_report
-from hpo.session.mirroring import copy_opening
-from hpo.study.files.made_here import remember
-from hpo.study.ledger import openings
-from hpo.study.notes import Notes
-from hpo.study.opening import freeze, read_study
-from hpo.study.preparing.preparation import load_study
-from hpo.study.study import PreparedStudy
-from hpo.study.winner.scoring import open_test
-from hpo.study.winner.verdict import Verdict, read_verdict
-from hpo.trials.record.record import Record
+from hpo.commands.arguments import DataPlaces, StudyRef, Word
+from hpo.errors import HpoError, StudyError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from hpo.report.write import WrittenReport
+    from hpo.study.study import PreparedStudy
+    from hpo.study.view.view import StudyView
+    from hpo.study.winner.verdict import Verdict
+    from hpo.trials.record.record import Record
 
 # Without progress, before MLflow is left to `hpo sync`.
 _PATIENCE_SECONDS = 60.0
@@ -23,37 +24,170 @@ _PATIENCE_SECONDS = 60.0
 _log = logging.getLogger(__name__)
 
 
-def score_on_test(
-    name: str, again: bool, with_default: bool, elsewhere: Mapping[str, str] | None = None, with_front: bool = False
-) -> tuple[PreparedStudy, Mapping[str, Any], WrittenReport]:
-    """Open the test part of a study with its winner; return the study, what was found, and the report that has it.
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation(Mapping[str, float]):
+    """The winner's metrics on the test part, by name, with all that was scored in this opening.
 
-    The study's run in MLflow gets it, too, where there is one; a warning says where that cannot be reached.
-    `with_front` scores all of the front in the same opening. Where the data lie now (`elsewhere`, by key) is kept with
-    the study.
+    Attributes:
+        study: the view of the study, which has these metrics.
+        result: what test.json holds.
+        report: the path of its page.
+        why_no_default: why the default configuration has no score; `None` where it has one, or none was asked for.
     """
-    study = load_study(name, elsewhere=elsewhere)
-    with study.folder.lock():
-        record = read_study(study)
-        if elsewhere:
-            freeze(study)
-            remember(study.config, study.objective.kept)
-        known = len(openings(study.folder.openings_path))
+
+    study: "StudyView"
+    result: Mapping[str, Any]
+    report: Path
+    why_no_default: str | None
+
+    def __getitem__(self, name: str) -> float:
+        score: float = self.result["metrics"][name]
+        return score
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.result["metrics"])
+
+    def __len__(self) -> int:
+        return len(self.result["metrics"])
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+    @property
+    def front(self) -> "pd.DataFrame":
+        """A row per trial of the front, the chosen one first.
+
+        It has `trial`, `is_chosen`, what it has on the test part, `error`, and as `validation.NAME` what it had in the
+        search. `metric.` is put before what is called as another column.
+        """
+        from hpo.commands.best import front_on_test
+
+        if "front" not in self.result:
+            raise StudyError("front: the winner alone was scored; test with `front=True`")
+        return front_on_test(self.result)
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        from hpo.formatting import format_scores
+        from hpo.study.files.folder import short_path
+        from hpo.trials.score_format import score_format
+
+        result, metric = self.result, str(self.study.metric)
+        has_front = "front" in result
+        scored = f", with {result['scored_of_these_data']} configuration(s)" if has_front else ""
+        times = result["openings_of_these_data"]
+        yield f"test part of {result['size']} examples, opened {times} time(s) over all studies of these data{scored}"
+        score, default = result["validation_score"], result["default"] or {}
+        text = score_format([self[metric], score, default.get("metrics", {}).get(metric)])
+        for name, value in self.items():
+            yield f"  {name} = {text(value) if name == metric else score_format([value])(value)}"
+        if "metrics" in default:
+            yield f"the default configuration, in the same opening: {metric} = {text(default['metrics'][metric])}"
+        elif self.why_no_default:
+            yield self.why_no_default
+        chosen = format_scores(text(score), text(result["search_score"]) if "search_score" in result else "")
+        yield f"validation {metric} was {chosen} (trial {result['trial']})"
+        if has_front:
+            yield from self._front_lines()
+        yield f"report: {short_path(self.report)}"
+
+    def _front_lines(self) -> Iterator[str]:
+        """Yield a table: of each trial of the front what it has on the test part, and had in the search."""
+        from hpo.trials.score_format import score_format
+
+        front = self.result["front"]
+        columns = [("the front", [f"trial {each['trial']}" for each in front])]
+        for name in front[0]["validation_metrics"]:
+            on_test = [each.get("metrics", {}).get(name) for each in front]
+            before = [each["validation_metrics"][name] for each in front]
+            text = score_format([*on_test, *before])
+            cells = ["failed" if "error" in each else "missing" for each in front]
+            cells = [cell if value is None else text(value) for cell, value in zip(cells, on_test, strict=True)]
+            columns += [(name, cells), ("validation", list(map(text, before)))]
+        widths = [max(map(len, [head, *cells])) for head, cells in columns]
+        rows = [[head for head, _ in columns], *zip(*(cells for _, cells in columns), strict=True)]
+        chosen = ["", *("  chosen" if each["trial"] == self.result["trial"] else "" for each in front)]
+        for (first, *others), mark in zip(rows, chosen, strict=True):
+            cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
+            yield "  " + "  ".join([first.ljust(widths[0]), *cells]) + mark
+        yield from (f"trial {each['trial']} has no score: {each['error']}" for each in front if "error" in each)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields of the study."""
+        return self.study.to_dict()
+
+
+def evaluate(
+    study: StudyRef,
+    again: Annotated[bool, Word(option="--again")] = False,
+    with_default: Annotated[bool, Word(option="--no-default")] = True,
+    data: DataPlaces | None = None,
+    *,
+    front: bool = False,
+) -> Evaluation:
+    """Open the test part, once, with the winner, and write down that it was opened.
+
+    The study's run in MLflow gets the score, too, where there is one. Where the data lie now is kept.
+
+    Args:
+        again: open a test part that was opened before; the report says how often.
+        with_default: the default configuration is trained and scored beside the winner, unless it is left out.
+        front: with several metrics, score every trial of the front in this one opening; those whose models are not
+            kept are trained again before it.
+
+    Returns:
+        The winner's metrics by name, and of a front the table `front`.
+
+    Raises:
+        hpo.HpoError: the search is not finished, there is no test part, or it was opened before and not `again`.
+
+    Examples:
+        hpo test digits
+        hpo test digits --no-default
+        hpo test digits --front                   several metrics: every trial of the front
+        hpo test reviews data.path=there.csv      the data lie elsewhere now
+    """
+    # Here, since they load pandas and what trains.
+    from hpo.report.write import write_report
+    from hpo.session.mirroring import copy_opening
+    from hpo.study.basis.default import why_no_default
+    from hpo.study.files.made_here import remember
+    from hpo.study.ledger import openings
+    from hpo.study.notes import Notes
+    from hpo.study.opening import freeze, read_study
+    from hpo.study.preparing.preparation import load_study
+    from hpo.study.view.reader import StudyReader
+    from hpo.study.winner.scoring import open_test
+    from hpo.study.winner.verdict import read_verdict
+
+    prepared = load_study(str(study), elsewhere=data)
+    folder = prepared.folder
+    with folder.lock():
+        record = read_study(prepared)
+        if data:
+            freeze(prepared)
+            remember(prepared.config, prepared.objective.kept)
+        known = len(openings(folder.openings_path))
         try:
-            verdict = read_verdict(study, record)
-            result = open_test(study, record, verdict, again, with_default, with_front)
-            report = write_report(study, record, verdict)
-            _send_score(study, record, verdict, report)
+            verdict = read_verdict(prepared, record)
+            result = open_test(prepared, record, verdict, again, with_default, front)
+            report = write_report(prepared, record, verdict)
+            _send_score(prepared, record, verdict, report)
         finally:
             study_id = Notes(record).study_id or ""
             record.close()
             # An opening counts also where its scoring failed.
-            if len(openings(study.folder.openings_path)) > known:
-                copy_opening(study.config, study.folder, study_id)
-    return study, result, report
+            if len(openings(folder.openings_path)) > known:
+                copy_opening(prepared.config, folder, study_id)
+    why = why_no_default(prepared.space, prepared.config) if with_default else None
+    if result["default"] and "error" in result["default"]:
+        why = f"the default configuration has no score: {result['default']['error']}"
+    return Evaluation(StudyReader(folder, prepared.reference).view(), result, report.paths[0], why)
 
 
-def _send_score(study: PreparedStudy, record: Record, verdict: Verdict, report: WrittenReport) -> None:
+def _send_score(study: "PreparedStudy", record: "Record", verdict: "Verdict", report: "WrittenReport") -> None:
     from hpo.track.make import tracking_uri
     from hpo.track.projection import send_study
     from hpo.track.store import is_missing

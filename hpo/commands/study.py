@@ -5,8 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from hpo.commands.best import Best, best_of, front_on_test, front_table, winner_of
-from hpo.commands.evaluation import score_on_test
+from hpo.commands.best import Best, best_of, front_table, winner_of
 from hpo.commands.remove import remove
 from hpo.commands.resume import (
     changed_config,
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from hpo.commands.archive import Archived
     from hpo.commands.arguments import Progress
     from hpo.commands.clean import Freed
+    from hpo.commands.evaluation import Evaluation
     from hpo.commands.note import Noted
     from hpo.commands.remove import Removed
     from hpo.commands.report import Reported
@@ -233,31 +233,38 @@ class Study:
         return stop(self.folder, trial, now=now)
 
     def test(
-        self, again: bool = False, with_default: bool = True, data: Mapping[str, str] | None = None
-    ) -> Mapping[str, float]:
-        """Open the test part, once, with the winner; return its metrics. The report says how often it was opened.
+        self,
+        again: bool = False,
+        with_default: bool = True,
+        data: Mapping[str, str] | None = None,
+        *,
+        front: bool = False,
+    ) -> "Evaluation":
+        """Open the test part, once, with the winner, and write down that it was opened.
+
+        The study's run in MLflow gets the score, too, where there is one. Where the data lie now is kept.
 
         Args:
-            again: open a test part that was opened before.
-            with_default: whether the default configuration is trained and scored beside it.
-            data: where the data lie now, if they were moved, by key: `{"data.path": "there.csv"}`. The content must
-                be the same; the place is kept with the study.
+            again: open a test part that was opened before; the report says how often.
+            with_default: the default configuration is trained and scored beside the winner, unless it is left out.
+            front: with several metrics, score every trial of the front in this one opening; those whose models are not
+                kept are trained again before it.
+
+        Returns:
+            The winner's metrics by name, and of a front the table `front`.
+
+        Raises:
+            hpo.HpoError: the search is not finished, there is no test part, or it was opened before and not `again`.
         """
-        _, result, _ = score_on_test(str(self.folder), again, with_default, data)
-        metrics: Mapping[str, float] = result["metrics"]
-        return metrics
+        from hpo.commands.evaluation import evaluate
+
+        return evaluate(self.folder, again, with_default, data, front=front)
 
     def test_front(
         self, again: bool = False, with_default: bool = True, data: Mapping[str, str] | None = None
     ) -> "pd.DataFrame":
-        """Open the test part, once, with every trial of the front of several metrics; arguments as of `test`.
-
-        Returns:
-            A row per trial, the chosen one first, with `trial`, `is_chosen`, what it has on the test part, `error`, and
-            as `validation.NAME` what it had in the search. `metric.` is put before what is called as another column.
-        """
-        _, result, _ = score_on_test(str(self.folder), again, with_default, data, with_front=True)
-        return front_on_test(result)
+        """Return the table `front` of `test`, which opens the test part with `front=True`; arguments as there."""
+        return self.test(again, with_default, data, front=True).front
 
     @interrupted_in_one_line()
     def resume(
@@ -522,7 +529,7 @@ class Study:
         """
         from hpo.commands.report import Reported, report
 
-        reported = report(self.folder, publish=publish, checklist=checklist, latex=latex, **said)
+        reported = report(self.folder, publish=publish, checklist=checklist, latex=latex, schema=False, **said)
         assert isinstance(reported, Reported)
         return reported
 

@@ -64,7 +64,7 @@ def open_test(
     """
     if with_front and len(study.goal.metrics) == 1:
         raise StudyError(
-            f"test: `--front` (from Python `test_front`) is for several metrics, and study '{study.reference}' has "
+            f"test: `--front` (from Python `front=True`) is for several metrics, and study '{study.reference}' has "
             f"one, of which the winner is the front; leave it out"
         )
     if study.is_outside:
