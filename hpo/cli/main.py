@@ -92,6 +92,9 @@ FUNCTIONS = {
     "ask": "hpo.commands.ask:ask",
     "tell": "hpo.commands.ask:tell",
     "train": "hpo.commands.train:train_composed",
+    "sync": "hpo.commands.exchange:sync",
+    "export": "hpo.commands.exchange:export",
+    "import": "hpo.commands.exchange:import_trials",
 }
 
 # Of a word in an error: no path is longer, but a value that was typed may be, which would flood the terminal.

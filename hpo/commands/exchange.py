@@ -1,63 +1,211 @@
-"""What other programs get of a study, and give to one: MLflow, Optuna storages, Ray Tune, tables."""
+"""`sync`, `export` and `import`: what other programs get of a study, and give to one."""
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any
 
-from hpo.commands.resume import changed_config
+from hpo.commands.arguments import Overrides, StudyRef, Word
 from hpo.config.directions import known_direction
 from hpo.config.goals import Direction
 from hpo.config.keys import flatten
+from hpo.config.sealing import hide_secrets
 from hpo.config.study_config import study_name
-from hpo.errors import ConfigError, StudyError
-from hpo.integrations.exchange.csv_table import read_csv
-from hpo.integrations.exchange.imported import Imported, import_folder, renamed, write_import
-from hpo.integrations.exchange.ray_folder import read_ray
-from hpo.report.write import WrittenReport, write_report
-from hpo.study.basis.described import Described
+from hpo.errors import ConfigError, StudyError, printable
 from hpo.study.files.folder import find_study, short_path
-from hpo.study.opening import read_study, stored_record
-from hpo.study.preparing.preparation import known_study
-from hpo.study.study import PreparedStudy
-from hpo.study.winner.full_training import further_trainings, join_trainings
-from hpo.study.winner.verdict import read_verdict
-from hpo.track.projection import send_study
-from hpo.trials.record.record import Record
-from hpo.trials.space.reader import space_from_dict
-from hpo.trials.trial import TaskLayout
 
 # The options that have an effect for each source.
 _OPTIONS = {"optuna": ("study",), "ray": ("metric", "direction"), "csv": ("metric", "direction", "keys")}
 
 
-class Sent(NamedTuple):
-    """What was sent of a study, and whether MLflow took all of it."""
+@dataclass(frozen=True)
+class Synced:
+    """What MLflow has of a study after it was sent.
 
-    study: PreparedStudy
-    record: Record
-    report: WrittenReport
-    is_all: bool
+    Attributes:
+        study: its name.
+        reference: what commands call it.
+        uri: of MLflow.
+        recorded: how many trials the record has.
+        there: how many MLflow has; `null` where it cannot be reached.
+        missing: files of the report that it lacks.
+    """
+
+    study: str
+    reference: str
+    uri: str
+    recorded: int
+    there: int | None = None
+    missing: Sequence[str] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """0 where MLflow has what the record has."""
+        return 0 if self.there == self.recorded and not self.missing else 1
+
+    def __str__(self) -> str:
+        if self.there is None:
+            return f"{self.recorded} trials could not be sent to {self.uri}"
+        if not self.exit_code:
+            return f"{self.recorded} trials are in {self.uri}"
+        lines = [f"{self.uri} has {self.there} trials of this study, its record {self.recorded}"]
+        if self.there > self.recorded:
+            again = f"`hpo resume {self.reference} --as NEW`"
+            lines.append(f"a copy of this study has sent other trials to its run: {again} makes it a separate study")
+        if self.missing:
+            lines.append(f"it lacks {', '.join(self.missing)}")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return its fields."""
+        return asdict(self)
 
 
-def send(name: str, overrides: Sequence[str] = ()) -> Sent:
-    """Send what MLflow does not have of a study, and wait for it."""
-    study = known_study(name, changed_config(find_study(name), ["track.name=mlflow", *overrides]))
-    with study.folder.lock():
-        record = read_study(study)
-        verdict = read_verdict(study, record)
-        report = write_report(study, record, verdict)
+@dataclass(frozen=True)
+class Exported:
+    """A study's copy in another Optuna storage.
+
+    Attributes:
+        study: its name there.
+        url: of that storage.
+        trials: how many were copied.
+        left_out: how many are not finished.
+    """
+
+    study: str
+    url: str
+    trials: int
+    left_out: int
+
+    def __str__(self) -> str:
+        unfinished = f" ({self.left_out} unfinished left out)" if self.left_out else ""
+        return f"{self.trials} trials{unfinished}: study '{self.study}' in {self.url}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return its fields."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class ImportedTrials:
+    """What was taken over. Where Python takes a path, it is the table's.
+
+    Attributes:
+        name: for `study.imports`.
+        table: the table of the trials.
+        trials: how many.
+        failed: how many of them failed.
+        unfinished: how many were left out.
+        metrics: which way each is better, the leading one first.
+        left_out: keys that hold more than one value.
+        constraints: constraints of its trials, which are not taken as limits.
+    """
+
+    name: str
+    table: Path
+    trials: int
+    failed: int
+    unfinished: int
+    metrics: Mapping[str, Direction]
+    left_out: Sequence[str]
+    constraints: Sequence[str]
+
+    def __fspath__(self) -> str:
+        return str(self.table)
+
+    def __str__(self) -> str:
+        unfinished = f", {self.unfinished} unfinished left out" if self.unfinished else ""
+        goal = ", ".join(f"{name} ({direction})" for name, direction in self.metrics.items())
+        lines = [
+            f"{self.trials} trials, {self.failed} failed{unfinished}: {short_path(self.table)}",
+            f"metric: {printable(goal)}",
+        ]
+        if self.left_out:
+            lines.append(f"left out, since they hold more than one value: {', '.join(self.left_out)}")
+        if self.constraints:
+            names = printable(", ".join(self.constraints))
+            limits = "limits are on metrics: study.limits={METRIC: ...}"
+            lines.append(f"constraints, which are not taken as limits: {names}; {limits}")
+        return "\n".join([*lines, f"learn from them: hpo search study.imports={self.name} ..."])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return its fields."""
+        return asdict(self)
+
+
+def sync(study: StudyRef, uri: Annotated[str | None, Word(is_hidden=True)] = None, overrides: Overrides = ()) -> Synced:
+    """Send what MLflow does not have yet of a study; what it has is not changed.
+
+    Args:
+        uri: another place to send it to; None = to where it is tracked.
+        overrides: track.uri=..., another place to send it to.
+
+    Raises:
+        hpo.HpoError: it runs just now, or what is changed is not of `track`; from Python, MLflow cannot be reached.
+
+    Examples:
+        hpo sync digits                                       to where it is tracked
+        hpo sync digits track.uri=http://127.0.0.1:5000
+    """
+    # Here, as below, since they load pandas, Hydra or Optuna.
+    from hpo.commands.resume import changed_config
+    from hpo.report.write import write_report
+    from hpo.study.notes import Notes
+    from hpo.study.opening import read_study
+    from hpo.study.preparing.preparation import known_study
+    from hpo.study.winner.verdict import read_verdict
+    from hpo.track.make import tracking_uri
+    from hpo.track.projection import send_study
+    from hpo.track.store import read_contents
+
+    for override in overrides:
+        if not override.startswith("track."):
+            key = override.partition("=")[0]
+            raise ConfigError(f"{key}: has no effect on what is sent; give track.uri=... or nothing")
+    changes = ["track.name=mlflow", *overrides, *([] if uri is None else [f"track.uri={uri}"])]
+    known = known_study(str(study), changed_config(find_study(str(study)), changes))
+    with known.folder.lock():
+        record = read_study(known)
+        verdict = read_verdict(known, record)
+        report = write_report(known, record, verdict)
         # The command waits without a limit while data still arrives.
-        return Sent(study, record, report, send_study(study, record, verdict, report, math.inf))
+        is_all = send_study(known, record, verdict, report, math.inf)
+    address, recorded = hide_secrets(known.config.track.uri, {}), len(record.history())
+    sent = Synced(known.config.study.name, known.reference, address, recorded)
+    if not is_all:
+        return sent
+    trials, files = read_contents(tracking_uri(known.config), Notes(record).study_id or "")
+    return replace(sent, there=trials, missing=[path.name for path in report.paths if path.name not in files])
 
 
-def export_study(study: str, url: str, name: str | None = None) -> tuple[str, int, int]:
-    """Copy a study; return its name there, and the numbers of trials copied and left out."""
-    # Here, since these two load Optuna, which nothing else here needs.
-    from hpo.integrations.exchange.optuna_storage import export_study as copy_study
+def export(
+    study: StudyRef,
+    url: Annotated[str, Word("URL", option="--optuna")],
+    name: Annotated[str | None, Word(option="--name")] = None,
+) -> Exported:
+    """Copy a study into another Optuna storage, for optuna-dashboard and `optuna.load_study`.
+
+    Args:
+        url: the storage, such as sqlite:///shared.db.
+        name: the study's name there (default: its own).
+
+    Raises:
+        hpo.HpoError: a storage cannot be opened, or it has a study of that name.
+
+    Examples:
+        hpo export digits --optuna sqlite:///shared.db
+        hpo export digits --optuna postgresql://user:password@host/optuna --name digits-2026
+    """
+    from hpo.integrations.exchange.optuna_storage import export_study
+    from hpo.study.basis.described import Described
+    from hpo.study.opening import stored_record
+    from hpo.study.winner.full_training import further_trainings, join_trainings
     from hpo.trials.record.storage import read_record
+    from hpo.trials.space.reader import space_from_dict
+    from hpo.trials.trial import TaskLayout
 
-    folder = find_study(study)
+    folder = find_study(str(study))
     config = folder.config()
     name = name or config.study.name
     space = space_from_dict(config.space, flatten(config.objective_config))
@@ -73,57 +221,69 @@ def export_study(study: str, url: str, name: str | None = None) -> tuple[str, in
     record.close()
     trained_further = [trials[each.number] for each in further]
     constraints = {trial.number: beyond for trial in trials if (beyond := source.goal.beyond(trial))}
-    return name, *copy_study(source.url, source.name, url, name, trained_further, layout, constraints)
+    counts = export_study(source.url, source.name, url, name, trained_further, layout, constraints)
+    return Exported(name, hide_secrets(url, {}), *counts)
+
+
+def _columns(text: str) -> list[str]:
+    return [column.strip() for column in text.split(",")]
+
+
+def _new_names(text: str) -> dict[str, str]:
+    pairs = [pair.partition("=") for pair in text.split(",") if pair.strip()]
+    for old, _, new in pairs:
+        if not old.strip() or not new.strip():
+            raise ConfigError(f"--rename: must be OLD=NEW, several with commas, given '{text}'")
+    return {old.strip(): new.strip() for old, _, new in pairs}
 
 
 def import_trials(
     name: str,
     *,
-    csv: Path | str | None = None,
-    optuna: str | None = None,
-    ray: Path | str | None = None,
-    study: str | None = None,
-    metric: str | None = None,
+    optuna: Annotated[str | None, Word("URL")] = None,
+    ray: Annotated[str | Path | None, Word("FOLDER")] = None,
+    csv: Annotated[str | Path | None, Word("FILE")] = None,
+    study: Annotated[str | None, Word("OTHER")] = None,
+    metric: Annotated[str | None, Word("NAME")] = None,
     direction: Direction | None = None,
-    keys: Sequence[str] | None = None,
-    rename: Mapping[str, str] | None = None,
-) -> Path:
-    """Take over finished trials made elsewhere, as `hpo import` does, for `settings={"study.imports": name}`.
+    keys: Annotated[Sequence[str] | None, Word("A,B", read=_columns)] = None,
+    rename: Annotated[Mapping[str, str] | None, Word("OLD=NEW,...", read=_new_names)] = None,
+) -> ImportedTrials:
+    """Take over the finished trials of a study made elsewhere, for `study.imports=NAME` to learn from.
+
+    One of --optuna, --ray and --csv is needed.
 
     Args:
-        name: a folder under runs/ that is made.
-        csv: a table with a header and one row per trial; with the column `metric`.
-        optuna: an Optuna storage, such as `"sqlite:///old.db"` or `"journal://old.log"`.
-        ray: the folder of a Ray Tune experiment; with the result `metric` that was searched for.
-        study: the name of the study in an Optuna storage that has several.
-        metric: the column or result that is the score.
-        direction: which way is better; with `csv` and `ray` needed but for a few names such as `val_loss`.
-        keys: the columns that are hyperparameters; None = all others.
-        rename: from old names of hyperparameters and metrics to new.
+        name: the folder under runs/ that is made.
+        optuna: an Optuna storage: sqlite:///old.db, journal://old.log.
+        ray: the folder of a Ray Tune experiment (its JSON files are read).
+        csv: a table with a header and one row per trial.
+        study: with --optuna: the study's name there, where it has several.
+        metric: with --ray: the result, with --csv: the column of the score (default: score).
+        direction: with --ray, --csv: which way is better; needed but for names such as val_loss.
+        keys: with --csv: the columns of hyperparameters (default: all others).
+        rename: what hyperparameters and metrics are called in the new study.
 
-    Returns:
-        The table of the trials.
+    Raises:
+        hpo.HpoError: there is such a folder, what is given is of no use, or the trials cannot be read.
+
+    Examples:
+        hpo import old --optuna sqlite:///old.db --study transformer --rename lr=training.lr
+        hpo import sweep --ray ~/ray_results/train_2026 --metric val_loss --direction minimize
+        hpo import table --csv results.csv --metric dev_bleu --keys training.lr,model.num_layers
+        hpo search study.name=new study.imports=old
     """
-    sources = {"optuna": optuna, "ray": None if ray is None else str(ray), "csv": None if csv is None else str(csv)}
-    options = {"study": study, "metric": metric, "direction": direction, "keys": keys}
-    return take_over(name, sources, options, rename or {})[0]
+    from hpo.integrations.exchange.imported import import_folder, renamed, write_import
 
-
-def take_over(
-    name: str, sources: Mapping[str, str | None], options: Mapping[str, Any], rename: Mapping[str, str]
-) -> tuple[Path, Imported]:
-    """Write trials from one of the sources to runs/<name>, as `import_trials`; return the table's path and the trials.
-
-    What was not given of the sources and options is None.
-    """
-    given = {source: place for source, place in sources.items() if place is not None}
+    sources = {"optuna": optuna, "ray": ray, "csv": csv}
+    given = {source: str(place) for source, place in sources.items() if place is not None}
     if len(given) != 1:
         raise ConfigError(f"one of optuna, ray and csv must be given, given {', '.join(given) or 'none'}")
     ((source, place),) = given.items()
+    options = {"study": study, "metric": metric, "direction": direction, "keys": keys}
     for option, value in options.items():
         if value is not None and option not in _OPTIONS[source]:
             raise ConfigError(f"{option}: has no effect with {source}; remove it")
-    metric, direction, keys = options["metric"], options["direction"], options["keys"]
     if isinstance(keys, str):
         raise ConfigError(f"keys: must be a list of columns, given {keys!r}")
     if direction not in (None, "maximize", "minimize"):
@@ -134,17 +294,30 @@ def take_over(
         refuse_record(place)
     path = import_folder(study_name(name, "name"))
     if source == "optuna":
-        imported = read_optuna(place, options["study"])
+        imported = read_optuna(place, study)
     elif source == "csv":
+        from hpo.integrations.exchange.csv_table import read_csv
+
         metric = metric or "score"
         imported = read_csv(Path(place).expanduser(), metric, keys, _direction(metric, direction))
     elif metric:
+        from hpo.integrations.exchange.ray_folder import read_ray
+
         imported = read_ray(Path(place).expanduser(), metric, _direction(metric, direction))
     else:
         raise ConfigError("metric: must name the result that was searched for, such as val_loss")
-    imported = renamed(imported, rename)
+    imported = renamed(imported, rename or {})
     write_import(path, imported)
-    return path / "trials.csv", imported
+    return ImportedTrials(
+        name=name,
+        table=(path / "trials.csv").absolute(),
+        trials=len(imported.attempts),
+        failed=imported.num_failed,
+        unfinished=imported.num_unfinished,
+        metrics=imported.metrics,
+        left_out=imported.left_out,
+        constraints=imported.constraints,
+    )
 
 
 def _direction(metric: str, given: Direction | None) -> Direction:

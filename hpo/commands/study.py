@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from hpo.commands.arguments import Progress
     from hpo.commands.clean import Freed
     from hpo.commands.evaluation import Evaluation
+    from hpo.commands.exchange import Exported, Synced
     from hpo.commands.note import Noted
     from hpo.commands.remove import Removed
     from hpo.commands.report import Reported
@@ -132,11 +133,19 @@ class Study:
 
         return remove([self.folder], mirror=mirror, runs=runs)
 
-    def export(self, url: str, name: str | None = None) -> int:
-        """Copy it into another Optuna storage, under its name or another; return how many trials were copied."""
-        from hpo.commands.exchange import export_study
+    def export(self, url: str, name: str | None = None) -> "Exported":
+        """Copy a study into another Optuna storage, for optuna-dashboard and `optuna.load_study`.
 
-        return export_study(str(self.folder), url, name)[1]
+        Args:
+            url: the storage, such as sqlite:///shared.db.
+            name: the study's name there (default: its own).
+
+        Raises:
+            hpo.HpoError: a storage cannot be opened, or it has a study of that name.
+        """
+        from hpo.commands.exchange import export
+
+        return export(self.folder, url, name)
 
     def logs(self, trial: int | None = None, *, tail: int | None = None) -> "Logs":
         """Show what the trainings of a study printed, which is kept; with dispatch=local what Python code printed.
@@ -152,13 +161,23 @@ class Study:
 
         return logs(self.folder, trial, tail=tail)
 
-    def sync(self, uri: str | None = None) -> None:
-        """Send what MLflow does not have of it; TrackError where that cannot be reached."""
-        from hpo.commands.exchange import send
+    def sync(self, uri: str | None = None, overrides: Sequence[str] = ()) -> "Synced":
+        """Send what MLflow does not have yet of a study; what it has is not changed.
 
-        sent = send(str(self.folder), [] if uri is None else [f"track.uri={uri}"])
-        if not sent.is_all:
-            raise TrackError(f"study '{self.name}': not everything could be sent to {sent.study.config.track.uri}")
+        Args:
+            uri: another place to send it to; None = to where it is tracked.
+            overrides: track.uri=..., another place to send it to.
+
+        Raises:
+            hpo.HpoError: it runs just now, or what is changed is not of `track`; from Python, MLflow cannot be reached.
+        """
+        from hpo.commands.exchange import sync
+
+        synced = sync(self.folder, uri, overrides)
+        if synced.there is None:
+            # Python has no exit code that says it.
+            raise TrackError(f"study '{synced.study}': {synced}")
+        return synced
 
     @property
     def config(self) -> dict[str, Any]:

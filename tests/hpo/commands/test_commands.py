@@ -135,7 +135,7 @@ def test_studies_are_compared_exported_and_imported(table, tmp_path):
     other = hpo.search(table, settings={**QUIET, "study.name": "other", "study.seed": 1}, progress=False)
     assert set(hpo.compare_studies([one.name, other.name]).pairs.fold) == {"fold_0", "fold_1", "fold_2"}
     url = f"sqlite:///{tmp_path / 'there.db'}"
-    assert one.export(url) == 8
+    assert one.export(url).trials == 8
     assert optuna.load_study(study_name="looked_up", storage=url).best_value == one.best.score
     assert len(pd.read_csv(hpo.import_trials("back", optuna=url))) == 8
     keys = list(one.best.point)
