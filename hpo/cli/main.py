@@ -95,6 +95,7 @@ FUNCTIONS = {
     "sync": "hpo.commands.exchange:sync",
     "export": "hpo.commands.exchange:export",
     "import": "hpo.commands.exchange:import_trials",
+    "scale": "hpo.commands.scale:scale",
 }
 
 # Of a word in an error: no path is longer, but a value that was typed may be, which would flood the terminal.

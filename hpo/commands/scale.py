@@ -1,29 +1,164 @@
-"""`hpo.coordinate_check` and `hpo.scale_table`: whether hyperparameters hold when a model grows, on any data."""
+"""`scale`, `hpo.coordinate_check` and `hpo.scale_table`: whether hyperparameters hold when a model grows."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from hpo.commands.given.settings import compose_search
+from hpo.commands.arguments import ConfigFile, ConfigFolder, ConfigPrint, Overrides, Progress, Word
+from hpo.commands.given.settings import Composed, compose_search
 from hpo.commands.search import with_its_trials
-from hpo.commands.study import Study, run
 from hpo.commands.train import refuse_bad_picture, write_output
 from hpo.config.composing.overrides import parse_override, written_out
 from hpo.config.keys import at, flatten, replaced, within
 from hpo.config.shipped import strategy_settings
 from hpo.config.study_config import StudyConfig, config_from_dict
 from hpo.errors import ConfigError
+from hpo.show.display import How, refuse_unknown_progress
+from hpo.show.tables import show_table
 from hpo.study.coordinate_check import CoordinateCheck, check_coordinates
-from hpo.study.preparing.preparation import prepare_study
+from hpo.study.files.folder import short_path
+from hpo.study.preparing.preparation import prepare_study, with_its_tracker
 from hpo.study.preparing.scales import with_scales_given
 from hpo.trials import reported_values
 from hpo.trials.space.dimensions import Choices
 from hpo.trials.space.reader import leaves, parted, space_from_dict
 
+if TYPE_CHECKING:
+    from hpo.commands.study import Study
+    from hpo.report.sections.scale_table import ScaleTable
+    from hpo.session.running import Searched
+
 Growing = Literal["width", "depth"]
 
 # Of the rates that a table tries where the user gives none, the powers of 2 by which they differ from the own one.
 _POWERS = (-2, -1, 0, 1, 2, 3)
+
+
+@dataclass(frozen=True)
+class ScaleChecked:
+    """A coordinate check, and its picture."""
+
+    check: CoordinateCheck
+    output: Path
+
+    @property
+    def exit_code(self) -> int:
+        """1 where the sizes of layers change."""
+        return 0 if self.check.is_within else 1
+
+    def show(self) -> None:
+        """Print the slopes of all layers, and whether they are within the bound."""
+        # Here, since it loads plotly.
+        from hpo.report.pages.coordinate_check import slopes_table
+
+        print(f"slope of the logarithm of what a layer gives over that of {self.check.key}; 0 = it does not change")
+        show_table(*slopes_table(self.check))
+        print(self.check.verdict)
+        print(f"picture: {self.output}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the check, and the picture as `output`."""
+        return {**self.check.to_dict(), "output": self.output}
+
+
+@dataclass(frozen=True)
+class ScalesTried:
+    """A study of every value of one hyperparameter at several scales, and its table.
+
+    Attributes:
+        table: `key`, its `values`, `scores` (by scale, the smallest first, and value; `null` = none), the `best` value
+            of each scale, how far these are apart (`moves`, a `factor` or `places` of the list as `moves_is` says), and
+            `cost`, the most that the smallest scale's best value is behind the best of another.
+        verdict: the same as a sentence.
+    """
+
+    table: "ScaleTable"
+    verdict: str
+    _searched: "Searched"
+    _rows: Sequence[Any]
+    _metric: str
+    _picture: Path
+
+    @property
+    def exit_code(self) -> int:
+        """1 where no trial is complete."""
+        return self._searched.exit_code
+
+    def show(self) -> None:
+        """Print the table, and what follows from it."""
+        if self._searched.text:
+            print(self._searched)
+        print(f"{self._metric} by scale and {self.table['key']}; * = the best of its scale")
+        show_table(*self._rows)
+        print(self.verdict)
+        print(f"picture: {short_path(self._picture)}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the view of the study, the table and the verdict."""
+        return {**self._searched.to_dict(), "table": self.table, "verdict": self.verdict}
+
+
+def scale(
+    overrides: Overrides = (),
+    *,
+    check: bool = False,
+    table: bool = False,
+    over: Growing = "width",
+    output: Annotated[Path | None, Word("FILE")] = None,
+    cfg: ConfigPrint | None = None,
+    config_dir: ConfigFolder | None = None,
+    config: ConfigFile | None = None,
+    progress: Progress = "auto",
+) -> "ScaleChecked | ScalesTried | Searched | Composed":
+    """See whether hyperparameters hold when a model grows, by its layers (--check) or its scores (--table).
+
+    Args:
+        check: the coordinate check: whether what each layer gives, after 1 to 10 steps, depends on the size.
+        table: a study of every value of one hyperparameter at every size, by default of six learning rates.
+        over: what grows where study.scales does not say it: all widths, or the number of layers (default: width).
+        output: with --check: the picture, .png or .html (default: coordinate_check.png).
+
+    Raises:
+        hpo.HpoError: something given cannot be; one line that says what is allowed. Nothing was created.
+
+    Examples:
+        hpo scale --check data=language_modelling data.path=text.txt model.parametrization=mup
+        hpo scale --check --over depth data=translation data.path=pairs.tsv --output check.html
+        hpo scale --check objective=spam:run_fold 'study.scales=[{width: 32}, {width: 64}, {width: 128}]'
+        hpo scale --table data=language_modelling data.path=text.txt training.max_steps=200 model.parametrization=mup
+        hpo scale --table data=digits space.training.lr=[0.001,0.002,0.004,0.008] study.repeats=3
+        hpo scale --table objective=spam:run_fold 'study.scales=[{width: 32}, {width: 64}]' space.lr=[0.01,0.1,1.0]
+    """
+    if check == table:
+        raise ConfigError(f"--check, --table: give one of them, given {'both' if check else 'neither'}")
+    if table and output:
+        raise ConfigError("--output: has no effect with --table, whose picture is in the study's report; leave it out")
+    if table:
+        tree = table_tree(overrides, over, config_dir, config)
+        return Composed(tree) if cfg else _tried(config_from_dict(tree), progress)
+    if cfg:
+        return Composed(with_scales_given(compose_search(overrides, config_dir, config), over)[0])
+    picture = output or Path("coordinate_check.png")
+    places: dict[str, Any] = {"config_dir": config_dir, "config_file": config, "output": picture}
+    return ScaleChecked(coordinate_check(*overrides, over=over, progress=progress, **places), picture)
+
+
+def _tried(config: StudyConfig, progress: How) -> "ScalesTried | Searched":
+    """Run the study of a table; without a complete trial there is none."""
+    study = prepare_study(with_its_tracker(config))
+    # Here, since they load pandas: what is refused is refused at once.
+    from hpo.report.sections.scale_table import table_rows, table_text
+    from hpo.report.sections.scales import scales_of
+    from hpo.session.running import run_shown
+
+    searched, metric = run_shown(study, progress), study.goal.metric
+    report = searched.ended.report if searched.ended else None
+    if report is None or not (scales := scales_of(report.summary)):
+        return searched
+    table = scales["table"]
+    rows = table_rows(table, [each["changes"] for each in scales["each"]], "{} *")
+    return ScalesTried(table, table_text(table, metric), searched, rows, metric, report.paths[0])
 
 
 def coordinate_check(
@@ -32,7 +167,7 @@ def coordinate_check(
     config_dir: str | None = None,
     config_file: str | None = None,
     output: str | Path | None = None,
-    progress: bool = True,
+    progress: Literal["auto", "json", "none"] | bool = "auto",
 ) -> CoordinateCheck:
     """Check whether what each layer gives stays when the model grows, as `hpo scale --check` does.
 
@@ -45,7 +180,7 @@ def coordinate_check(
         config_dir: as of `compose`.
         config_file: start from this whole configuration, such as a study's config.yaml.
         output: write the picture to this file, a .png or .html.
-        progress: whether a line is printed for each scale.
+        progress: `"auto"` = a line is printed for each scale; `False`, `"none"` or `"json"` = none.
 
     Returns:
         The sizes, their slopes, whether all are within 0.2 of 0 (`is_within`), and that as a sentence (`verdict`).
@@ -53,11 +188,12 @@ def coordinate_check(
     Raises:
         hpo.HpoError: it cannot be checked: the objective has no `output_sizes`, or a scale cannot be trained.
     """
+    refuse_unknown_progress(progress)
     path = None if output is None else Path(output)
     if path is not None:
         refuse_bad_picture(path)
     tree = compose_search(overrides, config_dir, config_file)
-    check = check_coordinates(tree, over, print if progress else lambda _: None)
+    check = check_coordinates(tree, over, print if progress in (True, "auto") else lambda _: None)
     if path is not None:
         # Here, since plotly and matplotlib load slowly.
         from hpo.report.pages.coordinate_check import coordinate_check_html, coordinate_check_png
@@ -72,8 +208,8 @@ def scale_table(
     over: Growing = "width",
     config_dir: str | None = None,
     config_file: str | None = None,
-    progress: bool = True,
-) -> Study:
+    progress: Literal["auto", "json", "none"] | bool = "auto",
+) -> "Study":
     """Train every value of one hyperparameter at several scales, as `hpo scale --table` does, and return that study.
 
     Its report has the table and its picture; `study.trials.pivot_table("score", "study.scale", "training.lr")` is the
@@ -85,11 +221,14 @@ def scale_table(
         over: what grows: `"width"`, or `"depth"`, the number of layers.
         config_dir: as of `compose`.
         config_file: start from this whole configuration, such as a study's config.yaml.
-        progress: whether it is shown.
+        progress: how it is shown, as of `hpo.search`.
 
     Raises:
         hpo.HpoError: it cannot be trained; one line that says what is allowed. Nothing was created.
     """
+    # Here, since it loads pandas.
+    from hpo.commands.study import run
+
     config = config_from_dict(table_tree(overrides, over, config_dir, config_file))
     return run(prepare_study(with_its_trials(config)), progress)
 

@@ -103,9 +103,9 @@ def test_the_toolkits_transformer_passes_with_its_parametrization():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), "one of the arguments --check"),
+        ((), "--check, --table: give one of them, given neither"),
         (("--check", "--over", "length"), "--over"),
-        (("--check", "--table", *own()), "not allowed with"),
+        (("--check", "--table", *own()), "given both"),
         (("--check", *own(), "study.scales=[{width: 4}]"), "two or more"),
         (("--check", *own(), "study.scales=[{widht: 4}, {widht: 8}]"), "no key 'widht'"),
         (("--check", *own(), "study.scales=[{width: 8}, {width: 4}]"), "no number grows from scale to scale"),
