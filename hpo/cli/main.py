@@ -96,6 +96,7 @@ FUNCTIONS = {
     "export": "hpo.commands.exchange:export",
     "import": "hpo.commands.exchange:import_trials",
     "scale": "hpo.commands.scale:scale",
+    "compare": "hpo.commands.compare:compare",
 }
 
 # Of a word in an error: no path is longer, but a value that was typed may be, which would flood the terminal.

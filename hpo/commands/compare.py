@@ -1,21 +1,30 @@
-"""`hpo.compare_strategies` and `hpo.compare_studies`: comparisons from Python."""
+"""`compare`, and from Python `hpo.compare_strategies` and `hpo.compare_studies`."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from hpo.commands.given.settings import settings_of
+from hpo.commands.arguments import ConfigFile, ConfigFolder, Progress, Word
+from hpo.commands.given.settings import compose_given, compose_search, settings_of
 from hpo.commands.search import given_study, refusing_as_typed
-from hpo.compare.comparison import prepare_comparison
-from hpo.compare.run import run_comparison, run_studies
-from hpo.config.shipped import strategy_settings
-from hpo.errors import ConfigError
-from hpo.report.write import publish_comparison
+from hpo.compare.comparison import ANY_STRATEGY, prepare_comparison
+from hpo.config.shipped import names_of, strategy_settings
+from hpo.config.study_config import config_from_dict
+from hpo.errors import ConfigError, nearest
 from hpo.session.program import interrupted_in_one_line
+from hpo.show.display import How
+from hpo.study.files.folder import RUNS
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from hpo.compare.run import Compared
+    from hpo.report.comparison import ComparisonJson
+
+_REPEATS = 30
 
 
 @dataclass(frozen=True)
@@ -23,13 +32,178 @@ class Comparison:
     """A finished comparison.
 
     Attributes:
-        folder: with comparison.html, curves and tables, and the same as numbers.
-        pairs: one row per budget and pair: mean difference with its interval, how often the one beats the other, the
-            corrected p-value, and the verdict.
+        folder: where it is: comparison.html, curves and tables, and the same as numbers.
+        files: the paths of everything that was written.
+        result: all that comparison.json holds.
+        has_result: whether any trial has a score.
     """
 
     folder: Path
-    pairs: "pd.DataFrame"
+    files: Sequence[Path]
+    result: "ComparisonJson"
+    has_result: bool = True
+
+    @property
+    def pairs(self) -> "pd.DataFrame":
+        """One row per budget and pair: mean difference with its interval, how often the one beats the other, the
+        corrected p-value, and the verdict.
+        """
+        import pandas as pd
+
+        return pd.read_csv(self.folder / "comparison.csv")
+
+    @property
+    def exit_code(self) -> int:
+        """1 where no trial has a score."""
+        return 0 if self.has_result else 1
+
+    def show(self) -> None:
+        """Print the tables, the notes and the paths of the files, as wide as the terminal."""
+        # Here, since it loads pandas.
+        from hpo.compare.output import show
+
+        show(self.result, self.files)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what comparison.json holds, where it is, and the files as absolute paths."""
+        return {"folder": self.folder, "files": [path.absolute() for path in self.files], **self.result}
+
+
+def _number_of(option: str, what: str, read: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Return what reads a finite number of an option, or a word that `read` knows."""
+
+    def number(text: str) -> Any:
+        with suppress(ValueError):
+            if isinstance(value := read(text.strip()), str) or math.isfinite(value):
+                return value
+        raise ConfigError(f"{option}: must be {what}, given '{text}'")
+
+    return number
+
+
+def _list_of(read: Callable[[str], Any]) -> Callable[[str], list[Any]]:
+    """Return what reads several of these, with commas between them."""
+    return lambda given: [read(text) for text in given.split(",") if text.strip()]
+
+
+def _labels(given: str) -> dict[str, str]:
+    """Return the name of each strategy by its label."""
+    names: dict[str, str] = {}
+    for text in filter(None, map(str.strip, given.split(","))):
+        label, _, name = text.partition("=")
+        if ":" in label:
+            # A class of the user's own.
+            label, name = label.rpartition(":")[2], label
+        if not label.replace("_", "").replace("-", "").isalnum():
+            raise ConfigError(f"--strategies: a label is letters, digits, '_' and '-', given '{label}'")
+        if label in names:
+            raise ConfigError(f"--strategies: '{label}' is listed twice; give one another label: LABEL={label}")
+        names[label] = name or label
+    return names
+
+
+_trials = _list_of(_number_of("--at", "whole numbers", int))
+# `shortest` is the length of the shortest search, which is known only when all are finished.
+_second = _number_of("--at-seconds", "numbers or shortest", lambda text: text if text == "shortest" else float(text))
+
+
+def compare(
+    what: Annotated[Sequence[str], Word("STUDY|OVERRIDE", collect=list)] = (),
+    *,
+    strategies: Annotated[Mapping[str, str] | None, Word("A,B", read=_labels)] = None,
+    repeats: Annotated[int | None, Word("N")] = None,
+    set_: Annotated[Sequence[str], Word("LABEL.KEY=VALUE")] = (),
+    at: Annotated[Sequence[int], Word("N,N", read=_trials)] = (),
+    at_seconds: Annotated[Sequence[float | str], Word("S,S", read=_list_of(_second))] = (),
+    optimum: Annotated[float | None, Word("SCORE", read=_number_of("--optimum", "a finite number", float))] = None,
+    name: str | None = None,
+    publish: bool = False,
+    config_dir: ConfigFolder | None = None,
+    config: ConfigFile | None = None,
+    progress: Progress = "auto",
+) -> Comparison:
+    """Which strategy is better at equal budget, and how sure that is; or how studies that exist differ.
+
+    Args:
+        what: studies (names under runs/, or folders); with --strategies: key=value, group=name, as in hpo search.
+        strategies: search with each of them; LABEL=NAME gives one another label.
+        repeats: how many searches with each strategy, repeat r with study.seed + r (default: 30).
+        set_: a setting of one strategy; may be repeated.
+        at: compare after so many trials too.
+        at_seconds: and after so many seconds of training; shortest = of the shortest search.
+        optimum: the best score there is, for regret; a table's own is known; not with several metrics.
+        name: the folder under runs/ (default: compare- and the study's name).
+        publish: copy what others need into studies/<name>/.
+
+    Raises:
+        hpo.HpoError: something given cannot be; one line that says what is allowed.
+
+    Examples:
+        hpo compare --strategies grid,random,shifting_window,evolutionary,tpe --repeats 30 \\
+            data=table data.path=measured.csv data.metric=dev_bleu study.trials=100 dispatch=local
+        hpo compare --strategies random,evolutionary --repeats 10 study.trials=20     real trainings, on Ray workers
+        hpo compare --strategies evolutionary,large=evolutionary --set large.population=20 data=table ...
+        hpo compare --strategies random,evolutionary 'study.metrics={accuracy: maximize, parameters: minimize}' ...
+        hpo compare digits windows                                                    studies that exist
+    """
+    # Here and below, since it loads pandas: what is refused is refused at once.
+    if strategies is None:
+        only = {"repeats": repeats, "set": set_, "config-dir": config_dir, "config": config, "at-seconds": at_seconds}
+        for option, given in only.items():
+            if given not in (None, (), []):
+                raise ConfigError(
+                    f"--{option}: has no effect on studies that exist; give --strategies, or leave it out"
+                )
+        for word in what:
+            if "=" in word:
+                raise ConfigError(
+                    f"STUDY: must be a name under {RUNS}/ or a folder, given '{word}'; overrides need --strategies"
+                )
+        from hpo.compare.run import run_studies
+
+        return _finished(run_studies(what, at, optimum, name), publish)
+    tree, settings = _compose(what, strategies, set_, config_dir, config)
+    made = config_from_dict({**tree, "strategy": ANY_STRATEGY})
+    comparison = prepare_comparison(made, settings, _REPEATS if repeats is None else repeats, name)
+    from hpo.compare.run import run_comparison
+
+    return _finished(run_comparison(comparison, at, at_seconds, optimum, progress), publish)
+
+
+def _compose(
+    given: Sequence[str], names: Mapping[str, str], set_: Sequence[str], config_dir: str | None, config: str | None
+) -> tuple[dict[str, Any], dict[str, Mapping[str, Any]]]:
+    """Return the configuration of the searches, and by label the settings of each strategy."""
+    for override in given:
+        key = override.lstrip("+~").partition("=")[0]
+        if key == "strategy" or key.startswith("strategy."):
+            raise ConfigError(f"{key}: is chosen by --strategies, and set by --set LABEL.KEY=VALUE; given '{override}'")
+        if "=" not in override and not override.startswith("~"):
+            raise ConfigError(
+                f"STUDY: '{override}' has no place beside --strategies; give key=value, or no --strategies"
+            )
+    shipped = names_of("strategy")
+    settings = {
+        label: [f"strategy={name}"] if name in shipped else ["strategy=own", f"strategy.name={name}"]
+        for label, name in names.items()
+    }
+    for text in set_:
+        label, _, setting = text.partition(".")
+        if label not in settings or "=" not in setting:
+            raise ConfigError(
+                f"--set: must be LABEL.KEY=VALUE with a label of --strategies ({', '.join(settings)}), given "
+                f"'{text}'{nearest(label, settings)}"
+            )
+        # What a strategy of the user's own may be given is in its class.
+        settings[label].append(f"{'' if names[label] in shipped else '++'}strategy.{setting}")
+    # Not tracked: a tracker shows studies, and of these many searches only scores and seconds are kept.
+    silent = [] if any(text.startswith("track") for text in given) else ["track.name=none"]
+    overrides = [*silent, *given]
+    tree = compose_search(overrides, config_dir, config)
+    # A strategy's settings may refer to the other overrides; with --config those are not composed.
+    others = [] if config else overrides
+    of_label = {label: compose_given("search", [*others, *own], config_dir) for label, own in settings.items()}
+    return tree, {label: own["strategy"] for label, own in of_label.items()}
 
 
 @interrupted_in_one_line()
@@ -55,6 +229,7 @@ def compare_strategies(
     optimum: float | None = None,
     name: str | None = None,
     publish: bool = False,
+    progress: Literal["auto", "json", "none"] | bool = "auto",
 ) -> Comparison:
     """Repeat whole searches of each strategy with paired seeds and compare them, as `hpo compare --strategies` does.
 
@@ -79,6 +254,8 @@ def compare_strategies(
             by the hypervolume regret of their fronts, 0 to 1, lower is better.
         name: a folder under runs/.
         publish: whether to copy what others need into studies/<name>/.
+        progress: `"auto"` = bars, or a line for each search, and then the result; `"json"` = JSON lines on standard
+            error, `"none"` = none of these, and then the result; `False` = nothing.
 
     Raises:
         hpo.HpoError: something given cannot be, in one line.
@@ -99,8 +276,10 @@ def compare_strategies(
     values |= {} if workers is None else {"dispatch.workers": workers}
     made, function = given_study(objective, space, config, None, metric, values)
     comparison = prepare_comparison(made, by_label, repeats, name, function.kept if function else None)
-    run_comparison(comparison, at, at_seconds, optimum)
-    return _comparison(comparison.path, publish)
+    # Here, since it loads pandas.
+    from hpo.compare.run import run_comparison
+
+    return _shown(_finished(run_comparison(comparison, at, at_seconds, optimum, progress), publish), progress)
 
 
 def compare_studies(
@@ -110,6 +289,7 @@ def compare_studies(
     optimum: float | None = None,
     name: str | None = None,
     publish: bool = False,
+    progress: Literal["auto", "json", "none"] | bool = "auto",
 ) -> Comparison:
     """Compare studies that exist, one sentence per pair; arguments as above.
 
@@ -117,12 +297,22 @@ def compare_studies(
     """
     if isinstance(names, str):
         raise ConfigError(f"names: must be a list of studies, given {names!r}")
-    return _comparison(run_studies(names, at, optimum, name).folder, publish)
+    # Here, as above.
+    from hpo.compare.run import run_studies
+
+    return _shown(_finished(run_studies(names, at, optimum, name), publish), progress)
 
 
-def _comparison(folder: Path, publish: bool) -> Comparison:
-    import pandas as pd
+def _finished(compared: "Compared", publish: bool) -> Comparison:
+    # Here, since it loads pandas.
+    from hpo.report.write import publish_comparison
 
-    if publish:
-        publish_comparison(folder, folder.name)
-    return Comparison(folder, pd.read_csv(folder / "comparison.csv"))
+    published = publish_comparison(compared.folder, compared.folder.name) if publish else []
+    return Comparison(compared.folder, [*compared.paths, *published], compared.result, compared.has_result)
+
+
+def _shown(comparison: Comparison, progress: How) -> Comparison:
+    """Print it, in a script or a notebook, and return it."""
+    if progress:
+        comparison.show()
+    return comparison

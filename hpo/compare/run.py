@@ -1,4 +1,4 @@
-"""Runs the searches of a comparison at a terminal, with their progress, and shows the result."""
+"""Runs the searches of a comparison, with their progress, and writes its files."""
 
 import math
 import sys
@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from hpo.compare.comparison import ComparisonPlan
 from hpo.compare.curves import FinishedSearch
 from hpo.compare.finished_study import read_studies
-from hpo.compare.output import show, write_comparison
+from hpo.compare.output import write_comparison
 from hpo.compare.result import Budget, Measure, compare_strategies
 from hpo.compare.searches import Searches, run_search
 from hpo.compare.studies import compare_studies
@@ -23,6 +23,7 @@ from hpo.engine.observers import Observer
 from hpo.errors import ConfigError, StudyError
 from hpo.report.comparison import ComparisonJson
 from hpo.session.stopping import SessionDispatcher, Stopping
+from hpo.show.display import How, refuse_unknown_progress
 from hpo.show.json_lines import tell
 from hpo.study.files.folder import RUNS, StudyFolder
 from hpo.study.opening import code_of
@@ -46,14 +47,15 @@ def run_comparison(
     at: Sequence[int],
     at_seconds: Sequence[float | str],
     optimum: float | None,
-    progress: str = "auto",
+    progress: How = "auto",
 ) -> Compared:
-    """Run the missing searches, write the files, and print the result.
+    """Run the missing searches, and write the files.
 
     They are compared at the full budget, at these numbers of trials, and seconds of training; at the length of the
     shortest search, too, where `shortest` is among those or trials are trained by different amounts. An optimum of None
     is looked up if possible. A signal raises Stopped; finished searches are saved.
     """
+    refuse_unknown_progress(progress)
     study, goal = comparison.study.config.study, comparison.study.goal
     budgets = _budgets(at, study.trials)
     _refuse_optimum(optimum, goal)
@@ -85,13 +87,12 @@ def run_comparison(
         measure = Measure.of(goal, of_all, comparison.table() if optimum is None else None, optimum)
         result = compare_strategies(study.name, by_label, measure, ordered, comparison.strategies)
         paths = [*write_comparison(comparison.path, result), comparison.path / "searches.csv"]
-    show(result, paths)
     has_result = any(math.isfinite(loss) for search in of_all for loss in search.losses)
     return Compared(comparison.path, result, paths, has_result)
 
 
 def run_studies(names: Sequence[str], at: Sequence[int], optimum: float | None, name: str | None) -> Compared:
-    """Compare studies that exist, write the files, and print the result; arguments as above."""
+    """Compare studies that exist, and write the files; arguments as above."""
     studies = read_studies(names)
     _refuse_optimum(optimum, studies[0].goal)
     name = name or "compare-" + "-".join(study.label for study in studies)[:80]
@@ -106,7 +107,6 @@ def run_studies(names: Sequence[str], at: Sequence[int], optimum: float | None, 
     result = compare_studies(name, studies, budgets, optimum)
     folder.path.mkdir(parents=True, exist_ok=True, mode=0o700)
     paths = write_comparison(folder.path, result)
-    show(result, paths)
     return Compared(folder.path, result, paths)
 
 
@@ -165,15 +165,15 @@ def _last_words(comparison: ComparisonPlan, searches: Searches) -> str:
 class ComparingProgress(Observer):
     """Counts `total` searches, of which `num_done` are finished, and the trials of the running one, in its `bars`.
 
-    `progress` is how it is shown: `auto`, `json` or `none`; without a terminal each search has a line.
+    Where `progress` is auto and there is no terminal, each search has a line.
     """
 
-    def __init__(self, study: PreparedStudy, total: int, num_done: int, progress: str) -> None:
-        self._progress = progress
+    def __init__(self, study: PreparedStudy, total: int, num_done: int, progress: How) -> None:
+        self._progress: How = "auto" if progress is True else progress
         self._study, self._total, self._num_done = study.config.study, total, num_done
         self._console = Console(file=sys.stdout)
         columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-        is_off = not self._console.is_terminal or progress != "auto"
+        is_off = not self._console.is_terminal or self._progress != "auto"
         self.bars = Progress(*columns, console=self._console, transient=True, disable=is_off)
         self._searches = self.bars.add_task("searches", total=total, completed=num_done)
         self._trials = self.bars.add_task("trials", total=self._study.trials)
