@@ -2,11 +2,10 @@
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
-from hpo.cli.output import is_for_programs, show_json
 from hpo.errors import ConfigError, DataError
 
 STUDY = "its name under runs/, or its folder"
@@ -77,26 +76,6 @@ def add_trust(parser: argparse.ArgumentParser, where: str = "") -> None:
     """Add the option that lets another person's study run its objective."""
     what = "run the objective of a study that was not made here, and do not ask before"
     parser.add_argument("--trust", action="store_true", help=f"{where}: {what}" if where else what)
-
-
-def add_config(parser: argparse.ArgumentParser) -> None:
-    """Add the options that choose and print a configuration."""
-    add_overrides(parser)
-    parser.add_argument("--cfg", choices=["job"], help="check the configuration and print it; train nothing")
-    parser.add_argument("--config-dir", metavar="DIR", help="a folder with configuration groups of your own")
-    parser.add_argument("--config", metavar="FILE", help="start from this whole configuration; compose nothing")
-
-
-def show_config(tree: Mapping[str, Any]) -> None:
-    """Print a configuration, with the names of its secrets instead of their values; with `--json` as JSON."""
-    from hpo.config.documents import yaml_text
-    from hpo.config.sealing import seal
-
-    sealed = seal(tree)[0]
-    if is_for_programs():
-        show_json(sealed)
-    else:
-        print(yaml_text(sealed), end="")
 
 
 def add_texts(parser: argparse.ArgumentParser, what: str) -> None:

@@ -97,6 +97,7 @@ FUNCTIONS = {
     "import": "hpo.commands.exchange:import_trials",
     "scale": "hpo.commands.scale:scale",
     "compare": "hpo.commands.compare:compare",
+    "cluster": "hpo.commands.cluster:cluster",
 }
 
 # Of a word in an error: no path is longer, but a value that was typed may be, which would flood the terminal.
