@@ -4,6 +4,7 @@ Imports nothing heavy: a sub-command's module is imported when it is called, and
 searches, so that every `--help` answers at once.
 """
 
+import contextlib
 import errno
 import importlib
 import io
@@ -13,7 +14,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -98,6 +98,8 @@ FUNCTIONS = {
     "scale": "hpo.commands.scale:scale",
     "compare": "hpo.commands.compare:compare",
     "cluster": "hpo.commands.cluster:cluster",
+    "watch": "hpo.commands.watch:watch",
+    "ui": "hpo.commands.serve:ui",
 }
 
 # Of a word in an error: no path is longer, but a value that was typed may be, which would flood the terminal.
@@ -165,7 +167,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # too, to distinguish it from a KeyboardInterrupt that a user's code raises.
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     ours = [number for number in before if before[number] in (signal.SIG_DFL, signal.default_int_handler)]
-    out, printing, code = sys.stdout, ExitStack(), 0
+    out, printing, code = sys.stdout, contextlib.ExitStack(), 0
     try:
         # Also where it is shortened, as argparse allows.
         if any(word.startswith("--j") and "--json".startswith(word) for word in given):
@@ -275,13 +277,22 @@ def _call(name: str, words: Sequence[str]) -> int:
 
     function = function_of(name)
     result = function(**parse(name, function, words))
+    with contextlib.closing(result) if hasattr(result, "close") else contextlib.nullcontext():
+        if is_for_programs() and hasattr(result, "changes"):
+            for each in result.changes():
+                show_json(each.to_dict())
+        else:
+            _show(result)
+        return int(result.wait() if hasattr(result, "wait") else getattr(result, "exit_code", 0))
+
+
+def _show(result: Any) -> None:
     if hasattr(result, "show"):
         result.show()
     elif text := str(result):
-        print(text)
+        print(text, flush=True)
     if is_for_programs():
         show_json(result.to_dict())
-    return int(getattr(result, "exit_code", 0))
 
 
 def function_of(name: str) -> Callable[..., Any]:

@@ -1,14 +1,33 @@
-"""Servers beside a script or a notebook: `hpo.open_ui`, the MLflow UI, and the live page of a study."""
+"""`ui`: the MLflow UI on this project's runs; and `hpo.open_ui`, which starts it next to a script or a notebook."""
 
 import atexit
+import contextlib
+import json
 import os
+import socket
 import subprocess
-import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import sys
+import webbrowser
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
+from hpo.commands.arguments import Word
+from hpo.config.sealing import hide_secrets
+from hpo.config.shipped import MLFLOWS_OWN
 from hpo.errors import TrackError
 from hpo.workers.objective.path import python
+
+if TYPE_CHECKING:
+    from hpo.config.study_config import StudyConfig
+    from hpo.track.addresses import Page, TrackedStudy
+
+_OTHERS_HERE = (
+    "note: other users of this machine may reach port {port}, and then read and delete runs, without a password; "
+    "--password asks for one"
+)
+_DEFAULT_URI = "sqlite:///mlflow.db"
 
 
 @dataclass(frozen=True)
@@ -17,17 +36,261 @@ class Server:
 
     Attributes:
         address: to open in a browser.
+        pages: the addresses of its further pages, by what is there.
+        login: user and password, where it asks for them.
     """
 
     address: str
-    _process: subprocess.Popen[str]
+    pages: Mapping[str, str] = field(default_factory=dict)
+    login: str | None = None
+    _wait: Callable[[], int] = field(default=lambda: 0, repr=False)
+    _close: Callable[[], Any] = field(default=lambda: None, repr=False)
+    # What a shell opens, where it does: the address with its secrets.
+    _opens: str = field(default="", repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return its addresses."""
+        return {"address": self.address, "pages": dict(self.pages), "login": self.login}
+
+    def wait(self) -> int:
+        """Open it in a browser, if there is a screen; return its exit code when it has ended."""
+        if self._opens and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or sys.platform == "darwin"):
+            webbrowser.open(self._opens)
+        return self._wait()
 
     def close(self) -> None:
         """End it."""
-        _end(self._process)
+        self._close()
+
+    def __str__(self) -> str:
+        return "\n".join(
+            [*filter(None, [self.login]), self.address, *(f"{what}: {address}" for what, address in self.pages.items())]
+        )
 
     def _repr_html_(self) -> str:
         return f'<a href="{self.address}" target="_blank">{self.address}</a>'
+
+
+def ui(
+    studies: Annotated[
+        Sequence[str],
+        Word(
+            "STUDY",
+            "open the page of this study, or of several: names under runs/, or folders; without one all studies",
+            collect=list,
+        ),
+    ] = (),
+    *,
+    study: Annotated[str | None, Word("STUDY")] = None,
+    port: int = 5000,
+    uri: str | None = None,
+    optuna: bool = False,
+    browser: bool = True,
+    host: Annotated[str, Word("ADDRESS")] = "127.0.0.1",
+    expose: bool = False,
+    password: bool = False,
+) -> Server:
+    """Open the MLflow UI on this project's runs, on the loopback address.
+
+    Args:
+        study: the same, of one study.
+        port: where it listens (default: 5000).
+        uri: MLflow store to show (where the study is tracked, MLFLOW_TRACKING_URI, or sqlite:///mlflow.db).
+        optuna: show the study's record in optuna-dashboard instead.
+        browser: only print the address.
+        host: another address to listen on (default: 127.0.0.1).
+        expose: let others in: needed for an address that is not loopback.
+        password: let in only who knows one: MLFLOW_TRACKING_PASSWORD, or one that is made.
+
+    Raises:
+        hpo.HpoError: there are no runs yet, the port is taken, or others could reach it unasked.
+
+    Examples:
+        hpo ui                                   all studies in mlflow.db, or where MLFLOW_TRACKING_URI says
+        hpo ui digits                            the trials of one study, best first, with charts
+        hpo ui digits reviews                    the trials of several, and the studies side by side
+        hpo ui digits --optuna                   the same study in optuna-dashboard, from its record
+        hpo ui --password                        asks for a password, where others use this machine too
+        hpo ui --host 10.0.0.5 --expose          for others: there is no password, they may delete what they see
+    """
+    names = list(dict.fromkeys([*studies, *filter(None, [study])]))
+    if not 1 <= port <= 65535:
+        raise TrackError(f"--port: must be 1 to 65535, given {port}; leave it out for 5000")
+    if optuna:
+        _refuse_without_effect(names, {"password": password, "uri": uri})
+    _refuse_exposure(host, port, expose, password, optuna)
+    open_at = _Announced(host, port, browser)
+    return _record_server(names[0], open_at) if optuna else _mlflow_server(names, uri, open_at, expose, password)
+
+
+def _refuse_without_effect(names: Sequence[str], options: Mapping[str, Any]) -> None:
+    if len(names) != 1:
+        raise TrackError("--optuna: must come with one study, whose record it shows; give --study NAME")
+    why = {"password": "whose server has none", "uri": "which shows the study's record"}
+    for option, given in options.items():
+        if given:
+            raise TrackError(f"--{option}: has no effect with --optuna, {why[option]}; leave it out")
+
+
+def _refuse_exposure(host: str, port: int, expose: bool, password: bool, optuna: bool) -> None:
+    """Raise TrackError if others could reach the server without --expose; with it print what they may do."""
+    from hpo.track.servers import LOOPBACK
+
+    if expose and host in LOOPBACK:
+        raise TrackError(f"--expose: has no effect on {host}, which nobody else reaches; give --host or leave it out")
+    what = "and reads along sees the password: nothing is encrypted"
+    if not password:
+        may = "read the study, and change nothing" if optuna else "read every run and model, and change or delete them"
+        what = f"may {may}, without a password"
+    rights = f"whoever reaches port {port} {what}"
+    if not expose and host not in LOOPBACK:
+        raise TrackError(f"--host: {host} is not loopback: {rights}; give --expose to allow this")
+    if expose:
+        say(f"warning: exposed on {host}: {rights}")
+
+
+@dataclass(frozen=True)
+class _Announced:
+    """Where a server listens, and whether a browser opens it."""
+
+    host: str
+    port: int
+    in_browser: bool
+
+    @property
+    def address(self) -> str:
+        name = socket.gethostname() if self.host in ("0.0.0.0", "::") else self.host
+        return f"http://{f'[{name}]' if ':' in name else name}:{self.port}"
+
+    def refuse_taken_port(self) -> None:
+        try:
+            with socket.socket(socket.AF_INET6 if ":" in self.host else socket.AF_INET) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind((self.host, self.port))
+        except OSError as error:
+            place = f"{self.host}:{self.port}"
+            raise TrackError(f"ui: cannot listen on {place}: {error.strerror or error}; give another --port") from error
+
+    def server(self, pages: "Sequence[Page]", at: str = "") -> Server:
+        """Return a server with these pages, the first as its address; `at` is that of one which is there already."""
+        begin = at or self.address
+        shown = hide_secrets(begin, {})
+        first, *further = pages
+        if first.what:
+            say(f"note: {first.what}")
+        others = {page.what: f"{shown}/{page.address}" for page in further}
+        opens = f"{begin}/{first.address}" if self.in_browser else ""
+        return Server(f"{shown}/{first.address}", others, _opens=opens)
+
+
+def say(text: str) -> None:
+    """Say something for people next to what is printed."""
+    sys.stderr.write(f"{text}\n")
+
+
+def _mlflow_server(names: Sequence[str], uri: str | None, place: _Announced, expose: bool, password: bool) -> Server:
+    from hpo.track import servers
+
+    if password:
+        servers.refuse_bad_password()
+    of_environment = None if names or uri else os.environ.get(MLFLOWS_OWN["uri"])
+    at, tracked = _tracked(names, uri) if names else (uri or of_environment or _DEFAULT_URI, [])
+    if not tracked and at.startswith("sqlite:///") and not Path(at.removeprefix("sqlite:///")).exists():
+        raise TrackError(f"ui: there are no runs yet in {at}; start some with `hpo search`")
+    if of_environment:
+        say(f"MLflow: {hide_secrets(at, {})} ({MLFLOWS_OWN['uri']})")
+    if at.startswith(("http://", "https://")):
+        # A server shows its runs itself.
+        return place.server(_pages(at, tracked), at.rstrip("/"))
+    if not password and (process := servers.serving(place.host, place.port, {servers.STORE: at})) is not None:
+        say(f"note: process {process} serves this store already; this is where")
+        return place.server(_pages(at, tracked))
+    place.refuse_taken_port()
+    if not password and not expose:
+        say(_OTHERS_HERE.format(port=place.port))
+    say("starting MLflow ...")
+    # In this order: a look into the store sets variables of MLflow.
+    (command, environment), pages = servers.mlflow_server(at, place.host, place.port), _pages(at, tracked)
+    with contextlib.ExitStack() as stack:
+        login = None
+        if password:
+            command += ["--app-name", "basic-auth"]
+            login, variables = stack.enter_context(servers.asking_for_a_password())
+            environment |= variables
+        child = stack.enter_context(servers.running(command, environment, place.host, place.port))
+        if (code := child.poll()) is not None:
+            raise TrackError(f"ui: MLflow's server ended with exit code {code}; its lines above say why")
+        server = place.server(pages)
+        return replace(server, login=login, _wait=until_interrupted(child.wait), _close=stack.pop_all().close)
+
+
+def _record_server(name: str, place: _Announced) -> Server:
+    """Return a server of a study's record in optuna-dashboard."""
+    from hpo.track.addresses import Page
+    from hpo.track.servers import application_server, load_dashboard
+
+    dashboard = load_dashboard()
+    _, url, number, _ = _record(name)
+    place.refuse_taken_port()
+    server = application_server(dashboard(url), place.host, place.port)
+    pages = [Page(f"dashboard/studies/{number}")]
+    wait = until_interrupted(server.serve_forever)
+    return replace(place.server(pages), _wait=wait, _close=server.server_close)
+
+
+def until_interrupted(serve: Callable[[], int | None]) -> Callable[[], int]:
+    """Return what serves until Ctrl-C, by which a server is meant to end: its exit code is 0 then."""
+
+    def wait() -> int:
+        try:
+            return serve() or 0
+        except KeyboardInterrupt:
+            sys.stderr.write("\n")
+            return 0
+
+    return wait
+
+
+def _tracked(names: Sequence[str], given: str | None) -> "tuple[str, list[TrackedStudy]]":
+    """Return the store that studies are tracked in, and what they are known by there."""
+    from hpo.track.addresses import TrackedStudy
+    from hpo.track.make import tracking_uri
+    from hpo.track.store import refuse_unsent
+
+    found, uris = [], {}
+    for name in names:
+        config, _, _, notes = _record(name)
+        if given is None and config.track.name == "none":
+            send = f"send it with `hpo sync {name}`, then give --uri"
+            raise TrackError(f"--study: '{name}' is not tracked; {send}")
+        uri = given or tracking_uri(config)
+        uris[uri] = name
+        refuse_unsent(uri, notes["id"], name)
+        found.append(TrackedStudy(Path(name).name, notes["id"], config.study.metric, config.study.direction))
+    if len(uris) > 1:
+        apart = ", ".join(f"'{name}' in {hide_secrets(uri, {})}" for uri, name in uris.items())
+        raise TrackError(f"study: {apart}; MLflow shows one store: send them with `hpo sync STUDY track.uri=...`")
+    return uri, found
+
+
+def _pages(uri: str, studies: "Sequence[TrackedStudy]") -> "list[Page]":
+    """Return what is shown of a store: some studies, or all."""
+    from hpo.track.addresses import pages_of_all, pages_of_several, pages_of_study
+
+    if not studies:
+        return pages_of_all(uri)
+    return pages_of_study(uri, studies[0]) if len(studies) == 1 else pages_of_several(uri, studies)
+
+
+def _record(study: str) -> "tuple[StudyConfig, str, int, Mapping[str, Any]]":
+    """Return a study's configuration, where its record is, its number there, and its notes."""
+    from hpo.study.files.folder import find_study
+    from hpo.trials.record.storage import look_up
+
+    folder = find_study(study)
+    config = folder.config()
+    url = folder.storage_url(config)
+    return config, url, *look_up(url, config.study.name)
 
 
 def open_ui(
@@ -41,6 +304,8 @@ def open_ui(
     password: str | None = None,
 ) -> Server:
     """Start the MLflow UI on the loopback address, as `hpo ui` does, and return when it answers.
+
+    It runs in a process of its own, because a look into MLflow's store changes variables of the process.
 
     Args:
         study: whose trials are opened; of several, side by side; None = all studies.
@@ -61,46 +326,29 @@ def open_ui(
     words += [f"{option}={value}" for option, value in options.items() if value is not None]
     words += [study] if isinstance(study, str) else study or ()
     environment = {} if password is None else {"MLFLOW_TRACKING_PASSWORD": password}
-    return Server(*_started(["ui", "--no-browser", *words], environment))
+    return started(["ui", *words], environment)
 
 
-def open_page(study: str, height: int) -> "Page":
-    """Start the server of a study's live page, as `hpo watch --page` does, and return when it answers."""
-    return Page(*_started(["watch", study, "--page", "--no-browser"], {}), height)
+def started(words: Sequence[str], environment: Mapping[str, str]) -> Server:
+    """Start a command of `hpo` that serves, in a process that ends with this one; TrackError with its own error."""
+    process = subprocess.Popen(
+        python("hpo", *words, "--no-browser", "--json"),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=os.environ | environment,
+    )
 
+    def close() -> None:
+        process.terminate()
+        process.wait()
 
-@dataclass(frozen=True)
-class Page(Server):
-    """The live page of a study, which a notebook shows in the cell."""
-
-    height: int
-
-    def _repr_html_(self) -> str:
-        style = f"width: 100%; height: {self.height}px; border: 1px solid #8884"
-        return f'<iframe src="{self.address}" style="{style}" title="live page of the study"></iframe>'
-
-
-def _started(words: Sequence[str], environment: Mapping[str, str]) -> "tuple[str, subprocess.Popen[str]]":
-    """Start a command of `hpo` that serves, and return the address that it prints, and its process, ended with this."""
-    with tempfile.TemporaryFile("w+") as errors:
-        process = subprocess.Popen(
-            python("hpo", *words),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-            env=os.environ | environment,
-        )
-        # It is printed once the page answers.
-        address = next((line.strip() for line in process.stdout or () if line.startswith("http")), "")
-        if not address:
-            process.wait()
-            errors.seek(0)
-            raise TrackError(errors.read().strip().rpartition("error: ")[2].removeprefix("--"))
-    atexit.register(_end, process)
-    return address, process
-
-
-def _end(process: "subprocess.Popen[str]") -> None:
-    process.terminate()
-    process.wait()
+    # It is printed once the page answers.
+    said = json.loads(next(iter(process.stdout or ()), "{}"))
+    if "address" not in said:
+        process.wait()
+        why = said.get("error", f"it ended with exit code {process.returncode}; `hpo {words[0]}` says why")
+        raise TrackError(why.removeprefix("--"))
+    atexit.register(close)
+    return Server(**said, _wait=process.wait, _close=close)

@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from hpo.commands.remove import Removed
     from hpo.commands.report import Reported
     from hpo.commands.reproduce import Reproduction
-    from hpo.commands.serve import Page
     from hpo.commands.show import Logs, Shown
     from hpo.commands.steer import Added, Stopped
+    from hpo.commands.watch import LivePage
 
 
 class Study:
@@ -578,7 +578,7 @@ class Study:
             raise StudyError(f"figure: {figure} has nothing to show: {content.reason}")
         return NotebookFigure(content.figure)
 
-    def watch(self, height: int = 800) -> "Page":
+    def watch(self, height: int = 800) -> "LivePage":
         """Serve its live page beside this process, and return it: a notebook shows it in the cell.
 
         It follows a search that runs, here in a thread or in any other process, and changes nothing.
@@ -590,7 +590,7 @@ class Study:
             The page, with its `address` for any browser of this machine; `close()`, or the end of this process, ends
             it.
         """
-        from hpo.commands.serve import open_page
+        from hpo.commands.watch import open_page
 
         return open_page(str(self.folder), height)
 

@@ -5,7 +5,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from hpo.commands.serve import open_page
+from hpo.commands.watch import open_page
 from hpo.study.files.running import RunningTask, write_running
 from hpo.study.files.status import Status, write_status
 from hpo.study.opening import open_study

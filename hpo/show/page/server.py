@@ -176,19 +176,28 @@ async def _refused(_: Request, error: Exception) -> Response:
     return PlainTextResponse(f"{error.detail}\n", error.status_code, headers=_HEADERS)
 
 
-def serve_pages(study: StudyFolder | None, where: Path, port: int, tell: Callable[[str], None]) -> None:
-    """Serve until the process is interrupted; `tell` gets the address once it answers. TrackError for a taken port."""
-    import uvicorn
+class PageServer:
+    """A server of pages, which listens from the start, and answers while `run` does; TrackError for a taken port."""
 
-    # To look through 10,000 trials for garbage again and again takes a fifth of the time of a figure.
-    gc.set_threshold(100_000, 20, 100)
-    token, pages = secrets.token_urlsafe(16), Pages(study, where)
-    with _listening(port) as listener:
+    def __init__(self, study: StudyFolder | None, where: Path, port: int) -> None:
+        self._token, self._pages = secrets.token_urlsafe(16), Pages(study, where)
+        self._listener = _listening(port)
         # It is read while the browser starts.
-        pages.watch("")
-        tell(f"http://{HOST}:{listener.getsockname()[1]}/{token}/")
+        self._pages.watch("")
+
+    @property
+    def address(self) -> str:
+        """The address, with the token that lets in."""
+        return f"http://{HOST}:{self._listener.getsockname()[1]}/{self._token}/"
+
+    def run(self) -> None:
+        """Serve until the process is interrupted."""
+        import uvicorn
+
+        # To look through 10,000 trials for garbage again and again takes a fifth of the time of a figure.
+        gc.set_threshold(100_000, 20, 100)
         config = uvicorn.Config(
-            application(pages, token),
+            application(self._pages, self._token),
             log_level="critical",
             access_log=False,
             server_header=False,
@@ -196,10 +205,12 @@ def serve_pages(study: StudyFolder | None, where: Path, port: int, tell: Callabl
             # Streams of events do not end by themselves.
             timeout_graceful_shutdown=1,
         )
-        try:
-            uvicorn.Server(config).run(sockets=[listener])
-        finally:
-            pages.close()
+        uvicorn.Server(config).run(sockets=[self._listener])
+
+    def close(self) -> None:
+        """End it."""
+        self._pages.close()
+        self._listener.close()
 
 
 def _listening(port: int) -> socket.socket:

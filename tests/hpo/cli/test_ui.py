@@ -16,9 +16,8 @@ import psutil
 import pytest
 from mlflow import MlflowClient
 
-from hpo.cli.commands.ui import allowed_hosts
-from hpo.cli.servers import guarded, serve
 from hpo.study.files.folder import StudyFolder
+from hpo.track.servers import allowed_hosts, guarded, running
 from hpo.track.views import opened
 from tests.faults.driver import start, wait_for_line
 from tests.faults.mlflow_server import free_port
@@ -33,12 +32,12 @@ def served(monkeypatch):
     """Return the command and the environment of the server that was to be run, whose page answers at once."""
     seen = SimpleNamespace(command=None, environment=None)
 
-    def serve(command, environment, _place, tell):
+    @contextlib.contextmanager
+    def running(command, environment, _host, _port):
         seen.command, seen.environment = command, environment
-        tell()
-        return 0
+        yield SimpleNamespace(poll=lambda: None, wait=lambda: 0)
 
-    monkeypatch.setattr("hpo.cli.commands.ui.serve", serve)
+    monkeypatch.setattr("hpo.track.servers.running", running)
     return seen
 
 
@@ -243,7 +242,8 @@ def test_workers_end_with_a_server_that_was_killed_from_outside(tmp_path):
     """They would go on listening, with nobody who ends them."""
     worker = tmp_path / "worker"
     begins = f"import subprocess; open({str(worker)!r}, 'w').write(str(subprocess.Popen(['sleep', '60']).pid))"
-    serve([sys.executable, "-c", begins], dict(os.environ), ("127.0.0.1", free_port()), lambda: None)
+    with running([sys.executable, "-c", begins], dict(os.environ), "127.0.0.1", free_port()) as server:
+        assert server.poll() == 0
     with contextlib.suppress(psutil.NoSuchProcess):
         psutil.Process(int(worker.read_text())).wait(10)
 

@@ -54,7 +54,7 @@ def test_its_lines_are_those_of_the_search(capsys, lines):
 
 
 def test_a_search_that_was_started_a_moment_ago_is_waited_for(capsys, monkeypatch):
-    monkeypatch.setattr("hpo.cli.commands.watch._PATIENCE_SECONDS", 10.0)
+    monkeypatch.setattr("hpo.commands.watch._PATIENCE_SECONDS", 10.0)
     run_toy(Path("made").absolute(), toy_config(trials=1))
     Path("runs").mkdir()
     # As a whole, since what is seen of one that is being made depends on the moment.
@@ -88,7 +88,7 @@ def test_how_a_study_that_does_not_run_ended_is_said_at_once(capsys, lines, monk
     Path("runs/toy/status.json").write_text("{")
     code, out, _ = hpo(capsys, "watch", "toy")
     assert (code, out.count("\n"), "unreadable" in out) == (1, 1, True)
-    monkeypatch.setattr("hpo.cli.commands.watch._PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr("hpo.commands.watch._PATIENCE_SECONDS", 0.1)
     assert "no 'other'" in refused(capsys, "watch", "other", is_silent=True)
 
 

@@ -22,7 +22,7 @@ from tests.studies import environment
 )
 def test_bad_input_is_one_line_and_creates_nothing(capsys, tmp_path, monkeypatch, arguments, says):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("hpo.cli.commands.watch._PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr("hpo.commands.watch._PATIENCE_SECONDS", 0.1)
     code, out, err = hpo(capsys, "watch", *arguments)
     assert (code, out, says in err, err.count("\n")) == (2, "", True, 1), err
     assert list(tmp_path.iterdir()) == []

@@ -10,8 +10,10 @@ from hpo.cli.described import describe
 from hpo.cli.main import COMMANDS, FUNCTIONS, function_of
 from hpo.commands.study import Study
 
-# `Study.train` trains the winner, and `hpo train` any configuration.
-METHODS = [name for name in FUNCTIONS if callable(getattr(Study, name, None)) and name != "train"]
+# The shell's `watch` runs until the search has ended; Python's shows the page in a cell and returns. `hpo train` trains
+# any configuration, `Study.train` the winner.
+OTHERS = {"watch", "train"}
+METHODS = [name for name in FUNCTIONS if callable(getattr(Study, name, None)) and name not in OTHERS]
 # Of a shell's `--help`, which shows examples.
 SHELL = ("Examples", "Fields", "Operators")
 

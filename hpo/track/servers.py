@@ -5,8 +5,8 @@ import importlib.util
 import os
 import secrets
 import signal
+import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,6 +19,8 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 import psutil
 
 from hpo.errors import TrackError
+from hpo.track.store import mlflow_environment
+from hpo.workers.objective.path import python
 
 _SECONDS_TO_END = 10.0
 _SECONDS_BETWEEN = 0.2
@@ -34,26 +36,52 @@ authorization_function = mlflow.server.auth:authenticate_request_basic_auth
 _USER, _PASSWORD = "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"
 _SHORTEST = 12  # characters of a password, by MLflow
 
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+# MLflow's own variables.
+STORE = "MLFLOW_BACKEND_STORE_URI"
+_NO_TELEMETRY, _JOBS = "MLFLOW_DISABLE_TELEMETRY", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION"
+
 _READING = ("GET", "HEAD", "OPTIONS")
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
-def serve(
-    command: Sequence[str], environment: Mapping[str, str], place: tuple[str, int], tell: Callable[[], None]
-) -> int:
-    """Run a server until it ends or this process is interrupted, and return its exit code.
+def mlflow_server(uri: str, host: str, port: int) -> tuple[list[str], dict[str, str]]:
+    """Return the command that serves a store, and its environment."""
+    hosts = [f"{name}{place}" for name in allowed_hosts(host) for place in ("", f":{port}")]
+    # Not as arguments: the store's address may hold a password, and arguments are visible to all users.
+    environment = mlflow_environment() | {
+        "MLFLOW_LOGGING_LEVEL": "ERROR",
+        # For evaluations of chats: ten processes of 230 MB, and seconds until the page answers.
+        _JOBS: os.environ.get(_JOBS, "false"),
+        # Of its own libraries, which nobody who looks at studies can heed.
+        "PYTHONWARNINGS": "ignore",
+        STORE: uri,
+        "MLFLOW_SERVER_ALLOWED_HOSTS": ",".join(hosts),
+    }
+    for loosening in ("MLFLOW_SERVER_DISABLE_SECURITY_MIDDLEWARE", "MLFLOW_ENABLE_REMOTE_ASSISTANT"):
+        environment.pop(loosening, None)
+    if os.environ.get(_NO_TELEMETRY, "").lower() in ("false", "0"):
+        # Its user has turned it on.
+        environment[_NO_TELEMETRY] = "false"
+        environment |= {"DO_NOT_TRACK": os.environ.get("DO_NOT_TRACK", "false")}
+    command = python("mlflow", "ui", "--host", host, "--port", str(port), "--workers", "1")
+    # Its own lines hold an address that opens another mode.
+    command += ["--uvicorn-opts", "--log-level warning"]
+    return command, environment
 
-    `tell` is called once its page answers at `place`, a host and a port.
-    """
+
+@contextlib.contextmanager
+def running(
+    command: Sequence[str], environment: Mapping[str, str], host: str, port: int
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """Run a server while this is entered, and give its process once its page answers, or it has ended."""
     # A process group of its own, which is ended as a whole, because the server has workers; Ctrl-C is for this process.
     # Standard output is for the address.
     server = subprocess.Popen(command, env=environment, stdout=2, start_new_session=True)
     try:
-        while server.poll() is None and not _answers(*place):
+        while server.poll() is None and not _answers(host, port):
             time.sleep(_SECONDS_BETWEEN)
-        if server.poll() is None:
-            tell()
-        return server.wait()
+        yield server
     finally:
         _end(server)
 
@@ -104,21 +132,22 @@ def refuse_bad_password() -> None:
 
 
 @contextlib.contextmanager
-def asking_for_a_password() -> Iterator[dict[str, str]]:
-    """Print user and password, and give the variables of a server that asks for them while this is entered."""
+def asking_for_a_password() -> Iterator[tuple[str, dict[str, str]]]:
+    """Give user and password as text, and the variables of a server that asks for them while this is entered."""
     user, given = os.environ.get(_USER, "hpo"), os.environ.get(_PASSWORD)
     password = given or secrets.token_urlsafe(12)
-    print(f"user {user}, password {'of ' + _PASSWORD if given else password}", flush=True)
+    says = f"user {user}, password {'of ' + _PASSWORD if given else password}"
     # The folder can be read by this user alone.
     with tempfile.TemporaryDirectory(prefix="hpo-ui-") as folder:
         settings = Path(folder, "auth.ini")
         settings.write_text(_AUTHENTICATION.format(folder=folder, user=user), encoding="utf-8")
-        yield {
+        variables = {
             "MLFLOW_AUTH_CONFIG_PATH": str(settings),
             "MLFLOW_AUTH_ADMIN_USERNAME": user,
             "MLFLOW_AUTH_ADMIN_PASSWORD": password,
             "MLFLOW_FLASK_SERVER_SECRET_KEY": secrets.token_hex(32),
         }
+        yield says, variables
 
 
 def load_dashboard() -> Callable[[str], Application]:
@@ -133,17 +162,21 @@ def load_dashboard() -> Callable[[str], Application]:
     return make
 
 
-def serve_application(
-    application: Application, host: str, port: int, hosts: Sequence[str], tell: Callable[[], None]
-) -> int:
-    """Serve a dashboard read-only, under these names, until it is interrupted; `tell` is called when it listens."""
-    with make_server(host, port, guarded(application, hosts), _Server, _Quiet) as server:
-        tell()
-        try:
-            server.serve_forever()
-        except KeyboardInterrupt:
-            sys.stderr.write("\n")
-    return 0
+def application_server(application: Application, host: str, port: int) -> WSGIServer:
+    """Return a server of a dashboard, read-only and under its own names, which listens already."""
+    return make_server(host, port, guarded(application, allowed_hosts(host)), _Server, _Quiet)
+
+
+def allowed_hosts(host: str) -> list[str]:
+    """Return the host names under which the server may be addressed; foreign pages in a browser use others."""
+    if host in LOOPBACK:
+        return ["127.0.0.1", "localhost", "[::1]"]
+    if host not in ("0.0.0.0", "::"):
+        return [host]
+    addresses = [entry.address for entries in psutil.net_if_addrs().values() for entry in entries]
+    plain = [address.partition("%")[0] for address in addresses if "." in address or "::" in address]
+    named = [f"[{address}]" if ":" in address else address for address in plain]
+    return sorted({"localhost", socket.gethostname(), socket.getfqdn(), *named})
 
 
 def guarded(application: Application, hosts: Sequence[str]) -> Application:

@@ -1,0 +1,122 @@
+"""`watch`: follow a running search, in this terminal or in a page of the browser; or all studies, in a page."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from hpo.commands.arguments import StudyOrMirror, Word
+from hpo.commands.serve import Server, say, started, until_interrupted
+from hpo.errors import ConfigError, printable
+from hpo.study.view.view import StudyView
+
+# For a search that was started a moment ago, which imports what it needs before it makes its folder.
+_PATIENCE_SECONDS = 5.0
+
+
+class Watched:
+    """A study that is followed until nothing more comes of it: in a terminal by `show`, by programs in `changes`."""
+
+    def __init__(self, study: str) -> None:
+        self._study = study
+        self._has_winner = False
+
+    def show(self) -> None:
+        """Show it in this terminal."""
+        from hpo.show.watching import watch_at_terminal
+        from hpo.study.view.reader import open_reader
+
+        with open_reader(self._study, _PATIENCE_SECONDS) as reader:
+            status = watch_at_terminal(reader)
+        self._has_winner = status.state == "ended" and status.best is not None
+
+    def changes(self) -> Iterator[StudyView]:
+        """Yield it as it is, and again whenever something has changed."""
+        from hpo.study.view.reader import open_reader
+
+        before = None
+        with open_reader(self._study, _PATIENCE_SECONDS) as reader:
+            for look in reader.follow():
+                self._has_winner = look.status.state == "ended" and look.status.best is not None
+                if look != before:
+                    before = look
+                    yield reader.view(look)
+
+    @property
+    def exit_code(self) -> int:
+        """0 when the search has ended with a winner, else 1."""
+        return 0 if self._has_winner else 1
+
+
+def watch(
+    study: StudyOrMirror | None = None,
+    *,
+    page: bool = False,
+    in_: Annotated[str | Path | None, Word("DIR")] = None,
+    port: int | None = None,
+    browser: bool = True,
+) -> Watched | Server:
+    """Follow a running search, in this terminal or in a page of the browser; or all studies, in a page.
+
+    Args:
+        page: serve a page, on the loopback address, for who has its token.
+        in_: with --page: the folder with the studies (default: runs).
+        port: with --page: where it listens (default: a free one).
+        browser: with --page: only print the address.
+
+    Raises:
+        hpo.HpoError: there is no such study, the port is taken, or an option has no effect.
+
+    Examples:
+        hpo watch digits                         the display of the search, in any terminal, until it ends
+        hpo watch s3://bucket/digits             by its mirror, from any machine: as of the last copy, one a minute
+        hpo watch digits --json                  a line of JSON for every change
+        hpo watch digits --page                  the report's page, live: the best so far, curves, workers, failures
+        hpo watch --page                         all studies under runs/, each a click away
+        hpo watch --page --in /data/runs         those of another folder
+        hpo watch digits --page --no-browser     only print the address, which holds the token that lets in
+    """
+    if page:
+        return _page_server(None if study is None else str(study), in_, port, browser)
+    if study is None:
+        raise ConfigError("STUDY: is missing; `hpo list` names them, and `hpo watch --page` shows all of them")
+    for option, given in {"--in": in_ is not None, "--port": port is not None, "--no-browser": not browser}.items():
+        if given:
+            raise ConfigError(f"{option}: has no effect without --page; leave it out")
+    return Watched(str(study))
+
+
+def _page_server(study: str | None, in_: str | Path | None, port: int | None, browser: bool) -> Server:
+    if study is not None and in_ is not None:
+        raise ConfigError("--in: has no effect with a study, which its name or folder says; leave one of them out")
+    if not 0 <= (port or 0) <= 65535:
+        raise ConfigError(f"--port: must be 1 to 65535, given {port}; leave it out for a free one")
+
+    from hpo.show.page.server import PageServer
+    from hpo.study.files.folder import RUNS, find_study
+    from hpo.study.view.reader import open_reader
+
+    folder = None
+    if study is not None:
+        with open_reader(study, _PATIENCE_SECONDS) as view:
+            view.wait_until_created(lambda text: say(printable(text)))
+        folder = find_study(study)
+    server = PageServer(folder, Path(in_ or RUNS), port or 0)
+    opens = server.address if browser else ""
+    return Server(server.address, _wait=until_interrupted(server.run), _close=server.close, _opens=opens)
+
+
+@dataclass(frozen=True)
+class LivePage(Server):
+    """The live page of a study, which a notebook shows in the cell."""
+
+    height: int = 800
+
+    def _repr_html_(self) -> str:
+        style = f"width: 100%; height: {self.height}px; border: 1px solid #8884"
+        return f'<iframe src="{self.address}" style="{style}" title="live page of the study"></iframe>'
+
+
+def open_page(study: str, height: int) -> LivePage:
+    """Start the server of a study's live page, as `hpo watch --page` does, and return when it answers."""
+    return LivePage(**vars(started(["watch", study, "--page"], {})), height=height)
