@@ -102,6 +102,9 @@ FUNCTIONS = {
     "ui": "hpo.commands.serve:ui",
 }
 
+# What installs the completion of words in a shell, and what its script asks.
+_COMPLETION = ("--install-completion", "--complete")
+
 # Of a word in an error: no path is longer, but a value that was typed may be, which would flood the terminal.
 _LONGEST, _SHOWN = 500, 100
 # What other programs call what a command does.
@@ -143,7 +146,8 @@ _EXAMPLES = """examples:
 
 exit codes: 0 done; 1 it ran and the answer is no; 2 the input is wrong; 130 interrupted, to be resumed
 `--json` after a command prints its result, or its error, as one JSON object
-`hpo COMMAND --help` tells more; `--debug` after a command shows the traceback of a fault."""
+`hpo COMMAND --help` tells more; `--debug` after a command shows the traceback of a fault
+`hpo --install-completion [bash|zsh|fish]` lets TAB complete commands, options, studies and configurations"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -170,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     out, printing, code = sys.stdout, contextlib.ExitStack(), 0
     try:
         # Also where it is shortened, as argparse allows.
-        if any(word.startswith("--j") and "--json".startswith(word) for word in given):
+        if given[:1] != ["--complete"] and any(word.startswith("--j") and "--json".startswith(word) for word in given):
             printing.enter_context(json_alone())
         for number in ours:
             signal.signal(number, _end)
@@ -230,7 +234,7 @@ def _run(given: list[str]) -> int:
     if given[0] == "--version":
         print(f"hpo {__version__}")
         return 0
-    if given[0] not in COMMANDS:
+    if given[0] not in COMMANDS and given[0] not in _COMPLETION:
         meant = _ELSEWHERE.get(given[0].lower())
         hint = f"; `hpo {meant}` does that: {COMMANDS[meant.split()[0]]}" if meant else nearest(given[0], COMMANDS)
         return _fault(f"command: must be one of {', '.join(COMMANDS)}, given '{given[0]}'{hint}")
@@ -269,6 +273,14 @@ def _run(given: list[str]) -> int:
 
 def _call(name: str, words: Sequence[str]) -> int:
     """Call the function of a command, print its result, and return the exit code."""
+    if name in _COMPLETION:
+        from hpo.cli.completion import answers, install
+
+        shell, *typed = words or [""]
+        is_install = name == "--install-completion"
+        for line in [install(shell)] if is_install else answers(shell, typed, COMMANDS, _function_or_none):
+            print(line)
+        return 0
     if name not in FUNCTIONS:
         # A module cannot be named `import`.
         module = importlib.import_module(f"hpo.cli.commands.{f'{name}_' if keyword.iskeyword(name) else name}")
@@ -300,6 +312,10 @@ def function_of(name: str) -> Callable[..., Any]:
     module, _, function = FUNCTIONS[name].partition(":")
     found: Callable[..., Any] = getattr(importlib.import_module(module), function)
     return found
+
+
+def _function_or_none(name: str) -> Callable[..., Any] | None:
+    return function_of(name) if name in FUNCTIONS else None
 
 
 def usage() -> str:

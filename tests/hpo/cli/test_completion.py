@@ -1,0 +1,152 @@
+"""Completion of words: in real shells where they are installed, and by the answers that their scripts get."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hpo.cli import main
+from hpo.cli.completion import SCRIPTS
+from hpo.cli.main import COMMANDS, FUNCTIONS
+from hpo.commands.arguments import ConfigFolder, Overrides, Progress, StudyRef
+from tests.hpo.cli.commands import hpo, refused
+from tests.studies import environment
+
+
+def made(study: StudyRef, overrides: Overrides = (), *, config_dir: ConfigFolder = "", progress: Progress = "auto"):
+    """Do something."""
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch, tmp_path):
+    """Let there be two studies, a file, a configuration of the user's, and one command with every kind of word."""
+    monkeypatch.chdir(tmp_path)
+    for path in ("runs/digits/config.yaml", "runs/digits_two/config.yaml", "runs/none/x", "mine/study/forest.yaml"):
+        Path(path).parent.mkdir(parents=True)
+        Path(path).touch()
+    Path("reviews.csv").touch()
+    monkeypatch.setitem(FUNCTIONS, "search", f"{__name__}:made")
+
+
+def answered(capsys, *words):
+    """Return the words that fish is offered; in bash the same."""
+    code, out, err = hpo(capsys, "--complete", "fish", *words)
+    assert (code, err) == (0, "")
+    offered = [line.partition("\t")[0] for line in out.splitlines()]
+    cut = max(words[-1].rfind("="), words[-1].rfind(":")) + 1
+    code, out, _ = hpo(capsys, "--complete", "bash", " ".join(["hpo", *words]))
+    assert out.splitlines() == [word[cut:] for word in offered]
+    return offered
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["wat"], ["watch"]),
+        (["--v"], ["--version"]),
+        (["--install-completion", "f"], ["fish"]),
+        (["show", ""], ["digits", "digits_two"]),
+        (["show", "digits_"], ["digits_two"]),
+        (["show", "digits", ""], []),
+        (["show", "--trial", ""], []),
+        (["show", "--trial", "3", "digits_"], ["digits_two"]),
+        (["show", "digits", "--t"], ["--trial"]),
+        (["show", "digits", "--js"], ["--json"]),
+        (["search", "digits", "strategy=gr"], ["strategy=grid"]),
+        (["search", "digits", "a=1", "data/metrics=def"], ["data/metrics=default"]),
+        (["search", "digits", "study=f"], []),
+        (["search", "--config-dir", "mine", "digits", "study=f"], ["study=forest"]),
+        (["search", "digits", "--progress", "j"], ["json"]),
+        (["search", "digits", "--progress=n"], ["--progress=none"]),
+        (["no-such-command", ""], []),
+    ],
+)
+def test_words_are_completed(capsys, words, expected):
+    assert answered(capsys, *words) == expected
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_option_of_a_command_is_offered(capsys, name):
+    assert {"--help", "--json", "--debug"} <= set(answered(capsys, name, "--"))
+
+
+def test_all_commands_are_offered_with_what_they_do(capsys):
+    assert answered(capsys, "") == [*COMMANDS]
+    assert f"show\t{COMMANDS['show']}\n" in hpo(capsys, "--complete", "fish", "")[1]
+    assert hpo(capsys, "--complete", "zsh", "sho")[1] == f"show:{COMMANDS['show']}\n"
+    assert hpo(capsys, "--complete") == (0, "".join(f"{name}\t{what}\n" for name, what in COMMANDS.items()), "")
+
+
+def test_within_quotes_nothing_is_offered(capsys):
+    assert hpo(capsys, "--complete", "bash", 'hpo show "dig') == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("shell", "place"),
+    [
+        ("bash", ".local/share/bash-completion/completions/hpo"),
+        ("zsh", ".zfunc/_hpo"),
+        ("fish", ".config/fish/completions/hpo.fish"),
+    ],
+)
+def test_a_script_is_written_where_its_shell_looks(capsys, monkeypatch, tmp_path, shell, place):
+    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "ZDOTDIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SHELL", f"/bin/{shell}")
+    code, out, _ = hpo(capsys, "--install-completion")
+    assert (code, out.startswith(f"wrote {tmp_path / place}, which {shell} reads")) == (0, True)
+    assert (tmp_path / place).read_text() == SCRIPTS[shell]
+    assert hpo(capsys, "--install-completion", shell)[1] == out
+
+
+def test_a_shell_that_is_not_known_is_refused(capsys, monkeypatch):
+    assert "did you mean 'fish'?" in refused(capsys, "--install-completion", "fsh", is_silent=True)
+    monkeypatch.setenv("SHELL", "/bin/dash")
+    assert "one of bash, zsh, fish, $SHELL is 'dash'" in refused(capsys, "--install-completion", is_silent=True)
+
+
+def in_shell(shell, tmp_path, *arguments):
+    """Run a shell in which `hpo` is this one."""
+    command = tmp_path / "bin" / "hpo"
+    command.parent.mkdir(exist_ok=True)
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m hpo "$@"\n')
+    command.chmod(0o755)
+    variables = environment() | {"PATH": f"{command.parent}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    done = subprocess.run([shell, *arguments], env=variables, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+BASH = """
+complete_line() { COMP_LINE=$1; COMP_POINT=${#1}; _hpo hpo; printf '%s ' "${COMPREPLY[@]}"; echo; }
+complete_line 'hpo wat'; complete_line 'hpo show '; complete_line 'hpo logs digits --ta'; complete_line 'hpo new '
+"""
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+def test_in_bash(tmp_path):
+    lines = in_shell("bash", tmp_path, "--norc", "-c", SCRIPTS["bash"] + BASH)
+    assert [line.split() for line in lines] == [["watch"], ["digits", "digits_two"], ["--tail"], []]
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="there is no fish")
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [("wat", ["watch"]), ("show digits_", ["digits_two"]), ("new re", ["reviews.csv"])],
+)
+def test_in_fish(tmp_path, line, expected):
+    lines = in_shell("fish", tmp_path, "--no-config", "-c", f"{SCRIPTS['fish']}\ncomplete -C 'hpo {line}'")
+    assert [line.partition("\t")[0] for line in lines] == expected
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="there is no zsh")
+def test_zsh_reads_its_script(tmp_path):
+    Path("script").write_text(SCRIPTS["zsh"])
+    assert in_shell("zsh", tmp_path, "-f", "-n", "script") == []
+
+
+def test_it_is_in_the_help():
+    assert "--install-completion" in main.usage()
