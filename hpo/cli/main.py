@@ -89,6 +89,8 @@ FUNCTIONS = {
     "archive": "hpo.commands.archive:archive_or_restore",
     "remove": "hpo.commands.remove:remove_when_confirmed",
     "move": "hpo.commands.move:move",
+    "predict": "hpo.commands.trained_model:predict",
+    "attention": "hpo.commands.trained_model:attention",
     "ask": "hpo.commands.ask:ask",
     "tell": "hpo.commands.ask:tell",
     "train": "hpo.commands.train:train_composed",

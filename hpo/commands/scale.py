@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from hpo.commands.arguments import ConfigFile, ConfigFolder, ConfigPrint, Overrides, Progress, Word
 from hpo.commands.given.settings import Composed, compose_search
+from hpo.commands.output import refuse_bad_picture, write_output
 from hpo.commands.search import with_its_trials
-from hpo.commands.train import refuse_bad_picture, write_output
 from hpo.config.composing.overrides import parse_override, written_out
 from hpo.config.keys import at, flatten, replaced, within
 from hpo.config.shipped import strategy_settings

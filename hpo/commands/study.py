@@ -11,7 +11,7 @@ from hpo.commands.resume import (
     changed_config,
     read_results,
 )
-from hpo.commands.train import draw_attention, find_model, train_tree
+from hpo.commands.train import train_tree
 from hpo.config.study_config import StudyConfig
 from hpo.errors import StudyError, TrackError, nearest
 from hpo.report.figures import FIGURES, Drawn, draw_figures
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from hpo.commands.reproduce import Reproduction
     from hpo.commands.show import Logs, Shown
     from hpo.commands.steer import Added, Stopped
+    from hpo.commands.trained_model import Attention, Predictions
     from hpo.commands.watch import LivePage
 
 
@@ -455,20 +456,75 @@ class Study:
 
         return replay(self.folder, *overrides, trust=trust, progress=progress)
 
-    def predict(self, inputs: Sequence[Any], **options: Any) -> list[str]:
-        """Return one text per input from the winner's model; options as of `hpo predict`."""
-        return find_model(str(self.folder)).predict(inputs, options)
-
-    def attention(self, text: str, target: str | None = None, output: Path | str | None = None) -> list[dict[str, Any]]:
-        """Return what the winner attends to while it reads a text: a map per layer, with `heads` and their tokens.
+    def predict(
+        self,
+        inputs: Sequence[Any] | None = None,
+        *,
+        input_: str | Path | None = None,
+        text: str | None = None,
+        output: str | Path | None = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        max_tokens: int | None = None,
+        seed: int | None = None,
+        **options: Any,
+    ) -> "Predictions":
+        """Classify, tag, translate or continue texts with a study's winner or any checkpoint.
 
         Args:
-            text: what it reads.
-            target: what a decoder reads; None = what it predicts.
-            output: a picture to write, .png or .html.
+            inputs: what it reads: texts, or what else the objective takes.
+            input_: a file with one input per line; - is standard input.
+            text: the text itself; either this or a file is needed.
+            output: a file for the results (default in a shell: standard output, as with -).
+            temperature: of language models: below 1 favours likely tokens, above 1 others; 0 takes the likeliest.
+            top_k: of language models: draw from the K likeliest tokens only.
+            top_p: of language models: draw from the fewest likeliest tokens that reach this probability together.
+            max_tokens: of language models: how many tokens to add.
+            seed: of language models: the seed of the draws.
+            options: what else `predict` of the objective takes.
+
+        Raises:
+            hpo.HpoError: there is no such model, or it cannot read an input.
         """
-        path = None if output is None else Path(output)
-        return [dict(one) for one in draw_attention(str(self.folder), text, target, path)]
+        from hpo.commands.trained_model import predict
+
+        return predict(
+            self.folder,
+            inputs,
+            input_=input_,
+            text=text,
+            output=output,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            max_tokens=max_tokens,
+            seed=seed,
+            **options,
+        )
+
+    def attention(
+        self,
+        text: str | None = None,
+        target: str | None = None,
+        output: str | Path | None = None,
+        *,
+        input_: str | Path | None = None,
+    ) -> "Attention":
+        """Draw what each head of a study's winner, or of any checkpoint, attends to while it reads a text.
+
+        Args:
+            text: the text itself; either this or a file is needed.
+            target: what a decoder reads; left out, what it predicts.
+            output: a picture to write, .png or .html (default in a shell: attention.png).
+            input_: a file of one line, which the model reads; - is standard input.
+
+        Raises:
+            hpo.HpoError: there is no such model, or it has no attention.
+        """
+        from hpo.commands.trained_model import attention
+
+        return attention(self.folder, text, target, output, input_=input_)
 
     @contextmanager
     def _read(self, config: StudyConfig | None = None) -> Iterator[tuple[PreparedStudy, Record, Verdict]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import hpo as toolkit
 from hpo.cli.main import main
 from hpo.report.pages.attention import attention_html, write_attention_png
 from tests.hpo.cli.commands import QUICK, documented, hpo, printed, refused
@@ -51,6 +52,18 @@ def test_answers_and_maps_for_programs(capsys, tmp_path):
     looked, _ = printed(capsys, "attention", "reviews", "--text", "good", "--output", str(tmp_path / "heads.html"))
     assert set(looked) == documented("hpo attention")
     assert all(one["heads"] for one in looked["maps"])
+
+
+def test_from_python_the_results_are_sequences_and_no_file_is_written_unasked():
+    study, before = toolkit.load("reviews"), {*Path().iterdir()}
+    assert [*study.predict(["the film was good"])] == [*study.predict(text="the film was good")] == ["yes"]
+    assert all(one["heads"] for one in study.attention("good"))
+    assert {*Path().iterdir()} == before
+    for given in ({}, {"text": "good", "input_": "new.txt"}):
+        with pytest.raises(toolkit.HpoError, match="--text, --input: one of them must be given"):
+            study.predict(**given)
+    with pytest.raises(toolkit.HpoError, match="inputs: are given already"):
+        study.predict(["good"], text="bad")
 
 
 @pytest.mark.slow

@@ -1,0 +1,274 @@
+"""`predict` and `attention`: a trained model in use, the winner of a study or any checkpoint."""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from hpo.commands.arguments import Word
+from hpo.commands.output import refuse_bad_output, refuse_bad_picture, write_output, writing
+from hpo.errors import ConfigError, DataError, StudyError
+from hpo.files import write_atomically
+from hpo.study.files.folder import find_study
+
+if TYPE_CHECKING:
+    from hpo.workers.objective.objective import Objective
+
+# Assumed, because a folder of weights does not name its objective.
+_OBJECTIVE_OF_CHECKPOINTS = "model.objective:run_fold"
+
+ModelRef = Annotated[str | Path, Word("MODEL", "a study, for its winner; or a checkpoint folder")]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Predictions(Sequence[str]):
+    """What a model answered, one text per input.
+
+    Attributes:
+        model: as it was given.
+        results: one text per input.
+        output: the file that they were written to, or `null`.
+    """
+
+    model: str
+    results: Sequence[str]
+    output: Path | None = None
+
+    def __getitem__(self, place: Any) -> Any:
+        return self.results[place]
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def __repr__(self) -> str:
+        return repr(self.results)
+
+    @property
+    def lines(self) -> str:
+        """One result per line; a line break inside of one is written as `\\n`."""
+        return "".join(result.replace("\n", "\\n") + "\n" for result in self.results)
+
+    def show(self) -> None:
+        """Print them, where no file has them."""
+        if self.output is None:
+            sys.stdout.write(self.lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return its fields."""
+        return {**vars(self)}
+
+
+@dataclass(frozen=True, eq=False)
+class Attention(Sequence[Mapping[str, Any]]):
+    """What a model attends to while it reads a text: a sequence of maps.
+
+    Attributes:
+        model: as it was given.
+        output: the picture, or `null`.
+        maps: of each layer, its `heads` and their tokens.
+    """
+
+    model: str
+    output: Path | None
+    maps: Sequence[Mapping[str, Any]]
+
+    def __getitem__(self, place: Any) -> Any:
+        return self.maps[place]
+
+    def __len__(self) -> int:
+        return len(self.maps)
+
+    def __str__(self) -> str:
+        heads = f"{sum(len(one['heads']) for one in self.maps)} heat maps"
+        return heads if self.output is None else f"{heads}: {self.output}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return its fields."""
+        return {**vars(self)}
+
+
+def predict(
+    model: ModelRef,
+    inputs: Annotated[Sequence[Any] | None, Word(is_hidden=True)] = None,
+    *,
+    input_: Annotated[str | Path | None, Word("FILE")] = None,
+    text: str | None = None,
+    output: Annotated[str | Path | None, Word("FILE")] = None,
+    temperature: Annotated[float | None, Word("X")] = None,
+    top_k: Annotated[int | None, Word("K")] = None,
+    top_p: Annotated[float | None, Word("P")] = None,
+    max_tokens: Annotated[int | None, Word("N")] = None,
+    seed: Annotated[int | None, Word("N")] = None,
+    **options: Annotated[Any, Word(is_hidden=True)],
+) -> Predictions:
+    """Classify, tag, translate or continue texts with a study's winner or any checkpoint.
+
+    One input per line, one result per line, in the same order. A line break inside a result is written as \\n.
+
+    Args:
+        inputs: what it reads: texts, or what else the objective takes.
+        input_: a file with one input per line; - is standard input.
+        text: the text itself; either this or a file is needed.
+        output: a file for the results (default in a shell: standard output, as with -).
+        temperature: of language models: below 1 favours likely tokens, above 1 others; 0 takes the likeliest.
+        top_k: of language models: draw from the K likeliest tokens only.
+        top_p: of language models: draw from the fewest likeliest tokens that reach this probability together.
+        max_tokens: of language models: how many tokens to add.
+        seed: of language models: the seed of the draws.
+        options: what else `predict` of the objective takes.
+
+    Raises:
+        hpo.HpoError: there is no such model, or it cannot read an input.
+
+    Examples:
+        hpo predict reviews --text "not a good film"
+        hpo predict reviews --input new_reviews.txt --output labels.txt
+        echo "not a good film" | hpo predict reviews --input -
+        hpo predict runs/reviews/checkpoints/trial_0003 --input new_reviews.txt
+        hpo predict plays --text "ROMEO:" --temperature 0.8 --top-k 40 --max-tokens 300
+    """
+    path = None if output is None or str(output) == "-" else Path(output)
+    if path is not None:
+        refuse_bad_output(path)
+    if inputs is None:
+        inputs = _texts(text, input_)
+    elif text is not None or input_ is not None:
+        raise ConfigError("inputs: are given already; leave text and input_ out")
+    sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "max_tokens": max_tokens, "seed": seed}
+    options |= {name: value for name, value in sampling.items() if value is not None}
+    predictions = Predictions(str(model), find_model(str(model)).predict(inputs, options), path)
+    if path is not None:
+        write_output(path, predictions.lines)
+    return predictions
+
+
+def attention(
+    model: ModelRef,
+    text: Annotated[str | None, Word(option="--text")] = None,
+    target: Annotated[str | None, Word("TEXT", option="--target")] = None,
+    output: Annotated[str | Path | None, Word("FILE", option="--output", default="attention.png")] = None,
+    *,
+    input_: Annotated[str | Path | None, Word("FILE")] = None,
+) -> Attention:
+    """Draw what each head of a study's winner, or of any checkpoint, attends to while it reads a text.
+
+    Args:
+        text: the text itself; either this or a file is needed.
+        target: what a decoder reads; left out, what it predicts.
+        output: a picture to write, .png or .html (default in a shell: attention.png).
+        input_: a file of one line, which the model reads; - is standard input.
+
+    Raises:
+        hpo.HpoError: there is no such model, or it has no attention.
+
+    Examples:
+        hpo attention reviews --text "not a good film"
+        hpo attention reviews --text "not a good film" --output heads.html
+        head -n 1 new_reviews.txt | hpo attention reviews --input -
+        hpo attention german --text "ein Hund" --target "a dog" --output heads.png
+    """
+    path = None if output is None else Path(output)
+    if path is not None:
+        refuse_bad_picture(path)
+    read, *others = _texts(text, input_)
+    if others:
+        many = 1 + len(others)
+        raise DataError(f"--input: {_name(input_)}: must hold one line, has {many:,}; give one of them")
+    maps = find_model(str(model)).attention(read, target)
+    if path is not None:
+        from hpo.report.pages.attention import attention_html, write_attention_png
+
+        with writing(path):
+            if path.suffix.lower() == ".html":
+                write_atomically(path, attention_html(maps, read))
+            else:
+                write_attention_png(path, maps)
+    return Attention(str(model), path, maps)
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A checkpoint, and the objective that can read it."""
+
+    objective: "Objective"
+    checkpoint_dir: str
+
+    def predict(self, inputs: Sequence[str], options: Mapping[str, Any]) -> list[str]:
+        """Return one text per input; StudyError where the objective cannot, DataError where something given cannot."""
+        results: list[str] = self._ask("predict", inputs, options)
+        return results
+
+    def attention(self, text: str, target: str | None) -> list[Mapping[str, Any]]:
+        """Return the maps of every layer; raises as `predict` does."""
+        maps: list[Mapping[str, Any]] = self._ask("attention", text, target)["maps"]
+        return maps
+
+    def _ask(self, name: str, *arguments: Any) -> Any:
+        companion = getattr(self.objective, name)
+        if companion is None:
+            see = "see docs/extending/write_an_objective.md for what it must return"
+            raise StudyError(f"{name}: {self.objective.owner} has no function '{name}'; {see}")
+        try:
+            return companion(self.checkpoint_dir, *arguments)
+        except (ValueError, OSError) as error:
+            raise DataError(str(error)) from error
+
+
+def find_model(name: str) -> TrainedModel:
+    """Return the final model of a study, the model of `hpo train`, or the checkpoint in a folder."""
+    # Here, since they load pandas and what trains.
+    from hpo.commands.resume import read_results
+    from hpo.config.documents import read_yaml
+    from hpo.study.preparing.preparation import known_study
+    from hpo.workers.objective.resolution import resolve
+
+    trained = Path(name) / "checkpoint"
+    # `Path.is_dir` raises for a name that no file can have.
+    if os.path.isdir(trained):  # noqa: PTH112
+        # A folder of `hpo train`: one training, with the configuration that names its objective.
+        objective = read_yaml(Path(name) / "config.yaml", "model").get("objective")
+        if not isinstance(objective, str):
+            raise StudyError(f"model: {name}/config.yaml names no objective; restore what `hpo train` wrote")
+        return TrainedModel(resolve(objective, str(Path.cwd())), str(trained.absolute()))
+    try:
+        find_study(name)
+    except StudyError as error:
+        if os.path.isdir(name):  # noqa: PTH112
+            return TrainedModel(resolve(_OBJECTIVE_OF_CHECKPOINTS), name)
+        known = str(error).partition("; ")[2]
+        raise StudyError(f"model: '{name}' is neither a study nor a checkpoint folder; {known}") from error
+    study = known_study(name)
+    with read_results(study) as (_, verdict):
+        model = verdict.model
+    if not study.keeps_models:
+        raise StudyError(f"model: study '{name}' keeps no models: {study.config.objective} has no run_test beside it")
+    if model is None:
+        lacks = "has no final model, or another than its report knows"
+        raise StudyError(f"model: study '{name}' {lacks}; `hpo resume {name}` trains it")
+    return TrainedModel(study.objective, str(study.folder.inside(model.checkpoint_dir)))
+
+
+def _texts(text: str | None, source: str | Path | None) -> list[str]:
+    """Return the given text, or the lines of the file; DataError where it cannot be read or is empty."""
+    if (text is None) == (source is None):
+        given = "neither" if text is None else "both"
+        raise ConfigError(f"--text, --input: one of them must be given, given {given}; give the text or its file")
+    if text is not None:
+        return [text]
+    name = _name(source)
+    try:
+        content = sys.stdin.buffer.read() if str(source) == "-" else Path(str(source)).read_bytes()
+        lines = content.decode("utf-8-sig").replace("\r\n", "\n").removesuffix("\n")
+    except OSError as error:
+        raise DataError(f"--input: {name}: {error.strerror}; give a file, or the text itself by --text") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"--input: {name}: must be UTF-8, but byte {error.start} is not; convert the file") from error
+    if not lines:
+        raise DataError(f"--input: {name}: is empty; must hold one input per line")
+    return lines.split("\n")
+
+
+def _name(source: str | Path | None) -> str:
+    return "standard input" if str(source) == "-" else str(source)
