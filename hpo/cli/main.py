@@ -8,7 +8,6 @@ import contextlib
 import errno
 import importlib
 import io
-import keyword
 import logging
 import os
 import signal
@@ -283,10 +282,6 @@ def _call(name: str, words: Sequence[str]) -> int:
         for line in [install(shell)] if is_install else answers(shell, typed, COMMANDS, _function_or_none):
             print(line)
         return 0
-    if name not in FUNCTIONS:
-        # A module cannot be named `import`.
-        module = importlib.import_module(f"hpo.cli.commands.{f'{name}_' if keyword.iskeyword(name) else name}")
-        return int(module.run([word for word in words if word != "--debug"]) or 0)
     from hpo.cli.parser import parse
 
     function = function_of(name)
