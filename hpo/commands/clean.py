@@ -1,7 +1,7 @@
 """`clean`: what nothing needs of studies is deleted."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -89,29 +89,19 @@ def clean(
         hpo clean digits reviews
         hpo clean --logs                  of all studies, the logs of trials that went well, too
     """
-    # Here, since they load the record and the clock.
-    from hpo.study.keeping.cleaning import clean as clean_study
-    from hpo.study.keeping.cleaning import clean_runs
+    # Here, since it loads the record and the clock.
+    from hpo.study.keeping import cleaning
 
-    if studies:
-        folders = [find_study(str(study)) for study in dict.fromkeys(studies)]
-        for folder in folders:
-            # All of them or none, so that what is freed is always said.
-            folder.refuse_running()
-        cleaned = [clean_study(folder, states=states, logs=logs, dry_run=dry_run) for folder in folders]
-        return Freed(dry_run, cleaned)
-    cleaned = [*_all(states, logs, dry_run)]
-    return Freed(dry_run, cleaned, clean_runs(RUNS, dry_run=dry_run).bytes)
-
-
-def _all(states: bool, logs: bool, dry_run: bool) -> Iterator["Cleaned"]:
-    """Clean all studies under `runs/`, of which one that cannot be cleaned says why."""
-    from hpo.study.keeping.cleaning import Cleaned
-    from hpo.study.keeping.cleaning import clean as clean_study
-
-    for path in studies_in(RUNS):
-        folder = StudyFolder(path)
+    folders = [find_study(str(study)) for study in dict.fromkeys(studies)]
+    for folder in folders:
+        # All of them or none, so that what is freed is always said.
+        folder.refuse_running()
+    cleaned = []
+    for folder in folders or map(StudyFolder, studies_in(RUNS)):
         try:
-            yield clean_study(folder, states=states, logs=logs, dry_run=dry_run)
+            cleaned.append(cleaning.clean(folder, states=states, logs=logs, dry_run=dry_run))
         except HpoError as error:
-            yield Cleaned(folder, {}, str(error).removeprefix(f"study: {folder} "))
+            if folders:
+                raise
+            cleaned.append(cleaning.Cleaned(folder, {}, str(error).removeprefix(f"study: {folder} ")))
+    return Freed(dry_run, cleaned, 0 if folders else cleaning.clean_runs(RUNS, dry_run=dry_run).bytes)
