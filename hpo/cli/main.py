@@ -86,7 +86,7 @@ FUNCTIONS = {
     "new": "hpo.commands.new:new",
     "clean": "hpo.commands.clean:clean",
     "archive": "hpo.commands.archive:archive_or_restore",
-    "remove": "hpo.commands.remove:remove_when_confirmed",
+    "remove": "hpo.commands.remove:remove",
     "move": "hpo.commands.move:move",
     "predict": "hpo.commands.trained_model:predict",
     "attention": "hpo.commands.trained_model:attention",

@@ -84,7 +84,7 @@ DataPlaces = Annotated[
 ]
 Tags = Annotated[Mapping[str, str], Word("KEY=VALUE", collect=tag_values)]
 Trust = Annotated[bool, Word(says="run the objective of a study that was not made here, and do not ask before")]
-Yes = Annotated[bool, Word(says="do not ask")]
+Yes = Annotated[bool, Word(says="do not ask", is_shell_only=True)]
 Progress = Annotated[
     Literal["auto", "json", "none"] | bool,
     Word(

@@ -22,7 +22,6 @@ from hpo.workers.store.packing import in_words
 from hpo.workers.store.url import UrlStore
 
 _SHOWN = 4
-WithRuns = Annotated[bool, Word(option="--keep-runs")]
 
 
 @dataclass(frozen=True)
@@ -58,39 +57,31 @@ class Removed:
     """
 
     removed: Sequence[RemovedStudy]
+    lines: Sequence[str] = ()  # on what went and what stays, where that was not said before
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.removed))
+        return "\n".join([*self.lines, *map(str, self.removed)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return its fields."""
         return {"removed": [{"study": each.folder.name, **vars(each)} for each in self.removed]}
 
 
-def remove(studies: Sequence[StudyRef], *, mirror: bool = False, runs: WithRuns = True) -> Removed:
-    """Delete studies, with their runs in MLflow, unasked. That they opened a test part stays known.
-
-    Args:
-        mirror: remove its copy at study.mirror, too.
-        runs: its runs in MLflow go, too.
-
-    Raises:
-        hpo.HpoError: one runs just now, or MLflow or the mirror cannot be reached.
-    """
-    return _remove_all(_found(studies), mirror, runs)
-
-
-def remove_when_confirmed(
-    studies: Sequence[StudyRef], *, yes: Yes = False, mirror: bool = False, runs: WithRuns = True
+def remove(
+    studies: Sequence[StudyRef],
+    *,
+    yes: Yes = False,
+    mirror: bool = False,
+    runs: Annotated[bool, Word(option="--keep-runs")] = True,
 ) -> Removed:
-    """Delete studies, with their runs in MLflow; says first what goes, and asks.
+    """Delete studies, with their runs in MLflow; a shell says first what goes, and asks.
 
     Args:
         mirror: remove its copy at study.mirror, too.
-        runs: leave its runs in MLflow.
+        runs: its runs in MLflow; --keep-runs (runs=False) leaves them there.
 
     Raises:
-        hpo.HpoError: as of `remove`, or nobody can be asked, or the answer was no.
+        hpo.HpoError: one runs just now, MLflow or the mirror cannot be reached, or the answer was no.
 
     Examples:
         hpo remove digits
@@ -98,25 +89,17 @@ def remove_when_confirmed(
         hpo remove digits --mirror        its copy at study.mirror, too
         hpo remove digits --keep-runs     MLflow keeps its runs
     """
-    removals = _found(studies)
-    for removal in removals:
-        for line in says_what_goes(removal, mirror, runs):
-            print(printable(line) if not line.startswith("  ") else f"  {printable(line[2:])}")
+    # All are found before any goes.
+    found = [find_removal(str(study)) for study in studies]
+    removals = [*{removal.folder.path: removal for removal in found}.values()]
+    lines = [printable(line) for removal in removals for line in says_what_goes(removal, mirror, runs)]
     if not yes:
+        print("\n".join(lines))
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
             raise ConfigError("remove: asks before it removes, and nobody can be asked here; give --yes")
         if input("remove it? (yes/no) ").strip().lower() not in ("y", "yes"):
             raise ConfigError("remove: the answer was no: nothing was removed")
-    return _remove_all(removals, mirror, runs)
-
-
-def _found(studies: Sequence[str | Path]) -> list[Removal]:
-    """Return what goes, each study once; StudyError where one cannot be removed, before any other is."""
-    found = [find_removal(str(study)) for study in studies]
-    return [*{removal.folder.path: removal for removal in found}.values()]
-
-
-def _remove_all(removals: Sequence[Removal], mirror: bool, runs: bool) -> Removed:
+        lines = []
     removed: list[RemovedStudy] = []
     for removal in removals:
         try:
@@ -126,7 +109,7 @@ def _remove_all(removals: Sequence[Removal], mirror: bool, runs: bool) -> Remove
                 raise
             # What is gone is said, also where the rest stays.
             raise type(error)(f"{error}; before that: {'; '.join(map(str, removed))}") from error
-    return Removed(removed)
+    return Removed(removed, lines)
 
 
 def says_what_goes(removal: Removal, mirror: bool, runs: bool) -> Iterator[str]:

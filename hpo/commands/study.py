@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from hpo.commands.best import Best, best_of, front_table, winner_of
-from hpo.commands.remove import remove
 from hpo.commands.resume import (
     changed_config,
     read_results,
@@ -122,17 +121,20 @@ class Study:
         return archive(self.folder, file)
 
     def remove(self, *, mirror: bool = False, runs: bool = True) -> "Removed":
-        """Delete studies, with their runs in MLflow, unasked. That they opened a test part stays known.
+        """Delete studies, with their runs in MLflow; a shell says first what goes, and asks.
+
+        From Python nothing is asked.
 
         Args:
             mirror: remove its copy at study.mirror, too.
-            runs: its runs in MLflow go, too.
+            runs: its runs in MLflow; --keep-runs (runs=False) leaves them there.
 
         Raises:
-            hpo.HpoError: one runs just now, or MLflow or the mirror cannot be reached.
+            hpo.HpoError: one runs just now, MLflow or the mirror cannot be reached, or the answer was no.
         """
+        from hpo.commands.remove import remove
 
-        return remove([self.folder], mirror=mirror, runs=runs)
+        return remove([self.folder], yes=True, mirror=mirror, runs=runs)
 
     def export(self, url: str, name: str | None = None) -> "Exported":
         """Copy a study into another Optuna storage, for optuna-dashboard and `optuna.load_study`.

@@ -180,7 +180,7 @@ def test_help_names_every_command_once():
 def test_what_is_being_copied_or_removed_is_no_study(capsys, study):
     shutil.copytree(study, "runs/.made-123")
     before = tree("runs/.made-123")
-    assert [row["name"] for row in toolkit.studies().to_dict("records")] == ["made"]
+    assert [view.study for view in toolkit.studies().studies] == ["made"]
     assert refused(capsys, "report", "none").endswith("there are made\n")
     shown(capsys, "clean")
     assert tree("runs/.made-123") == before
