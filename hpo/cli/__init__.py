@@ -1,1 +1,1 @@
-"""The command `hpo`: one small file per sub-command."""
+"""The command `hpo`: parsers are made from the functions of commands, which are called, and their results printed."""

@@ -78,7 +78,7 @@ def remove(
 
     Args:
         mirror: remove its copy at study.mirror, too.
-        runs: its runs in MLflow; --keep-runs (runs=False) leaves them there.
+        runs: its runs in MLflow go, too, unless they are kept.
 
     Raises:
         hpo.HpoError: one runs just now, MLflow or the mirror cannot be reached, or the answer was no.
