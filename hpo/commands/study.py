@@ -430,7 +430,7 @@ class Study:
             progress: auto = a line for each training; json = JSON lines on standard error; none = only what it came to.
 
         Returns:
-            What was compared: `is_reproduced`, and `table` with one row per training.
+            The comparison, with `is_reproduced`, and `table`, one row per training.
 
         Raises:
             hpo.HpoError: there is no such study, it was not made here and is not trusted, or has no winner for `best`.

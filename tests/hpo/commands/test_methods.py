@@ -3,11 +3,14 @@
 import inspect
 import re
 import sys
+from typing import Annotated
 
 import pytest
 
 from hpo.cli.described import describe
 from hpo.cli.main import COMMANDS, FUNCTIONS, function_of
+from hpo.cli.parser import parse
+from hpo.commands.arguments import Word
 from hpo.commands.study import Study
 
 # The shell's `watch` runs until the search has ended; Python's shows the page in a cell and returns. `hpo train` trains
@@ -46,3 +49,23 @@ def test_a_method_has_the_signature_and_the_words_of_its_command(name):
 def test_every_parameter_is_described_and_every_command_listed(name):
     assert describe(function_of(name)).says
     assert name in COMMANDS
+
+
+def test_words_of_a_shell_become_keywords_and_a_shell_may_have_a_default_of_its_own():
+    pairs = Word("KEY=TEXT", collect=lambda words: dict(word.split("=") for word in words))
+
+    def command(
+        name: str,
+        file: Annotated[str | None, Word(option="--file", default="heads.png")] = None,
+        **said: Annotated[str, pairs],
+    ) -> None:
+        """Do it.
+
+        Args:
+            name: whose.
+            file: where.
+            said: what.
+        """
+
+    assert parse("command", command, ["mine", "key=text"]) == {"name": "mine", "file": "heads.png", "key": "text"}
+    assert parse("command", command, ["mine", "--file", "x"]) == {"name": "mine", "file": "x"}
