@@ -22,86 +22,65 @@ from hpo.cli.output import is_for_programs, json_alone, show_json
 from hpo.errors import OUTPUT, HpoError, Interruption, nearest, printable
 from hpo.session.program import is_ours, leave, named_output, take_over, wait_briefly_for_threads
 
-# By what they are for, as `hpo --help` lists them.
+# By what they are for, as `hpo --help` lists them: where the function of each is in `hpo.commands`, and its line there.
 GROUPS = {
     "search and train": {
-        "search": "create a study, or continue it if it exists unchanged, and run it to its budget",
-        "resume": "continue a study from its frozen configuration; a running one to a larger budget",
-        "extend": "train the best trials of a study further, or search on at a larger scale",
-        "compare": "which strategy is better at equal budget, and how sure that is",
-        "train": "train one configuration, no search",
-        "scale": "see whether hyperparameters hold when a model grows",
-        "new": "write a module to train and its configuration, which run as they stand",
-        "cluster": "write what to submit to Slurm or Kubernetes, or to run on machines by ssh",
+        "search": (
+            "search:search_composed",
+            "create a study, or continue it if it exists unchanged, and run it to its budget",
+        ),
+        "resume": ("resume:resume", "continue a study from its frozen configuration; a running one to a larger budget"),
+        "extend": ("resume:extend", "train the best trials of a study further, or search on at a larger scale"),
+        "compare": ("compare:compare", "which strategy is better at equal budget, and how sure that is"),
+        "train": ("train:train_composed", "train one configuration, no search"),
+        "scale": ("scale:scale", "see whether hyperparameters hold when a model grows"),
+        "new": ("new:new", "write a module to train and its configuration, which run as they stand"),
+        "cluster": ("cluster:cluster", "write what to submit to Slurm or Kubernetes, or to run on machines by ssh"),
     },
     "follow and steer": {
-        "list": "the studies under runs/: state, trials, best, strategy, data, size, date",
-        "show": "one study at a glance, or one of its trials",
-        "watch": "follow a running search in this terminal, or studies in a page that changes with them",
-        "ui": "open the MLflow UI on this project's runs, on the loopback address",
-        "logs": "what the trainings of a study printed",
-        "stop": "end a running search, at once or after its running trials; or one of its trials",
-        "add": "let a running or stopped search try a point of your own next",
+        "list": ("show:studies", "the studies under runs/: state, trials, best, strategy, data, size, date"),
+        "show": ("show:show", "one study at a glance, or one of its trials"),
+        "watch": (
+            "watch:watch",
+            "follow a running search in this terminal, or studies in a page that changes with them",
+        ),
+        "ui": ("serve:ui", "open the MLflow UI on this project's runs, on the loopback address"),
+        "logs": ("show:logs", "what the trainings of a study printed"),
+        "stop": ("steer:stop", "end a running search, at once or after its running trials; or one of its trials"),
+        "add": ("steer:add", "let a running or stopped search try a point of your own next"),
     },
     "train elsewhere": {
-        "ask": "a further trial of a study that is trained elsewhere, by whatever means",
-        "tell": "what came of a trial that was asked for",
+        "ask": ("ask:ask", "a further trial of a study that is trained elsewhere, by whatever means"),
+        "tell": ("ask:tell", "what came of a trial that was asked for"),
     },
     "results": {
-        "report": "write report.html, report.md, report.json and trials.csv of a study",
-        "test": "open the test part, once, with the winner",
-        "reproduce": "train recorded trials again and compare",
-        "predict": "classify, tag, translate or continue texts with a trained model",
-        "attention": "draw what a trained model attends to while it reads a text",
+        "report": ("report:report", "write report.html, report.md, report.json and trials.csv of a study"),
+        "test": ("evaluation:evaluate", "open the test part, once, with the winner"),
+        "reproduce": ("reproduce:reproduce", "train recorded trials again and compare"),
+        "predict": ("trained_model:predict", "classify, tag, translate or continue texts with a trained model"),
+        "attention": ("trained_model:attention", "draw what a trained model attends to while it reads a text"),
     },
     "keep": {
-        "note": "write beside a study what only a person knows, or tag it",
-        "clean": "free what no study needs: states, copies of data, models that are not among the best",
-        "move": "put a study into another directory, also on another file system",
-        "archive": "write a study into one file with checksums, or take it out of one",
-        "remove": "delete studies, with their runs in MLflow",
+        "note": ("note:note", "write beside a study what only a person knows, or tag it"),
+        "clean": (
+            "clean:clean",
+            "free what no study needs: states, copies of data, models that are not among the best",
+        ),
+        "move": ("move:move", "put a study into another directory, also on another file system"),
+        "archive": ("archive:archive_or_restore", "write a study into one file with checksums, or take it out of one"),
+        "remove": ("remove:remove", "delete studies, with their runs in MLflow"),
     },
     "exchange": {
-        "sync": "send what MLflow does not have yet of a study",
-        "export": "copy a study into another Optuna storage",
-        "import": "take over the finished trials of a study made with Optuna or Ray Tune, or of a CSV file",
+        "sync": ("exchange:sync", "send what MLflow does not have yet of a study"),
+        "export": ("exchange:export", "copy a study into another Optuna storage"),
+        "import": (
+            "exchange:import_trials",
+            "take over the finished trials of a study made with Optuna or Ray Tune, or of a CSV file",
+        ),
     },
 }
-COMMANDS = {name: what for group in GROUPS.values() for name, what in group.items()}
-
-# Where the function of each command is, which makes its parser, help, JSON and page of the reference.
-FUNCTIONS = {
-    "stop": "hpo.commands.steer:stop",
-    "add": "hpo.commands.steer:add",
-    "note": "hpo.commands.note:note",
-    "report": "hpo.commands.report:report",
-    "test": "hpo.commands.evaluation:evaluate",
-    "reproduce": "hpo.commands.reproduce:reproduce",
-    "search": "hpo.commands.search:search_composed",
-    "resume": "hpo.commands.resume:resume",
-    "extend": "hpo.commands.resume:extend",
-    "list": "hpo.commands.show:studies",
-    "show": "hpo.commands.show:show",
-    "logs": "hpo.commands.show:logs",
-    "new": "hpo.commands.new:new",
-    "clean": "hpo.commands.clean:clean",
-    "archive": "hpo.commands.archive:archive_or_restore",
-    "remove": "hpo.commands.remove:remove",
-    "move": "hpo.commands.move:move",
-    "predict": "hpo.commands.trained_model:predict",
-    "attention": "hpo.commands.trained_model:attention",
-    "ask": "hpo.commands.ask:ask",
-    "tell": "hpo.commands.ask:tell",
-    "train": "hpo.commands.train:train_composed",
-    "sync": "hpo.commands.exchange:sync",
-    "export": "hpo.commands.exchange:export",
-    "import": "hpo.commands.exchange:import_trials",
-    "scale": "hpo.commands.scale:scale",
-    "compare": "hpo.commands.compare:compare",
-    "cluster": "hpo.commands.cluster:cluster",
-    "watch": "hpo.commands.watch:watch",
-    "ui": "hpo.commands.serve:ui",
-}
+COMMANDS = {name: says for group in GROUPS.values() for name, (_, says) in group.items()}
+FUNCTIONS = {name: f"hpo.commands.{path}" for group in GROUPS.values() for name, (path, _) in group.items()}
 
 # What installs the completion of words in a shell, and what its script asks.
 _COMPLETION = ("--install-completion", "--complete")
@@ -319,7 +298,7 @@ def usage() -> str:
     """Return the text of `hpo --help`."""
     lines = ["usage: hpo COMMAND [...]", "", "Hyperparameter search and experiment management for Transformers.", ""]
     for group, commands in GROUPS.items():
-        lines += [f"{group}:", *(f"  {name:<11}{what}" for name, what in commands.items()), ""]
+        lines += [f"{group}:", *(f"  {name:<11}{what}" for name, (_, what) in commands.items()), ""]
     return "\n".join([*lines, _EXAMPLES])
 
 
