@@ -208,7 +208,7 @@ def _run(given: list[str]) -> int:
         given = [argument.encode(errors="surrogateescape").decode() for argument in given]
     except UnicodeDecodeError as error:
         return _fault(f"command line: {error.object!r} is not UTF-8; give it in UTF-8")
-    if not given or given[0] in ("-h", "--help", "help"):
+    if not given or given[0] in ("-h", "--help", "help") or given[:2] == ["--install-completion", "--help"]:
         print(usage())
         return 0 if given else 2
     if given[0] == "--version":
