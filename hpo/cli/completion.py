@@ -161,11 +161,14 @@ def _values(given: Parameter, words: Sequence[str]) -> Iterator[tuple[str, str]]
     """Yield what may stand for a parameter: choices, studies, groups of the configuration; else nothing."""
     if given.choices:
         yield from ((choice, given.says) for choice in given.choices)
-    elif given.metavar in ("STUDY", "MODEL"):
+        return
+    # A word may be of several kinds: STUDY|OVERRIDE.
+    kinds = given.metavar.split("|")
+    if "STUDY" in kinds or "MODEL" in kinds:
         from hpo.study.files.folder import RUNS
 
         yield from ((path.parent.name, "study") for path in sorted(RUNS.glob("*/config.yaml")))
-    elif given.metavar == "OVERRIDE":
+    if "OVERRIDE" in kinds:
         from hpo.config.shipped import shipped_dir
 
         own = [Path(folder) for option, folder in pairwise(words) if option == "--config-dir"]

@@ -5,18 +5,26 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 
 from hpo.cli import main
 from hpo.cli.completion import SCRIPTS
 from hpo.cli.main import COMMANDS, FUNCTIONS
-from hpo.commands.arguments import ConfigFolder, Overrides, Progress, StudyRef
+from hpo.commands.arguments import ConfigFolder, Overrides, Progress, StudyRef, Word
 from tests.hpo.cli.commands import hpo, refused
 from tests.studies import environment
 
 
-def made(study: StudyRef, overrides: Overrides = (), *, config_dir: ConfigFolder = "", progress: Progress = "auto"):
+def made(
+    study: StudyRef,
+    overrides: Overrides = (),
+    *,
+    config_dir: ConfigFolder = "",
+    progress: Progress = "auto",
+    like: Annotated[str, Word("STUDY|OVERRIDE", "a study, or a configuration")] = "",
+):
     """Do something."""
 
 
@@ -60,6 +68,8 @@ def answered(capsys, *words):
         (["search", "digits", "study=f"], []),
         (["search", "--config-dir", "mine", "digits", "study=f"], ["study=forest"]),
         (["search", "digits", "--progress", "j"], ["json"]),
+        (["search", "--like", "digits_"], ["digits_two"]),
+        (["search", "--like", "strategy=gr"], ["strategy=grid"]),
         (["search", "digits", "--progress=n"], ["--progress=none"]),
         (["no-such-command", ""], []),
     ],
