@@ -266,8 +266,8 @@ def _call(name: str, words: Sequence[str]) -> int:
     function = function_of(name)
     result = function(**parse(name, function, words))
     with contextlib.closing(result) if hasattr(result, "close") else contextlib.nullcontext():
-        if is_for_programs() and hasattr(result, "changes"):
-            for each in result.changes():
+        if is_for_programs() and hasattr(result, "views"):
+            for each in result.views():
                 show_json(each.to_dict())
         else:
             _show(result)

@@ -41,7 +41,7 @@ class Result(Protocol):
     """What a command returns: `str()` of it is what people read, or `show()` prints that as wide as the terminal.
 
     `exit_code` is 0 where a result has none. A server has `wait()`, which returns its exit code, and `close()`. What
-    changes has `changes()`, each of which `--json` prints, in place of `to_dict()`.
+    changes has `views()`, each of which `--json` prints, in place of `to_dict()`.
     """
 
     def to_dict(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ _PATIENCE_SECONDS = 5.0
 
 
 class Watched:
-    """A study that is followed until nothing more comes of it: in a terminal by `show`, by programs in `changes`."""
+    """A study that is followed until nothing more comes of it: in a terminal by `show`, by programs in `views`."""
 
     def __init__(self, study: str) -> None:
         self._study = study
@@ -30,7 +30,7 @@ class Watched:
             status = watch_at_terminal(reader)
         self._has_winner = status.state == "ended" and status.best is not None
 
-    def changes(self) -> Iterator[StudyView]:
+    def views(self) -> Iterator[StudyView]:
         """Yield it as it is, and again whenever something has changed."""
         from hpo.study.view.reader import open_reader
 
