@@ -1,7 +1,7 @@
 """The entry point of `hpo`: finds the sub-command and turns faults into one line and an exit code.
 
-Imports nothing heavy: a sub-command's module is imported when it is called, and its `run` imports what trains or
-searches, so that every `--help` answers at once.
+Imports nothing heavy: the module of a command's function is imported when it is called, and the function imports what
+trains or searches, so that every `--help` answers at once.
 """
 
 import contextlib
