@@ -15,6 +15,7 @@ from hpo.config.keys import refuse_unknown
 from hpo.config.study_config import StudyConfig, config_from_dict
 from hpo.errors import ConfigError
 from hpo.report.words import point_text
+from hpo.show.display import refuse_unknown_progress
 from hpo.study.basis.configurations import moved_sources
 from hpo.study.climbing import climbing_from
 from hpo.study.extension import choose_trials, extension_of
@@ -81,6 +82,8 @@ def resume(
         hpo resume s3://bucket/digits --trust           the same, unasked where it was not made on this machine
         hpo resume digits --allow-changes               although code, data or configuration changed; the report says
     """
+    # Before anything is copied.
+    refuse_unknown_progress(progress)
     is_url, notes = "://" in str(study), []
     if trust and not is_url:
         raise ConfigError("--trust has no effect without a URL: a study under runs/ is yours; leave it out")
@@ -173,7 +176,8 @@ def _one_form(overrides: Sequence[str], changes: Mapping[str, Any], data: Mappin
     """Return what is changed, as overrides or by dotted key; ConfigError where both are given."""
     if overrides and (changes or data):
         raise ConfigError(
-            f"overrides: {overrides[0]} is given beside {', '.join({**changes, **(data or {})})}; give all in one form"
+            f"overrides: {overrides[0]} is given with {', '.join({**changes, **(data or {})})} by name; give all as "
+            f"overrides, or all by name"
         )
     return overrides or changes
 
