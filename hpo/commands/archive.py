@@ -1,16 +1,16 @@
 """`archive`: a study is written into one file, and taken out of one again."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from hpo.commands.arguments import StudyRef, Trust, Word
+from hpo.commands.arguments import Fields, StudyRef, Trust, Word
 from hpo.errors import ConfigError
 from hpo.study.files.folder import RUNS, StudyFolder, find_study, short_path
 
 
 @dataclass(frozen=True)
-class Archived:
+class Archived(Fields):
     """An archive, and the study that was written into it. Where Python takes a path, it is the archive's.
 
     Attributes:
@@ -32,10 +32,6 @@ class Archived:
         from hpo.workers.store.packing import in_words
 
         return f"{short_path(self.folder)} is in {short_path(self.file)}, {in_words(self.bytes)}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return its fields."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)

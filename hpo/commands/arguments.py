@@ -1,7 +1,7 @@
 """How the values of commands are written in a shell: what commands share, defined once. Knows no maker of parsers."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol
 
@@ -35,6 +35,14 @@ class Word:
     is_hidden: bool = False
     is_shell_only: bool = False
     default: Any = None
+
+
+class Fields:
+    """A result whose fields are what `--json` prints; a frozen dataclass."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return its fields."""
+        return asdict(self)  # type: ignore[call-overload, no-any-return]
 
 
 class Result(Protocol):

@@ -3,10 +3,10 @@
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from hpo.commands.arguments import StudyRef, Word
+from hpo.commands.arguments import Fields, StudyRef, Word
 from hpo.errors import ConfigError, printable
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class OpenTrials:
 
 
 @dataclass(frozen=True)
-class Told:
+class Told(Fields):
     """A trial after something was told of it.
 
     Attributes:
@@ -112,10 +112,6 @@ class Told:
             return "stop" if self.should_stop else "go on"
         came = self.error or ("" if self.score is None else f"{self.score:g}")
         return printable(f"trial {self.trial}: {self.state} {came}")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return its fields."""
-        return asdict(self)
 
 
 def ask(study: StudyRef, *, open_: bool = False) -> Asked | OpenTrials:

@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from hpo.commands.arguments import Overrides, StudyRef, Word
+from hpo.commands.arguments import Fields, Overrides, StudyRef, Word
 from hpo.config.directions import known_direction
 from hpo.config.goals import Direction
 from hpo.config.keys import flatten
@@ -20,7 +20,7 @@ _OPTIONS = {"optuna": ("study",), "ray": ("metric", "direction"), "csv": ("metri
 
 
 @dataclass(frozen=True)
-class Synced:
+class Synced(Fields):
     """What MLflow has of a study after it was sent.
 
     Attributes:
@@ -57,13 +57,9 @@ class Synced:
             lines.append(f"it lacks {', '.join(self.missing)}")
         return "\n".join(lines)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return its fields."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
-class Exported:
+class Exported(Fields):
     """A study's copy in another Optuna storage.
 
     Attributes:
@@ -82,13 +78,9 @@ class Exported:
         unfinished = f" ({self.left_out} unfinished left out)" if self.left_out else ""
         return f"{self.trials} trials{unfinished}: study '{self.study}' in {self.url}"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return its fields."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
-class ImportedTrials:
+class ImportedTrials(Fields):
     """What was taken over. Where Python takes a path, it is the table's.
 
     Attributes:
@@ -128,10 +120,6 @@ class ImportedTrials:
             limits = "limits are on metrics: study.limits={METRIC: ...}"
             lines.append(f"constraints, which are not taken as limits: {names}; {limits}")
         return "\n".join([*lines, f"learn from them: hpo search study.imports={self.name} ..."])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return its fields."""
-        return asdict(self)
 
 
 def sync(study: StudyRef, uri: Annotated[str | None, Word(is_hidden=True)] = None, overrides: Overrides = ()) -> Synced:

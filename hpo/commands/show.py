@@ -5,12 +5,12 @@ Looking opens no record but that of the one study that is shown, and of searches
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from hpo.commands.arguments import StudyOrMirror, StudyRef, Word
+from hpo.commands.arguments import Fields, StudyOrMirror, StudyRef, Word
 from hpo.commands.where import Kind, condition, known_field
 from hpo.errors import ConfigError, printable
 from hpo.study.files.folder import RUNS, find_study, listed_in, short_path
@@ -128,7 +128,7 @@ class Log:
 
 
 @dataclass(frozen=True)
-class Logs:
+class Logs(Fields):
     """What the trainings of a study printed.
 
     Attributes:
@@ -145,10 +145,6 @@ class Logs:
     def text(self) -> str:
         """What the trainings of the trial printed, one after another."""
         return "".join(f"{log.text}\n" for log in self.logs if log.text)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return its fields."""
-        return asdict(self)
 
     def __str__(self) -> str:
         return "\n".join(

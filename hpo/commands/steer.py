@@ -7,10 +7,10 @@ reproduction repeat it; the report lists it.
 import os
 import signal
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated, Any
 
-from hpo.commands.arguments import Point, StudyRef, Word
+from hpo.commands.arguments import Fields, Point, StudyRef, Word
 from hpo.config.study_config import StudyConfig
 from hpo.errors import ConfigError, StudyError
 from hpo.machine import user_name
@@ -24,7 +24,7 @@ BUDGET = ("trials", "minutes")
 
 
 @dataclass(frozen=True)
-class Stopped:
+class Stopped(Fields):
     """What the search answered.
 
     Attributes:
@@ -39,10 +39,6 @@ class Stopped:
 
     def __str__(self) -> str:
         return f"study {self.study}: {self.says}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return its fields."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,11 @@
 
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from hpo.commands.arguments import ConfigFile, ConfigFolder, ConfigPrint, Overrides, Progress
+from hpo.commands.arguments import ConfigFile, ConfigFolder, ConfigPrint, Fields, Overrides, Progress
 from hpo.commands.given.settings import Composed, compose_given
 from hpo.errors import StudyError
 from hpo.show.display import How, refuse_unknown_progress
@@ -16,7 +16,7 @@ from hpo.study.train_once import check_tree, train_once
 
 
 @dataclass(frozen=True)
-class Trained:
+class Trained(Fields):
     """One training without a search.
 
     Attributes:
@@ -41,10 +41,6 @@ class Trained:
     def exit_code(self) -> int:
         """1 where it failed."""
         return 1 if self.error else 0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return its fields."""
-        return asdict(self)
 
 
 def train_composed(
