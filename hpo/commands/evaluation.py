@@ -115,8 +115,8 @@ class Evaluation(Mapping[str, float]):
         yield from (f"trial {each['trial']} has no score: {each['error']}" for each in front if "error" in each)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields of the study."""
-        return self.study.to_dict()
+        """Return the fields of the study, and as `evaluation` what test.json holds."""
+        return {**self.study.to_dict(), "evaluation": dict(self.result)}
 
 
 def evaluate(

@@ -310,7 +310,7 @@ STRATEGIES = {
     "imports from nowhere": (["study.imports=nobody"], ("study.imports", "'nobody'")),
     "imports of another metric": (
         ["study.imports=t.csv"],
-        ("study.imports", "direction"),
+        ("study.imports", "accuracy: minimize"),
         {
             "t.csv": "state,score,training.lr\ncomplete,1,0.1\n",
             "config.yaml": "study: {direction: minimize, seed: 0, metric: accuracy}\n",

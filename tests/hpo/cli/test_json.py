@@ -142,8 +142,8 @@ def test_before_a_search_and_after_it(capsys, toy):
 @pytest.mark.slow
 def test_the_other_commands(capsys, study):
     tested, _ = printed(capsys, "test", "made", "--no-default")
-    assert set(tested) == documented("A study")
-    assert tested["test"]["size"] > 0
+    assert set(tested) == documented("A study") | {"evaluation"}
+    assert (tested["evaluation"]["size"] > 0, tested["evaluation"]["metrics"]) == (True, tested["test"])
     again, _ = printed(capsys, "reproduce", "made", "--folds", "0")
     assert set(again) == documented("hpo reproduce")
     assert (again["is_reproduced"], len(again["trainings"])) == (True, 1)
