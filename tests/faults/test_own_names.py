@@ -69,7 +69,7 @@ def test_a_users_own_modules_come_first_for_his_own_trainer(where):
         occupied(each, "SCORE = 1")
     occupied("hpo.py")
     occupied("train.py", OWN_TRAINER)
-    assert "winner: trial 0, score 4.0" in searched("objective=train:run", *THEIRS, *where)
+    assert "winner: trial 0, score 4\n" in searched("objective=train:run", *THEIRS, *where)
 
 
 @pytest.mark.nightly

@@ -72,7 +72,10 @@ class OnTest(TypedDict):
 class Overtuning(TypedDict):
     """Field 22."""
 
-    gap: Annotated[float | Missing, Field(description="validation less test, above 0 = validation was too good")]
+    gap: Annotated[
+        float | Missing,
+        Field(description="the score that chose the winner, less that on the test part; above 0 = it was too good"),
+    ]
     default_on_test: OnTest | Missing
 
 

@@ -197,11 +197,12 @@ def of_finalists(study, number):
     return found
 
 
-def of_test(folder, trials):
+def of_test(folder, chosen_by):
+    """The winner and the default on the test part, against the score on fresh seeds that chose the winner."""
     test = json.loads((Path(folder) / "test.json").read_text())
     winner, default = test["metrics"]["score"], test["default"]["metrics"]["score"]
     return {
-        "overtuning.gap": trials.score[test["trial"]] - winner,
+        "overtuning.gap": chosen_by - winner,
         "overtuning.default_on_test.default": default,
         "overtuning.default_on_test.winner": winner,
         "overtuning.default_on_test.gain": winner - default,

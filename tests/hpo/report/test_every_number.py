@@ -90,6 +90,7 @@ def test_the_schema_in_the_documents_is_the_one_that_is_kept():
 
 @pytest.mark.slow
 def test_every_number_is_recomputed(folder, report, trials):
+    of_search = of_record(folder, report["winner"]["number"])
     recomputed = {
         **of_trials(trials),
         **of_winner(trials, report["winner"]["number"]),
@@ -97,8 +98,8 @@ def test_every_number_is_recomputed(folder, report, trials):
         **of_expected(trials),
         **of_cost(trials),
         **of_data(),
-        **of_record(folder, report["winner"]["number"]),
-        **of_test(folder, trials),
+        **of_search,
+        **of_test(folder, of_search["winner.fresh.score"]),
         **{f"fields[{place}].number": place + 1 for place in range(25)},
     }
     # test_shapley.py compares contributions with their definition.
