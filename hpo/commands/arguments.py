@@ -37,12 +37,13 @@ class Word:
     default: Any = None
 
 
+@dataclass(frozen=True)
 class Fields:
     """A result whose fields are what `--json` prints; a frozen dataclass."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return its fields."""
-        return asdict(self)  # type: ignore[call-overload, no-any-return]
+        return asdict(self)
 
 
 class Result(Protocol):

@@ -123,7 +123,7 @@ def list_texts(view: StudyView) -> dict[str, str]:
         "study": view.study,
         "state": f"{view.state}{since}{f', {view.following}' if view.following else ''}",
         "done": f"{view.done}/{view.budget}" if view.budget else "",
-        "best": best.texts.get(metric, "") if best else "",
+        "best": best.texts.get(metric, "") if best else _none_text(view),
         "metric": f"{metric} ({(view.direction or '')[:3]})" if metric else "",
         "strategy": view.strategy or "",
         "data": view.data or "",
@@ -131,6 +131,13 @@ def list_texts(view: StudyView) -> dict[str, str]:
         "size": "" if view.size is None else format_size(view.size),
         "date": "" if view.begun is None else format_time(view.begun)[:16],
     }
+
+
+def _none_text(view: StudyView) -> str:
+    """Return what stands in the place of a best where complete trials have none; nothing before one is complete."""
+    if not view.trials.get("complete"):
+        return ""
+    return "no winner" if view.state == "ended" else "none so far"
 
 
 def _outcome(view: StudyView) -> Iterator[str]:

@@ -264,6 +264,8 @@ def test_where_no_trial_keeps_the_limits_the_nearest_is_named(capsys):
         lines, "best"
     )
     assert "hpo resume beyond study.trials=6" in said(lines, "next")
+    (row,) = [line for line in hpo(capsys, "list")[1].splitlines() if line.startswith("beyond ")]
+    assert " no winner " in row
 
 
 def test_where_nothing_was_trained_at_the_target_there_is_no_winner_to_show_or_to_test(capsys):
