@@ -17,7 +17,7 @@ from hpo.study.files.folder import StudyFolder
 from hpo.study.notes import Notes
 from hpo.study.opening import open_study, read_study
 from hpo.study.preparing.preparation import prepare_study
-from hpo.study.winner.verdict import read_verdict
+from hpo.study.results.run import StudyRun
 from hpo.trials.table import TIMES
 from hpo.workers.dispatch.local import LocalDispatcher
 from tests.toy import CONFIG
@@ -135,7 +135,7 @@ def run_toy(folder, config, dispatcher=None):
     record = open_study(study)
     dispatcher = dispatcher or LocalDispatcher(str(REPOSITORY))
     search(study.rules(Notes(record).imports), record, dispatcher, study.config.study.trials)
-    write_report(study, record, read_verdict(study, record), has_page=False)
+    write_report(study, StudyRun.of(study, record), has_page=False)
     record.close()
     return rows(study.folder.trials_path)
 
@@ -144,7 +144,7 @@ def report_again(folder, config, **options):
     """Write the report of a study that has one and return what was written."""
     study = prepared(folder, config)
     record = read_study(study)
-    written = write_report(study, record, read_verdict(study, record), **options)
+    written = write_report(study, StudyRun.of(study, record), **options)
     record.close()
     return written
 

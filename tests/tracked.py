@@ -16,7 +16,7 @@ from hpo.session.session import run_study
 from hpo.study.files.folder import StudyFolder
 from hpo.study.opening import open_study, read_study
 from hpo.study.preparing.preparation import prepare_study
-from hpo.study.winner.verdict import read_verdict
+from hpo.study.results.run import StudyRun
 from hpo.track.make import make_tracker
 from hpo.track.messages import dropped_trials, metric_names
 from hpo.track.projection import close_in_tracker, open_in_tracker
@@ -80,9 +80,9 @@ def synchronise(study):
     """Send a study again, as `hpo sync` does."""
     record = read_study(study)
     tracker = make_tracker(study.config, study.layout, study.folder.path)
-    open_in_tracker(study, record, tracker)
-    verdict = read_verdict(study, record)
-    close_in_tracker(study, record, tracker, verdict, write_report(study, record, verdict, has_page=False))
+    study_run = StudyRun.of(study, record)
+    open_in_tracker(study, study_run, tracker)
+    close_in_tracker(study, study_run, tracker, write_report(study, study_run, has_page=False))
     record.close()
     return tracker.close()
 
@@ -107,7 +107,7 @@ def runs_of(study, uri=None):
 def assert_shows_the_record(study, uri=None, status="FINISHED"):
     """Assert that MLflow has what the record has: every trial once, every point of every curve once, all ended."""
     record = read_study(study)
-    verdict = read_verdict(study, record)
+    verdict = StudyRun.of(study, record)
     record.close()
     trials, further = verdict.trials, {trial.number for trial in verdict.further_trained}
     parent, children = runs_of(study, uri)

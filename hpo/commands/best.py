@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from hpo.commands.given.objects import as_given
 from hpo.config.keys import copy_plain
 from hpo.errors import StudyError
+from hpo.study.results.choosing import standard_error, why_none
+from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
-from hpo.study.winner.choosing import standard_error, why_none
-from hpo.study.winner.verdict import Verdict
 from hpo.trials.table import column_of, metric_column
 from hpo.trials.trial import Trial
 
@@ -42,9 +42,9 @@ class Best:
     search_scores: Mapping[str, float] = field(default_factory=dict)
 
 
-def best_of(study: PreparedStudy, verdict: Verdict) -> Best:
+def best_of(study: PreparedStudy, run: StudyRun) -> Best:
     """Return the winner; StudyError where there is none."""
-    winner, fresh = winner_of(study, verdict), verdict.fresh_winner
+    winner, fresh = winner_of(study, run), run.fresh_winner
     by = fresh or winner
     assert by.score is not None
     point, config = copy_plain(winner.point), study.config.trial_config(winner.point)
@@ -55,17 +55,17 @@ def best_of(study: PreparedStudy, verdict: Verdict) -> Best:
     return Best(winner.number, by.score, point, config, winner.amount, scores, in_search if fresh else {})
 
 
-def winner_of(study: PreparedStudy, verdict: Verdict) -> Trial:
+def winner_of(study: PreparedStudy, run: StudyRun) -> Trial:
     """Return the winner; StudyError where no trial is complete, or none keeps the limits."""
-    if verdict.winner is None or verdict.winner.score is None:
-        raise StudyError(f"study '{study.reference}': {why_none(verdict.history, study.goal)}")
-    return verdict.winner
+    if run.winner is None or run.winner.score is None:
+        raise StudyError(f"study '{study.reference}': {why_none(run.history, study.goal)}")
+    return run.winner
 
 
-def front_table(study: PreparedStudy, verdict: Verdict) -> "pd.DataFrame":
+def front_table(study: PreparedStudy, run: StudyRun) -> "pd.DataFrame":
     """Return a row per member of the front, see `Study.front`; with one metric of the winner alone."""
-    goal, keys, winner = study.goal, study.space.keys, verdict.winner
-    trials, fresh = verdict.front, verdict.fresh_scored
+    goal, keys, winner = study.goal, study.space.keys, run.winner
+    trials, fresh = run.front, run.fresh
     if len(goal.metrics) == 1:
         trials = [] if winner is None else [winner]
     elif winner is not None and winner not in trials:

@@ -13,10 +13,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from hpo.report.write import WrittenReport
+    from hpo.study.results.run import StudyRun
     from hpo.study.study import PreparedStudy
     from hpo.study.view.view import StudyView
-    from hpo.study.winner.verdict import Verdict
-    from hpo.trials.record.record import Record
 
 # Without progress, before MLflow is left to `hpo sync`.
 _PATIENCE_SECONDS = 60.0
@@ -158,9 +157,9 @@ def evaluate(
     from hpo.study.notes import Notes
     from hpo.study.opening import freeze, read_study
     from hpo.study.preparing.preparation import load_study
+    from hpo.study.results.run import StudyRun
     from hpo.study.view.reader import StudyReader
     from hpo.study.winner.scoring import open_test
-    from hpo.study.winner.verdict import read_verdict
 
     prepared = load_study(str(study), elsewhere=data)
     folder = prepared.folder
@@ -171,10 +170,10 @@ def evaluate(
             remember(prepared.config, prepared.objective.kept)
         known = len(openings(folder.openings_path))
         try:
-            verdict = read_verdict(prepared, record)
-            result = open_test(prepared, record, verdict, again, with_default, front)
-            report = write_report(prepared, record, verdict)
-            _send_score(prepared, record, verdict, report)
+            run = StudyRun.of(prepared, record)
+            result = open_test(prepared, run, again, with_default, front)
+            report = write_report(prepared, run)
+            _send_score(prepared, run, report)
         finally:
             study_id = Notes(record).study_id or ""
             record.close()
@@ -187,7 +186,7 @@ def evaluate(
     return Evaluation(StudyReader(folder, prepared.reference).view(), result, report.paths[0], why)
 
 
-def _send_score(study: "PreparedStudy", record: "Record", verdict: "Verdict", report: "WrittenReport") -> None:
+def _send_score(study: "PreparedStudy", run: "StudyRun", report: "WrittenReport") -> None:
     from hpo.track.make import tracking_uri
     from hpo.track.projection import send_study
     from hpo.track.store import is_missing
@@ -196,7 +195,7 @@ def _send_score(study: "PreparedStudy", record: "Record", verdict: "Verdict", re
     try:
         if study.config.track.name != "mlflow" or is_missing(tracking_uri(study.config)):
             return
-        is_sent = send_study(study, record, verdict, report, _PATIENCE_SECONDS)
+        is_sent = send_study(study, run, report, _PATIENCE_SECONDS)
     except HpoError as error:
         is_sent, why = False, f" ({error})"
     if not is_sent:

@@ -139,10 +139,9 @@ def sync(study: StudyRef, uri: Annotated[str | None, Word(is_hidden=True)] = Non
     # Here, as below, since they load pandas, Hydra or Optuna.
     from hpo.commands.resume import changed_config
     from hpo.report.write import write_report
-    from hpo.study.notes import Notes
     from hpo.study.opening import read_study
     from hpo.study.preparing.preparation import known_study
-    from hpo.study.winner.verdict import read_verdict
+    from hpo.study.results.run import StudyRun
     from hpo.track.make import tracking_uri
     from hpo.track.projection import send_study
     from hpo.track.store import read_contents
@@ -154,16 +153,15 @@ def sync(study: StudyRef, uri: Annotated[str | None, Word(is_hidden=True)] = Non
     changes = ["track.name=mlflow", *overrides, *([] if uri is None else [f"track.uri={uri}"])]
     known = known_study(str(study), changed_config(find_study(str(study)), changes))
     with known.folder.lock():
-        record = read_study(known)
-        verdict = read_verdict(known, record)
-        report = write_report(known, record, verdict)
+        run = StudyRun.of(known, read_study(known))
+        report = write_report(known, run)
         # The command waits without a limit while data still arrives.
-        is_all = send_study(known, record, verdict, report, math.inf)
-    address, recorded = hide_secrets(known.config.track.uri, {}), len(record.history())
+        is_all = send_study(known, run, report, math.inf)
+    address, recorded = hide_secrets(known.config.track.uri, {}), len(run.record.history())
     sent = Synced(known.config.study.name, known.reference, address, recorded)
     if not is_all:
         return sent
-    trials, files = read_contents(tracking_uri(known.config), Notes(record).study_id or "")
+    trials, files = read_contents(tracking_uri(known.config), run.notes.study_id or "")
     return replace(sent, there=trials, missing=[path.name for path in report.paths if path.name not in files])
 
 
@@ -188,7 +186,7 @@ def export(
     from hpo.integrations.exchange.optuna_storage import export_study
     from hpo.study.basis.described import Described
     from hpo.study.opening import stored_record
-    from hpo.study.winner.full_training import further_trainings, join_trainings
+    from hpo.study.results.run import StudyRun
     from hpo.trials.record.storage import read_record
     from hpo.trials.space.reader import space_from_dict
     from hpo.trials.trial import TaskLayout
@@ -203,13 +201,10 @@ def export(
     layout = TaskLayout(described.folds, config.study.repeats)
     source = stored_record(config, folder, space, layout)
     # Also because a copy of a record that has lost trials would silently lack them.
-    record = read_record(source)
-    further = further_trainings(config, record)
-    trials = join_trainings(record.trials(), further)
-    record.close()
-    trained_further = [trials[each.number] for each in further]
-    constraints = {trial.number: beyond for trial in trials if (beyond := source.goal.beyond(trial))}
-    counts = export_study(source.url, source.name, url, name, trained_further, layout, constraints)
+    run = StudyRun(folder, config, space, read_record(source), described)
+    constraints = {trial.number: beyond for trial in run.trials if (beyond := source.goal.beyond(trial))}
+    run.record.close()
+    counts = export_study(source.url, source.name, url, name, run.further_trained, layout, constraints)
     return Exported(name, hide_secrets(url, {}), *counts)
 
 

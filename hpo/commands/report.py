@@ -107,9 +107,9 @@ def report(
     if study is None:
         raise ConfigError("STUDY: is missing; give its name under runs/, or its folder")
     # Here, since they load pandas and plotly.
-    from hpo.commands.resume import read_results
     from hpo.report.write import publish as publish_study
     from hpo.report.write import write_checklist, write_latex, write_report
+    from hpo.study.opening import opened_run
     from hpo.study.preparing.preparation import known_study
     from hpo.study.view.reader import StudyReader
 
@@ -118,8 +118,8 @@ def report(
         with known.folder.lock():
             known = replace(known, config=known.config.with_report(said))
             known.folder.freeze(known.config)
-    with read_results(known) as (record, verdict):
-        report_of = write_report(known, record, verdict)
+    with opened_run(known) as run:
+        report_of = write_report(known, run)
     written = [*report_of.paths]
     written += [write_checklist(known, report_of.summary)] if checklist else []
     written += [write_latex(known, report_of.summary)] if latex else []

@@ -1,8 +1,7 @@
 """`resume` and `extend`: a study goes on, or its best trials are trained further."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,11 +20,9 @@ from hpo.study.climbing import climbing_from
 from hpo.study.extension import choose_trials, extension_of
 from hpo.study.files.folder import StudyFolder, find_study, short_path
 from hpo.study.files.made_here import ENVIRONMENT, is_reached_here, reaches_of
-from hpo.study.opening import read_study
+from hpo.study.opening import opened_run
 from hpo.study.preparing.preparation import at_places, load_study, prepare_study
 from hpo.study.study import PreparedStudy
-from hpo.study.winner.verdict import Verdict, read_verdict
-from hpo.trials.record.record import Record
 
 if TYPE_CHECKING:
     from hpo.session.running import Searched
@@ -256,8 +253,8 @@ def prepare_to_extend(
     study = load_study(str(folder), elsewhere={key: place for key, (_, place) in moved.items()})
     if climb:
         return prepare_study(climbing_from(study, config, keys), study.objective.kept)
-    with read_results(study) as (_, verdict):
-        picked = choose_trials(study, verdict.history, _BEST if best is None else best, trials)
+    with opened_run(study) as run:
+        picked = choose_trials(study, run.history, _BEST if best is None else best, trials)
     return prepare_study(extension_of(study, picked, config), study.objective.kept)
 
 
@@ -276,13 +273,3 @@ def ask_for_copied(folder: StudyFolder, changed: StudyConfig, url: str, is_trust
         trusted = f"`hpo reproduce {short_path(folder.path)} --trust`, after which " if kept else ""
         read = f"read {short_path(folder.config_path)}, and {trusted}`{folder.go_on}` goes on with it"
         raise ConfigError(f"{error}; it was only copied: {read}") from error
-
-
-@contextmanager
-def read_results(study: PreparedStudy) -> Iterator[tuple[Record, Verdict]]:
-    """Yield the record of a study, which is closed afterwards, and its verdict."""
-    record = read_study(study)
-    try:
-        yield record, read_verdict(study, record)
-    finally:
-        record.close()

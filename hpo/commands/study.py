@@ -6,10 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from hpo.commands.best import Best, best_of, front_table, winner_of
-from hpo.commands.resume import (
-    changed_config,
-    read_results,
-)
+from hpo.commands.resume import changed_config
 from hpo.commands.train import train_tree
 from hpo.config.study_config import StudyConfig
 from hpo.errors import StudyError, TrackError, nearest
@@ -21,15 +18,13 @@ from hpo.session.running import run_shown
 from hpo.show.lines import summary_html, summary_lines
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.user_notes import UserNote, read_notes, tags
-from hpo.study.notes import Notes
-from hpo.study.opening import change_choice
+from hpo.study.opening import change_choice, opened_run
 from hpo.study.preparing.preparation import known_study
+from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
 from hpo.study.view.reader import StudyReader
 from hpo.study.view.view import StudyView
 from hpo.study.winner.final_model import best_config
-from hpo.study.winner.verdict import Verdict
-from hpo.trials.record.record import Record
 from hpo.trials.table import trials_table
 
 if TYPE_CHECKING:
@@ -402,9 +397,9 @@ class Study:
         Raises:
             hpo.HpoError: no trial is complete, or the training failed.
         """
-        with self._read() as (study, record, verdict):
-            winner = winner_of(study, verdict)
-            tree = best_config(study.as_of(Notes(record).allowed_changes, winner), winner)
+        with self._read() as (study, run):
+            winner = winner_of(study, run)
+            tree = best_config(study.as_of(run.notes.allowed_changes, winner), winner)
         return train_tree(tree, progress, self._folder.function_path if study.objective.kept else None)
 
     def reproduce(
@@ -529,23 +524,23 @@ class Study:
         return attention(self.folder, text, target, output, input_=input_)
 
     @contextmanager
-    def _read(self, config: StudyConfig | None = None) -> Iterator[tuple[PreparedStudy, Record, Verdict]]:
+    def _read(self, config: StudyConfig | None = None) -> Iterator[tuple[PreparedStudy, StudyRun]]:
         study = known_study(str(self.folder), config)
-        with read_results(study) as (record, verdict):
-            yield study, record, verdict
+        with opened_run(study) as run:
+            yield study, run
 
     @property
     def trials(self) -> "pd.DataFrame":
         """One row per trial: number, state, score, the searched values, folds, seconds, error; as in trials.csv."""
-        with self._read() as (study, _, verdict):
-            table = trials_table(verdict.trials, study.space.keys, study.goal, study.layout)
+        with self._read() as (study, run):
+            table = trials_table(run.trials, study.space.keys, study.goal, study.layout)
             return table.infer_objects()
 
     @property
     def best(self) -> Best:
         """The winner, with several metrics the chosen one; StudyError where no trial is complete within the limits."""
-        with self._read() as (study, _, verdict):
-            return best_of(study, verdict)
+        with self._read() as (study, run):
+            return best_of(study, run)
 
     @property
     def front(self) -> "pd.DataFrame":
@@ -558,8 +553,8 @@ class Study:
         searched value. The best is there even if fresh seeds chose one that another dominates in the search. With one
         metric it is the best alone.
         """
-        with self._read() as (study, _, verdict):
-            return front_table(study, verdict)
+        with self._read() as (study, run):
+            return front_table(study, run)
 
     def choose(self, how: str | Mapping[str, Any], *, save: bool = False) -> Best:
         """Return which one of the front is the best by another choice.
@@ -580,8 +575,8 @@ class Study:
                 within the limits; or, with `save`, the study runs just now.
         """
         config = changed_config(self._folder, {"study.choose": dict(how) if isinstance(how, Mapping) else how})
-        with self._read(config) as (study, _, verdict):
-            best = best_of(study, verdict)
+        with self._read(config) as (study, run):
+            best = best_of(study, run)
         if save:
             change_choice(study)
             self.report()
@@ -629,8 +624,8 @@ class Study:
         figures = {name.replace("-", "_"): name for name in FIGURES}
         if figure not in figures:
             raise StudyError(f"figure: must be one of {', '.join(figures)}, given {figure!r}{nearest(figure, figures)}")
-        with self._read() as (study, record, verdict):
-            (drawing,) = draw_figures(Subject.of(study, record, verdict), [figures[figure]])
+        with self._read() as (study, run):
+            (drawing,) = draw_figures(Subject.of(study, run), [figures[figure]])
         content = drawing.content
         if not isinstance(content, Drawn):
             raise StudyError(f"figure: {figure} has nothing to show: {content.reason}")

@@ -219,8 +219,8 @@ class TrainedModel:
 def find_model(name: str) -> TrainedModel:
     """Return the final model of a study, the model of `hpo train`, or the checkpoint in a folder."""
     # Here, since they load pandas and what trains.
-    from hpo.commands.resume import read_results
     from hpo.config.documents import read_yaml
+    from hpo.study.opening import opened_run
     from hpo.study.preparing.preparation import known_study
     from hpo.workers.objective.resolution import resolve
 
@@ -240,8 +240,8 @@ def find_model(name: str) -> TrainedModel:
         known = str(error).partition("; ")[2]
         raise StudyError(f"model: '{name}' is neither a study nor a checkpoint folder; {known}") from error
     study = known_study(name)
-    with read_results(study) as (_, verdict):
-        model = verdict.model
+    with opened_run(study) as run:
+        model = run.model
     if not study.keeps_models:
         raise StudyError(f"model: study '{name}' keeps no models: {study.config.objective} has no run_test beside it")
     if model is None:

@@ -16,12 +16,11 @@ from hpo.report.importance import Contribution, importances, shapley_values
 from hpo.report.part import Absent
 from hpo.report.transfer import Climb, at_largest_scale
 from hpo.study.basis.default import default_of
-from hpo.study.notes import Notes
+from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
-from hpo.study.winner.verdict import Verdict
 from hpo.trials.goal import Goal
 from hpo.trials.ranking import front, leaders
-from hpo.trials.record.record import Record, Stretch, memory_record
+from hpo.trials.record.record import Stretch, memory_record
 from hpo.trials.space.space import Point, Space
 from hpo.trials.trial import Direction, Outcome, TaskLayout, Trial
 
@@ -67,28 +66,28 @@ class Subject:
     is_over: bool = True
 
     @classmethod
-    def of(cls, study: PreparedStudy, record: Record, verdict: Verdict) -> Self:
+    def of(cls, study: PreparedStudy, run: StudyRun) -> Self:
         """Return what the report of a study is made from."""
         section, dispatch = study.config.study, study.config.dispatch
-        waits, share = study.waits, Notes(record).gpu_share
-        searched = memory_record(study.goal, study.layout, verdict.searched)
+        waits, share = study.waits, run.notes.gpu_share
+        searched = memory_record(study.goal, study.layout, run.searched)
         return cls(
             space=study.space,
             goal=study.goal,
             layout=study.layout,
             strategy=study.config.strategy["name"],
-            trials=verdict.trials,
-            winner=verdict.winner,
-            finalists=() if verdict.fresh_winner is None else [finalist.again for finalist in verdict.finalists],
+            trials=run.trials,
+            winner=run.winner,
+            finalists=() if run.fresh_winner is None else [finalist.again for finalist in run.finalists],
             default=default_of(study.space, study.config),
-            trainings=[*verdict.searched, *verdict.further],
+            trainings=[*run.searched, *run.further],
             workers=dispatch.workers,
             gpus=(dispatch.gpus_per_worker or 0.0) if share is None else share,
             lanes=section.lanes if waits or section.order == "free" else None,
             order=section.order,
             clock=clock_times(study.rules(), searched) if waits else {},
-            stretches=record.stretches,
-            climb=Climb.of(study.config, study.space, [*Notes(record).imports, *verdict.trials]),
+            stretches=run.record.stretches,
+            climb=Climb.of(study.config, study.space, [*run.notes.imports, *run.trials]),
         )
 
     @property

@@ -17,11 +17,10 @@ from hpo.report.sections.report import ReportJson, summarise
 from hpo.report.subject import Subject, score_of
 from hpo.study.files.folder import OPENINGS, StudyFolder, refuse_link
 from hpo.study.files.imports import write_imports
-from hpo.study.notes import FinalModel, Notes
+from hpo.study.notes import FinalModel
+from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.final_model import best_config
-from hpo.study.winner.verdict import Verdict
-from hpo.trials.record.record import Record
 from hpo.trials.table import trials_table, write_trials
 
 STUDIES = Path("studies")
@@ -47,23 +46,23 @@ class WrittenReport:
     metrics: Mapping[str, float]
 
 
-def write_report(study: PreparedStudy, record: Record, verdict: Verdict, has_page: bool = True) -> WrittenReport:
+def write_report(study: PreparedStudy, run: StudyRun, has_page: bool = True) -> WrittenReport:
     """Write trials.csv, report.json, report.md, report.html and, where there is a winner, best.yaml into its folder.
 
     Without `has_page` report.html is not written, which takes seconds, and an older one, now outdated, is removed.
     """
     folder = study.folder
-    trials, winner = verdict.trials, verdict.winner
+    trials, winner = run.trials, run.winner
     table = trials_table(trials, study.space.keys, study.goal, study.layout)
     write_trials(folder.trials_path, table)
-    if imported := Notes(record).imports:
+    if imported := run.notes.imports:
         write_imports(folder.imports_path, imported, study.space.keys, study.goal)
     if winner is not None:
-        text = yaml_text(best_config(study.as_of(Notes(record).allowed_changes, winner), winner))
+        text = yaml_text(best_config(study.as_of(run.notes.allowed_changes, winner), winner))
         write_atomically(folder.best_path, text)
     # Its importances and contributions are worked out once, for report.json and the figures.
-    subject = Subject.of(study, record, verdict)
-    summary = summarise(study, record, verdict, subject, _hashes(study, verdict.model))
+    subject = Subject.of(study, run)
+    summary = summarise(study, run, subject, _hashes(study, run.model))
     json_path, markdown_path, page_path = (folder.path / f"report.{kind}" for kind in ("json", "md", "html"))
     folder.write_json(json_path, summary)
     write_atomically(markdown_path, render_report_markdown(summary))
@@ -79,7 +78,7 @@ def write_report(study: PreparedStudy, record: Record, verdict: Verdict, has_pag
         metrics[f"trials_{state}"] = float(sum(trial.state == state for trial in trials))
     if winner is not None:
         paths.append(folder.best_path)
-        metrics |= {"best_score": score_of(verdict.fresh_winner or winner), "best_trial": float(winner.number)}
+        metrics |= {"best_score": score_of(run.fresh_winner or winner), "best_trial": float(winner.number)}
     return WrittenReport(tuple(paths), summary, metrics)
 
 

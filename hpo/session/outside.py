@@ -19,8 +19,8 @@ from hpo.session.surroundings import refuse_bad_surroundings
 from hpo.study.additions import new_point, queued_points
 from hpo.study.notes import Notes
 from hpo.study.opening import code_of, open_study
+from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
-from hpo.study.winner.verdict import Verdict, read_verdict
 from hpo.track.make import make_tracker
 
 _log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class OutsideStudy:
         self._owner = _here()
         study = replace(study, code=code_of(study))
         self.study, self._is_shown, self._tracker = study, is_shown, None
-        self._verdict: Verdict | None = None
+        self._run: StudyRun | None = None
         with ExitStack() as stack, machine_faults("study: cannot go on", study.folder.path):
             _lock(study, stack, seconds)
             self.record = open_study(study)
@@ -77,7 +77,7 @@ class OutsideStudy:
                 # Here and below, since a command that asks or tells does not wait a second for them.
                 from hpo.track.projection import open_in_tracker
 
-                open_in_tracker(study, self.record, self._tracker)
+                open_in_tracker(study, StudyRun.of(study, self.record), self._tracker)
                 observers.append(self._tracker)
             rules = study.rules(notes.imports)
             self._asking: Asking | None = Asking(rules, self.record, study.config.study.trials, [*observers, keeper])
@@ -134,8 +134,8 @@ class OutsideStudy:
         )
 
     def _conclude(self, keeper: StatusKeeper) -> None:
-        if self._verdict is not None:
-            keeper.conclude(self._verdict)
+        if self._run is not None:
+            keeper.conclude(self._run)
 
     def close(self) -> None:
         """Write the report where it is shown, send what the tracker lacks, and give the lock back; once."""
@@ -144,15 +144,15 @@ class OutsideStudy:
         self.refuse_elsewhere()
         with self._stack:
             self._stack.callback(setattr, self, "_asking", None)
-            self._verdict = verdict = read_verdict(self.study, self.record)
-            has_told = len(verdict.history) > self._num_ended
+            self._run = run = StudyRun.of(self.study, self.record)
+            has_told = len(run.history) > self._num_ended
             if self._is_shown or (has_told and self.is_over):
                 from hpo.report.write import write_report
                 from hpo.track.projection import close_in_tracker
 
-                report = write_report(self.study, self.record, verdict)
+                report = write_report(self.study, run)
                 if self._tracker is not None:
-                    close_in_tracker(self.study, self.record, self._tracker, verdict, report)
+                    close_in_tracker(self.study, run, self._tracker, report)
                     if not self._tracker.close(_PATIENCE_SECONDS):
                         name = self.study.reference
                         _log.warning("MLflow does not have everything: send it later with `hpo sync %s`", name)

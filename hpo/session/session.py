@@ -21,12 +21,12 @@ from hpo.show.display import Display, Ended
 from hpo.study.files.requests import forget_unread, refuse_earlier
 from hpo.study.notes import Notes
 from hpo.study.opening import code_of, open_study
+from hpo.study.results.after_search import trials_to_finish
+from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
-from hpo.study.view.making import view_of_run
-from hpo.study.winner.final_model import make_final_model
-from hpo.study.winner.finalists import train_finalists
-from hpo.study.winner.full_training import state_names, train_to_the_end, trials_to_finish
-from hpo.study.winner.verdict import Verdict, lacks_model, read_verdict
+from hpo.study.view.making import view_of
+from hpo.study.winner.final_model import lacks_model, make_final_model
+from hpo.study.winner.training import state_names, train_finalists, train_to_the_end
 from hpo.track.make import MlflowTracker, make_tracker
 from hpo.track.projection import close_in_tracker, interrupt_in_tracker, open_in_tracker
 from hpo.trials.history import History
@@ -103,8 +103,8 @@ def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Ended:
         with progress, keeper:
             dispatching = SessionDispatcher(dispatcher, stopping, study)
             result = run_study(study, record, dispatching, tracker, [*observers, keeper], hand)
-        status = keeper.conclude(result.verdict)
-        return Ended(view_of_run(hand.study, record, status), result.report, result.is_tracked)
+        status = keeper.conclude(result.run)
+        return Ended(view_of(result.run, status), result.report, result.is_tracked)
 
 
 def _open(study: PreparedStudy) -> Record:
@@ -130,8 +130,8 @@ def _site(dispatcher: Dispatcher) -> Site | None:
 def _has_work(study: PreparedStudy, record: Record) -> bool:
     if not study.is_over(record):
         return True
-    verdict = read_verdict(study, record)
-    return not verdict.are_finalists_trained or lacks_model(study, verdict)
+    run = StudyRun.of(study, record)
+    return not run.is_trained or lacks_model(study, run)
 
 
 def _last_words(study: PreparedStudy, num_done: int) -> str:
@@ -144,7 +144,7 @@ def _last_words(study: PreparedStudy, num_done: int) -> str:
 class Result(NamedTuple):
     """The result of a search, its report, and whether the tracker has everything."""
 
-    verdict: Verdict
+    run: StudyRun
     report: WrittenReport
     is_tracked: bool
 
@@ -169,7 +169,7 @@ def run_study(
         watching.insert(0, keeper)
     if tracker is not None:
         watching.append(tracker)
-        open_in_tracker(study, record, tracker)
+        open_in_tracker(study, StudyRun.of(study, record), tracker)
     is_tracked, report = True, None
     try:
         rules, section = study.rules(Notes(record).imports), study.config.study
@@ -182,21 +182,21 @@ def run_study(
         for observer in watching:
             observer.search_ended()
         recent = study.task_builder().state_names(_continued_later(study, history))
-        study.remove_states(recent | state_names(study, trials_to_finish(study, record, with_next=True)))
-        verdict = _finish(study, record, dispatcher, watching)
+        study.remove_states(recent | state_names(study, trials_to_finish(study.config, record, with_next=True)))
+        run = _finish(study, record, dispatcher, watching)
         if keeper is not None:
-            keeper.trials_finished(verdict.further_trained, [verdict.winner.number] if verdict.winner else [])
+            keeper.trials_finished(run.further_trained, [run.winner.number] if run.winner else [])
         study.remove_states(recent)
-        report = write_report(study, record, verdict)
+        report = write_report(study, run)
         if tracker is not None:
-            close_in_tracker(study, record, tracker, verdict, report)
+            close_in_tracker(study, run, tracker, report)
     finally:
         if tracker is not None:
             if report is None:
-                interrupt_in_tracker(study, record, tracker)
+                interrupt_in_tracker(study, StudyRun.of(study, record), tracker)
             # An interruption does not wait long for MLflow.
             is_tracked = tracker.close(_PATIENCE_SECONDS if report else _HURRY_SECONDS)
-    return Result(verdict, report, is_tracked)
+    return Result(run, report, is_tracked)
 
 
 def _continued_later(study: PreparedStudy, history: History) -> list[Trial]:
@@ -209,7 +209,7 @@ def _continued_later(study: PreparedStudy, history: History) -> list[Trial]:
     return stopped + [trial for trial in by_amount if trial.round >= history[-1].round - 1]
 
 
-def _finish(study: PreparedStudy, record: Record, dispatcher: Dispatcher, watching: Sequence[Observer]) -> Verdict:
+def _finish(study: PreparedStudy, record: Record, dispatcher: Dispatcher, watching: Sequence[Observer]) -> StudyRun:
     """Train what follows the search; if that fails, the search is still reported."""
 
     def tell(what: str, num_ended: int, num_all: int) -> None:
@@ -218,10 +218,10 @@ def _finish(study: PreparedStudy, record: Record, dispatcher: Dispatcher, watchi
 
     try:
         train_to_the_end(study, record, dispatcher, tell)
-        train_finalists(read_verdict(study, record).finalists, record, dispatcher, tell)
-        verdict = read_verdict(study, record)
-        return replace(verdict, model=make_final_model(study, record, dispatcher, verdict, tell))
+        train_finalists(study, StudyRun.of(study, record).finalists, record, dispatcher, tell)
+        make_final_model(study, StudyRun.of(study, record), dispatcher, tell)
+        return StudyRun.of(study, record)
     except BaseException:
         # Also for an interruption: the search is over and gets its report.
-        write_report(study, record, read_verdict(study, record), has_page=False)
+        write_report(study, StudyRun.of(study, record), has_page=False)
         raise

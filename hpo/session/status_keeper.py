@@ -13,8 +13,8 @@ from hpo.show.display import Progress, follow_up_in_words
 from hpo.study.files.running import RunningTask, write_running
 from hpo.study.files.status import Phase, State, Status, write_status
 from hpo.study.notes import Notes
+from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
-from hpo.study.winner.verdict import Verdict
 from hpo.trials.record.host import Site
 from hpo.trials.record.record import Record
 from hpo.trials.record.user_actions import Instruction
@@ -66,16 +66,16 @@ class StatusKeeper(Progress):
         error = next((first_line(error) for error in raised if isinstance(error, Exception)), None)
         self._write("failed" if error else self._left, error)
 
-    def conclude(self, verdict: Verdict) -> Status:
+    def conclude(self, run: StudyRun) -> Status:
         """Say how the study has ended, and return that; the last call, after it was left."""
-        study, winner = self._prepared, verdict.winner
+        study, winner = self._prepared, run.winner
         # Elsewhere nothing follows the search.
-        is_over = study.is_over(self._record) and (study.is_outside or verdict.are_finalists_trained)
+        is_over = study.is_over(self._record) and (study.is_outside or run.is_trained)
         self._fronts = {} if winner is None else {winner.scale: [winner]}
-        self._fresh = verdict.fresh_winner
-        for trial in verdict.fresh_scored.values():
+        self._fresh = run.fresh_winner
+        for trial in run.fresh.values():
             self._keep(trial)
-        return self._write("ended" if is_over else self._left, on_front=len(verdict.front))
+        return self._write("ended" if is_over else self._left, on_front=len(run.front))
 
     def trial_opened(self, trial: Trial) -> None:
         """Count it among those that run."""

@@ -14,9 +14,9 @@ from hpo.errors import ConfigError
 from hpo.formatting import format_count, format_duration
 from hpo.machine import GIB
 from hpo.study.basis.environment import gpu_driver
+from hpo.study.results.choosing import choose_best
 from hpo.study.study import PreparedStudy
 from hpo.study.view.view import StudyView
-from hpo.study.winner.choosing import choose_best
 from hpo.trials.goal import goal_of
 from hpo.trials.history import History
 from hpo.trials.ranking import front

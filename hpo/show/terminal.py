@@ -14,9 +14,9 @@ from hpo.formatting import format_count
 from hpo.show.display import Display, Ended, Progress, gpus_in_words
 from hpo.show.lines import summary_lines
 from hpo.show.progress import TerminalProgress
+from hpo.study.results.choosing import why
 from hpo.study.study import PreparedStudy
-from hpo.study.winner.choosing import why
-from hpo.study.winner.full_training import expected_at_end
+from hpo.study.winner.training import expected_at_end
 from hpo.trials.record.record import Record
 from hpo.trials.space.first_points import default_point
 from hpo.trials.space.reader import parted

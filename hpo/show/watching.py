@@ -7,7 +7,7 @@ from hpo.errors import StudyError, printable
 from hpo.show.lines import next_lines, summary_lines
 from hpo.show.progress import Sign, TerminalProgress
 from hpo.study.files.status import Status
-from hpo.study.view.read_only import ReadOnlyStudy
+from hpo.study.results.run import StudyRun
 from hpo.study.view.reader import Look, StudyReader
 from hpo.trials.history import History
 from hpo.trials.trial import Trial
@@ -21,7 +21,7 @@ _TIMES_A_READING = 10.0
 class WatchedProgress(TerminalProgress):
     """Shows what the looks at a study find: its new trials as lines, its tasks in the panel."""
 
-    def __init__(self, study: ReadOnlyStudy, status: Status) -> None:
+    def __init__(self, study: StudyRun, status: Status) -> None:
         super().__init__(study, History())
         ended = _by_end(study)
         self._told = {trial.number for trial in ended[:-_LAST_LINES]}
@@ -30,7 +30,7 @@ class WatchedProgress(TerminalProgress):
         # The pace is that of the whole search.
         self._started -= 60 * (status.minutes or 0.0)
 
-    def show(self, look: Look, study: ReadOnlyStudy | None) -> None:
+    def show(self, look: Look, study: StudyRun | None) -> None:
         """Show a look; `study` is None where its trials were not read again."""
         # It may have been raised; where the status cannot be read it is not known.
         self._study = self._study.model_copy(update={"trials": look.status.budget or self._study.trials})
@@ -87,7 +87,7 @@ def _follow(view: StudyReader, look: Look, looks: Iterator[Look]) -> Look:
     return look
 
 
-def _study(view: StudyReader, is_last: bool) -> ReadOnlyStudy | None:
+def _study(view: StudyReader, is_last: bool) -> StudyRun | None:
     try:
         return view.study()
     except StudyError:
@@ -97,6 +97,6 @@ def _study(view: StudyReader, is_last: bool) -> ReadOnlyStudy | None:
         return None
 
 
-def _by_end(study: ReadOnlyStudy) -> list[Trial]:
+def _by_end(study: StudyRun) -> list[Trial]:
     ended = [trial for trial in study.record.trials() if trial.state != "running"]
     return sorted(ended, key=lambda trial: (trial.ended or 0.0, trial.number))

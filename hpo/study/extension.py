@@ -11,8 +11,8 @@ from hpo.errors import ConfigError, StudyError
 from hpo.files import copy_tree
 from hpo.study.basis.counted_in import Units
 from hpo.study.files.folder import find_study, short_path
+from hpo.study.results.choosing import chosen_first
 from hpo.study.study import PreparedStudy, training_command
-from hpo.study.winner.choosing import chosen_first
 from hpo.trials.history import History
 from hpo.trials.space.reader import with_first
 from hpo.trials.trial import Trial

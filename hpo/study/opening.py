@@ -5,7 +5,8 @@ import logging
 import shutil
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from hpo.study.files.made_here import reaches_of, remember
 from hpo.study.ledger import begin_ledger, openings, openings_to_take
 from hpo.study.notes import ChangedChoice, Notes
 from hpo.study.preparing.strategies import strategy_type
+from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
 from hpo.study.upgrade import FORMAT, upgraded
 from hpo.trials.goal import goal_of
@@ -76,6 +78,16 @@ def read_study(study: PreparedStudy) -> Record:
             f"({'; '.join(changed.values())}); restore it"
         )
     return record
+
+
+@contextmanager
+def opened_run(study: PreparedStudy) -> Iterator[StudyRun]:
+    """Yield an existing study with its record, which is closed afterwards; errors as of `read_study`."""
+    record = read_study(study)
+    try:
+        yield StudyRun.of(study, record)
+    finally:
+        record.close()
 
 
 def change_choice(study: PreparedStudy) -> None:

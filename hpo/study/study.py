@@ -190,9 +190,8 @@ class PreparedStudy:
 
     @property
     def reference(self) -> str:
-        """The study's name on the command line: that under runs/, or the folder where it is elsewhere."""
-        name = self.config.study.name
-        return name if self.folder.path == StudyFolder(RUNS / name).path else str(self.folder)
+        """How commands name it; see `StudyFolder.reference`."""
+        return self.folder.reference
 
 
 def counts_of(config: StudyConfig) -> Counts:

@@ -15,18 +15,17 @@ from hpo.report.subject import score_of
 from hpo.report.transfer import at_largest_scale
 from hpo.report.write import WrittenReport
 from hpo.study.files.user_notes import tags as noted_tags
-from hpo.study.notes import FinalModel, Notes
+from hpo.study.notes import FinalModel
+from hpo.study.results.choosing import why_none
+from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
-from hpo.study.view.making import view_of_run
+from hpo.study.view.making import view_of
 from hpo.study.view.view import StudyView, TrialView
-from hpo.study.winner.choosing import why_none
-from hpo.study.winner.verdict import Verdict
 from hpo.track import messages
 from hpo.track.make import MlflowTracker, make_tracker
 from hpo.track.note import study_note
 from hpo.track.views import FRONT_TAG
 from hpo.trials.goal import Goal
-from hpo.trials.record.record import Record
 from hpo.trials.space.space import short_text
 from hpo.trials.trial import Trial
 
@@ -38,13 +37,13 @@ _CLOSE: messages.TrackerMessage = {
 }
 
 
-def open_in_tracker(study: PreparedStudy, record: Record, tracker: MlflowTracker) -> None:
+def open_in_tracker(study: PreparedStudy, run: StudyRun, tracker: MlflowTracker) -> None:
     """Open the parent run, always the same one for a study's id, and send every trial that is in the record."""
-    config, history, view = study.config, record.history(), view_of_run(study, record, "running")
+    config, history, view = study.config, run.record.history(), view_of(run, "running")
     tracker.send({
         "do": "open_study",
         "name": config.study.name,
-        "study_id": Notes(record).study_id or "",
+        "study_id": run.notes.study_id or "",
         "params": messages.mlflow_names(_params(study)),
         "tags": _tags(study) | {"hpo.state": "running", "hpo.trials": _done(view)},
         "budget": {"trials": config.study.trials, "counts": study.counts},
@@ -66,65 +65,61 @@ def open_in_tracker(study: PreparedStudy, record: Record, tracker: MlflowTracker
     tracker.show_front(history.front)
 
 
-def close_in_tracker(
-    study: PreparedStudy, record: Record, tracker: MlflowTracker, verdict: Verdict, report: WrittenReport
-) -> None:
+def close_in_tracker(study: PreparedStudy, run: StudyRun, tracker: MlflowTracker, report: WrittenReport) -> None:
     """Send the results once nothing is trained any more: the winner's model, the report, and the study's status."""
-    history, winner, is_over = verdict.history, verdict.winner, study.is_over(record)
-    view = view_of_run(study, record, "ended" if is_over else "interrupted")
-    before, further = {trial.number: trial for trial in verdict.searched}, verdict.further_trained
+    history, winner, is_over = run.history, run.winner, study.is_over(run.record)
+    view = view_of(run, "ended" if is_over else "interrupted")
+    before, further = {trial.number: trial for trial in run.searched}, run.further_trained
     for trial in further:
         tracker.send(messages.train_further(before[trial.number], trial, study.goal, study.layout))
     # Others of their rung were continued.
-    stopped = set(messages.dropped_trials(verdict.searched)) - {trial.number for trial in further}
+    stopped = set(messages.dropped_trials(run.searched)) - {trial.number for trial in further}
     tracker.send({"do": "stop_trials", "numbers": sorted(stopped)})
-    tracker.show_front(verdict.front)
+    tracker.show_front(run.front)
     if view.why_chosen is not None and winner is not None:
         chosen = {"hpo.chosen_trial": str(winner.number), "hpo.chosen_as": view.why_chosen}
         tracker.send({"do": "tag_study", "tags": chosen})
     if written := noted_tags(study.folder, with_removed=True):
         tracker.send({"do": "tag_study", "tags": written})
-    reason = _why_no_model(study, verdict)
+    reason = _why_no_model(study, run)
     if reason:
         tracker.send({"do": "tag_study", "tags": {"hpo.model": f"none: {reason}"}})
     else:
         assert winner is not None
-        assert verdict.model is not None
+        assert run.model is not None
         assert view.best is not None
-        tracker.send({"do": "register_model", **_model(study, record, winner, verdict.model, view.best)})
-    ended = "FINISHED" if record.history().best() else "FAILED"
+        tracker.send({"do": "register_model", **_model(study, run, winner, run.model, view.best)})
+    ended = "FINISHED" if run.record.history().best() else "FAILED"
     tags = {"hpo.state": view.state, "hpo.trials": _done(view)}
     tracker.send({
         **_CLOSE,
         "status": ended if is_over else "KILLED",
         # A parameter cannot be changed, so it waits for the end; a tag says the same before, and after a larger budget.
-        "params": _of_winner(study, winner) if is_over and verdict.are_finalists_trained and winner is not None else {},
+        "params": _of_winner(study, winner) if is_over and run.is_trained and winner is not None else {},
         "tags": tags | ({} if winner is None else {"hpo.winner": _winner_text(winner)}),
         "time": max((trial.ended for trial in history if trial.ended), default=time.time()),
-        "metrics": _numbers(study, verdict, report),
+        "metrics": _numbers(study, run, report),
         "note": study_note(view),
         "artifacts": [str(path) for path in report.paths],
-        "best": list(_best_so_far(verdict)),
+        "best": list(_best_so_far(run)),
     })  # fmt: skip
 
 
-def send_study(
-    study: PreparedStudy, record: Record, verdict: Verdict, report: WrittenReport, patience_seconds: float
-) -> bool:
+def send_study(study: PreparedStudy, run: StudyRun, report: WrittenReport, patience_seconds: float) -> bool:
     """Send what MLflow does not have of a study that nobody runs, which is tracked; return whether it has everything.
 
     It is waited for until nothing arrives for so many seconds. HpoError where the store cannot be written at all.
     """
     tracker = make_tracker(study.config, study.layout, study.folder.path)
     assert tracker is not None
-    open_in_tracker(study, record, tracker)
-    close_in_tracker(study, record, tracker, verdict, report)
+    open_in_tracker(study, run, tracker)
+    close_in_tracker(study, run, tracker, report)
     return tracker.close(patience_seconds)
 
 
-def interrupt_in_tracker(study: PreparedStudy, record: Record, tracker: MlflowTracker) -> None:
+def interrupt_in_tracker(study: PreparedStudy, run: StudyRun, tracker: MlflowTracker) -> None:
     """Send what stopped the study, while its exception is handled: killed by a signal, or failed with an error."""
-    error, note = sys.exception(), study_note(view_of_run(study, record, "interrupted"))
+    error, note = sys.exception(), study_note(view_of(run, "interrupted"))
     ending: dict[str, Any] = {"status": "KILLED", "tags": {"hpo.state": "interrupted"}}
     if isinstance(error, Exception):
         text = hide_secrets("".join(traceback.format_exception(error)), study.config.secrets)
@@ -152,9 +147,9 @@ def _done(view: StudyView) -> str:
     return f"{view.done} of {view.budget}"
 
 
-def _numbers(study: PreparedStudy, verdict: Verdict, report: WrittenReport) -> dict[str, float]:
+def _numbers(study: PreparedStudy, run: StudyRun, report: WrittenReport) -> dict[str, float]:
     """Return the numbers of the study's run; not of one metric alone also those of the front and the chosen trial."""
-    numbers, winner, goal = dict(report.metrics), verdict.winner, study.goal
+    numbers, winner, goal = dict(report.metrics), run.winner, study.goal
     cost = report.summary["cost"]
     if not is_missing(cost) and cost["wall_seconds"] is not None:
         numbers["hours"] = round(cost["wall_seconds"] / 3600, 4)
@@ -162,11 +157,11 @@ def _numbers(study: PreparedStudy, verdict: Verdict, report: WrittenReport) -> d
     if test is not None and goal.metric in test["metrics"]:
         numbers["test_score"] = test["metrics"][goal.metric]
     if len(goal.metrics) > 1:
-        numbers["num_on_front"] = float(len(verdict.front))
+        numbers["num_on_front"] = float(len(run.front))
     if not goal.is_single and winner is not None:
         # Not the trial of the best score.
         numbers["chosen/trial"] = numbers.pop("best_trial")
-        values = messages.goal_values(verdict.fresh_winner or winner, goal)
+        values = messages.goal_values(run.fresh_winner or winner, goal)
         numbers |= {f"chosen/{messages.mlflow_name(name)}": value for name, value in values.items()}
     return numbers
 
@@ -219,22 +214,22 @@ def _datasets(study: PreparedStudy) -> list[dict[str, Any]]:
     ]
 
 
-def _why_no_model(study: PreparedStudy, verdict: Verdict) -> str | None:
+def _why_no_model(study: PreparedStudy, run: StudyRun) -> str | None:
     owner, is_given = study.objective.owner, study.objective.kept is not None
     reasons = (
-        (verdict.winner is None, why_none(verdict.history, study.goal)),
+        (run.winner is None, why_none(run.history, study.goal)),
         (not study.keeps_models, f"{owner} keeps no models: it has no run_test"),
         (is_given, "its objective was given from Python, and MLflow's model would have no module to import"),
         (study.objective.predict is None, f"{owner} has no function 'predict'"),
-        (verdict.model is None, "the study has no final model yet"),
+        (run.model is None, "the study has no final model yet"),
     )
     return next((reason for is_so, reason in reasons if is_so), None)
 
 
-def _model(study: PreparedStudy, record: Record, winner: Trial, final: FinalModel, shown: TrialView) -> dict[str, Any]:
+def _model(study: PreparedStudy, run: StudyRun, winner: Trial, final: FinalModel, shown: TrialView) -> dict[str, Any]:
     """Return what is registered: the model's trial, its folder on this machine, and what its use needs."""
     describe = study.objective.describe_prediction
-    config = study.as_of(Notes(record).allowed_changes, winner).config.trial_config(winner.point)
+    config = study.as_of(run.notes.allowed_changes, winner).config.trial_config(winner.point)
     packages = study.environment()["packages"]
     return {
         "name": messages.mlflow_name(study.config.study.name),
@@ -248,13 +243,13 @@ def _model(study: PreparedStudy, record: Record, winner: Trial, final: FinalMode
     }
 
 
-def _best_so_far(verdict: Verdict) -> Iterator[tuple[int, float, float]]:
+def _best_so_far(run: StudyRun) -> Iterator[tuple[int, float, float]]:
     """Yield number, score and end of each trial of the search that is better than those before, last the winner's.
 
     With several metrics they are better by the leading one, which the winner need not be.
     """
-    history, winner = [trial for trial in verdict.searched if trial.state != "running"], verdict.winner
+    history, winner = [trial for trial in run.searched if trial.state != "running"], run.winner
     for trial in improvements(at_largest_scale([trial for trial in history if trial.keeps_limits])):
         yield trial.number, score_of(trial), trial.ended or 0.0
     if winner is not None and winner.score is not None and not winner.other_losses:
-        yield len(history), winner.score, max(trial.ended or 0.0 for trial in verdict.history)
+        yield len(history), winner.score, max(trial.ended or 0.0 for trial in run.history)

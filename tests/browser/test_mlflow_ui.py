@@ -71,12 +71,12 @@ def test_the_study_s_page_shows_a_note_with_winner_best_five_and_how_to_reproduc
     browser.wait_for("Winner: trial")
     browser.click("Show more")
     text = browser.wait_for("best trials", "Child runs", "0099")
-    winner = result.verdict.winner
+    winner = result.run.winner
     assert f"Winner: trial {winner.number}, accuracy {winner.score:.4f}" in text
     assert "100 of 100 trials" in text
     assert f"hpo reproduce runs:/{parent.info.run_id}" in text
     assert "hpo reproduce reviews" in text
-    best = [trial for trial in result.verdict.history.ranked(5) if trial.state == "complete"]
+    best = [trial for trial in result.run.history.ranked(5) if trial.state == "complete"]
     cells = browser.evaluate(
         "[...document.querySelectorAll('table tbody tr')].map(row => row.innerText.split('\\t')[0])"
     )
@@ -89,8 +89,8 @@ def test_links_in_the_note_lead_to_the_trial_and_to_the_table(ui, browser, study
     browser.open(ui.pages["its run"])
     browser.wait_for("Winner: trial")
     find = "[...document.querySelectorAll('a')].find(a => a.innerText.trim() === '{}').href"
-    browser.open(browser.evaluate(find.format(f"trial {result.verdict.winner.number}")))
-    browser.wait_for(f"{result.verdict.winner.number:04d} lr=", "fold_0/final_accuracy", "Parent run")
+    browser.open(browser.evaluate(find.format(f"trial {result.run.winner.number}")))
+    browser.wait_for(f"{result.run.winner.number:04d} lr=", "fold_0/final_accuracy", "Parent run")
 
 
 def test_the_view_of_trials_has_score_and_hyperparameters_as_columns_from_best_to_worst(ui, browser, study):
@@ -104,7 +104,7 @@ def test_the_view_of_trials_has_score_and_hyperparameters_as_columns_from_best_t
     rows = "[...document.querySelectorAll('[role=row] a')].map(e => e.innerText.trim()).filter(t => /^\\d{4} /.test(t))"
     browser.wait(lambda: len(browser.evaluate(rows)) > 10, "rows")
     numbers = [int(name[:4]) for name in browser.evaluate(rows)[:10]]
-    scores = {trial.number: trial.score for trial in result.verdict.history}
+    scores = {trial.number: trial.score for trial in result.run.history}
     assert [scores[number] for number in numbers] == sorted(scores.values(), key=lambda s: -(s or 0))[:10]
 
 
@@ -122,7 +122,7 @@ def test_of_several_metrics_the_note_has_a_table_of_the_front_and_leads_to_its_v
     uri = new_store(tmp_path)
     (tmp_path / "runs").mkdir()
     study = front_study(tmp_path / "runs", uri=uri)
-    verdict = run(study).verdict
+    verdict = run(study).run
     with Ui(tmp_path, "--study", "study", lines=3) as ui:
         browser.wait(lambda: ui.status(f"127.0.0.1:{ui.port}") == 200, "the server", seconds=120)
         browser.open(ui.pages["its run"])
@@ -155,8 +155,8 @@ def test_the_record_shows_in_optuna_dashboard_and_cannot_be_changed(browser, stu
         browser.wait(lambda: ui.status(f"127.0.0.1:{ui.port}") is not None, "the server", seconds=60)
         assert ui.status("evil.example") == 403
         browser.open(ui.address)
-        text = browser.wait_for(f"Best Trial (number={study[1].verdict.winner.number})")
-        assert f"{study[1].verdict.winner.score}" in text
+        text = browser.wait_for(f"Best Trial (number={study[1].run.winner.number})")
+        assert f"{study[1].run.winner.score}" in text
         assert "words.lr" in text
         request = urllib.request.Request(f"{ui.base}/api/studies/1", method="DELETE")
         with pytest.raises(urllib.error.HTTPError, match="403"):

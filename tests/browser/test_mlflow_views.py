@@ -33,7 +33,7 @@ def place(tmp_path_factory):
         for name, changes in given.items():
             section = toy_config(trials=changes["trials"])["study"] | {"name": name}
             study = tracked_study(folder, uri=uri, study=section, **changes)
-            results[name] = run(replace(study, folder=StudyFolder(folder / "runs" / name))).verdict
+            results[name] = run(replace(study, folder=StudyFolder(folder / "runs" / name))).run
     return folder, results
 
 

@@ -71,7 +71,7 @@ def test_the_champion_is_the_winner_and_stands_on_the_study_s_page(reviews, in_f
     (version,) = versions(client)
     parent, _ = runs_of(study)
     assert client.get_registered_model("reviews").aliases == {"champion": int(version.version)}
-    assert version.tags["hpo.trial"] == str(result.verdict.winner.number)
+    assert version.tags["hpo.trial"] == str(result.run.winner.number)
     assert version.run_id == parent.info.run_id
     assert parent.data.tags["hpo.model"] == f"models:/reviews/{version.version}"
     (output,) = parent.outputs.model_outputs
@@ -114,7 +114,7 @@ def test_another_winner_becomes_the_next_version_and_the_champion(tmp_path, monk
     new_store(tmp_path)
     first = run(words_study(tmp_path, trials=1))
     second = run(words_study(tmp_path, trials=24))
-    winners = [str(result.verdict.winner.number) for result in (first, second)]
+    winners = [str(result.run.winner.number) for result in (first, second)]
     assert winners[0] != winners[1]
     client = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
     assert [v.tags["hpo.trial"] for v in versions(client)] == winners

@@ -125,9 +125,9 @@ def test_trials_whose_parent_run_is_deleted_in_mlflow_are_those_of_the_new_one(f
 
 @pytest.mark.slow
 def test_the_parameters_of_a_study_stay_the_values_of_one_winner_and_a_tag_has_the_present_one(folder):
-    first = run(tracked_study(folder, trials=2)).verdict.winner
+    first = run(tracked_study(folder, trials=2)).run.winner
     study = tracked_study(folder, trials=12)
-    last = run(study).verdict.winner
+    last = run(study).run.winner
     parent, children = runs_of(study)
     assert last.number != first.number, "otherwise this test shows nothing"
     assert parent.data.params["hpo.winner"] == f"trial {first.number}"
@@ -141,7 +141,7 @@ def test_what_a_race_stops_and_what_halving_does_not_train_on_is_shown_as_killed
     split = shipped("default", "split") | {"folds": 5, "race_after": 3, "race_level": 0.3}
     changes = {"strategy": "successive_halving", "objective": "tests.toy_data:noisy_continued", "split": split}
     study = tracked_study(folder, trials=8, **changes)
-    history = run(study).verdict.history
+    history = run(study).run.history
     _, children = runs_of(study)
     stopped = {trial.number for trial in history if trial.state == "stopped"}
     longest = {trial.number for trial in history if trial.amount == 4}
@@ -156,7 +156,7 @@ def test_what_a_race_stops_and_what_halving_does_not_train_on_is_shown_as_killed
 @pytest.mark.nightly
 def test_what_is_trained_to_its_end_after_the_search_is_added_to_its_run(folder):
     study = tracked_study(folder, trials=5, strategy="asha", objective="tests.toy_data:noisy_continued")
-    verdict = run(study).verdict
+    verdict = run(study).run
     _, children = runs_of(study)
     assert verdict.further_trained
     for trial in verdict.further_trained:

@@ -74,7 +74,7 @@ def test_the_study_goes_on_when_mlflow_cannot_be_written(folder, capfd, monkeypa
     monkeypatch.setattr("hpo.session.session._PATIENCE_SECONDS", 1.0)
     study = tracked_study(folder, trials=3, uri="http://user:secret-word@127.0.0.1:9")
     result = run(study)
-    assert len(result.verdict.history) == 3
+    assert len(result.run.history) == 3
     assert not result.is_tracked
     said = capfd.readouterr().err
     assert said.count("cannot be written") == 1

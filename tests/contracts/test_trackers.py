@@ -49,7 +49,7 @@ def test_mlflow_shows_what_the_record_holds(finished_run):
     study, result = finished_run
     assert_shows_the_record(study)
     _, children = runs_of(study)
-    for trial in result.verdict.history:
+    for trial in result.run.history:
         assert children[trial.number].info.run_name.startswith(f"{trial.number:04d} ")
         assert children[trial.number].data.metrics["trial"] == trial.number
         assert trial.state == "failed" or children[trial.number].data.metrics["fold_0/final_acc_5___"] == 1.0
@@ -68,7 +68,7 @@ def test_datasets_are_listed_with_sizes_and_fingerprints(finished_run):
 
 def test_a_failed_trial_says_why(finished_run):
     study, result = finished_run
-    failed = [trial for trial in result.verdict.history if trial.state == "failed"]
+    failed = [trial for trial in result.run.history if trial.state == "failed"]
     assert failed, "the toy objective fails now and then"
     _, children = runs_of(study)
     child = children[failed[0].number]
@@ -84,7 +84,7 @@ def test_the_parent_tells_of_the_study(finished_run):
     assert parent.data.tags["hpo.strategy"] == "evolutionary"
     assert parent.data.tags["hpo.seed"] == "0"
     assert parent.data.params["strategy.population"] == "8"
-    assert parent.data.metrics["best_score"] == result.verdict.winner.score
+    assert parent.data.metrics["best_score"] == result.run.winner.score
     client = MlflowClient(study.config.track.uri)
     assert parent.data.tags["hpo.model"] == "none: tests.toy_data keeps no models: it has no run_test"
     assert client.search_registered_models() == []
@@ -96,7 +96,7 @@ def test_the_parent_tells_of_the_study(finished_run):
 def test_the_parameters_of_a_study_are_what_is_fixed_and_the_values_of_its_winner(finished_run):
     study, result = finished_run
     params = runs_of(study)[0].data.params
-    winner = result.verdict.winner
+    winner = result.run.winner
     assert {key: params[key] for key in study.space.keys} == {k: str(winner.point[k]) for k in study.space.keys}
     assert params["hpo.winner"] == f"trial {winner.number}"
     assert not [key for key in params if key.startswith("dispatch.")]
@@ -116,7 +116,7 @@ def test_a_study_is_a_row_in_the_view_of_all_studies(finished_run):
     # The test part was not opened.
     assert set(wanted) - set(shown) == {"test_score"}
     assert (shown["hpo.state"], shown["hpo.goal"], shown["hpo.trials"]) == ("ended", "max score", "14 of 14")
-    assert f"trial {result.verdict.winner.number}: " in shown["hpo.winner"]
+    assert f"trial {result.run.winner.number}: " in shown["hpo.winner"]
     assert "runs?workflowType=machine_learning&viewStateShareKey=hpo-studies" in tags["mlflow.note.content"]
     assert parent.info.run_id in tags["mlflow.note.content"]
 
@@ -126,13 +126,11 @@ def test_scores_stand_against_the_number_of_the_trial(finished_run):
     parent, _ = runs_of(study)
     client = MlflowClient(study.config.track.uri)
     points = client.get_metric_history(parent.info.run_id, "trial_score")
-    assert {p.step: p.value for p in points} == {
-        t.number: t.score for t in result.verdict.history if t.score is not None
-    }
+    assert {p.step: p.value for p in points} == {t.number: t.score for t in result.run.history if t.score is not None}
     best = [(p.step, p.value) for p in client.get_metric_history(parent.info.run_id, "best_score")]
     assert [value for _, value in best] == sorted(value for _, value in best)
-    assert best[-1] == (len(result.verdict.history), result.verdict.winner.score)
-    assert [step for step, _ in best[:-1]] == [trial.number for trial in improvements(result.verdict.history)]
+    assert best[-1] == (len(result.run.history), result.run.winner.score)
+    assert [step for step, _ in best[:-1]] == [trial.number for trial in improvements(result.run.history)]
     # The page shows them in this order.
     assert next(iter(parent.data.metrics)) == "best_score"
 
@@ -146,7 +144,7 @@ def test_the_scale_of_a_trial_and_its_cost_are_on_the_axes_of_charts(tmp_path):
     study = tracked_study(tmp_path, strategy="ladder", trials=11, study=section, space=space)
     result = run(study)
     parent, children = runs_of(study)
-    for trial in result.verdict.history:
+    for trial in result.run.history:
         run_ = children[trial.number].data
         changed = {key: str(value) for key, value in scales[trial.scale - 1].items()}
         assert run_.params == {key: str(value) for key, value in trial.point.items()} | changed
@@ -159,11 +157,11 @@ def test_the_scale_of_a_trial_and_its_cost_are_on_the_axes_of_charts(tmp_path):
     # The winner's are those of the target, and so is the best score, whatever smaller scales came to.
     assert parent.data.params["toy.layers"] == "1"
     points = MlflowClient(study.config.track.uri).get_metric_history(parent.info.run_id, "best_score")
-    scored = {trial.number: trial for trial in result.verdict.history}
+    scored = {trial.number: trial for trial in result.run.history}
     by_scale = [scored[point.step].scale for point in points if point.step in scored]
     assert by_scale == sorted(by_scale)
     assert {*by_scale} == {1, 2, 3}
-    assert points[-1].value == result.verdict.winner.score
+    assert points[-1].value == result.run.winner.score
     assert "in 1 hyperparameter at 3 scales" in parent.data.tags["mlflow.note.content"]
 
 
@@ -171,13 +169,13 @@ def test_the_note_tells_the_winner_the_best_and_how_to_reproduce(finished_run):
     study, result = finished_run
     parent, children = runs_of(study)
     note = parent.data.tags["mlflow.note.content"]
-    winner = result.verdict.winner
+    winner = result.run.winner
     assert note.startswith(f"**Winner: [trial {winner.number}](#/experiments/")
     assert f"{winner.score:.4f}" in note.splitlines()[0]
     assert f"hpo reproduce runs:/{parent.info.run_id}" in note
     assert "14 of 14 trials" in note
     assert "@@" not in note
-    best = [trial for trial in result.verdict.history.ranked(5) if trial.state == "complete"]
+    best = [trial for trial in result.run.history.ranked(5) if trial.state == "complete"]
     rows = [line for line in note.splitlines() if line.startswith("| [")]
     assert [row.partition("]")[0] for row in rows] == [f"| [{trial.number}" for trial in best]
     assert all(children[trial.number].info.run_id in row for trial, row in zip(best, rows, strict=True))
@@ -200,7 +198,7 @@ def test_of_several_metrics_every_one_is_shown_and_what_is_on_the_front_and_with
     study, result = front_run
     assert_shows_the_record(study)
     parent, children = runs_of(study)
-    verdict, goal = result.verdict, study.goal
+    verdict, goal = result.run, study.goal
     complete = [trial for trial in verdict.history if trial.state == "complete"]
     assert 0 < len(verdict.front) < sum(trial.keeps_limits for trial in complete) < len(complete)
     assert parent.data.metrics["num_on_front"] == len(verdict.front)

@@ -42,7 +42,7 @@ def run_with(study, events):
     dispatcher = Eventful(events)
     result = run(study, dispatcher)
     assert dispatcher.longest_turn < STALLED_SECONDS
-    assert len(result.verdict.history) == study.config.study.trials
+    assert len(result.run.history) == study.config.study.trials
     return result
 
 

@@ -15,8 +15,8 @@ from hpo.report.sections import ReportJson
 from hpo.report.sections.winner import no_winner
 from hpo.report.subject import dependent_text, score_of
 from hpo.report.transfer import at_largest_scale
+from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
-from hpo.study.winner.verdict import Verdict
 from hpo.trials.score_format import score_format, with_spread
 from hpo.trials.table import first_start
 from hpo.trials.trial import Direction, Trial, loss_sign
@@ -53,14 +53,14 @@ class Curves(TypedDict):
     tasks: dict[str, list[dict[str, float]]]
 
 
-def best_so_far(verdict: Verdict) -> BestSoFar:
+def best_so_far(run: StudyRun) -> BestSoFar:
     """Return every improvement of the (leading) metric, in the order of proposal and in which trials ended.
 
     Trials beyond a limit, of a smaller scale, or with less training than the winner, do not count; those that got that
     only after the search come last.
     """
-    trials, winner = verdict.trials, verdict.winner
-    later = {trial.number for trial in verdict.further}
+    trials, winner = run.trials, run.winner
+    later = {trial.number for trial in run.further}
     amount = winner.amount if winner else None
     complete = at_largest_scale([trial for trial in trials if trial.keeps_limits and trial.amount == amount])
     complete.sort(key=lambda trial: (trial.number in later, trial.number))
@@ -86,11 +86,11 @@ def improvements(trials: Iterable[Trial]) -> list[Trial]:
     return improved
 
 
-def describe_curves(study: PreparedStudy, verdict: Verdict) -> Curves | Missing:
+def describe_curves(study: PreparedStudy, run: StudyRun) -> Curves | Missing:
     """Return the winner's learning curve of each task; all others are in the record and in report.html."""
-    winner = verdict.winner
+    winner = run.winner
     if winner is None:
-        return no_winner(study.goal, verdict)
+        return no_winner(run)
     curves = {study.layout.name(k): [dict(p) for p in o.curve] for k, o in sorted(winner.outcomes.items()) if o.curve}
     return {"trial": winner.number, "tasks": curves} if curves else missing("the objective yields no learning curve")
 

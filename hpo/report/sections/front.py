@@ -26,11 +26,10 @@ from hpo.report.sections.goal import (
 from hpo.report.sections.scores import spread_text, spreads
 from hpo.report.subject import Subject
 from hpo.report.words import point_text
-from hpo.study.notes import Notes
+from hpo.study.results.choosing import why
+from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
-from hpo.study.winner.choosing import why
 from hpo.study.winner.overlap import overlapping
-from hpo.study.winner.verdict import Verdict
 from hpo.trials.fronts import REFERENCE
 from hpo.trials.trial import Trial
 
@@ -43,11 +42,9 @@ class FrontSection(TypedDict):
     ]
 
 
-def describe_front(
-    study: PreparedStudy, notes: Notes, verdict: Verdict, subject: Subject, definitions: Mapping[str, str]
-) -> FrontPart:
+def describe_front(study: PreparedStudy, run: StudyRun, subject: Subject, definitions: Mapping[str, str]) -> FrontPart:
     """Return the front, the choice, the limits and the hypervolume; `definitions` are those of metrics by name."""
-    goal, trials = study.goal, verdict.trials
+    goal, trials = study.goal, run.trials
     overlap = overlapping(subject.front, trials, goal)
     complete = [trial for trial in trials if trial.state == "complete"]
     beyond = sum(not trial.keeps_limits for trial in complete)
@@ -71,7 +68,7 @@ def describe_front(
         "share_beyond_limits": beyond / len(complete) if complete else None,
     }
     if len(goal.metrics) > 1:
-        changes = [cast("ChangedChoice", vars(change)) for change in notes.changed_choices]
+        changes = [cast("ChangedChoice", vars(change)) for change in run.notes.changed_choices]
         rule = study.config.study.choose
         part["choice"] = {"rule": rule, "text": why(rule), "changes": changes}
         part["hypervolume"] = _describe_volume(subject)

@@ -69,12 +69,10 @@ from hpo.report.sections.winner import (
 from hpo.report.subject import Subject
 from hpo.report.transfer import expected_point
 from hpo.study.basis.counted_in import Units, varied_keys
-from hpo.study.notes import Notes
+from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
 from hpo.study.upgrade import FORMAT
 from hpo.study.view.cautions import AtEnd, at_the_end
-from hpo.study.winner.verdict import Verdict
-from hpo.trials.record.record import Record
 
 
 @with_config(EXACT)
@@ -119,55 +117,51 @@ def report_schema() -> dict[str, Any]:
     return TypeAdapter(ReportJson).json_schema()
 
 
-def summarise(
-    study: PreparedStudy, record: Record, verdict: Verdict, subject: Subject, files: dict[str, str]
-) -> ReportJson:
+def summarise(study: PreparedStudy, run: StudyRun, subject: Subject, files: dict[str, str]) -> ReportJson:
     """Return the JSON-able report of a study, which depends on its record only and not on the date.
 
     What cannot be computed is marked as missing, with the reason. `files` has the SHA-256 of the study's other files.
     """
-    config, trials, winner = study.config, verdict.trials, verdict.winner
+    config, trials, winner = study.config, run.trials, run.winner
     method = part(lambda: describe_method(study), no_method)
     comparison = value_or_missing(lambda: describe_comparison(study))
     test = describe_test(study)
-    described = value_or_missing(lambda: describe_winner(study, verdict))
+    described = value_or_missing(lambda: describe_winner(study, run))
     # Beyond a limit none is the best.
     scores = [trial.score for trial in trials if trial.keeps_limits and trial.score is not None]
     on_front = {trial.number for trial in subject.front}
     front: FrontSection = {}
     if not study.goal.is_single:
         definitions = method["metrics"]
-        front = {"front": value_or_missing(lambda: describe_front(study, Notes(record), verdict, subject, definitions))}
+        front = {"front": value_or_missing(lambda: describe_front(study, run, subject, definitions))}
     scales: ScalesSection = {}
     if (climb := subject.climb) is not None:
         expected = part(lambda: expected_point(config.strategy, config.study.seed, climb), lambda _: None)
         scales = {"scales": value_or_missing(lambda: describe_scales(climb, study.goal.metric, expected))}
     summary: ReportJson = {
         "format": FORMAT,
-        "study": describe_study(study, Notes(record), trials),
+        "study": describe_study(study, run.notes, trials),
         "environment": describe_environment(study.environment()),
         "data": value_or_missing(lambda: describe_data(study)),
         "method": method,
         "metric": describe_metric(study, method),
         "config": config.to_dict(),
-        **part(lambda: describe_search(study, record, verdict), no_search),
+        **part(lambda: describe_search(study, run), no_search),
         "baselines": value_or_missing(lambda: describe_baselines(study, trials, comparison)),
         "winner": described,
         **front,
         **scales,
         **describe_notes(study),
-        "top": [describe_short(trial, study.goal, on_front) for trial in verdict.history.leaders(5)],
+        "top": [describe_short(trial, study.goal, on_front) for trial in run.history.leaders(5)],
         "test": test,
-        "best_so_far": value_or_missing(lambda: best_so_far(verdict)),
+        "best_so_far": value_or_missing(lambda: best_so_far(run)),
         "expected_performance": value_or_missing(
             lambda: describe_expected(config.strategy["name"], scores, config.study.direction)
         ),
-        "curves": value_or_missing(lambda: describe_curves(study, verdict)),
-        "at_the_end": value_or_missing(
-            lambda: at_the_end(study.space, winner) if winner else no_winner(study.goal, verdict)
-        ),
+        "curves": value_or_missing(lambda: describe_curves(study, run)),
+        "at_the_end": value_or_missing(lambda: at_the_end(study.space, winner) if winner else no_winner(run)),
         "overtuning": value_or_missing(lambda: describe_overtuning(study, described, test)),
-        "finalists": value_or_missing(lambda: describe_finalists(verdict.finalists, study.goal)),
+        "finalists": value_or_missing(lambda: describe_finalists(run.finalists, study.goal)),
         "comparison": comparison,
         "importance": value_or_missing(lambda: describe_importance(subject)),
         "cost": value_or_missing(lambda: describe_cost(subject)),

@@ -7,7 +7,7 @@ from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
 from hpo.report.part import EXACT, Missing, is_missing, missing
-from hpo.study.winner.choosing import standard_error
+from hpo.study.results.choosing import standard_error
 from hpo.trials.goal import Goal
 from hpo.trials.trial import Trial
 

@@ -18,12 +18,11 @@ from hpo.report.sections.space import SpacePart, describe_space
 from hpo.report.sections.winner import score_text
 from hpo.report.words import code_rows, join_names, point_text
 from hpo.study.files.imports import imported_text
-from hpo.study.notes import Notes
+from hpo.study.results.choosing import why
+from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
-from hpo.study.winner.choosing import why
-from hpo.study.winner.verdict import Verdict
 from hpo.trials.places import how_far
-from hpo.trials.record.record import EndedBy, Record
+from hpo.trials.record.record import EndedBy
 from hpo.trials.space.space import point_key
 from hpo.trials.trial import Trial
 
@@ -114,10 +113,10 @@ def no_search(reason: str) -> SearchPart:
     return cast("SearchPart", dict.fromkeys(SearchPart.__annotations__, missing(reason)))
 
 
-def describe_search(study: PreparedStudy, record: Record, verdict: Verdict) -> SearchPart:
+def describe_search(study: PreparedStudy, run: StudyRun) -> SearchPart:
     """Return space, strategy, counts, the rule that names the winner, and sizes of the models."""
-    config, trials = study.config, verdict.trials
-    known = {trial.key for trial in Notes(record).imports}
+    config, trials = study.config, run.trials
+    known = {trial.key for trial in run.notes.imports}
     searched = study.space.keys
     part = {
         "num_parameters": _num_parameters(trials),
@@ -126,33 +125,33 @@ def describe_search(study: PreparedStudy, record: Record, verdict: Verdict) -> S
         # Not below a key that is searched, either.
         "fixed": {k: v for k, v in config.fixed.items() if not any(within(k, key) for key in searched)},
         "strategy": dict(config.strategy) | {"rounds_run": 1 + max((t.round for t in trials), default=-1)},
-        "counts": _counts(study, record, verdict),
-        "imported": len(Notes(record).imports),
-        **({"imports": imported} if (imported := Notes(record).imported) else {}),
-        "chosen_by": _chosen_by(study, Notes(record), verdict),
-        **describe_acts(record),
+        "counts": _counts(study, run),
+        "imported": len(run.notes.imports),
+        **({"imports": imported} if (imported := run.notes.imported) else {}),
+        "chosen_by": _chosen_by(study, run),
+        **describe_acts(run.record),
     }
     return cast("SearchPart", part)
 
 
-def _chosen_by(study: PreparedStudy, notes: Notes, verdict: Verdict) -> str:
+def _chosen_by(study: PreparedStudy, run: StudyRun) -> str:
     section, goal = study.config.study, study.goal
     within = f", within {' and '.join(map(str, goal.limits))}" if goal.limits else ""
     if len(goal.metrics) == 1:
         cheapest = "" if section.winner == "best" else _CHEAPEST
-        return cheapest + _CHOSEN_BY[verdict.fresh_winner is not None].format(within=within)
+        return cheapest + _CHOSEN_BY[run.fresh_winner is not None].format(within=within)
     # After another choice the new finalists are trained by `hpo resume`.
-    is_fresh = verdict.fresh_winner is not None
+    is_fresh = run.fresh_winner is not None
     fresh = ", on fresh seeds, among the best trials of the search" if is_fresh else ""
     # Each change is said beside the front.
-    decided = "as it was changed after the search had begun" if notes.changed_choices else _DECIDED
+    decided = "as it was changed after the search had begun" if run.notes.changed_choices else _DECIDED
     chosen = why(section.choose)
     on_front = " of " if chosen.endswith("the front") else ", on the front of "
     return f"{chosen}{on_front}{join_names(list(goal.metrics))}{within}{fresh}, {decided}"
 
 
-def _counts(study: PreparedStudy, record: Record, verdict: Verdict) -> Counts:
-    trials, size = verdict.trials, study.layout.size
+def _counts(study: PreparedStudy, run: StudyRun) -> Counts:
+    trials, size = run.trials, study.layout.size
     states = Counter(trial.state for trial in trials)
     # Without the fold, so that equal reasons are counted together.
     errors = ([o.error for _, o in sorted(t.outcomes.items()) if o.error] for t in trials if t.state == "failed")
@@ -173,12 +172,12 @@ def _counts(study: PreparedStudy, record: Record, verdict: Verdict) -> Counts:
     }
     if unfinished and not runs:
         counts["interrupted"] = unfinished
-    if (ended := record.ended) is not None and ended.by is not None:
+    if (ended := run.record.ended) is not None and ended.by is not None:
         counts["ended_by"] = ended.by
     if any(trial.amount is not None for trial in trials):
         counts["budget_counts"] = study.counts
         counts["configurations"] = len({trial.key for trial in trials})
-        counts["further_trained"] = [trial.number for trial in verdict.further_trained]
+        counts["further_trained"] = [trial.number for trial in run.further_trained]
     return counts
 
 

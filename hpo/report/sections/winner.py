@@ -32,11 +32,11 @@ from hpo.report.subject import score_of
 from hpo.report.words import code_rows, sentence
 from hpo.study.basis.default import default_at_target, why_no_default
 from hpo.study.files.folder import short_path
+from hpo.study.results.choosing import why_none
+from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy, training_command
 from hpo.study.upgrade import upgraded
 from hpo.study.view.view import TrialView
-from hpo.study.winner.choosing import why_none
-from hpo.study.winner.verdict import Verdict
 from hpo.trials.goal import Goal
 from hpo.trials.score_format import score_format
 from hpo.trials.space.space import point_key
@@ -144,11 +144,11 @@ class Baselines(TypedDict):
 _UNFINISHED = {"failed": "failed", "stopped": "was stopped"}
 
 
-def describe_winner(study: PreparedStudy, verdict: Verdict) -> Winner | Missing:
+def describe_winner(study: PreparedStudy, run: StudyRun) -> Winner | Missing:
     """Return the winner's point, its score on each task, and the paths of its configuration and model."""
-    winner = verdict.winner
+    winner = run.winner
     if winner is None:
-        return no_winner(study.goal, verdict)
+        return no_winner(run)
     values = winner.values(study.config.study.metric)
     tasks = [study.layout.name(index) for index in sorted(winner.outcomes)]
     described: Winner = {
@@ -163,14 +163,14 @@ def describe_winner(study: PreparedStudy, verdict: Verdict) -> Winner | Missing:
         "interval": interval(values),
         "num_parameters": winner.num_parameters,
         "config": str(short_path(study.folder.best_path)),
-        "model": vars(verdict.model) if verdict.model else None,
+        "model": vars(run.model) if run.model else None,
         "run": {"study": study.config.study.name, "trial": winner.number, "tag": f"hpo.trial={winner.number}"},
     }
     if winner.amount is not None:
         described["reached"] = winner.reached
     if not study.goal.is_single:
         described["scores"] = spreads(winner, study.goal)
-    if (fresh := verdict.fresh_winner) is not None:
+    if (fresh := run.fresh_winner) is not None:
         described["fresh"] = _fresh(fresh, study.goal)
     return described
 
@@ -230,9 +230,9 @@ def interval_text(report: ReportJson) -> str:
     return f" (standard deviation, n = {by['n']}; 95 % interval {text(low)} to {text(high)})"
 
 
-def no_winner(goal: Goal, verdict: Verdict) -> Missing:
+def no_winner(run: StudyRun) -> Missing:
     """Return why there is no winner."""
-    return missing(f"there is no winner: {why_none(verdict.history, goal)}")
+    return missing(f"there is no winner: {why_none(run.history, run.goal)}")
 
 
 def describe_short(trial: Trial, goal: Goal, front: Collection[int] = ()) -> Short:

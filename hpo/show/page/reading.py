@@ -14,13 +14,13 @@ from hpo.study.files.folder import StudyFolder
 from hpo.study.files.running import RunningTask
 from hpo.study.files.status import Status, read_status
 from hpo.study.notes import Notes
+from hpo.study.results.after_search import further_trainings, join_trainings
+from hpo.study.results.run import StudyRun
 from hpo.study.view.from_status import view_of_status
 from hpo.study.view.making import view_of
 from hpo.study.view.next_steps import next_steps
-from hpo.study.view.read_only import ReadOnlyStudy
 from hpo.study.view.reader import Look, StudyReader
 from hpo.study.view.view import StudyView
-from hpo.study.winner.full_training import further_trainings, join_trainings
 from hpo.trials.record.record import Record
 from hpo.trials.trial import Outcome, Trial
 
@@ -60,7 +60,7 @@ class PageReader:
         self._folder = folder
         self._looked: dict[str, Any] = {}
         self._reader: StudyReader | None = None
-        self._study: ReadOnlyStudy | None = None
+        self._study: StudyRun | None = None
         self._seen: Seen | None = None
 
     def read(self) -> Seen:
@@ -114,7 +114,7 @@ class PageReader:
         }
 
 
-def _subject(study: ReadOnlyStudy, view: StudyView, tasks: Sequence[RunningTask]) -> Subject:
+def _subject(study: StudyRun, view: StudyView, tasks: Sequence[RunningTask]) -> Subject:
     """Return what figures are drawn from: the trials with the curves so far of those that run, and the best of them."""
     config, space, record = study.config, study.space, study.record
     further, best = further_trainings(config, record), _number(view)

@@ -13,9 +13,9 @@ from typing import Any
 from hpo.config.study_config import StudyConfig
 from hpo.errors import HpoError
 from hpo.study.files.folder import StudyFolder
-from hpo.study.opening import read_study
+from hpo.study.opening import opened_run
 from hpo.study.preparing.preparation import known_study, missing_sources
-from hpo.study.winner.verdict import lacks_model, read_verdict
+from hpo.study.winner.final_model import lacks_model
 from hpo.workers.training.task_builder import checkpoint_name
 
 # What hides directly in a study's folder, or one below, is written aside and then renamed; in a day that has ended.
@@ -99,19 +99,15 @@ def _of_training(
 ) -> tuple[dict[str, list[Path]], str | None]:
     """Return the states and models that nothing needs, and why others stay, if they do."""
     study = known_study(str(folder.path))
-    record = read_study(study)
-    try:
-        verdict = read_verdict(study, record)
-        if not study.is_over(record) or not verdict.are_finalists_trained or lacks_model(study, verdict):
+    with opened_run(study) as run:
+        if not study.is_over(run.record) or not run.is_trained or lacks_model(study, run):
             return {}, "its states and models stay: it is not over"
-    finally:
-        record.close()
-    best = [*verdict.history.leaders(config.study.checkpoints), *([verdict.winner] if verdict.winner else [])]
+    best = [*run.history.leaders(config.study.checkpoints), *([run.winner] if run.winner else [])]
     needed = {checkpoint_name(trial.number) for trial in best}
-    needed |= {Path(verdict.model.checkpoint_dir).name} if verdict.model else set()
+    needed |= {Path(run.model.checkpoint_dir).name} if run.model else set()
     models = [path for path in folder.checkpoints_dir.glob(_OWN) if path.name not in needed]
     states = [*folder.states_dir.glob(_OWN)]
-    if states and not with_states and any(trial.amount is not None for trial in verdict.searched):
+    if states and not with_states and any(trial.amount is not None for trial in run.searched):
         return {"models": models}, "its states stay: a larger budget goes on from them (--states frees them, too)"
     return {"states": states, "models": models}, None
 

@@ -21,9 +21,9 @@ from hpo.study.basis.source_code import Code, changed_names
 from hpo.study.files.folder import StudyFolder, inner, short_path
 from hpo.study.opening import code_of
 from hpo.study.preparing.preparation import prepare_study
+from hpo.study.results.choosing import choose, why_none
 from hpo.study.study import PreparedStudy, is_outside
 from hpo.study.upgrade import FORMAT, upgraded
-from hpo.study.winner.choosing import choose, why_none
 from hpo.trials.goal import Goal, finished, goal_of
 from hpo.trials.history import History
 from hpo.trials.ranking import front

@@ -7,7 +7,7 @@ from typing_extensions import TypedDict
 
 from hpo.config.goals import SCALE
 from hpo.formatting import format_count, format_value
-from hpo.study.winner.choosing import as_good_as, cheapest, standard_error
+from hpo.study.results.choosing import as_good_as, cheapest, standard_error
 from hpo.trials.goal import Goal
 from hpo.trials.space.dimensions import Choices, Range
 from hpo.trials.space.space import Space

@@ -9,7 +9,7 @@ from hpo.study.files.folder import IMPORT, StudyFolder, inner, short_path
 from hpo.study.files.status import NOT_OURS, STATES, State, Status, read_status
 
 if TYPE_CHECKING:
-    from hpo.study.view.read_only import ReadOnlyStudy
+    from hpo.study.results.run import StudyRun
 
 
 def latest_status(folder: StudyFolder) -> Status:
@@ -19,10 +19,10 @@ def latest_status(folder: StudyFolder) -> Status:
     status = read_status(folder)
     if status.lags and status.state in ("interrupted", "open"):
         # Here, since few studies need it, and it loads numpy.
-        from hpo.study.view.read_only import ReadOnlyStudy
+        from hpo.study.results.run import StudyRun
 
         with suppress(HpoError):
-            return _as_recorded(status, ReadOnlyStudy.at(folder))
+            return _as_recorded(status, StudyRun.read(folder))
     return status
 
 
@@ -56,40 +56,40 @@ def _imported_status(folder: StudyFolder) -> Status:
     return Status(name=folder.path.name, state="unreadable", error=why)
 
 
-def status_of_record(seen: "ReadOnlyStudy", state: State) -> Status:
+def status_of_record(run: "StudyRun", state: State) -> Status:
     """Return the status of a study that is in this state, from its record and its configuration alone."""
     from hpo.engine.loop import seconds_spent
     from hpo.study.notes import Notes
 
-    config, described, ended = seen.config, seen.described, seen.record.ended
+    config, described, ended = run.config, run.described, run.record.ended
     status = Status(
         name=config.study.name,
         state=state,
-        study_id=Notes(seen.record).study_id or "",
+        study_id=Notes(run.record).study_id or "",
         strategy=config.strategy["name"],
         data=described.name or "" if described else "",
-        metrics=dict(seen.goal.metrics),
+        metrics=dict(run.goal.metrics),
         budget=config.study.trials,
-        counts=seen.counts,
-        minutes=seconds_spent(seen.record) / 60,
+        counts=run.counts,
+        minutes=seconds_spent(run.record) / 60,
         ended_by=ended.by if ended and state == "ended" else None,
-        test=dict(inner(seen.folder.read_json("test.json"), "metrics")),
+        test=dict(inner(run.folder.read_json("test.json"), "metrics")),
     )
-    return _as_recorded(status, seen)
+    return _as_recorded(status, run)
 
 
-def _as_recorded(status: Status, seen: "ReadOnlyStudy") -> Status:
+def _as_recorded(status: Status, run: "StudyRun") -> Status:
     from hpo.engine.schedule.rules import is_counted
 
     trials, best = (
-        Counter[str](trial.state for trial in seen.trials),
-        seen.winner if status.state == "ended" else seen.best,
+        Counter[str](trial.state for trial in run.trials),
+        run.winner if status.state == "ended" else run.best,
     )
-    fresh, names = seen.fresh.get(best.number) if best else None, seen.goal.names
+    fresh, names = run.fresh.get(best.number) if best else None, run.goal.names
     by = fresh or best
     counted = {
         # Of the search: a training that followed it is in no budget.
-        "done": sum(is_counted(trial, seen.counts) for trial in seen.record.history()),
+        "done": sum(is_counted(trial, run.counts) for trial in run.record.history()),
         "trials": {state: trials[state] for state in STATES},
         "best": best.number if best else None,
         "scores": {name: by.mean(name) for name in names} if by else {},
@@ -97,6 +97,6 @@ def _as_recorded(status: Status, seen: "ReadOnlyStudy") -> Status:
         # With other trials there are other digits.
         "texts": {},
         "search_texts": {},
-        "on_front": len(seen.history.front) if len(seen.goal.metrics) > 1 else None,
+        "on_front": len(run.history.front) if len(run.goal.metrics) > 1 else None,
     }
     return status.model_copy(update=counted)

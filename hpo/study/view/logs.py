@@ -4,8 +4,8 @@ from pathlib import Path
 
 from hpo.errors import StudyError
 from hpo.study.files.folder import StudyFolder
+from hpo.study.results.run import StudyRun
 from hpo.study.study import is_outside
-from hpo.study.view.read_only import ReadOnlyStudy
 from hpo.trials.trial import Trial
 
 
@@ -13,10 +13,10 @@ def logs_of(folder: StudyFolder, number: int | None = None) -> list[Path]:
     """Return the logs of a study, or of one trial; StudyError where there is no such trial, or no log, says why."""
     found = sorted(folder.logs_dir.glob("trial_*.log" if number is None else folder.log_path(number, "*").name))
     if not found:
-        seen = ReadOnlyStudy.at(folder)
+        run = StudyRun.read(folder)
         whose = f"study '{folder}'" if number is None else f"trial {number} of study '{folder}'"
-        trials = seen.trials if number is None else [seen.trial(number, str(folder))]
-        raise StudyError(f"logs: {whose} has none: {_why_none(seen, trials)}")
+        trials = run.trials if number is None else [run.trial(number, str(folder))]
+        raise StudyError(f"logs: {whose} has none: {_why_none(run, trials)}")
     return found
 
 
@@ -33,14 +33,14 @@ def read_log(path: Path, most: int | None = None) -> str:
         return file.read().decode("utf-8", errors="replace")
 
 
-def _why_none(seen: ReadOnlyStudy, trials: list[Trial]) -> str:
+def _why_none(run: StudyRun, trials: list[Trial]) -> str:
     if not trials:
         return "no trial has begun"
-    if is_outside(seen.config):
+    if is_outside(run.config):
         return "it is trained elsewhere, where what it prints is"
     if any(trial.state == "running" for trial in trials):
         return "nothing was printed so far, or the training goes on: its log is written when that ends"
-    if seen.config.dispatch.name == "local":
+    if run.config.dispatch.name == "local":
         return (
             "no Python code printed anything; with dispatch=local, in the driver's own process, what programs and "
             "libraries in C print goes to the terminal alone"

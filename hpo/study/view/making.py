@@ -15,17 +15,16 @@ from hpo.study.files.folder import StudyFolder, inner
 from hpo.study.files.running import RunningTask
 from hpo.study.files.status import State, Status
 from hpo.study.files.user_notes import read_notes
-from hpo.study.study import PreparedStudy, full_amount_of
+from hpo.study.results.choosing import why, why_none
+from hpo.study.results.run import StudyRun
+from hpo.study.study import full_amount_of
 from hpo.study.view.cautions import cautions_so_far
 from hpo.study.view.from_status import view_of_status
 from hpo.study.view.latest import status_of_record
 from hpo.study.view.next_steps import next_steps
-from hpo.study.view.read_only import ReadOnlyStudy
 from hpo.study.view.view import FailureView, NoteView, StudyView, TaskView, TrialView
-from hpo.study.winner.choosing import why, why_none
 from hpo.trials.goal import Goal
 from hpo.trials.history import History
-from hpo.trials.record.record import Record
 from hpo.trials.score_format import score_format, shown_value
 from hpo.trials.space.space import Space
 from hpo.trials.trial import Trial
@@ -35,96 +34,92 @@ _MOST_FAILURES, _MOST_OF_FRONT, _MOST_LEADERS, _MOST_NOTES = 20, 100, 5, 20
 _LONGEST_DETAILS = 4_000  # characters
 
 
-def view_of_run(study: PreparedStudy, record: Record, status: Status | State) -> StudyView:
-    """Return the view of a study whose record is open here; of its state alone the record tells the status."""
-    seen = ReadOnlyStudy(study.folder, study.config, study.space, record, study.described)
-    if not isinstance(status, Status):
-        status = status_of_record(seen, status)
-    return view_of(seen, status, reference=study.reference)
-
-
 def view_of(
-    study: ReadOnlyStudy,
-    status: Status,
+    run: StudyRun,
+    status: Status | State,
     tasks: Sequence[RunningTask] = (),
     *,
     reference: str | None = None,
     copied: str = "",
     fault: str | None = None,
 ) -> StudyView:
-    """Return all that is known of a study whose configuration and trials can be read."""
-    folder, config, goal = study.folder, study.config, study.goal
+    """Return all that is known of a study whose configuration and trials can be read.
+
+    Of its state alone, which whoever runs it knows, its record tells the status.
+    """
+    if not isinstance(status, Status):
+        status = status_of_record(run, status)
+    folder, config, goal = run.folder, run.config, run.goal
     several = len(goal.metrics) > 1
-    best, front = _best(study, status), study.history.front if several else []
-    failed, complete = ([trial for trial in study.trials if trial.state == state] for state in ("failed", "complete"))
+    best, front = _best(run, status), run.history.front if several else []
+    failed, complete = ([trial for trial in run.trials if trial.state == state] for state in ("failed", "complete"))
     report = _report(folder, status)
-    write = _Writer(study, status)
+    write = _Writer(run, status)
     view = replace(
         view_of_status(folder, status, reference=reference, copied=copied, fault=fault),
         objective=config.objective,
-        parts={name: part["size"] for name, part in study.parts.items()},
+        parts={name: part["size"] for name, part in run.parts.items()},
         seed=config.study.seed,
         test_texts=write.texts(status.test),
         test_trial=folder.read_json("test.json").get("trial"),
         limits=[str(limit) for limit in goal.limits],
-        hyperparameters=len(set(study.space.keys) - {SCALE}),
-        points=study.space.size,
+        hyperparameters=len(set(run.space.keys) - {SCALE}),
+        points=run.space.size,
         scales=goal.target or None,
-        folds=study.layout.folds,
-        repeats=study.layout.repeats,
+        folds=run.layout.folds,
+        repeats=run.layout.repeats,
         best=None if best is None else write.trial(best),
-        why_none=why_none(study.history, goal) if best is None else None,
+        why_none=why_none(run.history, goal) if best is None else None,
         why_chosen=why(config.study.choose) if several else None,
         on_front=len(front) if several else None,
         front=[write.trial(trial) for trial in front[:_MOST_OF_FRONT]],
-        leaders=[write.trial(trial) for trial in _leaders(study.history, front)],
+        leaders=[write.trial(trial) for trial in _leaders(run.history, front)],
         within_limits=sum(trial.keeps_limits for trial in complete) if goal.limits else None,
-        further_trained=[trial.number for trial in study.further_trained],
-        finalists={trial.number: trial.score for trial in study.finalists},
-        running=[*_running(study, tasks)],
-        untried=len(untried_points(study.record)),
+        further_trained=[trial.number for trial in run.further],
+        finalists={each.trial.number: each.again.score for each in run.finalists},
+        running=[*_running(run, tasks)],
+        untried=len(untried_points(run.record)),
         failures=[*_failures(folder, failed[: -_MOST_FAILURES - 1 : -1])],
         num_failed=len(failed),
-        cautions=_cautions(study, status, best, report),
+        cautions=_cautions(run, status, best, report),
         notes=[*_notes(folder)],
         cost=_cost(report),
     )
-    return replace(view, next=[*next_steps(view, study, folder)])
+    return replace(view, next=[*next_steps(view, run, folder)])
 
 
-def trial_view(study: ReadOnlyStudy, status: Status, trial: Trial) -> TrialView:
+def trial_view(run: StudyRun, status: Status, trial: Trial) -> TrialView:
     """Return what is said of one trial; its values are empty while it is not complete."""
-    return _Writer(study, status).trial(trial)
+    return _Writer(run, status).trial(trial)
 
 
 class _Writer:
     """Makes views of trials, their values with as many digits as tell all trials of the study apart."""
 
-    def __init__(self, study: ReadOnlyStudy, status: Status) -> None:
-        self._study, self._status = study, status
-        default = default_of(study.space, study.config)
+    def __init__(self, run: StudyRun, status: Status) -> None:
+        self._run, self._status = run, status
+        default = default_of(run.space, run.config)
         self._default = None if default is None else dict(default)
-        self._full_amount = full_amount_of(study.config)
-        compared = [*study.history, *study.fresh.values()]
+        self._full_amount = full_amount_of(run.config)
+        compared = [*run.history, *run.fresh.values()]
         self._write = {
-            name: score_format([shown_value(trial, name, study.goal) for trial in compared])
-            for name in study.goal.names
+            name: score_format([shown_value(trial, name, run.goal) for trial in compared]) for name in run.goal.names
         }
 
     def trial(self, trial: Trial) -> TrialView:
         """Return the view of a trial."""
-        names = self._study.goal.names if trial.state == "complete" else ()
+        names = self._run.goal.names if trial.state == "complete" else ()
         scores, search_scores = {name: trial.mean(name) for name in names}, dict[str, float]()
-        values = trial.values(self._study.goal.metric) if names else []
-        if (fresh := self._study.fresh.get(trial.number)) is not None:
+        values = trial.values(self._run.goal.metric) if names else []
+        if (fresh := self._run.fresh.get(trial.number)) is not None:
             scores, search_scores = {name: fresh.mean(name) for name in names}, scores
-            values = fresh.values(self._study.goal.metric)
+            values = fresh.values(self._run.goal.metric)
         elif trial.number == self._status.best and self._status.search_scores:
             # What was published has no record of the fresh seeds.
             scores, search_scores, values = self._status.scores, self._status.search_scores, []
         return TrialView(
             trial=trial.number,
-            score=scores.get(self._study.goal.metric, trial.score),
+            score=scores.get(self._run.goal.metric, trial.score),
             scores=scores,
             search_scores=search_scores,
             texts=self.texts(scores),
@@ -155,11 +150,11 @@ class _Searched:
     called: str
 
 
-def _best(study: ReadOnlyStudy, status: Status) -> Trial | None:
+def _best(run: StudyRun, status: Status) -> Trial | None:
     """Return the winner of one that has ended, or of another the best so far."""
     if status.state != "ended":
-        return study.best
-    return next((trial for trial in study.trials if trial.number == status.best), None)
+        return run.best
+    return next((trial for trial in run.trials if trial.number == status.best), None)
 
 
 def _leaders(history: History, front: Sequence[Trial]) -> list[Trial]:
@@ -169,12 +164,12 @@ def _leaders(history: History, front: Sequence[Trial]) -> list[Trial]:
     return [trial for trial in front if trial.number in numbers] if front else leaders
 
 
-def _running(study: ReadOnlyStudy, tasks: Iterable[RunningTask]) -> Iterator[TaskView]:
+def _running(run: StudyRun, tasks: Iterable[RunningTask]) -> Iterator[TaskView]:
     now = time.time()
     for task in sorted(tasks, key=lambda task: task.worker):
         yield TaskView(
             trial=task.trial,
-            task="final" if task.task == FINAL_FOLD else study.layout.name(task.task),
+            task="final" if task.task == FINAL_FOLD else run.layout.name(task.task),
             worker=task.worker,
             host=task.host,
             process=task.process,
@@ -195,13 +190,13 @@ def _failures(folder: StudyFolder, failed: Iterable[Trial]) -> Iterator[FailureV
         yield FailureView(trial.number, trial.error or "", details, logs)
 
 
-def _cautions(study: ReadOnlyStudy, status: Status, best: Trial | None, report: Mapping[str, Any] | None) -> list[str]:
+def _cautions(run: StudyRun, status: Status, best: Trial | None, report: Mapping[str, Any] | None) -> list[str]:
     if report is not None:
         there = report.get("cautions")
         return [text for text in (there if isinstance(there, list) else ()) if isinstance(text, str)]
     called = "winner" if status.state == "ended" else "best trial so far"
-    finalists = list(study.fresh.values())
-    return cautions_so_far(_Searched(study.space, study.goal, study.trials, best, finalists, called))
+    finalists = list(run.fresh.values())
+    return cautions_so_far(_Searched(run.space, run.goal, run.trials, best, finalists, called))
 
 
 def _report(folder: StudyFolder, status: Status) -> dict[str, Any] | None:

@@ -8,13 +8,13 @@ from hpo.formatting import format_count
 from hpo.study.additions import what_tries
 from hpo.study.files.folder import StudyFolder, short_path
 from hpo.study.ledger import what_opens
-from hpo.study.view.read_only import ReadOnlyStudy
+from hpo.study.results.run import StudyRun
 from hpo.study.view.view import NextStep, StudyView
 from hpo.trials.space.space import point_key
 
 
-def next_steps(view: StudyView, study: ReadOnlyStudy | None, folder: StudyFolder) -> Iterator[NextStep]:
-    """Yield the commands that fit now, the most useful first; `study` is None where it cannot be read."""
+def next_steps(view: StudyView, run: StudyRun | None, folder: StudyFolder) -> Iterator[NextStep]:
+    """Yield the commands that fit now, the most useful first; `run` is None where it cannot be read."""
     name = view.reference
     if view.is_mirror:
         if view.state == "running":
@@ -28,7 +28,7 @@ def next_steps(view: StudyView, study: ReadOnlyStudy | None, folder: StudyFolder
             yield NextStep(f"hpo stop {name} --now", "ends it; what is missing then is trained by `hpo resume`")
         else:
             yield NextStep(f"hpo stop {name}", "ends it once its running trials have ended")
-    elif study is not None and not folder.database_path.exists() and study.config.study.storage is None:
+    elif run is not None and not folder.database_path.exists() and run.config.study.storage is None:
         yield NextStep(f"hpo reproduce {name}", "trains its winner again, as it was published")
     elif view.state == "unreadable":
         # Its error says what helps.
@@ -39,10 +39,10 @@ def next_steps(view: StudyView, study: ReadOnlyStudy | None, folder: StudyFolder
             folder.config()
             yield NextStep(f"hpo resume {name}", "replaces a damaged record by its backup, if that is sound")
     else:
-        yield from _of_idle(view, study, folder)
+        yield from _of_idle(view, run, folder)
 
 
-def _of_idle(view: StudyView, study: ReadOnlyStudy | None, folder: StudyFolder) -> Iterator[NextStep]:
+def _of_idle(view: StudyView, run: StudyRun | None, folder: StudyFolder) -> Iterator[NextStep]:
     name = view.reference
     if view.state == "open":
         yield NextStep(f"hpo ask {name}", "asks for its next trial")
@@ -50,25 +50,25 @@ def _of_idle(view: StudyView, study: ReadOnlyStudy | None, folder: StudyFolder) 
     if view.state in ("interrupted", "failed"):
         fault = ", once the fault is fixed" if view.state == "failed" else ""
         yield NextStep(folder.go_on, f"goes on with it{fault}")
-    if view.state == "ended" and study is not None:
+    if view.state == "ended" and run is not None:
         if view.untried:
-            command = what_tries(name, view.untried, view.done, study.config.study, view.ended_by)
+            command = what_tries(name, view.untried, view.done, run.config.study, view.ended_by)
             yield NextStep(command, f"tries the {format_count(view.untried, 'added point*')}")
-        if view.best is not None and not view.test and (opens := what_opens(folder, study.parts)) is not None:
+        if view.best is not None and not view.test and (opens := what_opens(folder, run.parts)) is not None:
             yield NextStep(*opens)
-        if study.config.track.name == "mlflow":
+        if run.config.track.name == "mlflow":
             yield NextStep("hpo ui", "shows it in MLflow")
-        if not _has_tried_all(view, study):
+        if not _has_tried_all(view, run):
             yield NextStep(
-                f"hpo resume {name} study.trials={2 * study.config.study.trials}", "goes on with a larger budget"
+                f"hpo resume {name} study.trials={2 * run.config.study.trials}", "goes on with a larger budget"
             )
     page = folder.path / "report.html"
     does = f"writes {short_path(page)} again" if page.exists() else "writes its report, as of now"
     yield NextStep(f"hpo report {name}", does)
 
 
-def _has_tried_all(view: StudyView, study: ReadOnlyStudy) -> bool:
+def _has_tried_all(view: StudyView, run: StudyRun) -> bool:
     """Whether a larger budget would find nothing to try."""
-    if view.ended_by == "space" or study.space.size is None:
+    if view.ended_by == "space" or run.space.size is None:
         return view.ended_by == "space"
-    return len({point_key(trial.point) for trial in study.trials}) >= study.space.size
+    return len({point_key(trial.point) for trial in run.trials}) >= run.space.size

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from hpo.study.files.running import RunningTask
+from hpo.study.results.run import StudyRun
 from hpo.study.study import is_outside
 from hpo.study.view.logs import read_log
 from hpo.study.view.making import trial_view
-from hpo.study.view.read_only import ReadOnlyStudy
 from hpo.study.view.reader import Look, StudyReader
 from hpo.trials.record.host import Site
 from hpo.trials.record.record import Asked
@@ -172,7 +172,7 @@ def read_trial(view: StudyReader, number: int) -> TrialDetails:
     )
 
 
-def _tasks(seen: ReadOnlyStudy, look: Look, trial: Trial) -> Iterator[TrainingDetails]:
+def _tasks(seen: StudyRun, look: Look, trial: Trial) -> Iterator[TrainingDetails]:
     layout, metric = seen.layout, seen.goal.metric
     asked = seen.record.asked.get(trial.number) if trial.state == "running" else None
     running = {0: _asked_task(trial.number, asked, metric)} if asked else {}

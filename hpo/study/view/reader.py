@@ -12,11 +12,11 @@ from hpo.study.files.folder import RUNS, StudyFolder, find_study
 from hpo.study.files.running import RunningTask, parse_running, read_running
 from hpo.study.files.status import Status, parse_status
 from hpo.study.keeping.mirror import Manifest
+from hpo.study.results.run import StudyRun
 from hpo.study.view.from_status import view_of_status
 from hpo.study.view.latest import latest_status
 from hpo.study.view.making import view_of
 from hpo.study.view.next_steps import next_steps
-from hpo.study.view.read_only import ReadOnlyStudy
 from hpo.study.view.view import StudyView
 from hpo.workers.store.url import UrlStore
 
@@ -47,18 +47,18 @@ class StudyReader:
 
     def __init__(self, folder: StudyFolder, reference: str) -> None:
         self.folder, self.reference = folder, reference
-        self._seen: ReadOnlyStudy | None = None
+        self._seen: StudyRun | None = None
 
     def look(self) -> Look:
         """Return what is there now; StudyError where a mirror cannot be reached."""
         return Look(latest_status(self.folder), read_running(self.folder))
 
-    def study(self) -> ReadOnlyStudy:
+    def study(self) -> StudyRun:
         """Return the study with its trials of now, a mirror's as of the last look; StudyError where that cannot be."""
         if self.folder.is_starting:
             raise StudyError(f"study: '{self.reference}' is just starting, and has no trial yet; see it again later")
         if self._seen is None:
-            self._seen = ReadOnlyStudy.at(self.folder)
+            self._seen = StudyRun.read(self.folder)
         elif self._seen.record.read_again():
             # What was worked out from the trials before is left behind.
             self._seen = replace(self._seen)

@@ -7,10 +7,9 @@ from functools import partial
 
 from hpo.config.keys import plain_own
 from hpo.errors import StudyError
-from hpo.study.notes import FinalModel, Notes
+from hpo.study.notes import FinalModel
+from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
-from hpo.study.winner.verdict import Verdict, lacks_model
-from hpo.trials.record.record import Record
 from hpo.trials.trial import Trial, training_seed
 from hpo.workers.dispatch.dispatcher import Dispatcher, outcomes
 from hpo.workers.objective.path import ObjectivePath
@@ -18,23 +17,25 @@ from hpo.workers.training.payload import Task
 from hpo.workers.training.task_builder import TaskBuilder, checkpoint_name
 
 
+def lacks_model(study: PreparedStudy, run: StudyRun) -> bool:
+    """Return whether the winner's model must still be trained."""
+    has_parts = study.keeps_models and study.described.split is not None
+    return has_parts and run.winner is not None and run.model is None
+
+
 def make_final_model(
-    study: PreparedStudy,
-    record: Record,
-    dispatcher: Dispatcher,
-    verdict: Verdict,
-    tell: Callable[[str, int, int], None],
-) -> FinalModel | None:
-    """Return the winner's model, trained if necessary; None where the objective keeps no models.
+    study: PreparedStudy, run: StudyRun, dispatcher: Dispatcher, tell: Callable[[str, int, int], None]
+) -> None:
+    """Train the winner's model where it is missing, and note it; nothing where the objective keeps no models.
 
     That of a hold-out is trained again, with its seed, where it was not kept. With folds, the winning configuration is
     trained once on all of them together, for the mean of the folds' best epochs. `tell` gets that it is trained.
     StudyError where the training failed.
     """
-    winner = verdict.winner
-    if winner is None or not lacks_model(study, verdict):
-        return verdict.model
-    study, seconds = study.as_of(Notes(record).allowed_changes, winner), 0.0
+    winner = run.winner
+    if winner is None or not lacks_model(study, run):
+        return
+    study, seconds = study.as_of(run.notes.allowed_changes, winner), 0.0
     task, is_hold_out = model_task(study.task_builder(), winner), study.num_folds == 1
     name, epochs = f"checkpoints/{checkpoint_name(winner.number)}", None
     if not is_hold_out:
@@ -46,9 +47,7 @@ def make_final_model(
             raise StudyError(f"{what.format(winner.number)} failed: {outcome.error}")
         study.has_model(name)
         seconds = outcome.seconds
-    model = FinalModel(winner.number, name, epochs, seconds)
-    Notes(record).final_model = model
-    return model
+    run.notes.final_model = FinalModel(winner.number, name, epochs, seconds)
 
 
 def model_task(builder: TaskBuilder, trial: Trial) -> Task:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hpo.study.winner.choosing import standard_error
+from hpo.study.results.choosing import standard_error
 from hpo.trials.fronts import Array, is_on_front
 from hpo.trials.goal import Goal
 from hpo.trials.trial import Trial

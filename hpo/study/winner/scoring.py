@@ -15,12 +15,10 @@ from hpo.config.goals import SCALE
 from hpo.errors import MachineError, StudyError
 from hpo.study.basis.default import default_of, why_no_default
 from hpo.study.ledger import Opening, all_openings, num_scored, write_opening
-from hpo.study.notes import Notes
+from hpo.study.results.choosing import why_none
+from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
-from hpo.study.winner.choosing import why_none
-from hpo.study.winner.final_model import has_own_model, model_task
-from hpo.study.winner.verdict import Verdict, lacks_model
-from hpo.trials.record.record import Record
+from hpo.study.winner.final_model import has_own_model, lacks_model, model_task
 from hpo.trials.space.space import Point
 from hpo.trials.trial import Outcome, Trial
 from hpo.workers.dispatch.process.group import run_here
@@ -50,8 +48,7 @@ class _Model:
 
 def open_test(
     study: PreparedStudy,
-    record: Record,
-    verdict: Verdict,
+    run: StudyRun,
     again: bool,
     with_default: bool = True,
     with_front: bool = False,
@@ -72,7 +69,7 @@ def open_test(
             f"test: the trials of study '{study.reference}' are trained elsewhere (`hpo ask`, `hpo tell`), so there is "
             f"no test part here; score its winner where you train, once"
         )
-    winner = _winner(study, record, verdict)
+    winner = _winner(study, run)
     # The report needs it: a fault must be noticed before the part is open.
     study.environment()
     if study.examples is None or study.plan is None:
@@ -82,13 +79,13 @@ def open_test(
     earlier = all_openings(study.folder, fingerprint)
     if earlier and not again:
         raise StudyError(_opened_before(earlier, study.examples))
-    allowed = Notes(record).allowed_changes
+    allowed = run.notes.allowed_changes
     # Where fresh seeds decided, the winner may be none of the search's front.
-    others = [trial for trial in verdict.front if trial.number != winner.number] if with_front else []
+    others = [trial for trial in run.front if trial.number != winner.number] if with_front else []
     opening: dict[str, Any] = {
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "study": study.config.study.name,
-        "study_id": Notes(record).study_id,
+        "study_id": run.notes.study_id,
         "trial": winner.number,
     }
     if with_front:
@@ -101,7 +98,7 @@ def open_test(
         ]
         # Before the part is read, so that a crash cannot hide it.
         write_opening(study.folder, opening)
-        kept = str(study.folder.inside(verdict.model.checkpoint_dir)) if verdict.model else None
+        kept = str(study.folder.inside(run.model.checkpoint_dir)) if run.model and study.keeps_models else None
         metrics = _score(_Model(winner, study.as_of(allowed, winner), kept), test)
         of_default = None if default is None else _try(default, test)
         of_others = [_try(model, test) for model in models]
@@ -109,8 +106,8 @@ def open_test(
         "metrics": dict(metrics),
         "default": of_default,
         "size": len(test),
-        "validation_score": (verdict.fresh_winner or winner).score,
-        **({"search_score": winner.score} if verdict.fresh_winner else {}),
+        "validation_score": (run.fresh_winner or winner).score,
+        **({"search_score": winner.score} if run.fresh_winner else {}),
         "openings_of_these_data": len(earlier) + 1,
     }
     if with_front:
@@ -146,19 +143,19 @@ def _opened_before(earlier: Sequence[Opening], examples: Examples) -> str:
     )
 
 
-def _winner(study: PreparedStudy, record: Record, verdict: Verdict) -> Trial:
+def _winner(study: PreparedStudy, run: StudyRun) -> Trial:
     """Return the winner; raise StudyError where the search, finalists or final model are not finished."""
     first = f"run `hpo resume {study.reference}` first"
     for is_so, why in (
-        (not study.is_over(record), f"the search is not finished ({study.done(verdict.history)}); {first}"),
-        (not verdict.are_finalists_trained, f"the best are not trained to their end, or again; {first}"),
-        (verdict.winner is None, why_none(verdict.history, study.goal)),
-        (lacks_model(study, verdict), f"the winner's model is missing or was replaced; {first}"),
+        (not study.is_over(run.record), f"the search is not finished ({study.done(run.history)}); {first}"),
+        (not run.is_trained, f"the best are not trained to their end, or again; {first}"),
+        (run.winner is None, why_none(run.history, study.goal)),
+        (lacks_model(study, run), f"the winner's model is missing or was replaced; {first}"),
     ):
         if is_so:
             raise StudyError(f"test: {why}")
-    assert verdict.winner is not None
-    return verdict.winner
+    assert run.winner is not None
+    return run.winner
 
 
 def _default_model(study: PreparedStudy, scratch: Path) -> _Model | None:

@@ -11,8 +11,8 @@ from hpo.engine.loop import search
 from hpo.engine.strategies import make_strategy
 from hpo.study.notes import Notes
 from hpo.study.preparing.preparation import prepare_study
+from hpo.study.results.run import StudyRun
 from hpo.study.study import StudyFolder
-from hpo.study.winner.verdict import read_verdict
 from hpo.trials.record.record import memory_record
 from hpo.workers.dispatch.simulated import SimulatedDispatcher
 from tests.contracts.revisions.worlds import Scripted
@@ -129,7 +129,7 @@ def run(tree):
         # In free order what is known depends on measured seconds, unless there is one worker.
         workers = 1 if tree["study"]["order"] == "free" else 3
         trials = search(rules, record, SimulatedDispatcher(workers, str(REPOSITORY)), tree["study"]["trials"])
-        verdict = read_verdict(study, record)
+        verdict = StudyRun.of(study, record)
         return list(trials), verdict.winner
 
 

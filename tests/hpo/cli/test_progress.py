@@ -11,7 +11,7 @@ from rich.console import Console
 from hpo.config.goals import SCALE
 from hpo.config.study_config import config_from_dict
 from hpo.show.progress import TerminalProgress
-from hpo.study.winner.choosing import why_none
+from hpo.study.results.choosing import why_none
 from hpo.trials.goal import Goal, finished, goal_of
 from hpo.trials.history import History
 from hpo.trials.space.reader import space_from_dict

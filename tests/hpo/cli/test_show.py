@@ -16,8 +16,8 @@ from hpo.show.page.texts import workers
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.lock import Holder
 from hpo.study.files.running import RunningTask, write_running
+from hpo.study.results.run import StudyRun
 from hpo.study.view.one_trial import read_trial
-from hpo.study.view.read_only import ReadOnlyStudy
 from hpo.study.view.reader import StudyReader
 from hpo.trials.record.host import Site
 from hpo.trials.trial import training_seed
@@ -109,7 +109,7 @@ def said(lines, what):
 
 def test_one_that_has_ended(capsys, runs):
     lines = shown(capsys, "mine")
-    best = max(ReadOnlyStudy.at(StudyFolder(runs / "mine")).trials, key=lambda trial: trial.score or 0)
+    best = max(StudyRun.read(StudyFolder(runs / "mine")).trials, key=lambda trial: trial.score or 0)
     assert said(lines, "study") == "mine: ended"
     assert "score (maximize)" in said(lines, "searches")
     assert said(lines, "done").startswith("4 of 4 trials: 3 complete, 1 failed;")
@@ -173,7 +173,7 @@ def test_one_that_was_killed(capsys, runs):
 
 
 def test_a_trial(capsys, runs):
-    seen = ReadOnlyStudy.at(StudyFolder(runs / "mine"))
+    seen = StudyRun.read(StudyFolder(runs / "mine"))
     trial = seen.trials[0]
     lines = shown(capsys, "mine", "--trial", "0")
     assert said(lines, "trial") == f"0 of study mine: complete, score {trial.score:.4f}"
@@ -259,7 +259,7 @@ def test_where_no_trial_keeps_the_limits_the_nearest_is_named(capsys):
     settings = {"study.limits": {"score": 0.9}}
     found(lambda config: config["lr"], space={"lr": [0.1, 0.3, 0.5, 0.7]}, name="beyond", trials=3, settings=settings)
     lines = shown(capsys, "beyond")
-    nearest = min(ReadOnlyStudy.at(StudyFolder(Path("runs/beyond"))).trials, key=lambda trial: trial.excess)
+    nearest = min(StudyRun.read(StudyFolder(Path("runs/beyond"))).trials, key=lambda trial: trial.excess)
     assert f"none: no trial keeps the limits (score >= 0.9); the nearest is trial {nearest.number}" in said(
         lines, "best"
     )

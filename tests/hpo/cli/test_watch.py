@@ -16,7 +16,7 @@ from hpo.study.files.folder import StudyFolder
 from hpo.study.files.running import RunningTask, write_running
 from hpo.study.files.status import read_status, write_status
 from hpo.study.keeping.mirror import Mirror
-from hpo.study.view.read_only import ReadOnlyStudy
+from hpo.study.results.run import StudyRun
 from hpo.study.view.reader import Look, StudyReader, open_reader
 from tests.hpo.cli.commands import documented, hpo, printed, refused
 from tests.studies import environment, run_toy, toy_config
@@ -39,7 +39,7 @@ def contents():
 
 
 def test_its_lines_are_those_of_the_search(capsys, lines):
-    study = ReadOnlyStudy.at(StudyFolder(Path("runs/toy")))
+    study = StudyRun.read(StudyFolder(Path("runs/toy")))
     status = read_status(study.folder)
     task = RunningTask(trial=9, task=-1, worker=0, started=0.0, point={"epoch": 3, "epochs": 9, "score": 0.5})
     with WatchedProgress(study, status) as progress:
@@ -113,9 +113,7 @@ def test_a_mirror_is_followed_to_the_end_of_the_search(capsys, monkeypatch, line
         mirror.copy()
         *_, last = itertools.islice(looks, 5)
         assert (last.status.state, last.tasks, last.status.scores) == ("ended", [], ended.scores)
-        assert [trial.score for trial in view.study().trials] == [
-            trial.score for trial in ReadOnlyStudy.at(folder).trials
-        ]
+        assert [trial.score for trial in view.study().trials] == [trial.score for trial in StudyRun.read(folder).trials]
     assert not scratch.exists()
     before = contents()
     code, out, _ = hpo(capsys, "watch", url)

@@ -9,7 +9,7 @@ import pytest
 from hpo.errors import HpoError
 from hpo.session.session import run_study
 from hpo.study.opening import open_study, read_study
-from hpo.study.winner.verdict import read_verdict
+from hpo.study.results.run import StudyRun
 from hpo.trials.history import History
 from hpo.workers.dispatch.local import LocalDispatcher
 from tests.end_to_end.test_same_trials import Replaying
@@ -66,7 +66,7 @@ def test_the_winner_is_chosen_among_the_finalists_on_fresh_seeds(tmp_path):
     study = prepared(tmp_path / "s", with_study(toy_config(trials=12), finalists=4, finalist_repeats=2))
     record = open_study(study)
     run_study(study, record, LocalDispatcher(str(REPOSITORY)), None)
-    known = read_verdict(study, record).finalists
+    known = StudyRun.of(study, record).finalists
     assert [f.trial.number for f in known] == [t.number for t in record.history().ranked(4)]
     for finalist in known:
         # Repeats 1 and 2: the search itself had repeat 0.
@@ -74,13 +74,13 @@ def test_the_winner_is_chosen_among_the_finalists_on_fresh_seeds(tmp_path):
         fresh = [outcome.metrics["score"] for outcome in finalist.again.outcomes.values()]
         assert finalist.again.score == pytest.approx(statistics.fmean(fresh))
         assert finalist.trial.score not in fresh
-    winner = read_verdict(study, record).winner
+    winner = StudyRun.of(study, record).winner
     assert winner.number == max(known, key=lambda f: f.again.score).trial.number
     assert json.loads((tmp_path / "s" / "report.json").read_text())["winner"]["number"] == winner.number
     # A second run finds everything done.
     before = [f.again.outcomes for f in known]
     run_study(study, record, LocalDispatcher(str(REPOSITORY)), None)
-    assert [f.again.outcomes for f in read_verdict(study, record).finalists] == before
+    assert [f.again.outcomes for f in StudyRun.of(study, record).finalists] == before
 
 
 @pytest.mark.slow

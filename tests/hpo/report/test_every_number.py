@@ -12,8 +12,8 @@ from hpo.report.sections.report import ReportJson, report_schema
 from hpo.report.write import write_report
 from hpo.session.session import run_study
 from hpo.study.opening import open_study
+from hpo.study.results.run import StudyRun
 from hpo.study.winner.scoring import open_test
-from hpo.study.winner.verdict import read_verdict
 from hpo.workers.dispatch.local import LocalDispatcher
 from tests.hpo.report.made_up import TOY_SPACE
 from tests.hpo.report.recomputed import (
@@ -57,8 +57,8 @@ def folder(tmp_path_factory):
     study = prepared(path, tree)
     record = open_study(study)
     run_study(study, record, LocalDispatcher(str(REPOSITORY)), None)
-    open_test(study, record, read_verdict(study, record), again=False)
-    write_report(study, record, read_verdict(study, record))
+    open_test(study, StudyRun.of(study, record), again=False)
+    write_report(study, StudyRun.of(study, record))
     record.close()
     return path
 

@@ -19,7 +19,7 @@ from hpo.report.part import Absent
 from hpo.report.sections.curves import describe_expected
 from hpo.report.subject import Subject
 from hpo.study.opening import read_study
-from hpo.study.winner.verdict import read_verdict
+from hpo.study.results.run import StudyRun
 from hpo.trials.record.address import sqlite_url
 from hpo.trials.space.reader import space_from_dict
 from tests.hpo.report.made_up import point, scored, subject, trial
@@ -110,7 +110,7 @@ def test_importances_are_those_that_optuna_finds_in_the_study_itself(tmp_path):
     run_toy(tmp_path / "toy", config)
     study = prepared(tmp_path / "toy", config)
     record = read_study(study)
-    found = Subject.of(study, record, read_verdict(study, record)).importances
+    found = Subject.of(study, StudyRun.of(study, record)).importances
     record.close()
     stored = optuna.load_study(study_name="toy", storage=sqlite_url(study.folder.database_path))
     complete = [t for t in stored.trials if t.state == optuna.trial.TrialState.COMPLETE]

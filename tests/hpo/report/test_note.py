@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from hpo.study.view.making import view_of_run
+from hpo.study.results.run import StudyRun
+from hpo.study.view.making import view_of
 from hpo.track.note import study_note
 from hpo.track.views import fill_in
 from hpo.trials.goal import finished
@@ -20,7 +21,7 @@ def complete(number, point, score, amount=None):
 
 def note(study, trials, state="ended"):
     """Return the note of a study with these trials, and its view."""
-    view = view_of_run(study, memory_record(study.goal, study.layout, trials), state)
+    view = view_of(StudyRun.of(study, memory_record(study.goal, study.layout, trials)), state)
     return study_note(view), view
 
 

@@ -24,8 +24,8 @@ from hpo.report.sections.winner import winner_view
 from hpo.report.words import plain_text
 from hpo.session.session import run_study
 from hpo.study.opening import open_study, read_study
-from hpo.study.view.making import view_of_run
-from hpo.study.winner.verdict import read_verdict
+from hpo.study.results.run import StudyRun
+from hpo.study.view.making import view_of
 from hpo.trials.ranking import leaders
 from hpo.trials.table import trials_table
 from hpo.workers.dispatch.local import LocalDispatcher
@@ -178,7 +178,7 @@ def test_report_page_and_checklist_say_the_winner_or_why_there_is_none_as_the_vi
     study = prepared(tmp_path / "toy", tree | {"study": tree["study"] | section})
     record = open_study(study)
     summary = run_study(study, record, LocalDispatcher(str(REPOSITORY)), None).report.summary
-    view = view_of_run(study, record, "ended")
+    view = view_of(StudyRun.of(study, record), "ended")
     record.close()
     markdown, page = ((tmp_path / "toy" / f"report.{kind}").read_text(encoding="utf-8") for kind in ("md", "html"))
     if view.best is None:
@@ -294,7 +294,7 @@ def test_the_best_five_hundred_of_more_trials_are_listed(tmp_path):
     study = prepared(tmp_path / "toy", config)
     record = read_study(study)
     summary = json.loads((tmp_path / "toy" / "report.json").read_text())
-    trials, winner = record.trials(), read_verdict(study, record).winner
+    trials, winner = record.trials(), StudyRun.of(study, record).winner
     table = trials_table(trials, study.space.keys, study.goal, study.layout)
     text = render_report_page(summary, (), table, [trial.number for trial in leaders(trials, len(trials))])
     record.close()

@@ -14,7 +14,7 @@ from hpo.show.page.texts import state
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.status import read_status
 from hpo.study.opening import open_study, read_study
-from hpo.study.winner.verdict import read_verdict
+from hpo.study.results.run import StudyRun
 from hpo.workers.dispatch.local import LocalDispatcher
 from tests.hpo.cli.commands import hpo
 from tests.hpo.commands.searched import found
@@ -36,7 +36,7 @@ def searched(folder, *asked, **changes):
     study = study_of(folder, *asked, **changes)
     record = open_study(study)
     run_study(study, record, LocalDispatcher(str(REPOSITORY)), None)
-    verdict = read_verdict(study, record)
+    verdict = StudyRun.of(study, record)
     record.close()
     return verdict
 
@@ -77,12 +77,12 @@ def test_where_no_finalist_keeps_the_limits_there_is_no_winner(tmp_path):
 
 def test_another_choice_goes_by_the_scores_of_the_search_while_its_finalist_is_not_trained(tmp_path):
     by_size = searched(tmp_path, "lucky", 1, metrics=METRICS, choose={"size": 1.0})
-    assert (layers(by_size.winner), by_size.are_finalists_trained) == (1, True)
+    assert (layers(by_size.winner), by_size.is_trained) == (1, True)
     study = study_of(tmp_path, "lucky", 1, metrics=METRICS)
     record = read_study(study)
-    by_score = read_verdict(study, record)
+    by_score = StudyRun.of(study, record)
     record.close()
-    assert (layers(by_score.winner), by_score.are_finalists_trained) == (2, False)
+    assert (layers(by_score.winner), by_score.is_trained) == (2, False)
 
 
 def seeded(config, trial):

@@ -13,7 +13,8 @@ from hpo.study.notes import Notes
 from hpo.study.opening import open_study
 from hpo.study.reproduce.again import reproduce
 from hpo.study.reproduce.recorded import read_files, read_recorded
-from hpo.study.winner.full_training import expected_at_end, trials_to_finish
+from hpo.study.results.after_search import trials_to_finish
+from hpo.study.winner.training import expected_at_end
 from hpo.trials.trial import Outcome, Proposal
 from hpo.workers.dispatch.local import LocalDispatcher
 from tests.studies import REPOSITORY, STRATEGIES, prepared, toy_config
@@ -72,7 +73,7 @@ def rows(folder):
 @pytest.mark.parametrize("trials", [1, 2, 5, 9])
 def test_the_winner_is_a_full_training_whatever_the_budget(tmp_path, name, trials):
     result, _, _ = run(tmp_path / "toy", tree(trials, name))
-    verdict = result.verdict
+    verdict = result.run
     full = [trial for trial in verdict.trials if trial.amount == 8]
     assert len({trial.key for trial in full}) >= min(3, trials)
     assert verdict.winner.amount == 8
@@ -87,7 +88,7 @@ def several(limit, **changes):
 
 
 def test_with_several_metrics_what_is_trained_to_its_end_is_the_front_within_the_limits(tmp_path):
-    verdict = run(tmp_path / "toy", several(15, trials=9))[0].verdict
+    verdict = run(tmp_path / "toy", several(15, trials=9))[0].run
     full = [trial for trial in verdict.trials if trial.amount == 8]
     assert verdict.front
     assert verdict.winner in verdict.front
@@ -104,21 +105,21 @@ def test_points_within_the_limits_come_before_those_that_were_trained_further(tm
     for number, (count, amount) in enumerate(layers):
         record.open_trial(number, Proposal({"toy.layers": count}, amount))
         record.add_outcome(number, 0, Outcome({"score": float(count), "size": float(count)}))
-    assert [trial.number for trial in trials_to_finish(study, record)][:1] == [4]
-    assert {trial.number for trial in trials_to_finish(study, record)} == {3, 4, 5}
+    assert [trial.number for trial in trials_to_finish(study.config, record)][:1] == [4]
+    assert {trial.number for trial in trials_to_finish(study.config, record)} == {3, 4, 5}
     record.close()
 
 
 def test_everything_names_the_same_trial_and_how_far_it_was_trained(tmp_path):
     result, searched, _ = run(tmp_path / "toy", tree(5))
-    winner = result.verdict.winner
+    winner = result.run.winner
     assert searched[winner.number].amount < 8
     row = rows(tmp_path / "toy")[str(winner.number)]
     report = json.loads((tmp_path / "toy" / "report.json").read_text())
     assert (row["amount"], float(row["score"])) == ("8", winner.score)
     assert (report["winner"]["number"], report["winner"]["amount"]) == (winner.number, 8)
     assert [trial["amount"] for trial in report["top"][:3]] == [8, 8, 8]
-    assert sorted(report["counts"]["further_trained"]) == [trial.number for trial in result.verdict.further_trained]
+    assert sorted(report["counts"]["further_trained"]) == [trial.number for trial in result.run.further_trained]
     assert "trained to 8 of 8" in (tmp_path / "toy" / "report.md").read_text()
     curve = [point["epoch"] for point in winner.outcomes[0].curve]
     assert curve == list(range(searched[winner.number].trained + 1, 9))
@@ -126,7 +127,7 @@ def test_everything_names_the_same_trial_and_how_far_it_was_trained(tmp_path):
 
 def test_what_follows_the_search_has_its_own_time_and_comes_after_it(tmp_path):
     result, searched, _ = run(tmp_path / "toy", tree(5))
-    verdict, report = result.verdict, json.loads((tmp_path / "toy" / "report.json").read_text())
+    verdict, report = result.run, json.loads((tmp_path / "toy" / "report.json").read_text())
     search_ended = max(trial.ended for trial in searched)
     assert verdict.further
     for before, after in ((searched[trial.number], trial) for trial in verdict.further_trained):
@@ -148,10 +149,10 @@ def test_a_comparison_counts_what_follows_the_search_after_it(tmp_path):
     other["study"]["name"] = "other"
     run(tmp_path / "other", other)
     study, _ = read_studies([str(tmp_path / "toy"), str(tmp_path / "other")])
-    further = len(result.verdict.further)
+    further = len(result.run.further)
     inside = [-trial.score for trial in searched if trial.amount == 8]
     assert [loss for loss in study.search.losses[:-further] if math.isfinite(loss)] == inside
-    assert min(study.search.losses[-further:]) == min(-trial.score for trial in result.verdict.further_trained)
+    assert min(study.search.losses[-further:]) == min(-trial.score for trial in result.run.further_trained)
 
 
 @pytest.mark.slow
@@ -184,32 +185,32 @@ def test_what_was_interrupted_goes_on_and_nothing_finished_is_trained_again(tmp_
     result, _, _ = run(tmp_path / "toy", tree(5))
     again = (tmp_path / "toy" / "trained.txt").read_text().removeprefix(before).split("\n")
     assert [line.split()[1:] for line in again if line] == [["8", "8"], *[["1", "8"]] * (len(again) - 2)]
-    assert result.verdict.winner.amount == 8
+    assert result.run.winner.amount == 8
 
 
 @pytest.mark.slow
 def test_what_was_trained_is_not_forgotten_with_a_larger_budget(tmp_path):
     small, _, _ = run(tmp_path / "toy", tree(5))
     large, searched, _ = run(tmp_path / "toy", tree(20))
-    before = {trial.key for trial in small.verdict.further}
+    before = {trial.key for trial in small.run.further}
     by_search = {trial.key for trial in searched if trial.amount == 8}
-    assert before - by_search <= {trial.key for trial in large.verdict.further}
-    assert large.verdict.winner.score >= small.verdict.winner.score
-    full = [trial.key for trial in large.verdict.trials if trial.amount == 8]
+    assert before - by_search <= {trial.key for trial in large.run.further}
+    assert large.run.winner.score >= small.run.winner.score
+    full = [trial.key for trial in large.run.trials if trial.amount == 8]
     assert len(full) == len(set(full))
 
 
 @pytest.mark.slow
 def test_in_the_place_of_one_that_fails_comes_the_next_and_its_result_in_the_search_stays(tmp_path):
     expected, _, _ = run(tmp_path / "sound", tree(9))
-    failing = expected.verdict.further[0]
+    failing = expected.run.further[0]
     FAULT.write_text(json.dumps([failing.point["toy.layers"]]))
     result, searched, _ = run(tmp_path / "toy", tree(9))
-    verdict = result.verdict
+    verdict = result.run
     assert failing.number not in {trial.number for trial in verdict.further}
     assert verdict.trials[failing.number] == searched[failing.number]
-    assert len(verdict.further) == len(expected.verdict.further)
-    assert verdict.are_best_trained
+    assert len(verdict.further) == len(expected.run.further)
+    assert verdict.is_trained
     assert verdict.winner.amount == 8
 
 
@@ -218,11 +219,11 @@ def test_in_the_place_of_one_that_fails_comes_the_next_and_its_result_in_the_sea
 @pytest.mark.parametrize("name", ["asha", "successive_halving", "hyperband"])
 def test_what_comes_in_the_place_of_one_that_failed_goes_on_from_its_state(tmp_path, name):
     expected, _, _ = run(tmp_path / "sound", tree(14, name))
-    FAULT.write_text(json.dumps([trial.point["toy.layers"] for trial in expected.verdict.further]))
+    FAULT.write_text(json.dumps([trial.point["toy.layers"] for trial in expected.run.further]))
     result, searched, _ = run(tmp_path / "toy", tree(14, name))
-    further = result.verdict.further
+    further = result.run.further
     assert further
-    assert {trial.number for trial in further}.isdisjoint(trial.number for trial in expected.verdict.further)
+    assert {trial.number for trial in further}.isdisjoint(trial.number for trial in expected.run.further)
     assert [trial.trained for trial in further] == [searched[trial.number].amount for trial in further]
     assert not list((tmp_path / "toy" / "states").glob("*_full"))
 
@@ -231,7 +232,7 @@ def test_states_that_halving_needs_no_more_are_there_for_the_training_to_the_end
     result, _, _ = run(tmp_path / "toy", tree(14, "successive_halving"))
     lines = [line.split() for line in (tmp_path / "toy" / "trained.txt").read_text().splitlines()]
     assert {found for state, found, _ in lines if state.endswith("_full")} <= {"1", "2"}
-    for trial in result.verdict.further_trained:
+    for trial in result.run.further_trained:
         epochs = [point["epoch"] for point in trial.outcomes[0].curve]
         assert epochs == sorted(set(epochs))
 
@@ -239,10 +240,10 @@ def test_states_that_halving_needs_no_more_are_there_for_the_training_to_the_end
 def test_without_its_state_a_training_begins_anew_and_has_its_own_curve(tmp_path, monkeypatch):
     monkeypatch.setattr("hpo.study.winner.full_training._has_state", lambda *_: False)
     result, _, _ = run(tmp_path / "toy", tree(5))
-    for trial in result.verdict.further_trained:
+    for trial in result.run.further_trained:
         assert [point["epoch"] for point in trial.outcomes[0].curve] == list(range(1, 9))
         assert trial.score == trial.point["toy.layers"] * 5.0
-    assert prepared(tmp_path / "toy", tree(5)).done(result.verdict.history) == "5 of 5 configurations"
+    assert prepared(tmp_path / "toy", tree(5)).done(result.run.history) == "5 of 5 configurations"
 
 
 @pytest.mark.slow
@@ -250,7 +251,7 @@ def test_a_trial_that_was_trained_to_its_end_is_reproduced(tmp_path):
     result, _, _ = run(tmp_path / "toy", tree(5))
     recorded = read_recorded(read_files(prepared(tmp_path / "toy", tree(5)).folder))
     repetitions = reproduce(recorded, "all", None, lambda _: None)
-    assert len(repetitions) == len(result.verdict.history)
+    assert len(repetitions) == len(result.run.history)
     assert all(one.holds(0.0) for one in repetitions)
 
 
@@ -259,8 +260,8 @@ def test_a_budget_of_trials_ends_with_the_search_and_says_what_that_means(tmp_pa
     config["strategy"]["counts"] = "trials"
     result, searched, _ = run(tmp_path / "toy", config)
     assert len(searched) == 5
-    assert not result.verdict.further_trained
-    assert result.verdict.winner.amount < 8
+    assert not result.run.further_trained
+    assert result.run.winner.amount < 8
     cautions = json.loads((tmp_path / "toy" / "report.json").read_text())["cautions"]
     assert any("was trained to 2 of 8 only" in caution and "hpo extend" in caution for caution in cautions)
 

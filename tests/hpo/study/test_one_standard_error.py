@@ -2,7 +2,7 @@
 
 import math
 
-from hpo.study.winner.choosing import as_good_as, cheapest, standard_error
+from hpo.study.results.choosing import as_good_as, cheapest, standard_error
 from hpo.trials.goal import Goal, finished
 from hpo.trials.trial import Outcome, Trial
 

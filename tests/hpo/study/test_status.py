@@ -22,8 +22,8 @@ from hpo.study.files.running import read_running
 from hpo.study.files.status import Status, read_status
 from hpo.study.opening import read_study
 from hpo.study.preparing.preparation import known_study
+from hpo.study.results.run import StudyRun
 from hpo.study.view.one_trial import read_trial
-from hpo.study.view.read_only import ReadOnlyStudy
 from hpo.study.view.reader import StudyReader
 from tests.hpo.commands.searched import found
 from tests.studies import environment
@@ -41,7 +41,7 @@ def contents(folder):
 def looked(folder):
     """Look at a study in every way, which has to leave it as it is; return its status and its trials."""
     study, before = StudyFolder(Path(folder)), contents(folder)
-    status, trials = read_status(study), ReadOnlyStudy.at(study).trials
+    status, trials = read_status(study), StudyRun.read(study).trials
     read_running(study)
     assert contents(folder) == before
     return status, trials
@@ -203,7 +203,7 @@ def test_one_whose_status_was_removed_is_derived_and_read_as_by_optuna(tmp_path)
     assert (status.state, status.trials["complete"]) == ("interrupted", report["counts"]["complete"])
     study = known_study(str(folder))
     record = read_study(study)
-    assert record.trials() == ReadOnlyStudy.at(StudyFolder(folder)).record.trials()
+    assert record.trials() == StudyRun.read(StudyFolder(folder)).record.trials()
     record.close()
 
 

@@ -55,7 +55,7 @@ def test_an_exported_study_reads_there_as_it_does_here(capsys, toy):
 
 @pytest.mark.slow
 def test_trials_that_were_trained_further_after_the_search_are_exported_with_all_of_their_training(capsys):
-    verdict = run(Path("runs/toy"), tree(5))[0].verdict
+    verdict = run(Path("runs/toy"), tree(5))[0].run
     code, out, _ = hpo(capsys, "export", "toy", "--optuna", TARGET)
     assert (code, f"{len(verdict.trials)} trials: study 'toy'" in out) == (0, True)
     here, there = original(), optuna.load_study(study_name="toy", storage=TARGET)

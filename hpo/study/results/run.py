@@ -1,4 +1,8 @@
-"""A study as those see it who only look on: nothing of it is imported or run, and nothing is created or changed."""
+"""A study with its record: what happened in it, and which trial is its winner.
+
+Whoever runs a study has its record open for writing; for all others it is read from the folder alone, and nothing is
+imported, run, created or changed.
+"""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -14,11 +18,17 @@ from hpo.errors import StudyError, first_line
 from hpo.study.basis.described import Described, PartFigures
 from hpo.study.files.folder import StudyFolder, short_path
 from hpo.study.files.status import NOT_OURS
-from hpo.study.study import counts_of
+from hpo.study.notes import FinalModel, Notes
+from hpo.study.results.after_search import (
+    Finalist,
+    are_trained_to_the_end,
+    further_trainings,
+    join_trainings,
+    read_finalists,
+)
+from hpo.study.results.choosing import choose_best, decided_by
+from hpo.study.study import PreparedStudy, counts_of
 from hpo.study.upgrade import upgraded
-from hpo.study.winner.choosing import choose_best, decided_by
-from hpo.study.winner.finalists import candidates, on_fresh_seeds
-from hpo.study.winner.full_training import further_trainings, join_trainings
 from hpo.trials.goal import Goal, finished, goal_of
 from hpo.trials.history import History
 from hpo.trials.record.own_file import DamagedRecordError
@@ -34,10 +44,10 @@ _WHICH_FOLDS = re.compile(r"^fold [\d, ]+: ")
 
 
 @dataclass(frozen=True)
-class ReadOnlyStudy:
-    """What the folder tells of it, as of now; a study that was published has trials.csv in the place of its record.
+class StudyRun:
+    """A study with its record, as of now; what is worked out from the record is worked out once.
 
-    It also has no `described`.
+    A study that was published has trials.csv in the place of its record, and no `described`.
     """
 
     folder: StudyFolder
@@ -47,7 +57,12 @@ class ReadOnlyStudy:
     described: Described | None
 
     @classmethod
-    def at(cls, folder: StudyFolder) -> Self:
+    def of(cls, study: PreparedStudy, record: Record) -> Self:
+        """Return a prepared study with its open record, as of now."""
+        return cls(study.folder, study.config, study.space, record, study.described)
+
+    @classmethod
+    def read(cls, folder: StudyFolder) -> Self:
         """Return the study in a folder; HpoError where it cannot be read."""
         config = folder.config()
         try:
@@ -104,19 +119,30 @@ class ReadOnlyStudy:
         """What the budget of trials counts."""
         return counts_of(self.config)
 
+    @property
+    def notes(self) -> Notes:
+        """What is noted in its record."""
+        return Notes(self.record)
+
+    @cached_property
+    def searched(self) -> list[Trial]:
+        """All trials as the search made them, in the order of their numbers, running ones included."""
+        return self.record.trials()
+
+    @cached_property
+    def further(self) -> list[Trial]:
+        """The trainings that took some of them to their end after the search, under the same numbers."""
+        return further_trainings(self.config, self.record)
+
     @cached_property
     def trials(self) -> list[Trial]:
         """All trials with all of their training, running ones included."""
-        return join_trainings(self.record.trials(), self._further)
-
-    @cached_property
-    def _further(self) -> list[Trial]:
-        return further_trainings(self.config, self.record)
+        return join_trainings(self.searched, self.further)
 
     @property
     def further_trained(self) -> list[Trial]:
         """Those that were trained to their end after the search."""
-        numbers = {trial.number for trial in self._further}
+        numbers = {trial.number for trial in self.further}
         return [trial for trial in self.trials if trial.number in numbers]
 
     def trial(self, number: int, name: str) -> Trial:
@@ -133,27 +159,54 @@ class ReadOnlyStudy:
         """The trials that have ended."""
         return History(trial for trial in self.trials if trial.state != "running")
 
+    @property
+    def front(self) -> list[Trial]:
+        """The trials that none dominates, by the search's scores; the best and its equals with one metric."""
+        return self.history.front
+
     @cached_property
-    def finalists(self) -> list[Trial]:
-        """The finalists as trained on fresh seeds, as far as that went; empty where the study has none."""
-        section = self.config.study
-        those = candidates(section, self.goal, self.history) if section.finalists else []
-        return [on_fresh_seeds(trial, self.record, section) for trial in those]
+    def finalists(self) -> list[Finalist]:
+        """The finalists, the best of the search first, all trained as far; empty where the study has none."""
+        return read_finalists(self.config.study, self.record, self.history)
 
     @cached_property
     def fresh(self) -> dict[int, Trial]:
-        """The finalists that decide, by number; empty where the scores of the search do."""
-        return {trial.number: trial for trial in decided_by(self.finalists)}
+        """The finalists on the fresh seeds that decide, by number; empty where the scores of the search do."""
+        return {trial.number: trial for trial in decided_by(self._again)}
+
+    @property
+    def _again(self) -> list[Trial]:
+        return [finalist.again for finalist in self.finalists]
 
     @cached_property
     def winner(self) -> Trial | None:
-        """The winner by all that is recorded; None where there is none."""
-        return choose_best(self.config.study, self.goal, self.history, self.finalists)
+        """The winner; None where no trial is complete at the target, or none keeps the limits."""
+        return choose_best(self.config.study, self.goal, self.history, self._again)
 
     @cached_property
     def best(self) -> Trial | None:
         """The winner, or below the target scale the best so far."""
-        return choose_best(self.config.study, self.goal, self.history, self.finalists, at_target=False)
+        return choose_best(self.config.study, self.goal, self.history, self._again, at_target=False)
+
+    @property
+    def fresh_winner(self) -> Trial | None:
+        """The winner as trained again on fresh seeds, where these chose it; None where the search's scores did."""
+        return None if self.winner is None else self.fresh.get(self.winner.number)
+
+    @cached_property
+    def is_trained(self) -> bool:
+        """Whether all that follows the search is trained, but for the final model: the best, and the finalists."""
+        are_finalists = all(trial.state != "running" for trial in self._again)
+        return are_finalists and are_trained_to_the_end(self.config, self.record)
+
+    @cached_property
+    def model(self) -> FinalModel | None:
+        """The winner's trained model; None where it is missing or was changed, or the objective keeps none."""
+        noted = self.notes.final_model
+        if self.winner is None or noted is None or noted.trial != self.winner.number:
+            return None
+        is_there = self.folder.inside(noted.checkpoint_dir).exists()
+        return noted if is_there and not self.folder.changed_files(noted.checkpoint_dir) else None
 
 
 def _file(folder: StudyFolder, config: StudyConfig) -> Path | None:

@@ -1,0 +1,115 @@
+"""Trains what follows a search: the best to their end, so that the winner is fully trained, and finalists once more.
+
+Once the search is over, the best go on from where they are, with the seeds that they have. It is no part of the search,
+which stays the same under a larger budget; what was trained stays known.
+"""
+
+import logging
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from hpo.engine.strategies.asha import Asha
+from hpo.engine.strategies.first import FirstPoints
+from hpo.engine.strategies.halving import SuccessiveHalving
+from hpo.files import copy_tree
+from hpo.study.notes import Notes
+from hpo.study.results.after_search import Finalist, fresh_indices, further_training, num_to_finish, trials_to_finish
+from hpo.study.study import PreparedStudy
+from hpo.trials.record.record import Record
+from hpo.trials.trial import Trial
+from hpo.workers.dispatch.dispatcher import Dispatcher, outcomes
+from hpo.workers.training.payload import Task
+
+_log = logging.getLogger(__name__)
+
+# After the name of a state in the search, which is left as it is: the search may still go on from it.
+_SUFFIX = "_full"
+
+
+def expected_at_end(study: PreparedStudy) -> str | None:
+    """Return a line on how many configurations are expected to be trained to the end; None where all are."""
+    strategy = study.strategy.strategy if isinstance(study.strategy, FirstPoints) else study.strategy
+    if study.counts == "trials" or not isinstance(strategy, Asha | SuccessiveHalving):
+        return None
+    budget = study.config.study.trials
+    expected, best = strategy.expected_at_end(budget), min(num_to_finish(study.config), budget)
+    return (
+        f"of {budget} configurations about {expected} reach {study.full_amount} in the search, if none fails; after it "
+        f"the best {best} are trained to there where they were not"
+    )
+
+
+def train_to_the_end(
+    study: PreparedStudy, record: Record, dispatcher: Dispatcher, tell: Callable[[str, int, int], None]
+) -> None:
+    """Train what is missing; each outcome is recorded before the next is waited for. `tell` gets how far that is."""
+    while missing := _missing(study, record):
+        record.begin_stretch(dispatcher.slots)
+        for task, outcome in outcomes(dispatcher, missing, partial(tell, "the best to the end")):
+            Notes(record).write_full_outcome(task, outcome)
+            if outcome.error:
+                _log.warning("trial %d: its training to the end failed: %s", task.trial, outcome.error)
+
+
+def train_finalists(
+    study: PreparedStudy,
+    finalists: Sequence[Finalist],
+    record: Record,
+    dispatcher: Dispatcher,
+    tell: Callable[[str, int, int], None],
+) -> None:
+    """Train what is missing; each outcome is recorded before the next is waited for. `tell` gets how far that is."""
+    what = f"the best {len(finalists)} again on fresh seeds" if len(finalists) > 1 else "the best again on fresh seeds"
+    missing = [task for finalist in finalists for task in _missing_of(study, finalist, Notes(record))]
+    for task, outcome in outcomes(dispatcher, missing, partial(tell, what)):
+        Notes(record).write_finalist_outcome(task, outcome)
+
+
+def state_names(study: PreparedStudy, trials: Iterable[Trial]) -> set[str]:
+    """Return the names of the states that these trials' further trainings begin with, and of their own."""
+    names = study.task_builder().state_names(trials)
+    return names | {f"{name}{_SUFFIX}" for name in names}
+
+
+def _missing(study: PreparedStudy, record: Record) -> list[Task]:
+    """Return the tasks that are not trained, each from where the search left it, or else from the start."""
+    known, missing = Notes(record).full_outcomes, []
+    for trial in trials_to_finish(study.config, record):
+        assert trial.amount is not None
+        builder = study.as_of(Notes(record).allowed_changes, trial).task_builder()
+        tasks = builder.tasks_of(further_training(trial, study.full_amount, trial.amount))
+        tasks = [task for task in tasks if task.index not in known[trial.number]]
+        states = [Path(str(task.payload.resume_dir)) for task in tasks]
+        own = [state.with_name(f"{state.name}{_SUFFIX}") for state in states]
+        have = [_has_state(study, *pair) for pair in zip(states, own, strict=True)]
+        trained = trial.amount if all(have) else 0
+        for task, state in zip(tasks, own, strict=True):
+            earlier = record.earlier(further_training(trial, None, trained), task.index) if trained else ()
+            payload = replace(task.payload, resume_dir=str(state), trained=trained, earlier=earlier)
+            missing.append(replace(task, payload=payload))
+    return missing
+
+
+def _missing_of(study: PreparedStudy, finalist: Finalist, notes: Notes) -> list[Task]:
+    builder = study.as_of(notes.allowed_changes, finalist.trial).task_builder()
+    repeats = {study.layout.repeat(index) for index in fresh_indices(study.config.study, study.layout)}
+    tasks = [task for repeat in sorted(repeats) for task in builder.again(finalist.trial, repeat)]
+    return [task for task in tasks if task.index not in finalist.again.outcomes]
+
+
+def _has_state(study: PreparedStudy, before: Path, own: Path) -> bool:
+    """Let a training have the state of the search as its own; return whether it has one."""
+    if study.artifacts is None:
+        if before.is_dir() and not own.exists():
+            copy_tree(before, own)
+        return own.exists()
+    with tempfile.TemporaryDirectory(prefix="hpo-state-") as scratch:
+        state = Path(scratch, "state")
+        if not study.artifacts.get_folder(f"states/{own.name}", state):
+            if not study.artifacts.get_folder(f"states/{before.name}", state):
+                return False
+            study.artifacts.put_folder(f"states/{own.name}", state)
+        return True
