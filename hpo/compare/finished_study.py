@@ -5,58 +5,88 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from hpo.compare.curves import FinishedSearch
-from hpo.config.keys import flatten
 from hpo.config.study_config import StudyConfig
 from hpo.errors import StudyError
 from hpo.study.basis.counted_in import Units, varied_keys
-from hpo.study.basis.described import Described
-from hpo.study.files.folder import StudyFolder, find_study, inner, short_path
-from hpo.study.reproduce.recorded import is_at_target, recorded_winner
-from hpo.trials.goal import Goal, goal_of
-from hpo.trials.space.reader import space_from_dict
-from hpo.trials.table import Row, metric_columns, read_rows
-from hpo.trials.trial import loss_of
+from hpo.study.files.folder import StudyFolder, find_study, inner
+from hpo.study.results.run import StudyRun
+from hpo.trials.goal import Goal
+from hpo.trials.trial import Trial
 
 
 @dataclass(frozen=True)
 class FinishedStudy:
-    """A study's search, as its folder holds it.
+    """A study whose search is compared.
 
     Attributes:
-        label: the study's name.
-        config: its frozen configuration.
-        goal: its metrics and limits.
-        space: what was searched, each hyperparameter's values by its key.
+        run: the study with its record.
         search: losses and seconds of its trials.
-        winner: number of the winning trial in its report; None where no trial is complete, and within the limits.
-        folds: the winner's (leading) score per fold in the search, by the fold's name.
-        fresh: the winner's mean score on the fresh seeds that chose it; None where the search's scores chose it.
-        values: the winner's metrics, and what has a limit, by name; empty with one metric and no limits.
         data: `examples` and `split`, each equal for two studies that were scored on the same ones.
-        budget: the number of configurations that were tried, each once, however far it was trained.
         units: what its metrics are counted in.
     """
 
-    label: str
-    config: StudyConfig
-    goal: Goal
-    space: Mapping[str, Any]
+    run: StudyRun
     search: FinishedSearch
-    winner: int | None
-    folds: Mapping[str, float]
-    fresh: float | None
-    values: Mapping[str, float]
     data: Mapping[str, Any]
-    budget: int
     units: Units
+
+    @property
+    def label(self) -> str:
+        """The study's name."""
+        return self.search.label
+
+    @property
+    def config(self) -> StudyConfig:
+        """Its frozen configuration."""
+        return self.run.config
+
+    @property
+    def goal(self) -> Goal:
+        """Its metrics and limits."""
+        return self.run.goal
+
+    @property
+    def winner(self) -> int | None:
+        """The number of the winner; None where no trial is complete at the target, and within the limits."""
+        return None if self.run.winner is None else self.run.winner.number
+
+    @cached_property
+    def folds(self) -> dict[str, float]:
+        """The winner's (leading) score per fold in the search, by the fold's name; empty without a winner."""
+        outcomes = self.run.winner.outcomes if self.run.winner else {}
+        return {self.run.layout.name(index): each.metrics[self.goal.metric] for index, each in sorted(outcomes.items())}
 
     @property
     def score(self) -> float:
         """The winner's; of a study that has one."""
         return statistics.fmean(self.folds.values())
+
+    @property
+    def fresh(self) -> float | None:
+        """The winner's mean score on the fresh seeds that chose it; None where the search's scores chose it."""
+        return None if self.run.fresh_winner is None else self.run.fresh_winner.score
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The winner's metrics, and what has a limit, by name; empty with one metric and no limits."""
+        winner = None if self.goal.is_single else self.run.winner
+        return {name: winner.mean(name) for name in self.goal.names} if winner else {}
+
+    @property
+    def budget(self) -> int:
+        """The number of configurations that were tried, each once, however far it was trained."""
+        trials = self.run.trials
+        is_by_amount = any(trial.amount is not None for trial in trials)
+        return len({trial.key for trial in trials}) if is_by_amount else len(trials)
+
+    @cached_property
+    def space(self) -> dict[str, Any]:
+        """What was searched, each hyperparameter's values by its key; where a search starts is none of them."""
+        return {d["key"]: {k: v for k, v in d.items() if k != "default"} for d in self.run.space.to_dict()}
 
 
 def read_studies(references: Sequence[str]) -> list[FinishedStudy]:
@@ -113,86 +143,31 @@ def _would(metrics: Sequence[str]) -> str:
 
 
 def _read(folder: StudyFolder) -> FinishedStudy:
-    config = folder.config()
-    if not folder.trials_path.exists():
-        raise StudyError(
-            f"study: {short_path(folder.trials_path)} is missing; write it with `hpo report {config.study.name}`"
-        )
-    goal = goal_of(config.study)
-    rows = read_rows(short_path(folder.trials_path), ("number", "score", "state", "seconds"))
-    report = folder.report()
+    run, report = StudyRun.read(folder), folder.report()
+    config, goal = run.config, run.goal
     # Those that were trained to their end after the search come after it.
     later = {str(number) for number in inner(report, "counts").get("further_trained") or ()}
-    rows = sorted(rows, key=lambda row: row["number"] in later)
-    try:
-        amounts = [int(row.get("amount") or 0) for row in rows]
+    later |= {str(trial.number) for trial in run.further}
+    trials = sorted(run.trials, key=lambda trial: str(trial.number) in later)
+    most = max((trial.amount or 0 for trial in trials), default=0)
+
+    def counts(trial: Trial) -> bool:
         # A trial that was trained for less, or at a smaller scale, does not compare with one trained to the end.
-        are_complete = [
-            row["state"] == "complete" and amount == max(amounts) and is_at_target(row, config.study)
-            for row, amount in zip(rows, amounts, strict=True)
-        ]
-        losses = [
-            loss_of(float(row["score"]), config.study.direction) if is_complete else math.inf
-            for row, is_complete in zip(rows, are_complete, strict=True)
-        ]
-        others, excess = _of_several(rows, are_complete, goal)
-        seconds = [float(row["seconds"] or 0) for row in rows]
-    except (KeyError, TypeError, ValueError) as error:
-        raise StudyError(
-            f"{short_path(folder.trials_path)}: is not a trials.csv ({error}); write it again with `hpo report "
-            f"{config.study.name}`"
-        ) from error
-    winner = recorded_winner(rows, report, config.study) or {}
-    values = _values(winner, goal) if winner and not goal.is_single else {}
-    if values and goal.excess(values) > 0:
-        winner, values = {}, {}
-    folds = {name: float(value) for name, value in winner.items() if name.startswith("fold_") and value}
-    number = int(winner["number"]) if winner else None
+        return trial.state == "complete" and (trial.amount or 0) == most and trial.scale == goal.target
+
+    none = (math.inf,) * len(goal.metrics)
+    losses = [trial.losses if counts(trial) else none for trial in trials]
     search = FinishedSearch(
         config.study.name,
         repeat=0,
         seed=config.study.seed,
-        losses=tuple(losses),
-        seconds=tuple(seconds),
+        losses=tuple(leading for leading, *_ in losses),
+        seconds=tuple(trial.seconds for trial in trials),
         is_partial=config.study.scales is not None,
-        other_losses=others,
-        excess=excess,
+        other_losses=tuple(tuple(others) for _, *others in losses) if len(goal.metrics) > 1 else (),
+        excess=() if goal.is_single else tuple(trial.excess if counts(trial) else 0.0 for trial in trials),
     )
-    budget = inner(report, "counts").get("configurations", len(rows))
-    units = Units.at(folder, config)
-    data = _data(report, config)
-    fresh = inner(inner(report, "winner"), "fresh").get("score")
-    space = _space(folder, config)
-    return FinishedStudy(
-        config.study.name, config, goal, space, search, number, folds, fresh, values, data, budget, units
-    )
-
-
-def _space(folder: StudyFolder, config: StudyConfig) -> dict[str, Any]:
-    described = Described.at(short_path(folder.described_path))
-    space = space_from_dict(config.space, flatten(config.objective_config), described.points if described else None)
-    # Where a search starts is none of its values.
-    return {each["key"]: {k: v for k, v in each.items() if k != "default"} for each in space.to_dict()}
-
-
-def _of_several(
-    rows: Sequence[Row], are_complete: Sequence[bool], goal: Goal
-) -> tuple[tuple[tuple[float, ...], ...], tuple[float, ...]]:
-    """Return of each trial the losses of further metrics, infinite where incomplete, and how far it is over limits."""
-    if goal.is_single:
-        return (), ()
-    others, excess = [], []
-    for row, is_complete in zip(rows, are_complete, strict=True):
-        values = _values(row, goal) if is_complete else None
-        others.append(goal.losses(values)[1:] if values else (math.inf,) * (len(goal.metrics) - 1))
-        excess.append(goal.excess(values) if values else 0.0)
-    return tuple(others) if len(goal.metrics) > 1 else (), tuple(excess)
-
-
-def _values(row: Row, goal: Goal) -> dict[str, float]:
-    """Return what a trials.csv has of each metric, and of what has a limit; KeyError where a column is missing."""
-    columns = metric_columns(row, goal)
-    return {name: float(row[columns[name]]) for name in goal.names}
+    return FinishedStudy(run, search, _data(report, config), Units.at(folder, config))
 
 
 def _data(report: Mapping[str, Any], config: StudyConfig) -> dict[str, Any]:

@@ -106,9 +106,9 @@ class Notes:
         noted = self._record.read_note(_finalist(trial, index))
         return None if noted is None else Outcome.from_dict(noted)
 
-    def write_finalist_outcome(self, task: Task, outcome: Outcome) -> None:
+    def write_finalist_outcome(self, trial: int, index: int, outcome: Outcome) -> None:
         """Write the outcome of a finalist's further training."""
-        self._record.note(_finalist(task.trial, task.index), outcome.to_dict())
+        self._record.note(_finalist(trial, index), outcome.to_dict())
 
     @property
     def full_outcomes(self) -> Mapping[int, dict[int, FullOutcome]]:

@@ -9,19 +9,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from hpo.config.keys import flatten
 from hpo.config.study_config import StudyConfig
 from hpo.engine.schedule.rules import Counts
 from hpo.errors import StudyError, first_line
 from hpo.study.basis.described import Described, PartFigures
-from hpo.study.files.folder import StudyFolder, short_path
+from hpo.study.files.folder import StudyFolder, inner, short_path
 from hpo.study.files.status import NOT_OURS
 from hpo.study.notes import FinalModel, Notes
 from hpo.study.results.after_search import (
     Finalist,
     are_trained_to_the_end,
+    fresh_indices,
     further_trainings,
     join_trainings,
     read_finalists,
@@ -47,7 +48,8 @@ _WHICH_FOLDS = re.compile(r"^fold [\d, ]+: ")
 class StudyRun:
     """A study with its record, as of now; what is worked out from the record is worked out once.
 
-    A study that was published has trials.csv in the place of its record, and no `described`.
+    A study that was published has trials.csv and its report in the place of its record, and no `described`. `named` is
+    the number of the winner that this report names.
     """
 
     folder: StudyFolder
@@ -55,6 +57,7 @@ class StudyRun:
     space: Space
     record: Record
     described: Described | None
+    named: int | None = None
 
     @classmethod
     def of(cls, study: PreparedStudy, record: Record) -> Self:
@@ -80,7 +83,9 @@ class StudyRun:
             table = read_rows(short_path(folder.trials_path), ("number", "state", "score"))
             layout = TaskLayout(folds_of(table[0] if table else ()), config.study.repeats)
             record = memory_record(goal, layout, _trials(table, space, goal, layout))
-            return cls(folder, config, space, record, described)
+            report = folder.report()
+            _note_finalists(record, report, config)
+            return cls(folder, config, space, record, described, inner(report, "winner").get("number"))
 
         def is_written() -> bool:
             # A storage that several studies share may be written for another one.
@@ -181,7 +186,8 @@ class StudyRun:
     @cached_property
     def winner(self) -> Trial | None:
         """The winner; None where no trial is complete at the target, or none keeps the limits."""
-        return choose_best(self.config.study, self.goal, self.history, self._again)
+        named = (trial for trial in self.history if trial.number == self.named and trial.keeps_limits)
+        return next(named, None) or choose_best(self.config.study, self.goal, self.history, self._again)
 
     @cached_property
     def best(self) -> Trial | None:
@@ -219,16 +225,36 @@ def _file(folder: StudyFolder, config: StudyConfig) -> Path | None:
 
 
 def _trials(table: Iterable[Row], space: Space, goal: Goal, layout: TaskLayout) -> Iterable[Trial]:
-    """Yield the trials of a trials.csv, of which each task has the trial's mean of the further metrics."""
+    """Yield the trials of a trials.csv, of which each task has the trial's mean of the further metrics.
+
+    The first task has the seconds and the cost of them all.
+    """
     for row in table:
         further = {name: float(row[c]) for name, c in metric_columns(row, goal).items() if row[c] and c != "score"}
         scores = {index: row.get(layout.name(index)) for index in range(layout.size)}
-        outcomes = {index: Outcome({goal.metric: float(text), **further}) for index, text in scores.items() if text}
+        metrics = {index: {goal.metric: float(text), **further} for index, text in scores.items() if text}
+        outcomes = {index: Outcome(each, units=0.0) for index, each in metrics.items()}
         if error := row.get("error"):
             outcomes[0] = Outcome(error=_WHICH_FOLDS.sub("", error))
+        if outcomes:
+            first, seconds, cost = min(outcomes), row.get("seconds") or 0, row.get("cost") or 0
+            outcomes[first] = replace(outcomes[first], seconds=float(seconds), units=float(cost))
         amount = int(row["amount"]) if row.get("amount") else None
         trial = Trial(int(row["number"]), int(row.get("round") or 0), point_of(row, space) or {}, amount=amount)
         is_over = row["state"] != "running" and outcomes
         yield (
             finished(trial, outcomes, goal, row["state"] == "stopped") if is_over else replace(trial, outcomes=outcomes)
         )
+
+
+def _note_finalists(record: Record, report: Mapping[str, Any], config: StudyConfig) -> None:
+    """Note what the finalists of a published study scored on fresh seeds, as its report has it."""
+    finalists = report.get("finalists")
+    for each in finalists if isinstance(finalists, list) else ():
+        further = {name: float(value) for name, value in each.get("fresh_scores", {}).items()}
+        scores = [{**further, record.goal.metric: float(value)} for value in each["fresh_values"]]
+        indices, outcomes = fresh_indices(config.study, record.layout), [*map(Outcome, scores)]
+        if each["error"] is not None:
+            outcomes += [Outcome(error=_WHICH_FOLDS.sub("", each["error"]))] * (len(indices) - len(outcomes))
+        for index, outcome in zip(indices, outcomes, strict=False):
+            Notes(record).write_finalist_outcome(int(each["number"]), index, outcome)

@@ -114,9 +114,6 @@ class _Writer:
         if (fresh := self._run.fresh.get(trial.number)) is not None:
             scores, search_scores = {name: fresh.mean(name) for name in names}, scores
             values = fresh.values(self._run.goal.metric)
-        elif trial.number == self._status.best and self._status.search_scores:
-            # What was published has no record of the fresh seeds.
-            scores, search_scores, values = self._status.scores, self._status.search_scores, []
         return TrialView(
             trial=trial.number,
             score=scores.get(self._run.goal.metric, trial.score),

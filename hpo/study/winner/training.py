@@ -65,7 +65,7 @@ def train_finalists(
     what = f"the best {len(finalists)} again on fresh seeds" if len(finalists) > 1 else "the best again on fresh seeds"
     missing = [task for finalist in finalists for task in _missing_of(study, finalist, Notes(record))]
     for task, outcome in outcomes(dispatcher, missing, partial(tell, what)):
-        Notes(record).write_finalist_outcome(task, outcome)
+        Notes(record).write_finalist_outcome(task.trial, task.index, outcome)
 
 
 def state_names(study: PreparedStudy, trials: Iterable[Trial]) -> set[str]:
