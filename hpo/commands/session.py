@@ -7,7 +7,7 @@ from hpo.commands.given.objects import Objects, call_with
 from hpo.config.keys import at_path, path_of
 from hpo.config.sealing import open_sealed
 from hpo.errors import ConfigError, NoTrialError
-from hpo.session.outside import OutsideStudy
+from hpo.session.outside import OutsideSession
 from hpo.study.study import PreparedStudy
 from hpo.workers.objective.plain_function import point_of
 from hpo.workers.training.payload import Task
@@ -34,7 +34,7 @@ class AskedTrial:
         metrics: what is to be told of it: the metrics in their order, then what else has a limit.
     """
 
-    def __init__(self, outside: OutsideStudy, task: Task, objects: Objects) -> None:
+    def __init__(self, outside: OutsideSession, task: Task, objects: Objects) -> None:
         trial, payload = outside.record.trial(task.trial), task.payload
         self._outside, self._metric = outside, payload.metric
         config = open_sealed(payload.config, payload.known_secrets())
@@ -76,7 +76,7 @@ class AskedTrial:
         """Whether `study.stop_rule=median` ends the training here; `session.tell(trial)` then tells it as stopped."""
         return self._outside.asking.stops(self.number)
 
-    def refuse_in_another(self, outside: OutsideStudy) -> None:
+    def refuse_in_another(self, outside: OutsideSession) -> None:
         """Raise ConfigError where the trial was asked for in another study than this one."""
         if self._outside.study_id != outside.study_id:
             raise ConfigError(
@@ -101,7 +101,7 @@ class Session:
     """
 
     def __init__(self, study: PreparedStudy, objects: Objects | None = None, **options: Any) -> None:
-        self._outside = OutsideStudy(study, **options)
+        self._outside = OutsideSession(study, **options)
         self._objects = objects or Objects()
         self.name, self._folder = study.config.study.name, study.folder
 

@@ -1,4 +1,4 @@
-"""A study that is trained elsewhere: opened, asked and told, and closed with its report."""
+"""A session of a study that is trained elsewhere: opened, asked and told, and closed with its report."""
 
 import logging
 import os
@@ -29,8 +29,8 @@ _PATIENCE_SECONDS = 60.0
 _SECONDS_BETWEEN_TRIES = 0.05
 
 
-class OutsideStudy:
-    """A study with its lock, from here until `close`; `asking` asks and tells.
+class OutsideSession:
+    """A session with a study's lock, from here until `close`; `asking` asks and tells.
 
     Args:
         study: a new one or one to be continued.
@@ -164,7 +164,7 @@ def _here() -> tuple[int, int]:
 
 def set_up(study: PreparedStudy) -> str:
     """Create or continue a study that is trained elsewhere, and return the line that says how it goes on."""
-    OutsideStudy(study, is_shown=False).close()
+    OutsideSession(study, is_shown=False).close()
     name, metrics = study.reference, " ".join(f"{name}=VALUE" for name in study.goal.names)
     return (
         f"study {study.config.study.name}: its trials are asked for and told, and nothing trains here: `hpo ask "
