@@ -66,7 +66,6 @@ GROUPS = {
             "clean:clean",
             "free what no study needs: states, copies of data, models that are not among the best",
         ),
-        "move": ("move:move", "put a study into another directory, also on another file system"),
         "archive": ("archive:archive_or_restore", "write a study into one file with checksums, or take it out of one"),
         "remove": ("remove:remove", "delete studies, with their runs in MLflow"),
     },
@@ -105,14 +104,13 @@ _ELSEWHERE = {
     **dict.fromkeys(("init", "create"), "new"),
     **dict.fromkeys(("enqueue", "enqueue-trial"), "add"),
     **dict.fromkeys(("backup", "pack", "zip"), "archive"),
-    **dict.fromkeys(("rename", "mv"), "move"),
     **dict.fromkeys(("upload", "push"), "sync"),
 }
 
 # These commands write state that only this user may read. Files of the others get the user's default permissions.
 _PRIVATE = (
     *("search", "resume", "extend", "report", "reproduce", "test", "compare", "train", "scale", "sync", "import"),
-    *("stop", "add", "ask", "tell", "note", "clean", "move", "archive", "remove"),
+    *("stop", "add", "ask", "tell", "note", "clean", "archive", "remove"),
 )
 
 _EXAMPLES = """examples:

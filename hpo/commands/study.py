@@ -86,22 +86,6 @@ class Study:
 
         return clean([self.folder], dry_run=dry_run, states=states, logs=logs)
 
-    def move(self, directory: str | Path) -> Self:
-        """Put a study's folder into another directory, also on another file system, where it goes on.
-
-        The study there is returned. Relative paths in its configuration go on meaning places below the working
-        directory.
-
-        Args:
-            directory: where its folder is put; it is made.
-
-        Raises:
-            hpo.HpoError: it runs just now, the directory has one of its name, or the copy is not the same.
-        """
-        from hpo.commands.move import move
-
-        return type(self)(StudyFolder(move(self.folder, directory).folder))
-
     def archive(self, file: str | Path) -> "Archived":
         """Write a study into one file, `NAME.tar.gz`, with the SHA-256 of each of its files; see `hpo.unarchive`.
 

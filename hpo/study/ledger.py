@@ -33,8 +33,13 @@ def openings(ledger: Path) -> list[Opening]:
 
 
 def all_openings(folder: StudyFolder, fingerprint: str) -> list[Opening]:
-    """Return every known opening of this test part by any study, the earliest first, whichever ledgers have it."""
-    known = _merged(openings(_common(folder)), *_own(folder))
+    """Return every known opening of this test part by any study, the earliest first, whichever ledgers have it.
+
+    The studies beside this one are asked, too: of one that was moved or copied there, its own ledger alone knows.
+    """
+    beside = {path.parent for name in (OPENINGS, "test.json") for path in folder.path.parent.glob(f"*/{name}")}
+    studies = [folder, *(StudyFolder(path) for path in sorted(beside - {folder.path}))]
+    known = _merged(openings(_common(folder)), *(ledger for study in studies for ledger in _own(study)))
     return [line for line in known if line["fingerprint"] == fingerprint]
 
 

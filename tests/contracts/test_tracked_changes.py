@@ -8,6 +8,7 @@ from mlflow import MlflowClient
 from hpo.study.files.folder import StudyFolder
 from hpo.study.notes import Notes
 from hpo.study.opening import open_study
+from hpo.study.results.run import StudyRun
 from hpo.track.projection import open_in_tracker
 from hpo.track.sink import MlflowSink
 from hpo.track.store import delete_study, may_have_study
@@ -47,7 +48,7 @@ def test_whether_a_trial_is_on_the_front_stays_true_and_only_runs_that_changed_a
     uri = study.config.track.uri
     tracker = InThisProcess(study, MlflowSink(uri, "tests", folder))
     record = open_study(study)
-    open_in_tracker(study, record, tracker)
+    open_in_tracker(study, StudyRun.of(study, record), tracker)
     record.close()
     written, set_tag = [], MlflowClient.set_tag
     monkeypatch.setattr(MlflowClient, "set_tag", lambda *given: (written.append(given), set_tag(*given)))
@@ -173,7 +174,7 @@ def test_a_study_that_is_deleted_takes_its_trials_and_views_along_and_leaves_the
         study = replace(study, folder=StudyFolder(folder / name))
         record = open_study(study)
         tracker = InThisProcess(study, MlflowSink(uri, "tests", folder))
-        open_in_tracker(study, record, tracker)
+        open_in_tracker(study, StudyRun.of(study, record), tracker)
         ids[name] = Notes(record).study_id
         record.close()
         for number in range(3):

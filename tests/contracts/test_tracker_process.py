@@ -10,6 +10,7 @@ import pytest
 from mlflow import MlflowClient
 
 from hpo.study.opening import open_study
+from hpo.study.results.run import StudyRun
 from hpo.track.make import make_tracker
 from hpo.track.messages import Curve, close_trial, curves
 from hpo.track.projection import open_in_tracker
@@ -33,7 +34,7 @@ def test_a_live_curve_is_there_within_five_seconds_and_has_each_point_once(folde
     study = tracked_study(folder)
     record = open_study(study)
     tracker = make_tracker(study.config, study.layout, study.folder.path)
-    open_in_tracker(study, record, tracker)
+    open_in_tracker(study, StudyRun.of(study, record), tracker)
     trial = Trial(0, 0, {"toy.lr": 0.1})
     tracker.trial_opened(trial)
     client = MlflowClient(study.config.track.uri)
@@ -97,12 +98,13 @@ def test_a_driver_that_died_leaves_no_run_running(folder):
 import os, time
 from pathlib import Path
 from tests.tracked import make_tracker, tracked_study
+from hpo.study.results.run import StudyRun
 from hpo.study.opening import open_study
 from hpo.track.projection import open_in_tracker
 from hpo.trials.trial import Trial
 study = tracked_study(Path({str(folder)!r}))
 tracker = make_tracker(study.config, study.layout, study.folder.path)
-open_in_tracker(study, open_study(study), tracker)
+open_in_tracker(study, StudyRun.of(study, open_study(study)), tracker)
 tracker.trial_opened(Trial(0, 0, {{"toy.lr": 0.1}}))
 time.sleep(0.5)
 print(tracker._process.pid, flush=True)
@@ -126,7 +128,7 @@ def test_one_process_at_a_time_writes_a_study(folder):
     first = make_tracker(study.config, study.layout, study.folder.path)
     second = make_tracker(study.config, study.layout, study.folder.path)
     for tracker in (first, second):
-        open_in_tracker(study, record, tracker)
+        open_in_tracker(study, StudyRun.of(study, record), tracker)
         tracker.trial_opened(Trial(0, 0, {"toy.lr": 0.1}))
     assert first.close()
     assert second.close()

@@ -11,6 +11,7 @@ import hpo as toolkit
 from hpo.place import Place
 from hpo.study.basis.changes import Basis
 from hpo.study.files.folder import StudyFolder
+from hpo.study.keeping.copy import copy_study
 from hpo.study.keeping.mirror import Manifest
 from tests.hpo.cli.commands import hpo, refused, searched
 from tests.studies import rows, toy_config
@@ -50,9 +51,7 @@ def test_a_study_is_reported_drawn_compared_and_loaded_without_its_data(moved, c
     assert (study.best.number, len(study.trials)) == (before["winner"]["number"], 3)
     assert study.plot("best_so_far") is not None
     assert study.export("sqlite:///shared.db").trials == 3
-    shutil.copytree(moved, "runs/second")
-    config = Path("runs/second/config.yaml")
-    config.write_text(config.read_text().replace("name: toy", "name: second"))
+    copy_study(StudyFolder(moved), "second")
     assert hpo(capsys, "compare", "toy", "second")[0] == 0
 
 

@@ -19,7 +19,6 @@ from hpo.errors import ConfigError, StudyError
 from hpo.files import entries
 from hpo.study.files.folder import RUNS, StudyFolder
 from hpo.study.keeping.mirror import RECORD, Manifest, contents, copy_record, study_id_of
-from hpo.study.ledger import hand_over
 from hpo.study.upgrade import upgraded
 from hpo.workers.store.packing import digest_of
 
@@ -108,7 +107,6 @@ def unarchive(file: Path, runs: Path = RUNS) -> StudyFolder:
         if is_new:
             with suppress(OSError):
                 runs.rmdir()
-    hand_over(folder)
     return folder
 
 

@@ -23,7 +23,6 @@ from hpo.errors import HpoError, StudyError
 from hpo.files import entries, write_atomically
 from hpo.place import Place
 from hpo.study.files.folder import RUNS, StudyFolder
-from hpo.study.ledger import hand_over
 from hpo.study.upgrade import FORMAT, upgraded
 from hpo.trials.record.own_file import copy_database, read_mark
 from hpo.workers.store.url import UrlStore
@@ -270,7 +269,6 @@ def restore(url: str, runs: Path = RUNS) -> StudyFolder:
         aside.refuse_links()
         _remember(aside, store.place.url, [manifest.id])
         aside.path.rename(folder.path)
-    hand_over(folder)
     return folder
 
 

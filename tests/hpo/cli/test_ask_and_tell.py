@@ -107,7 +107,7 @@ def test_a_budget_below_what_there_is_names_what_has_ended_and_what_has_begun(ca
 
 def test_what_is_refused_while_it_is_open_or_has_no_test_part_names_what_helps(capsys, lab):
     with toolkit.open(name="lab"):
-        for command in (("stop", "lab"), ("remove", "lab", "--yes"), ("move", "lab", "there")):
+        for command in (("stop", "lab"), ("remove", "lab", "--yes")):
             said = refused(capsys, *command)
             assert "close it there (`session.close()`)" in said
             assert "hpo stop" not in said

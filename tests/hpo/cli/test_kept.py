@@ -18,7 +18,6 @@ from tests.studies import toy_config
 
 REFUSED = {
     "clean": ["clean", "made"],
-    "move": ["move", "made", "elsewhere"],
     "archive": ["archive", "made", "made.tar.gz"],
     "remove": ["remove", "made", "--yes"],
 }
@@ -60,18 +59,6 @@ def test_what_would_be_freed_is_said_and_nothing_goes(capsys, study):
     assert found["bytes"] == toolkit.load("made").clean().bytes > 0
     assert not (study / "data").exists()
     assert hpo(capsys, "clean", "made") == (0, "0 KiB freed\n", "")
-
-
-def test_it_is_moved_and_found_there(capsys, study):
-    code, out, _ = hpo(capsys, "move", "made", "elsewhere")
-    assert (code, out.splitlines()[0]) == (0, "moved to elsewhere/made")
-    here = Path.cwd()
-    command = f"hpo resume {here}/elsewhere/made track.uri=sqlite:///{here}/mlflow.db"
-    assert out.splitlines()[1] == f"from another working directory it needs: {command}"
-    assert "moved" not in hpo(capsys, "report", "elsewhere/made")[2]
-    found = shown(capsys, "move", "elsewhere/made", "runs")
-    assert (set(found), found["folder"]) == (documented("hpo move"), str(here / "runs/made"))
-    assert toolkit.load("made").move("elsewhere").best.number == 0
 
 
 def test_it_is_archived_and_comes_back_unasked_where_it_was_made(capsys, study):
@@ -187,6 +174,7 @@ def test_what_is_being_copied_or_removed_is_no_study(capsys, study):
 
 
 def test_a_command_that_is_named_takes_a_study_where_it_is(capsys, study):
-    hpo(capsys, "move", "made", "elsewhere")
+    Path("elsewhere").mkdir()
+    shutil.move("runs/made", "elsewhere/made")
     with StudyFolder(Path("elsewhere/made")).lock():
         assert "stop it with `hpo stop elsewhere/made`" in refused(capsys, "clean", "elsewhere/made", is_silent=True)

@@ -42,7 +42,7 @@ def test_it_comes_back_with_all_that_is_not_made_again(toy):
     assert ((back.path / "states/x/empty").is_dir(), (back.path / "states/latest").readlink()) == (True, Path("x"))
     assert back.path.stat().st_mode & 0o777 == 0o700
     assert len(all_openings(StudyFolder(Path("other/another")), "f")) == 1
-    assert {path.name for path in Path("other").iterdir()} == {"toy", "test_openings.jsonl"}
+    assert [path.name for path in Path("other").iterdir()] == ["toy"]
 
 
 @pytest.mark.slow
