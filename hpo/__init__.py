@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from hpo.commands.compare import compare_studies as compare_studies
     from hpo.commands.exchange import import_trials as import_trials
     from hpo.commands.new import new as new
-    from hpo.commands.open import open as open  # noqa: A004 -- it is called hpo.open
     from hpo.commands.replay import replay as replay
     from hpo.commands.reproduce import reproduce as reproduce
     from hpo.commands.scale import coordinate_check as coordinate_check
@@ -20,13 +19,14 @@ if TYPE_CHECKING:
     from hpo.commands.search import compose as compose
     from hpo.commands.search import load as load
     from hpo.commands.search import search as search
+    from hpo.commands.search import unarchive as unarchive
     from hpo.commands.serve import open_ui as open_ui
     from hpo.commands.session import AskedTrial as AskedTrial
     from hpo.commands.session import Session as Session
+    from hpo.commands.session import open as open  # noqa: A004 -- it is called hpo.open
     from hpo.commands.show import studies as studies
     from hpo.commands.study import Study as Study
     from hpo.commands.train import train as train
-    from hpo.commands.unarchive import unarchive as unarchive
     from hpo.errors import HpoError as HpoError
     from hpo.errors import NoTrialError as NoTrialError
     from hpo.trials.space.written import choices as choices
@@ -58,7 +58,7 @@ _PLACES = {
     "log": "hpo.trials.space.written",
     "new": "hpo.commands.new",
     "objective": "hpo.workers.objective.objective",
-    "open": "hpo.commands.open",
+    "open": "hpo.commands.session",
     "open_ui": "hpo.commands.serve",
     "replay": "hpo.commands.replay",
     "reproduce": "hpo.commands.reproduce",
@@ -66,7 +66,7 @@ _PLACES = {
     "search": "hpo.commands.search",
     "studies": "hpo.commands.show",
     "train": "hpo.commands.train",
-    "unarchive": "hpo.commands.unarchive",
+    "unarchive": "hpo.commands.search",
 }
 __all__ = list(_PLACES)
 

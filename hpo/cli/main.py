@@ -35,7 +35,7 @@ GROUPS = {
         "train": ("train:train_composed", "train one configuration, no search"),
         "scale": ("scale:scale", "see whether hyperparameters hold when a model grows"),
         "new": ("new:new", "write a module to train and its configuration, which run as they stand"),
-        "cluster": ("cluster:cluster", "write what to submit to Slurm or Kubernetes, or to run on machines by ssh"),
+        "cluster": ("new:cluster", "write what to submit to Slurm or Kubernetes, or to run on machines by ssh"),
     },
     "follow and steer": {
         "list": ("show:studies", "the studies under runs/: state, trials, best, strategy, data, size, date"),
@@ -61,9 +61,9 @@ GROUPS = {
         "attention": ("trained_model:attention", "draw what a trained model attends to while it reads a text"),
     },
     "keep": {
-        "note": ("note:note", "write beside a study what only a person knows, or tag it"),
+        "note": ("steer:note", "write beside a study what only a person knows, or tag it"),
         "clean": (
-            "clean:clean",
+            "remove:clean",
             "free what no study needs: states, copies of data, models that are not among the best",
         ),
         "archive": ("archive:archive_or_restore", "write a study into one file with checksums, or take it out of one"),

@@ -1,4 +1,4 @@
-"""`archive`: a study is written into one file, and taken out of one again."""
+"""`archive`: a study goes into one file, and out of it again."""
 
 from dataclasses import dataclass
 from pathlib import Path

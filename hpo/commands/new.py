@@ -1,15 +1,17 @@
-"""`new`: a module to train and its configuration, which run as they stand, to be made one's own."""
+"""`new` and `cluster`: files that a user goes on with: a module and its configuration, or a job to submit."""
 
 import keyword
+import os
+import re
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from hpo.commands.arguments import Word
+from hpo.commands.arguments import ConfigFile, ConfigFolder, Overrides, Word
 from hpo.errors import ConfigError
 
 FOLDER = "my_conf"
@@ -71,3 +73,146 @@ def _refuse_bad_name(name: str) -> None:
         )
     if name in sys.stdlib_module_names or find_spec(name) is not None:
         raise ConfigError(f"name: there is a module '{name}' already; choose another name")
+
+
+_SUFFIXES = {"slurm": "sbatch", "kubernetes": "yaml", "local": "sh"}
+_NEXT = {"slurm": "sbatch", "kubernetes": "kubectl apply -f", "local": "bash"}
+_ADDRESS = "dispatch.address"
+
+
+@dataclass(frozen=True)
+class ClusterJob:
+    """What to submit.
+
+    Attributes:
+        kind: `slurm`, `kubernetes` or `local`.
+        path: of the file; `null` with `--output -`.
+        text: what is in it.
+        fill_in: what has to be filled in first.
+        next: the command that submits it; `null` without a file.
+    """
+
+    kind: str
+    path: Path | None
+    text: str
+    fill_in: Sequence[str]
+    next: str | None
+
+    def __str__(self) -> str:
+        if self.path is None:
+            return self.text.removesuffix("\n")
+        missing = [f"fill in {', '.join(self.fill_in)} there first"] if self.fill_in else []
+        return "\n".join([f"wrote {self.path}", *missing, f"next:   {self.next}"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return its fields."""
+        return asdict(self) | {"path": self.path and self.path.absolute()}
+
+
+def _matching(option: str, pattern: str, must: str, hint: str = "", kind: type = str) -> Callable[[str], Any]:
+    """Return what reads a value of an option that has this form."""
+
+    def read(text: str) -> Any:
+        if not re.fullmatch(pattern, text):
+            raise ConfigError(f"{option}: must be {must}, given {text!r}{hint}")
+        return kind(text)
+
+    return read
+
+
+def _count(option: str) -> Word:
+    return Word("N", read=_matching(option, r"0*[1-9]\d*", "a whole number, 1 or more", kind=int))
+
+
+def _word(option: str) -> Word:
+    return Word(read=_matching(option, r"[\w./:@-]+", "one word"))
+
+
+_gpus = _matching("--gpus", r"\d+", "a whole number, 0 or more", kind=int)
+_memory = _matching("--memory", r"[1-9]\d*[KMGT]", "a number and K, M, G or T", "; write 64G")
+_time = _matching("--time", r"(\d+-)?\d{1,3}:\d\d:\d\d", "HH:MM:SS or D-HH:MM:SS", "; write 04:00:00")
+_host = _matching("--hosts", r"[\w./:@-]+", "names with commas between them")
+
+
+def _hosts(text: str) -> tuple[str, ...]:
+    return tuple(map(_host, text.split(",")))
+
+
+def cluster(
+    kind: Literal["slurm", "kubernetes", "local"],
+    overrides: Overrides = (),
+    *,
+    nodes: Annotated[int, _count("--nodes")] = 1,
+    cpus: Annotated[int | None, _count("--cpus")] = None,
+    gpus: Annotated[int, Word("N", read=_gpus)] = 0,
+    memory: Annotated[str | None, Word(read=_memory)] = None,
+    time: Annotated[str | None, Word(read=_time)] = None,
+    partition: Annotated[str | None, _word("--partition")] = None,
+    image: Annotated[str | None, _word("--image")] = None,
+    hosts: Annotated[Sequence[str], Word(read=_hosts)] = (),
+    output: Annotated[str | None, Word("FILE")] = None,
+    config_dir: ConfigFolder | None = None,
+    config: ConfigFile | None = None,
+) -> ClusterJob:
+    """Write what to submit to Slurm or Kubernetes, or to run on machines by ssh, so that a study is searched there.
+
+    Args:
+        kind: slurm | kubernetes (a RayJob) | local (machines by ssh).
+        nodes: how many machines, or pods (default: 1).
+        cpus: processors of each (default: as many as here).
+        gpus: GPUs of each (default: 0).
+        memory: memory of each, such as 64G.
+        time: slurm: the longest that the job may take, HH:MM:SS.
+        partition: slurm: the partition of the cluster.
+        image: kubernetes: the container image that has hpo and your code.
+        hosts: local: the other machines, separated by commas.
+        output: write it there (default: the study's name); - prints it.
+
+    Raises:
+        hpo.HpoError: something given cannot be, or the file exists.
+
+    Examples:
+        hpo cluster slurm --nodes 2 --cpus 16 --gpus 4 --memory 128G --partition gpu --time 12:00:00 study.name=big
+        sbatch big.sbatch
+        hpo cluster kubernetes --nodes 4 --gpus 1 --memory 32G --image me/hpo:1 study.name=big study.mirror=s3://b/hpo
+        kubectl apply -f big.yaml
+        hpo cluster local --hosts ann,bob study.name=big      this machine, and others by ssh
+        bash big.sh
+    """
+    for text in overrides:
+        if text.lstrip("+").startswith(f"{_ADDRESS}="):
+            raise ConfigError(f"{_ADDRESS}: the job sets it to its own Ray cluster, given {text!r}; leave it out")
+    # Here, since they load slowly.
+    from hpo.commands.given.settings import compose_search
+    from hpo.config.study_config import config_from_dict
+    from hpo.integrations.clusters import FILL_IN, Job, write_job
+
+    made = config_from_dict(compose_search(overrides, config_dir, config))
+    if not made.dispatch.type.has_own_processes:
+        raise ConfigError(f"dispatch: must be ray on a cluster, given {made.dispatch.name}; leave it out")
+    options = [("--config", config), ("--config-dir", config_dir)]
+    words = [word for option, path in options if path for word in (option, path)]
+    environment = os.environ.get("VIRTUAL_ENV")
+    job = Job(
+        name=made.study.name,
+        arguments=[*words, *overrides],
+        mirror=made.study.mirror,
+        nodes=nodes,
+        cpus=cpus or os.cpu_count() or 1,
+        gpus=gpus,
+        memory=memory,
+        time=time,
+        partition=partition,
+        image=image,
+        hosts=hosts,
+        activate=None if environment is None else str(Path(environment) / "bin" / "activate"),
+    )
+    path = Path(output or f"{job.name}.{_SUFFIXES[kind]}")
+    text = write_job(kind, job, str(path))
+    missing = sorted(set(re.findall(rf"{FILL_IN}_[A-Z]+", text)))
+    if output == "-":
+        return ClusterJob(kind, None, text, missing, None)
+    if path.exists():
+        raise ConfigError(f"--output: {path} exists; delete it, or give another name")
+    path.write_text(text, encoding="utf-8")
+    return ClusterJob(kind, path, text, missing, f"{_NEXT[kind]} {path}")

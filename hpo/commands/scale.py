@@ -5,9 +5,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from hpo.commands.arguments import ConfigFile, ConfigFolder, ConfigPrint, Overrides, Progress, Word
+from hpo.commands.arguments import (
+    ConfigFile,
+    ConfigFolder,
+    ConfigPrint,
+    Overrides,
+    Progress,
+    Word,
+    refuse_bad_picture,
+    write_output,
+)
 from hpo.commands.given.settings import Composed, compose_search
-from hpo.commands.output import refuse_bad_picture, write_output
 from hpo.commands.search import with_its_trials
 from hpo.config.composing.overrides import parse_override, written_out
 from hpo.config.keys import at, flatten, replaced, within

@@ -1,4 +1,4 @@
-"""`search`, in a shell and from Python; `hpo.load` and `hpo.compose`."""
+"""`search`, in a shell and from Python; `hpo.load`, `hpo.unarchive` and `hpo.compose`."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -370,6 +370,25 @@ def load(name: str | Path) -> "Study":
     from hpo.commands.study import Study
 
     return Study(find_study(str(name)))
+
+
+def unarchive(file: Path | str, directory: Path | str = RUNS, *, trust: bool = False) -> "Study":
+    """Take a study out of an archive, as `hpo archive --restore` does, and return it; see `Study.archive`.
+
+    Args:
+        file: the archive.
+        directory: where its folder is put.
+        trust: whether a study that was not made on this machine may run its objective, unasked.
+
+    Raises:
+        hpo.HpoError: the file is no sound archive, or there is a study of that name. Or the study was not made here,
+            and nobody could be asked, or the answer was no: then it is there, but was only copied.
+    """
+    # Here, as above.
+    from hpo.commands.archive import restore_archive
+    from hpo.commands.study import Study
+
+    return Study(StudyFolder(restore_archive(file, directory, trust).folder))
 
 
 def compose(*overrides: str, config_dir: str | None = None) -> dict[str, Any]:

@@ -32,15 +32,13 @@ if TYPE_CHECKING:
 
     from hpo.commands.archive import Archived
     from hpo.commands.arguments import Progress
-    from hpo.commands.clean import Freed
     from hpo.commands.evaluation import Evaluation
     from hpo.commands.exchange import Exported, Synced
-    from hpo.commands.note import Noted
-    from hpo.commands.remove import Removed
+    from hpo.commands.remove import Freed, Removed
     from hpo.commands.report import Reported
     from hpo.commands.reproduce import Reproduction
     from hpo.commands.show import Logs, Shown
-    from hpo.commands.steer import Added, Stopped
+    from hpo.commands.steer import Added, Noted, Stopped
     from hpo.commands.trained_model import Attention, Predictions
     from hpo.commands.watch import LivePage
 
@@ -82,7 +80,7 @@ class Study:
         Raises:
             hpo.HpoError: a study that is named runs, or cannot be read.
         """
-        from hpo.commands.clean import clean
+        from hpo.commands.remove import clean
 
         return clean([self.folder], dry_run=dry_run, states=states, logs=logs)
 
@@ -202,7 +200,7 @@ class Study:
         Raises:
             hpo.HpoError: a tag's name is none.
         """
-        from hpo.commands.note import note
+        from hpo.commands.steer import note
 
         return note(self.folder, text, tag=tag)
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from hpo.commands.arguments import Word
-from hpo.commands.output import refuse_bad_output, refuse_bad_picture, write_output, writing
+from hpo.commands.arguments import Word, refuse_bad_output, refuse_bad_picture, write_output, writing
 from hpo.errors import ConfigError, DataError, StudyError
 from hpo.files import write_atomically
 from hpo.study.files.folder import find_study
