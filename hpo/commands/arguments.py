@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol
 
@@ -39,13 +39,23 @@ class Word:
     default: Any = None
 
 
-@dataclass(frozen=True)
 class Fields:
-    """A result whose fields are what `--json` prints; a frozen dataclass."""
+    """A result whose fields are what `--json` prints, but those whose names begin with `_`; a frozen dataclass."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return its fields."""
-        return asdict(self)
+        """Return its fields, with absolute paths."""
+        return {name: _plain(value) for name, value in vars(self).items() if not name.startswith("_")}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Path):
+        return value.absolute()
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    for method in ("to_dict", "model_dump"):
+        if hasattr(value, method):
+            return getattr(value, method)()
+    return vars(value) if is_dataclass(value) else value
 
 
 class Result(Protocol):

@@ -17,7 +17,7 @@ _PATIENCE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class Asked:
+class Asked(Fields):
     """A trial to train.
 
     Attributes:
@@ -61,13 +61,9 @@ class Asked:
     def __str__(self) -> str:
         return "\n".join(map(printable, [*self.lines(), self.then]))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return its fields."""
-        return {**vars(self)}
-
 
 @dataclass(frozen=True)
-class OpenTrials:
+class OpenTrials(Fields):
     """The trials that were asked for and not told.
 
     Attributes:
@@ -81,10 +77,6 @@ class OpenTrials:
     def __str__(self) -> str:
         lines = [line for each in self.open for line in each.lines()]
         return "\n".join(map(printable, [*lines, self.open[0].then])) if self.open else "no trial is open"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return its fields."""
-        return {"study": self.study, "open": [each.to_dict() for each in self.open]}
 
 
 @dataclass(frozen=True)

@@ -5,20 +5,20 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from hpo.commands.arguments import ConfigFile, ConfigFolder, Overrides, Word
+from hpo.commands.arguments import ConfigFile, ConfigFolder, Fields, Overrides, Word
 from hpo.errors import ConfigError
 
 FOLDER = "my_conf"
 
 
 @dataclass(frozen=True)
-class Created:
+class Created(Fields):
     """What was written.
 
     Attributes:
@@ -34,10 +34,6 @@ class Created:
     def __str__(self) -> str:
         wrote = " and ".join(map(str, self.files))
         return f"wrote {wrote}\nnext:   hpo search --config-dir {self.config_dir} study={self.name}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return its fields, with absolute paths."""
-        return {**vars(self), "files": [path.absolute() for path in self.files]}
 
 
 def new(name: Annotated[str, Word("NAME")]) -> Created:
@@ -81,7 +77,7 @@ _ADDRESS = "dispatch.address"
 
 
 @dataclass(frozen=True)
-class ClusterJob:
+class ClusterJob(Fields):
     """What to submit.
 
     Attributes:
@@ -103,10 +99,6 @@ class ClusterJob:
             return self.text.removesuffix("\n")
         missing = [f"fill in {', '.join(self.fill_in)} there first"] if self.fill_in else []
         return "\n".join([f"wrote {self.path}", *missing, f"next:   {self.next}"])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return its fields."""
-        return asdict(self) | {"path": self.path and self.path.absolute()}
 
 
 def _matching(option: str, pattern: str, must: str, hint: str = "", kind: type = str) -> Callable[[str], Any]:

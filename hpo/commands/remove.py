@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from hpo.commands.arguments import StudyRef, Word, Yes
+from hpo.commands.arguments import Fields, StudyRef, Word, Yes
 from hpo.config.sealing import hide_secrets
 from hpo.config.study_config import StudyConfig
 from hpo.errors import ConfigError, HpoError, StudyError, printable
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Freed:
+class Freed(Fields):
     """What was freed of studies.
 
     Attributes:
@@ -39,21 +39,10 @@ class Freed:
     """
 
     dry_run: bool
+    bytes: int
+    freed: Mapping[str, int]
+    leftovers: int
     studies: Sequence["Cleaned"]
-    leftovers: int = 0
-
-    @property
-    def bytes(self) -> int:
-        """How much it frees, in all."""
-        return sum(self.freed.values())
-
-    @property
-    def freed(self) -> Mapping[str, int]:
-        """The bytes by kind."""
-        freed = Counter({"leftovers": self.leftovers} if self.leftovers else {})
-        for each in self.studies:
-            freed.update(each.freed)
-        return dict(freed)
 
     @property
     def kept(self) -> str | None:
@@ -61,8 +50,6 @@ class Freed:
         return "; ".join(each.kept for each in self.studies if each.kept) or None
 
     def __str__(self) -> str:
-        from hpo.workers.store.packing import in_words
-
         places = [(short_path(each.folder.path), each.freed, each.kept) for each in self.studies]
         places += [(RUNS, {"leftovers": self.leftovers}, None)] if self.leftovers else []
         lines = []
@@ -71,11 +58,6 @@ class Freed:
             if said := "; ".join(filter(None, (freed, kept))):
                 lines.append(f"{place}: {said}")
         return "\n".join([*lines, f"{in_words(self.bytes)} {'would be freed' if self.dry_run else 'freed'}"])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return its fields."""
-        studies = [each.to_dict() for each in self.studies]
-        return {**vars(self), "bytes": self.bytes, "freed": self.freed, "studies": studies}
 
 
 def clean(
@@ -117,14 +99,18 @@ def clean(
             if folders:
                 raise
             cleaned.append(cleaning.Cleaned(folder, {}, str(error).removeprefix(f"study: {folder} ")))
-    return Freed(dry_run, cleaned, 0 if folders else cleaning.clean_runs(RUNS, dry_run=dry_run).bytes)
+    leftovers = 0 if folders else cleaning.clean_runs(RUNS, dry_run=dry_run).bytes
+    freed = Counter({"leftovers": leftovers} if leftovers else {})
+    for each in cleaned:
+        freed.update(each.freed)
+    return Freed(dry_run, freed.total(), dict(freed), leftovers, cleaned)
 
 
 _SHOWN = 4
 
 
 @dataclass(frozen=True)
-class RemovedStudy:
+class RemovedStudy(Fields):
     """A study that is gone.
 
     Attributes:
@@ -136,6 +122,7 @@ class RemovedStudy:
         mirror: the URL of its mirror, where that was removed, too; else `null`.
     """
 
+    study: str
     folder: Path
     files: int = 0
     bytes: int = 0
@@ -148,7 +135,7 @@ class RemovedStudy:
 
 
 @dataclass(frozen=True)
-class Removed:
+class Removed(Fields):
     """Studies that are gone.
 
     Attributes:
@@ -156,14 +143,10 @@ class Removed:
     """
 
     removed: Sequence[RemovedStudy]
-    lines: Sequence[str] = ()  # on what went and what stays, where that was not said before
+    _lines: Sequence[str] = ()  # on what went and what stays, where that was not said before
 
     def __str__(self) -> str:
-        return "\n".join([*self.lines, *map(str, self.removed)])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return its fields."""
-        return {"removed": [{"study": each.folder.name, **vars(each)} for each in self.removed]}
+        return "\n".join([*self._lines, *map(str, self.removed)])
 
 
 def remove(
@@ -263,7 +246,7 @@ def remove_study(removal: Removal, *, mirror: bool = False, runs: bool = True) -
     folder, config, study_id = removal.folder, removal.config, removal.study_id
     if removal.is_link:
         folder.path.unlink()
-        return RemovedStudy(folder.path)
+        return RemovedStudy(folder.path.name, folder.path)
     if not folder.path.is_dir():
         raise StudyError(f"study: {folder} has been removed meanwhile")
     folder.refuse_running()
@@ -284,7 +267,7 @@ def remove_study(removal: Removal, *, mirror: bool = False, runs: bool = True) -
                 _empty(UrlStore(config.artifacts, "study.artifacts"))
         hand_over(folder)
         remove_tree(folder.path)
-    return RemovedStudy(folder.path, removal.files, removal.bytes, deleted, gone)
+    return RemovedStudy(folder.path.name, folder.path, removal.files, removal.bytes, deleted, gone)
 
 
 def _delete_runs(config: StudyConfig, study_id: str) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
-from hpo.commands.arguments import DataPlaces, Progress, Trust, Word
+from hpo.commands.arguments import DataPlaces, Fields, Progress, Trust, Word
 from hpo.errors import ConfigError, printable
 from hpo.study.files.folder import StudyFolder, find_study
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Reproduction:
+class Reproduction(Fields):
     """What training recorded trials again gave, next to what was recorded.
 
     Attributes:
@@ -122,13 +122,8 @@ class Reproduction:
         yield f"reproduced: {held}{means}" + (f", and {numbers} numbers of report.json" if numbers else "")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return its fields."""
-        numbers = [
-            {"trial": one.trial, "key": one.key, "said": one.said, "recorded": one.recorded, "given": one.given}
-            for one in self.differing_numbers
-        ]
-        named = {"is_reproduced": self.is_reproduced, "trainings": self._rows(), "differing_numbers": numbers}
-        return {**vars(self), **named}
+        """Return its fields, and what follows from them."""
+        return {**super().to_dict(), "is_reproduced": self.is_reproduced, "trainings": self._rows()}
 
     def _rows(self) -> list[dict[str, Any]]:
         return [vars(one) | {"holds": one.holds(self.tolerance)} for one in self.trainings]

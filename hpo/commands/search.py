@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from hpo.commands.arguments import ConfigFile, ConfigFolder, ConfigPrint, Overrides, Progress, Trust, Word
+from hpo.commands.arguments import ConfigFile, ConfigFolder, ConfigPrint, Fields, Overrides, Progress, Trust, Word
 from hpo.commands.given.objective import GivenObjective, given_function, space_of, suggested_space
 from hpo.commands.given.objects import Objects
 from hpo.commands.given.settings import (
@@ -70,7 +70,7 @@ def refusing_as_typed() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Checked:
+class Checked(Fields):
     """What a search would begin with.
 
     Attributes:
@@ -106,10 +106,6 @@ class Checked:
 
     def __str__(self) -> str:
         return "\n".join(self._lines)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return its fields."""
-        return {name: value for name, value in vars(self).items() if name != "_lines"}
 
 
 def search_composed(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from hpo.commands.arguments import Word
+from hpo.commands.arguments import Fields, Word
 from hpo.config.sealing import hide_secrets
 from hpo.config.shipped import MLFLOWS_OWN
 from hpo.errors import TrackError
@@ -31,7 +31,7 @@ _DEFAULT_URI = "sqlite:///mlflow.db"
 
 
 @dataclass(frozen=True)
-class Server:
+class Server(Fields):
     """A server that runs until it is closed, or until this process ends.
 
     Attributes:
@@ -47,10 +47,6 @@ class Server:
     _close: Callable[[], Any] = field(default=lambda: None, repr=False)
     # What a shell opens, where it does: the address with its secrets.
     _opens: str = field(default="", repr=False)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return its addresses."""
-        return {"address": self.address, "pages": dict(self.pages), "login": self.login}
 
     def wait(self) -> int:
         """Open it in a browser, if there is a screen; return its exit code when it has ended."""

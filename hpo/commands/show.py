@@ -107,7 +107,7 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Log:
+class Log(Fields):
     """What one training printed.
 
     Attributes:

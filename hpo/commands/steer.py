@@ -44,7 +44,7 @@ class Stopped(Fields):
 
 
 @dataclass(frozen=True)
-class Added:
+class Added(Fields):
     """A point, and what was answered.
 
     Attributes:
@@ -59,10 +59,6 @@ class Added:
 
     def __str__(self) -> str:
         return f"study {self.study}: {self.says}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return its fields."""
-        return {**vars(self), "point": dict(self.point)}
 
 
 def stop(
@@ -163,7 +159,7 @@ def raise_budget(folder: StudyFolder, config: StudyConfig) -> str | None:
 
 
 @dataclass(frozen=True)
-class Noted:
+class Noted(Fields):
     """What was written beside a study, this note included.
 
     Attributes:
@@ -180,10 +176,6 @@ class Noted:
 
     def __str__(self) -> str:
         return "\n".join(map(_line, self.notes))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return its fields."""
-        return {**vars(self), "notes": [note.model_dump() for note in self.notes]}
 
 
 def note(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from hpo.commands.arguments import Word, refuse_bad_output, refuse_bad_picture, write_output, writing
+from hpo.commands.arguments import Fields, Word, refuse_bad_output, refuse_bad_picture, write_output, writing
 from hpo.errors import ConfigError, DataError, StudyError
 from hpo.files import write_atomically
 from hpo.study.files.folder import find_study
@@ -22,7 +22,7 @@ ModelRef = Annotated[str | Path, Word("MODEL", "a study, for its winner; or a ch
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Predictions(Sequence[str]):
+class Predictions(Fields, Sequence[str]):
     """What a model answered, one text per input.
 
     Attributes:
@@ -54,13 +54,9 @@ class Predictions(Sequence[str]):
         if self.output is None:
             sys.stdout.write(self.lines)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return its fields."""
-        return {**vars(self)}
-
 
 @dataclass(frozen=True, eq=False)
-class Attention(Sequence[Mapping[str, Any]]):
+class Attention(Fields, Sequence[Mapping[str, Any]]):
     """What a model attends to while it reads a text: a sequence of maps.
 
     Attributes:
@@ -82,10 +78,6 @@ class Attention(Sequence[Mapping[str, Any]]):
     def __str__(self) -> str:
         heads = f"{sum(len(one['heads']) for one in self.maps)} heat maps"
         return heads if self.output is None else f"{heads}: {self.output}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return its fields."""
-        return {**vars(self)}
 
 
 def predict(

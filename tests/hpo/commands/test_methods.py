@@ -3,6 +3,8 @@
 import inspect
 import re
 import sys
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from hpo.cli.described import describe
 from hpo.cli.main import COMMANDS, FUNCTIONS, function_of
 from hpo.cli.parser import parse
-from hpo.commands.arguments import Word
+from hpo.commands.arguments import Fields, Word
 from hpo.commands.study import Study
 
 # The shell's `watch` runs until the search has ended; Python's shows the page in a cell and returns. `hpo train` trains
@@ -69,3 +71,16 @@ def test_words_of_a_shell_become_keywords_and_a_shell_may_have_a_default_of_its_
 
     assert parse("command", command, ["mine", "key=text"]) == {"name": "mine", "file": "heads.png", "key": "text"}
     assert parse("command", command, ["mine", "--file", "x"]) == {"name": "mine", "file": "x"}
+
+
+def test_a_result_prints_its_public_fields_and_absolute_paths_for_programs():
+    @dataclass(frozen=True)
+    class Inner(Fields):
+        file: Path
+
+    @dataclass(frozen=True)
+    class Outer(Fields):
+        each: list[Inner]
+        _lines: str
+
+    assert Outer([Inner(Path("a.txt"))], "said").to_dict() == {"each": [{"file": Path.cwd() / "a.txt"}]}
