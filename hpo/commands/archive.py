@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from hpo.commands.arguments import Fields, StudyRef, Trust, Word
+from hpo.commands.arguments import Fields, StudyRef, Trust, Word, refuse_without_effect
 from hpo.errors import ConfigError
 from hpo.study.files.folder import RUNS, StudyFolder, find_study, short_path
 
@@ -99,6 +99,5 @@ def archive_or_restore(
         return restore_archive(restore, directory or RUNS, trust)
     if restore is not None or study is None or file is None:
         raise ConfigError("command line: must be STUDY FILE.tar.gz, or --restore FILE.tar.gz; see `hpo archive --help`")
-    if directory or trust:
-        raise ConfigError("command line: --in and --trust have no effect without --restore; see `hpo archive --help`")
+    refuse_without_effect({"--in": directory, "--trust": trust}, "without --restore")
     return archive(study, file)

@@ -124,6 +124,13 @@ EVERYWHERE = {
 """The options of every command, on which the command line acts; no function has them."""
 
 
+def refuse_without_effect(options: Mapping[str, Any], why: str) -> None:
+    """Raise ConfigError where any of these options is given, which have no effect, such as `without --page`."""
+    if given := [name for name, value in options.items() if value not in (None, (), []) and value is not False]:
+        has, it = ("has", "it") if len(given) == 1 else ("have", "them")
+        raise ConfigError(f"{', '.join(given)}: {has} no effect {why}; leave {it} out")
+
+
 def refuse_bad_picture(path: Path) -> None:
     """Raise DataError if the file cannot be written, or is of no kind that a picture can be."""
     if path.suffix.lower() not in (".png", ".html"):

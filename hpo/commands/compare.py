@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from hpo.commands.arguments import ConfigFile, ConfigFolder, Progress, Word
+from hpo.commands.arguments import ConfigFile, ConfigFolder, Progress, Word, refuse_without_effect
 from hpo.commands.given.settings import compose_given, compose_search, settings_of
 from hpo.commands.search import given_study, refusing_as_typed
 from hpo.compare.comparison import ANY_STRATEGY, prepare_comparison
@@ -148,12 +148,9 @@ def compare(
     """
     # Here and below, since it loads pandas: what is refused is refused at once.
     if strategies is None:
-        only = {"repeats": repeats, "set": set_, "config-dir": config_dir, "config": config, "at-seconds": at_seconds}
-        for option, given in only.items():
-            if given not in (None, (), []):
-                raise ConfigError(
-                    f"--{option}: has no effect on studies that exist; give --strategies, or leave it out"
-                )
+        only = {"--repeats": repeats, "--set": set_, "--at-seconds": at_seconds}
+        only |= {"--config-dir": config_dir, "--config": config}
+        refuse_without_effect(only, "on studies that exist, without --strategies")
         for word in what:
             if "=" in word:
                 raise ConfigError(

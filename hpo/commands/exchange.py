@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from hpo.commands.arguments import Fields, Overrides, StudyRef, Word
+from hpo.commands.arguments import Fields, Overrides, StudyRef, Word, refuse_without_effect
 from hpo.config.directions import known_direction
 from hpo.config.goals import Direction
 from hpo.config.keys import flatten
@@ -264,9 +264,8 @@ def import_trials(
         raise ConfigError(f"one of optuna, ray and csv must be given, given {', '.join(given) or 'none'}")
     ((source, place),) = given.items()
     options = {"study": study, "metric": metric, "direction": direction, "keys": keys}
-    for option, value in options.items():
-        if value is not None and option not in _OPTIONS[source]:
-            raise ConfigError(f"{option}: has no effect with {source}; remove it")
+    others = {name: value for name, value in options.items() if name not in _OPTIONS[source]}
+    refuse_without_effect(others, f"with {source}")
     if isinstance(keys, str):
         raise ConfigError(f"keys: must be a list of columns, given {keys!r}")
     if direction not in (None, "maximize", "minimize"):

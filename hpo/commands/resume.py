@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from hpo.commands.arguments import Overrides, Progress, StudyOrMirror, StudyRef, Trust, Word
+from hpo.commands.arguments import Overrides, Progress, StudyOrMirror, StudyRef, Trust, Word, refuse_without_effect
 from hpo.commands.given.settings import overrides_with_form, with_settings
 from hpo.commands.steer import raise_budget
 from hpo.commands.trust import ask_for_trust
@@ -82,8 +82,7 @@ def resume(
     # Before anything is copied.
     refuse_unknown_progress(progress)
     is_url, notes = "://" in str(study), []
-    if trust and not is_url:
-        raise ConfigError("--trust has no effect without a URL: a study under runs/ is yours; leave it out")
+    refuse_without_effect({"--trust": trust and not is_url}, "without a URL, since a study under runs/ is yours")
     if is_url:
         # Here, since the others are not downloaded.
         from hpo.study.keeping.mirror import restore
@@ -228,10 +227,8 @@ def prepare_to_extend(
 
     To `climb` is to search there instead, with what is changed as one scale more.
     """
-    if climb and (trials or best is not None):
-        raise ConfigError(
-            f"{'trial' if trials else 'best'}: has no effect where --climb searches around the best; remove one of them"
-        )
+    if climb:
+        refuse_without_effect({"trial": trials, "best": best}, "with --climb, which searches around the best")
     frozen = folder.config()
     keys = list(changes) if isinstance(changes, Mapping) else [one.partition("=")[0].lstrip("+") for one in changes]
     if climb and frozen.study.scales is not None:

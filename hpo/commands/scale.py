@@ -13,6 +13,7 @@ from hpo.commands.arguments import (
     Progress,
     Word,
     refuse_bad_picture,
+    refuse_without_effect,
     write_output,
 )
 from hpo.commands.given.settings import Composed, compose_search
@@ -140,9 +141,8 @@ def scale(
     """
     if check == table:
         raise ConfigError(f"--check, --table: give one of them, given {'both' if check else 'neither'}")
-    if table and output:
-        raise ConfigError("--output: has no effect with --table, whose picture is in the study's report; leave it out")
     if table:
+        refuse_without_effect({"--output": output}, "with --table, whose picture is in the study's report")
         tree = table_tree(overrides, over, config_dir, config)
         return Composed(tree) if cfg else _tried(config_from_dict(tree), progress)
     if cfg:

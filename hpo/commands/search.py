@@ -7,7 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from hpo.commands.arguments import ConfigFile, ConfigFolder, ConfigPrint, Fields, Overrides, Progress, Trust, Word
+from hpo.commands.arguments import (
+    ConfigFile,
+    ConfigFolder,
+    ConfigPrint,
+    Fields,
+    Overrides,
+    Progress,
+    Trust,
+    Word,
+    refuse_without_effect,
+)
 from hpo.commands.given.objective import GivenObjective, given_function, space_of, suggested_space
 from hpo.commands.given.objects import Objects
 from hpo.commands.given.settings import (
@@ -144,41 +154,29 @@ def search_composed(
         hpo search --json > result.json                   its result, for programs; --progress json: as it goes on
         hpo search --cfg job                              print the configuration, run nothing
     """
-    if trust and replay is None:
-        raise ConfigError("--trust has no effect without --replay; leave it out")
-    replayed = None if replay is None else _replay_of(str(replay), overrides, trust, config, config_dir)
-    tree = replayed.tree if replayed else compose_search(overrides, config_dir, config)
+    replayed = None
+    if replay is None:
+        refuse_without_effect({"--trust": trust}, "without --replay")
+        tree = compose_search(overrides, config_dir, config)
+    else:
+        refuse_without_effect({"--config": config, "--config-dir": config_dir}, "with --replay")
+        # Other searches need no Hydra twice.
+        from hpo.commands.replay import prepare_replay, replay_of, run_replay
+
+        replayed = replay_of(str(replay), overrides, trust)
+        tree = dict(replayed.tree)
     made = config_from_dict(tree)
     if cfg:
         return _checked_config(tree, made, replayed)
-    if replayed:
-        # Here, since other searches need no Hydra twice.
-        from hpo.commands.replay import prepare_replay
-
-        prepared = prepare_replay(replayed)
-    else:
-        prepared = prepare_study(with_its_tracker(made))
+    prepared = prepare_replay(replayed) if replayed else prepare_study(with_its_tracker(made))
     if dry_run:
         return _checked(prepared)
     # Here, since it loads pandas: what is refused is refused at once.
     from hpo.session.running import run_shown
 
     if replayed:
-        from hpo.commands.replay import run_replay
-
         return run_replay(replayed, prepared, progress)
     return run_shown(prepared, progress)
-
-
-def _replay_of(
-    name: str, overrides: Sequence[str], trust: bool, config: str | None, config_dir: str | None
-) -> "Replay":
-    for option, given in (("config", config), ("config-dir", config_dir)):
-        if given:
-            raise ConfigError(f"--{option}: has no effect with --replay, which has a configuration; remove it")
-    from hpo.commands.replay import replay_of
-
-    return replay_of(name, overrides, trust)
 
 
 def _checked_config(tree: Mapping[str, Any], config: StudyConfig, replayed: "Replay | None") -> Composed:
@@ -337,8 +335,7 @@ def given_study(
     """
     if isinstance(objective, Mapping):
         inside = {"space": space, "config": config, "strategy": strategy, "metric": metric}
-        if given_too := ", ".join(argument for argument, value in inside.items() if value is not None):
-            raise ConfigError(f"{given_too}: no effect beside a whole configuration; write it into that")
+        refuse_without_effect(inside, "beside a whole configuration, which has such keys")
         return config_from_dict(tree_with_form(with_settings(objective, settings))), None
     function = given_function(objective)
     if space is None and form_of(function, searched=None) == "trial":

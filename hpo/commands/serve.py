@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from hpo.commands.arguments import Fields, Word
+from hpo.commands.arguments import Fields, Word, refuse_without_effect
 from hpo.config.sealing import hide_secrets
 from hpo.config.shipped import MLFLOWS_OWN
 from hpo.errors import TrackError
@@ -113,27 +113,20 @@ def ui(
     if not 1 <= port <= 65535:
         raise TrackError(f"--port: must be 1 to 65535, given {port}; leave it out for 5000")
     if optuna:
-        _refuse_without_effect(names, {"password": password, "uri": uri})
+        refuse_without_effect({"--password": password, "--uri": uri}, "with --optuna, which shows the study's record")
+        if len(names) != 1:
+            raise TrackError("--optuna: must come with one study, whose record it shows; give --study NAME")
     _refuse_exposure(host, port, expose, password, optuna)
     open_at = _Announced(host, port, browser)
     return _record_server(names[0], open_at) if optuna else _mlflow_server(names, uri, open_at, expose, password)
-
-
-def _refuse_without_effect(names: Sequence[str], options: Mapping[str, Any]) -> None:
-    if len(names) != 1:
-        raise TrackError("--optuna: must come with one study, whose record it shows; give --study NAME")
-    why = {"password": "whose server has none", "uri": "which shows the study's record"}
-    for option, given in options.items():
-        if given:
-            raise TrackError(f"--{option}: has no effect with --optuna, {why[option]}; leave it out")
 
 
 def _refuse_exposure(host: str, port: int, expose: bool, password: bool, optuna: bool) -> None:
     """Raise TrackError if others could reach the server without --expose; with it print what they may do."""
     from hpo.track.servers import LOOPBACK
 
-    if expose and host in LOOPBACK:
-        raise TrackError(f"--expose: has no effect on {host}, which nobody else reaches; give --host or leave it out")
+    if host in LOOPBACK:
+        refuse_without_effect({"--expose": expose}, f"on {host}, which nobody else reaches, without --host")
     what = "and reads along sees the password: nothing is encrypted"
     if not password:
         may = "read the study, and change nothing" if optuna else "read every run and model, and change or delete them"

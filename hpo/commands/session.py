@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from hpo.commands.arguments import refuse_without_effect
 from hpo.commands.given.objective import space_of
 from hpo.commands.given.objects import Objects, call_with
 from hpo.commands.given.settings import made_config, plain_space, refuse_missing_direction, settings_of
@@ -245,9 +246,7 @@ def open(  # noqa: A001 -- it is called hpo.open
     strategy = "ladder" if strategy is None and scales is not None else strategy
     settings = settings_of(settings or {}, metric, **asked)
     if space is None:
-        given = {"config": config, "strategy": strategy}
-        if needless := [argument for argument, value in given.items() if value is not None]:
-            raise ConfigError(f"{needless[0]}: is known of a study that exists; give space, too, for a new one")
+        refuse_without_effect({"config": config, "strategy": strategy}, "on a study that exists, without space")
         folder = find_study(name)
         return Session(load_study(name, changed_config(folder, settings)))
     refuse_missing_direction(settings)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from hpo.commands.arguments import Fields, Point, StudyRef, Tags, Word
+from hpo.commands.arguments import Fields, Point, StudyRef, Tags, Word, refuse_without_effect
 from hpo.config.study_config import StudyConfig
-from hpo.errors import ConfigError, StudyError, printable
+from hpo.errors import StudyError, printable
 from hpo.machine import user_name
 from hpo.study.files.folder import StudyFolder, find_study
 from hpo.study.files.requests import is_searching, request
@@ -82,8 +82,8 @@ def stop(
     holder = folder.holder()
     if holder is None:
         raise StudyError(f"study: {folder} is not running, so there is nothing to stop")
-    if trial is not None and now:
-        raise ConfigError("--now: a trial is stopped at once in any case; leave it out")
+    if trial is not None:
+        refuse_without_effect({"--now": now}, "with --trial, which is stopped at once in any case")
     if now and not (holder.is_here and holder.process):
         raise StudyError(f"--now: {holder} is on another machine; stop it there, or leave --now out")
     if now:

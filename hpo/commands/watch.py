@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from hpo.commands.arguments import StudyOrMirror, Word
+from hpo.commands.arguments import StudyOrMirror, Word, refuse_without_effect
 from hpo.commands.serve import Server, say, started, until_interrupted
 from hpo.errors import ConfigError, printable
 from hpo.study.view.view import StudyView
@@ -80,15 +80,13 @@ def watch(
         return _page_server(None if study is None else str(study), in_, port, browser)
     if study is None:
         raise ConfigError("STUDY: is missing; `hpo list` names them, and `hpo watch --page` shows all of them")
-    for option, given in {"--in": in_ is not None, "--port": port is not None, "--no-browser": not browser}.items():
-        if given:
-            raise ConfigError(f"{option}: has no effect without --page; leave it out")
+    refuse_without_effect({"--in": in_, "--port": port, "--no-browser": not browser}, "without --page")
     return Watched(str(study))
 
 
 def _page_server(study: str | None, in_: str | Path | None, port: int | None, browser: bool) -> Server:
-    if study is not None and in_ is not None:
-        raise ConfigError("--in: has no effect with a study, which its name or folder says; leave one of them out")
+    if study is not None:
+        refuse_without_effect({"--in": in_}, "with a study, which its name or folder says")
     if not 0 <= (port or 0) <= 65535:
         raise ConfigError(f"--port: must be 1 to 65535, given {port}; leave it out for a free one")
 

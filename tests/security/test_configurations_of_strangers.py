@@ -102,7 +102,7 @@ def test_a_strangers_mirror_says_where_else_it_would_send_what_it_finds(capsys, 
     # What is given here is nobody else's.
     code, out, err = hpo(capsys, "resume", url, "study.trials=2", "track=none")
     assert code == 0, out + err
-    assert "--trust has no effect without a URL" in refused(capsys, "resume", "toy", "--trust")
+    assert "--trust: has no effect without a URL" in refused(capsys, "resume", "toy", "--trust")
 
 
 @pytest.mark.slow

@@ -70,8 +70,12 @@ def test_it_is_archived_and_comes_back_unasked_where_it_was_made(capsys, study):
     shutil.rmtree(study)
     assert shown(capsys, "archive", "--restore", "made.tar.gz")["folder"] == str(study.absolute())
     assert toolkit.unarchive("made.tar.gz", "other").best.number == 0
-    for wrong in (["made"], ["--restore", "x", "made"], ["made", "x.tar.gz", "--in", "y"], []):
+    for wrong in (["made"], ["--restore", "x", "made"], []):
         assert "command line: " in refused(capsys, "archive", *wrong, is_silent=True)
+    options = ("--in", "y", "--trust")
+    assert "--in, --trust: have no effect without --restore; leave them out" in refused(
+        capsys, "archive", "made", "x.tar.gz", *options, is_silent=True
+    )
 
 
 def test_a_strangers_is_only_copied_until_it_is_trusted(capsys, monkeypatch, tmp_path):
