@@ -30,7 +30,7 @@ def measure_ours(trials: int, dispatch: str, record: bool, mlflow: bool) -> Meas
     from hpo.study.preparing.preparation import prepare_study
     from hpo.track.make import make_tracker
     from hpo.trials.record.record import memory_record
-    from hpo.workers.dispatch import make_dispatcher
+    from hpo.workers.dispatch.dispatcher import make_dispatcher
 
     study = prepare_study(config_from_dict(study_tree(trials, dispatch, mlflow)))
     clock = Clock()

@@ -28,7 +28,7 @@ from hpo.trials.history import History
 from hpo.trials.record.record import memory_record
 from hpo.trials.space.space import Space
 from hpo.trials.trial import Proposal, Trial
-from hpo.workers.dispatch import make_dispatcher
+from hpo.workers.dispatch.dispatcher import make_dispatcher
 
 WORKERS = 2
 METHODS = ("clock, 3 lanes", "clock, 2 lanes", "rounds of two", "free")

@@ -1,4 +1,4 @@
-"""The machine: its memory, and its faults, such as a full disk or too many open files."""
+"""The machine: its memory, its processes, and its faults, such as a full disk or too many open files."""
 
 import errno
 import getpass
@@ -6,9 +6,11 @@ import os
 import re
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from hpo.errors import OUTPUT, MachineError, text_of
 
@@ -144,3 +146,22 @@ def user_name() -> str:
         return getpass.getuser()
     except (KeyError, OSError):
         return ""
+
+
+@dataclass(frozen=True)
+class Site:
+    """The process that trains a task; of several that train together the first."""
+
+    host: str  # the name of its machine
+    process: int  # its number there
+    gpus: Sequence[str] = ()  # the numbers of the GPUs that it was given there, as far as that is known
+
+    @classmethod
+    def here(cls) -> Self:
+        """Return this process."""
+        return cls(os.uname().nodename, os.getpid())
+
+    def __str__(self) -> str:
+        """As people read it: `process 30085 on ada, GPU 0`."""
+        gpus = f", GPU {', '.join(self.gpus)}" if self.gpus else ""
+        return f"process {self.process} on {self.host}{gpus}"

@@ -151,7 +151,6 @@ def evaluate(
     # Here, since they load pandas and what trains.
     from hpo.report.write import write_report
     from hpo.session.mirroring import copy_opening
-    from hpo.study.basis.default import why_no_default
     from hpo.study.files.made_here import remember
     from hpo.study.ledger import openings
     from hpo.study.notes import Notes
@@ -160,6 +159,7 @@ def evaluate(
     from hpo.study.results.run import StudyRun
     from hpo.study.view.reader import StudyReader
     from hpo.study.winner.scoring import open_test
+    from hpo.trials.space.first_points import why_no_default
 
     prepared = load_study(str(study), elsewhere=data)
     folder = prepared.folder

@@ -39,8 +39,8 @@ from hpo.study.basis.configurations import made_changes, moved_sources
 from hpo.study.files.folder import RUNS, StudyFolder, find_study
 from hpo.study.preparing.preparation import prepare_study, refuse_bad_search, with_its_tracker
 from hpo.study.study import PreparedStudy
-from hpo.workers.objective.form import form_of
 from hpo.workers.objective.path import ObjectivePath
+from hpo.workers.objective.resolution import form_of
 
 if TYPE_CHECKING:
     from hpo.commands.replay import Replayed

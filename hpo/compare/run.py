@@ -30,7 +30,7 @@ from hpo.study.opening import code_of
 from hpo.study.study import PreparedStudy
 from hpo.trials.goal import Goal
 from hpo.trials.trial import Trial, loss_sign
-from hpo.workers.dispatch import Dispatcher, code_to_send, make_dispatcher
+from hpo.workers.dispatch.dispatcher import Dispatcher, code_to_send, make_dispatcher
 
 
 class Compared(NamedTuple):

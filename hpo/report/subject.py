@@ -15,12 +15,12 @@ from hpo.report.hypervolume import Expectation, Growth, expected_growth, growth
 from hpo.report.importance import Contribution, importances, shapley_values
 from hpo.report.part import Absent
 from hpo.report.transfer import Climb, at_largest_scale
-from hpo.study.basis.default import default_of
 from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
 from hpo.trials.goal import Goal
 from hpo.trials.ranking import front, leaders
 from hpo.trials.record.record import Stretch, memory_record
+from hpo.trials.space.first_points import default_of
 from hpo.trials.space.space import Point, Space
 from hpo.trials.trial import Direction, Outcome, TaskLayout, Trial
 

@@ -6,11 +6,10 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import NamedTuple
 
-from hpo.engine.checkpoints import CheckpointKeeper, SiteKeeper, StateKeeper
 from hpo.engine.loop import search
-from hpo.engine.observers import Observer
+from hpo.engine.observers import CheckpointKeeper, Observer, SiteKeeper, StateKeeper
 from hpo.errors import MachineError
-from hpo.machine import machine_faults
+from hpo.machine import Site, machine_faults
 from hpo.report.write import WrittenReport, write_report
 from hpo.session.hand import Hand
 from hpo.session.mirroring import Mirroring, mirror_of, refuse_bad_urls
@@ -30,10 +29,9 @@ from hpo.study.winner.training import state_names, train_finalists, train_to_the
 from hpo.track.make import MlflowTracker, make_tracker
 from hpo.track.projection import close_in_tracker, interrupt_in_tracker, open_in_tracker
 from hpo.trials.history import History
-from hpo.trials.record.host import Site
 from hpo.trials.record.record import Record
 from hpo.trials.trial import Trial
-from hpo.workers.dispatch import Dispatcher, code_to_send, make_dispatcher
+from hpo.workers.dispatch.dispatcher import Dispatcher, code_to_send, make_dispatcher
 from hpo.workers.dispatch.local import LocalDispatcher
 
 # Seconds without progress at the end of a study, or after an interruption, before the tracker leaves the rest to

@@ -9,13 +9,12 @@ from typing import Self
 
 from hpo.engine.loop import seconds_spent
 from hpo.errors import first_line
+from hpo.machine import Site
 from hpo.show.display import Progress, follow_up_in_words
-from hpo.study.files.running import RunningTask, write_running
-from hpo.study.files.status import Phase, State, Status, write_status
+from hpo.study.files.status import Phase, RunningTask, State, Status, write_running, write_status
 from hpo.study.notes import Notes
 from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
-from hpo.trials.record.host import Site
 from hpo.trials.record.record import Record
 from hpo.trials.record.user_actions import Instruction
 from hpo.trials.trial import Trial

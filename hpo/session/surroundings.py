@@ -19,7 +19,7 @@ def refuse_bad_surroundings(config: StudyConfig) -> None:
             refuse_unknown(url, key)
     if config.study.storage is not None:
         # Here, since most studies have no such address and loading takes a third of a second.
-        from hpo.trials.record.address import refuse_unusable
+        from hpo.trials.record.storage import refuse_unusable
 
         values = values_of(config.study.storage, config.secrets, "study.storage")
         refuse_unusable(open_sealed(config.study.storage, values), values)

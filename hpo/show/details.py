@@ -8,12 +8,12 @@ from typing import Any
 
 from hpo.errors import printable
 from hpo.formatting import cut_text, format_duration, format_time, format_value
+from hpo.machine import Site
 from hpo.show.lines import best_text, format_values, front_text, progress_text, question_text, report_text
 from hpo.study.files.folder import short_path
 from hpo.study.view.one_trial import TrainingDetails, TrialDetails
 from hpo.study.view.view import StudyView, values_text
 from hpo.trials.places import how_far
-from hpo.trials.record.host import Site
 
 _MOST_COLUMNS, _MOST_LINES = 100, 3
 # In which what is said of one thing begins, or farther right where a name is longer.

@@ -25,7 +25,7 @@ from hpo.trials.record.user_actions import Instruction, Raise
 from hpo.trials.score_format import score_format, shown_value
 from hpo.trials.space.space import Space
 from hpo.trials.trial import TaskLayout, Trial
-from hpo.workers.dispatch import Code
+from hpo.workers.dispatch.code import Code
 from hpo.workers.dispatch.dispatcher import Gpus
 
 if TYPE_CHECKING:

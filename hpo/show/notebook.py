@@ -21,7 +21,7 @@ from hpo.study.study import PreparedStudy
 from hpo.trials.record.record import Record
 from hpo.trials.space.space import short_text
 from hpo.trials.trial import Trial
-from hpo.workers.dispatch import Code
+from hpo.workers.dispatch.code import Code
 from hpo.workers.dispatch.dispatcher import Gpus, TaskReport
 
 _SECONDS_BETWEEN_UPDATES = 0.5

@@ -20,7 +20,7 @@ from hpo.study.winner.training import expected_at_end
 from hpo.trials.record.record import Record
 from hpo.trials.space.first_points import default_point
 from hpo.trials.space.reader import parted
-from hpo.workers.dispatch import Code
+from hpo.workers.dispatch.code import Code
 from hpo.workers.dispatch.dispatcher import Gpus
 from hpo.workers.dispatch.ray.address import is_connected_here
 

@@ -6,8 +6,7 @@ from urllib.request import urlopen
 import pytest
 
 from hpo.commands.watch import open_page
-from hpo.study.files.running import RunningTask, write_running
-from hpo.study.files.status import Status, write_status
+from hpo.study.files.status import RunningTask, Status, write_running, write_status
 from hpo.study.opening import open_study
 from hpo.trials.trial import Outcome, Proposal
 from tests.browser.chromium import BINARY, FAULTS, Chromium

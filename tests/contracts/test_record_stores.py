@@ -12,10 +12,9 @@ import pytest
 
 from hpo.study.notes import FinalModel, Notes
 from hpo.trials.goal import Goal
-from hpo.trials.record.address import sqlite_url
 from hpo.trials.record.optuna_tables import Tables
 from hpo.trials.record.record import Ended, Given, Record, memory_record
-from hpo.trials.record.storage import Stored, continue_record, create_record, read_record
+from hpo.trials.record.storage import Stored, continue_record, create_record, read_record, sqlite_url
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.trial import Outcome, Proposal, TaskLayout
 from tests.studies import REPOSITORY

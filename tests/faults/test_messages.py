@@ -8,7 +8,7 @@ import optuna
 import pytest
 
 from hpo.trials.record import optuna_tables
-from hpo.trials.record.address import sqlite_url
+from hpo.trials.record.storage import sqlite_url
 from hpo.trials.trial import Outcome
 from hpo.workers.dispatch.ray.pool import RayDispatcher, _Run
 from hpo.workers.dispatch.transfer import Freight

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import hpo
-from hpo.workers.objective.function_parts import digest_of
+from hpo.workers.objective.pickled_function import digest_of
 from tests.hpo.commands.searched import found, note, noted
 
 

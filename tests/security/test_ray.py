@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from hpo.errors import DispatchError
-from hpo.workers.dispatch import make_dispatcher
+from hpo.workers.dispatch.dispatcher import make_dispatcher
 from hpo.workers.dispatch.ray.cluster import RayCluster
 from tests.studies import REPOSITORY, dispatch_section
 
@@ -157,7 +157,7 @@ def test_an_open_cluster_is_joined_only_when_its_flag_is_given(open_cluster):
     with pytest.raises(DispatchError, match=r"asks for no token.*dispatch\.allow_open_cluster=true"):
         make_dispatcher(dispatch_section(address=open_cluster, workers=1))
     script = f"""
-from hpo.workers.dispatch import make_dispatcher
+from hpo.workers.dispatch.dispatcher import make_dispatcher
 from tests.studies import dispatch_section
 dispatcher = make_dispatcher(dispatch_section(address={open_cluster!r}, workers=1, allow_open_cluster=True))
 print(dispatcher.slots)

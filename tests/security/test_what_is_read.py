@@ -65,18 +65,25 @@ def calls(path):
                 yield (node.module or "").partition(".")[0], None
 
 
+# What a file may call all the same: functions that this user gave from Python, or trusted, are read, and values hashed;
+# for `--help` definitions of the toolkit's own sources are run, as an import does.
+ALLOWED = {
+    "hpo/workers/objective/pickled_function.py": {
+        ("pickle", None),
+        ("pickle", "loads"),
+        ("joblib", None),
+        ("joblib", "hash"),
+    },
+    "hpo/cli/described.py": {(None, "exec")},
+}
+
+
 def test_no_source_calls_what_runs_what_it_reads():
-    # pickled_function.py reads functions that this user gave from Python, or trusted.
-    sources = [source for source in SOURCES if source.name != "pickled_function.py"]
-    for path, (owner, name) in ((source, call) for source in sources for call in calls(source)):
-        assert name not in RUNS_CODE, f"{path}: {name}"
-        if path.name == "function_parts.py" and owner == "joblib":
-            # It hashes values, which writes and reads nothing.
-            assert name in (None, "hash")
-            continue
-        assert (owner, None) not in RUNS_CODE_OF, f"{path}: {owner}"
-        assert (owner, name) not in RUNS_CODE_OF, f"{path}: {owner}.{name}"
-        assert (owner, name) != (None, "eval"), f"{path}: eval"
+    for path in SOURCES:
+        for owner, name in {*calls(path)} - ALLOWED.get(path.relative_to(REPOSITORY).as_posix(), set()):
+            assert name not in RUNS_CODE, f"{path}: {name}"
+            assert {(owner, None), (owner, name)}.isdisjoint(RUNS_CODE_OF), f"{path}: {owner}.{name}"
+            assert (owner, name) != (None, "eval"), f"{path}: eval"
     # The only loader of YAML is the strict one; the shipped defaults are read by PyYAML's safe one.
     assert [path.name for path in SOURCES if "yaml.load(" in path.read_text()] == ["documents.py"]
 

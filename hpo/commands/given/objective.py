@@ -12,10 +12,17 @@ from typing import Any, cast
 from hpo.commands.given.objects import Objects
 from hpo.errors import ConfigError
 from hpo.trials.space.peers import range_of
-from hpo.workers.objective.form import SUGGESTS, form_of, function_of, name_of
 from hpo.workers.objective.path import ObjectivePath, origin_of
 from hpo.workers.objective.pickled_function import MODULE, KeptFunction
-from hpo.workers.objective.resolution import find_function, given_path, with_form
+from hpo.workers.objective.resolution import (
+    SUGGESTS,
+    find_function,
+    form_of,
+    function_of,
+    given_path,
+    name_of,
+    with_form,
+)
 
 # Inside of these a call may happen, or not, or often.
 _BRANCHES = (

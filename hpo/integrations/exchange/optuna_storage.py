@@ -13,9 +13,9 @@ from hpo.errors import StudyError, first_line, nearest
 from hpo.integrations.exchange.imported import Imported, attempt
 from hpo.study.files.folder import StudyFolder, short_path
 from hpo.study.files.imports import unnamed
-from hpo.trials.record.address import open_storage, sqlite_path
 from hpo.trials.record.record import LAST
 from hpo.trials.record.rows import constraint_attributes, directions_of, name_metrics, trials_of_study
+from hpo.trials.record.storage import open_storage, sqlite_path
 from hpo.trials.trial import TaskLayout, Trial
 
 _JOURNAL = "journal://"

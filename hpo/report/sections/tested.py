@@ -12,11 +12,11 @@ from hpo.report.sections import ReportJson
 from hpo.report.sections.goal import front_of, names_of, value_format
 from hpo.report.sections.winner import Winner, score_text
 from hpo.report.words import sentence, times_text
-from hpo.study.basis.default import why_no_default
 from hpo.study.results.after_search import Finalist
 from hpo.study.study import PreparedStudy
 from hpo.trials.goal import Goal
 from hpo.trials.score_format import score_format, with_spread
+from hpo.trials.space.first_points import why_no_default
 from hpo.trials.trial import Direction, loss_of
 
 

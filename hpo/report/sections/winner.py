@@ -30,7 +30,6 @@ from hpo.report.sections.goal import aim_text, front_of, value_format
 from hpo.report.sections.scores import Spread, interval, spread_text, spreads
 from hpo.report.subject import score_of
 from hpo.report.words import code_rows, sentence
-from hpo.study.basis.default import default_at_target, why_no_default
 from hpo.study.files.folder import short_path
 from hpo.study.results.choosing import why_none
 from hpo.study.results.run import StudyRun
@@ -39,6 +38,7 @@ from hpo.study.upgrade import upgraded
 from hpo.study.view.view import TrialView
 from hpo.trials.goal import Goal
 from hpo.trials.score_format import score_format
+from hpo.trials.space.first_points import default_at_target, why_no_default
 from hpo.trials.space.space import point_key
 from hpo.trials.trial import State, Trial, loss_of
 from hpo.workers.objective.path import ObjectivePath

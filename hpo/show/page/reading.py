@@ -9,10 +9,8 @@ from typing import Any
 from hpo.errors import HpoError, first_line
 from hpo.report.subject import Subject
 from hpo.report.transfer import Climb
-from hpo.study.basis.default import default_of
 from hpo.study.files.folder import StudyFolder
-from hpo.study.files.running import RunningTask
-from hpo.study.files.status import Status, read_status
+from hpo.study.files.status import RunningTask, Status, read_status
 from hpo.study.notes import Notes
 from hpo.study.results.after_search import further_trainings, join_trainings
 from hpo.study.results.run import StudyRun
@@ -22,6 +20,7 @@ from hpo.study.view.next_steps import next_steps
 from hpo.study.view.reader import Look, StudyReader
 from hpo.study.view.view import StudyView
 from hpo.trials.record.record import Record
+from hpo.trials.space.first_points import default_of
 from hpo.trials.trial import Outcome, Trial
 
 

@@ -157,7 +157,7 @@ class StudyFolder:
     def storage_url(self, config: StudyConfig) -> str:
         """Return the address of the Optuna storage that holds the study's record."""
         # Here, so that a refusal does not wait for SQLAlchemy.
-        from hpo.trials.record.address import sqlite_url
+        from hpo.trials.record.storage import sqlite_url
 
         values = values_of(config.study.storage, config.secrets, "study.storage")
         return open_sealed(config.study.storage, values) or sqlite_url(self.database_path)

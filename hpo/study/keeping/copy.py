@@ -13,8 +13,7 @@ from hpo.study.files.folder import RUNS, StudyFolder
 from hpo.study.notes import Notes
 from hpo.study.preparing.preparation import load_study
 from hpo.study.study import PreparedStudy
-from hpo.trials.record.address import sqlite_url
-from hpo.trials.record.storage import copy_renamed, open_rows
+from hpo.trials.record.storage import copy_renamed, open_rows, sqlite_url
 from hpo.trials.space.reader import space_from_dict
 
 # Not copied: locks, what is known of mirrors, the guard's files, a database's companions, and reports (the old name).

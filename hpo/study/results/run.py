@@ -219,7 +219,7 @@ def _file(folder: StudyFolder, config: StudyConfig) -> Path | None:
     """Return the file of SQLite that has the record; None where it is in another database."""
     if config.study.storage is None:
         return folder.database_path
-    from hpo.trials.record.address import sqlite_path
+    from hpo.trials.record.storage import sqlite_path
 
     return sqlite_path(folder.storage_url(config))
 

@@ -10,10 +10,8 @@ from typing import Any
 from hpo.config.goals import SCALE
 from hpo.errors import HpoError
 from hpo.study.additions import untried_points
-from hpo.study.basis.default import default_of
 from hpo.study.files.folder import StudyFolder, inner
-from hpo.study.files.running import RunningTask
-from hpo.study.files.status import State, Status
+from hpo.study.files.status import RunningTask, State, Status
 from hpo.study.files.user_notes import read_notes
 from hpo.study.results.choosing import why, why_none
 from hpo.study.results.run import StudyRun
@@ -26,6 +24,7 @@ from hpo.study.view.view import FailureView, NoteView, StudyView, TaskView, Tria
 from hpo.trials.goal import Goal
 from hpo.trials.history import History
 from hpo.trials.score_format import score_format, shown_value
+from hpo.trials.space.first_points import default_of
 from hpo.trials.space.space import Space
 from hpo.trials.trial import Trial
 from hpo.workers.training.task_builder import FINAL_FOLD

@@ -5,13 +5,13 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from hpo.study.files.running import RunningTask
+from hpo.machine import Site
+from hpo.study.files.status import RunningTask
 from hpo.study.results.run import StudyRun
 from hpo.study.study import is_outside
 from hpo.study.view.logs import read_log
 from hpo.study.view.making import trial_view
 from hpo.study.view.reader import Look, StudyReader
-from hpo.trials.record.host import Site
 from hpo.trials.record.record import Asked
 from hpo.trials.trial import Outcome, Trial, training_seed
 

@@ -9,8 +9,7 @@ from tempfile import TemporaryDirectory
 
 from hpo.errors import HpoError, StudyError, first_line
 from hpo.study.files.folder import RUNS, StudyFolder, find_study
-from hpo.study.files.running import RunningTask, parse_running, read_running
-from hpo.study.files.status import Status, parse_status
+from hpo.study.files.status import RunningTask, Status, parse_running, parse_status, read_running
 from hpo.study.keeping.mirror import Manifest
 from hpo.study.results.run import StudyRun
 from hpo.study.view.from_status import view_of_status

@@ -13,12 +13,12 @@ from typing import Any
 
 from hpo.config.goals import SCALE
 from hpo.errors import MachineError, StudyError
-from hpo.study.basis.default import default_of, why_no_default
 from hpo.study.ledger import Opening, all_openings, num_scored, write_opening
 from hpo.study.results.choosing import why_none
 from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.final_model import has_own_model, lacks_model, model_task
+from hpo.trials.space.first_points import default_of, why_no_default
 from hpo.trials.space.space import Point
 from hpo.trials.trial import Outcome, Trial
 from hpo.workers.dispatch.process.group import run_here

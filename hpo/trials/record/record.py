@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, Literal, TypeVar
 
+from hpo.machine import Site
 from hpo.trials.goal import Goal, finished
 from hpo.trials.history import History
-from hpo.trials.record.host import Site
 from hpo.trials.record.user_actions import Act, Given
 from hpo.trials.space.dimensions import as_values
 from hpo.trials.space.space import Point

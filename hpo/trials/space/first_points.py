@@ -1,9 +1,11 @@
-"""Points that somebody writes down: those of `space.first`, which a search tries before the strategy's own."""
+"""Points that somebody writes down: those of `space.first`, tried before the strategy's own, and the default one."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hpo.config.goals import SCALE
 from hpo.config.keys import at, flatten
+from hpo.config.study_config import StudyConfig
 from hpo.errors import SpaceError, nearest
 from hpo.trials.space.dimensions import Dimension, NoDefault, Range, Value, allows, canonical, from_stored
 from hpo.trials.space.space import Point, Space, point_key
@@ -99,3 +101,28 @@ def _range(dimension: Dimension) -> str:
     if isinstance(dimension, Range):
         return f"{'whole numbers ' if dimension.integer else ''}{dimension.low:g} to {dimension.high:g}"
     return ", ".join(f"{value:.6g}" if isinstance(value, float) else repr(value) for value in dimension.values)[:_SHOWN]
+
+
+def default_of(space: Space, config: StudyConfig) -> Point | None:
+    """Return the default configuration's point, with scales that at the target; None where it is not in the space."""
+    try:
+        return default_at_target(space, config)
+    except SpaceError:
+        return None
+
+
+def default_at_target(space: Space, config: StudyConfig) -> Point:
+    """Return the same point; NoDefaultError where there is no default, SpaceError where it is not in the space."""
+    point = default_point(space, flatten(config.objective_config))
+    return point if config.study.scales is None else {**point, SCALE: len(config.study.scales)}
+
+
+def why_no_default(space: Space, config: StudyConfig) -> str | None:
+    """Return why there is no default configuration to train; None where there is one, in the space or not."""
+    try:
+        default_at_target(space, config)
+    except NoDefaultError as error:
+        return f"there is no default configuration: {error.key} has no value but those that are searched"
+    except SpaceError:
+        pass
+    return None

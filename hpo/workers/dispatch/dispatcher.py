@@ -1,15 +1,19 @@
-"""The protocol of every dispatcher: it takes tasks and returns what their workers report."""
+"""The protocol of every dispatcher, which takes tasks and returns what their workers report; and how one is made."""
 
+import importlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Protocol
 
+from hpo.config.sealing import Secrets, open_sealed, values_of
 from hpo.config.sections import DispatchSection
 from hpo.errors import MachineError
-from hpo.trials.record.host import Site
+from hpo.machine import Site
 from hpo.trials.trial import Outcome
-from hpo.workers.dispatch.code import Code
+from hpo.workers.dispatch.code import Code, code_of
+from hpo.workers.objective.objective import Objective
 from hpo.workers.training.payload import Task
 from hpo.workers.training.worker import Message
 
@@ -153,3 +157,24 @@ def outcomes(
                 in_flight, ended = in_flight - 1, ended + 1
                 yield report.task, outcome
                 tell(ended, total)
+
+
+def make_dispatcher(
+    settings: DispatchSection, secrets: Secrets | None = None, code: Code | None = None, artifacts: str | None = None
+) -> Dispatcher:
+    """Return the dispatcher that `settings.name` names, its workers started; DispatchError where they cannot be.
+
+    `secrets` are values for the address, besides the environment; for the others see `Setup`.
+    """
+    if settings.address is not None:
+        address = open_sealed(settings.address, values_of(settings.address, secrets or {}, "dispatch.address"))
+        settings = settings.model_copy(update={"address": address})
+    setup = Setup(settings=settings, import_from=str(Path.cwd()), code=code, artifacts=artifacts)
+    module, _, name = settings.type.path.partition(":")
+    made: Dispatcher = getattr(importlib.import_module(module), name).of(setup)
+    return made
+
+
+def code_to_send(settings: DispatchSection, objective: Objective) -> Code | None:
+    """Return what of an objective's code the nodes of a cluster need; None where no cluster is joined."""
+    return None if settings.address is None else code_of(objective, str(Path.cwd()))

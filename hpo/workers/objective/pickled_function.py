@@ -1,16 +1,29 @@
-"""A function of a script or notebook, which no worker can import: kept as bytes in its study's folder."""
+"""A function of a script or notebook, which no worker can import: kept as bytes in its study's folder.
 
+A hash of its source, and of everything that it uses of there, identifies it.
+"""
+
+import ast
+import contextlib
+import dis
+import functools
+import hashlib
+import inspect
+import io
 import json
 import pickle
 import platform
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import CodeType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import Any
 
 from hpo.errors import ConfigError, StudyError, is_interruption, text_of
-from hpo.workers.objective.definitions import dumps
-from hpo.workers.objective.function_parts import digest_of, own_modules, parts_of, unsendable
+from hpo.package import PACKAGE
+from hpo.workers.objective.definitions import code_of, dumps, is_of_script, text_of_code, tree_of, wrapped
+from hpo.workers.objective.source_files import digest
 
 MODULE = "objective.pkl"
 """The file in the study's folder, and what stands for a module in the path of such an objective."""
@@ -77,3 +90,223 @@ class KeptFunction:
 
 def _python() -> str:
     return ".".join(platform.python_version_tuple()[:2])
+
+
+_SCALARS = (bool, int, float, complex, str, bytes, type(None))
+_COLLECTIONS = (Mapping, list, tuple, set, frozenset)
+_IMPORTS, _GLOBALS = ("IMPORT_NAME",), ("LOAD_GLOBAL", "LOAD_NAME")
+# They hold functions for a class, under these names.
+_HOLDERS = (property, staticmethod, classmethod, functools.cached_property, functools.partialmethod)
+_HELD = ("fget", "fset", "fdel", "__func__", "func", "args", "keywords")
+# What Python itself keeps in a class.
+_OF_PYTHON = (MemberDescriptorType, GetSetDescriptorType)
+
+Parts = list[tuple[str, Any]]
+
+
+def parts_of(function: Callable[..., Any], name: str) -> Parts:
+    """Return the function and all that it uses, recursively, each with a name; of modules nothing further."""
+    parts, seen = Parts(), dict[int, Any]()
+    waiting: Parts = [(name, function)]
+    while waiting:
+        name, value = waiting.pop()
+        parts.append((name, value))
+        if type(value) in _SCALARS or id(value) in seen:
+            continue
+        seen[id(value)] = value
+        inner = () if isinstance(value, _SCALARS) else _inner(name, value)
+        waiting += [*inner, *_behind(name, value)][::-1]
+    return parts
+
+
+def digest_of(parts: Parts) -> str:
+    """Return a hash of what the parts do and hold, by their names; comments and docstrings of sources do not count."""
+    return digest("\n".join(f"{name} {_text(value)}" for name, value in parts))
+
+
+def own_modules(parts: Parts) -> set[str]:
+    """Return the modules of the working directory that the parts belong to or import."""
+    named: set[str | None] = {value.__name__ if inspect.ismodule(value) else _module_of(value) for _, value in parts}
+    for _, value in parts:
+        for function in _functions(value):
+            named |= _names(function.__code__, _IMPORTS)
+    return {name for name in named if name is not None and _is_own(name)}
+
+
+def unsendable(parts: Parts) -> str:
+    """Return the names of the parts that cannot be sent to a worker, and of open files, whose copy would be another."""
+    culprits = []
+    for name, value in parts:
+        is_made_of_parts = isinstance(value, (*_SCALARS, *_COLLECTIONS, *_HOLDERS)) or _has_parts(value)
+        if is_made_of_parts or inspect.ismodule(value) or wrapped(value) is not None:
+            continue
+        try:
+            dumps(value)
+            is_bound = isinstance(value, io.IOBase) and not isinstance(value, io.BytesIO | io.StringIO)
+        except Exception:  # noqa: BLE001 -- a __reduce__ of any library may raise anything
+            is_bound = True
+        if is_bound:
+            culprits.append(f"`{name}`, a {type(value).__name__}")
+    return " and ".join(culprits)
+
+
+def _inner(name: str, value: Any) -> Parts:
+    """Return what a value directly uses or holds."""
+    if isinstance(value, functools.partial):
+        return [(name, value.func), (f"{name}.args", value.args), (f"{name}.keywords", value.keywords)]
+    if inspect.ismethod(value):
+        return [(name, value.__func__), (f"{name}.__self__", value.__self__)]
+    if isinstance(value, Mapping):
+        return [(f"{name}[{key!r}]", value[key]) for key in sorted(value, key=str)]
+    if isinstance(value, set | frozenset):
+        return [(name, item) for item in sorted(value, key=repr)]
+    if isinstance(value, list | tuple):
+        return [(f"{name}[{place}]", item) for place, item in enumerate(value)]
+    if not _has_parts(value):
+        return []
+    used = [part for function in _functions(value) for part in _used(function)]
+    if inspect.isclass(value):
+        return [*used, *((base.__name__, base) for base in value.__bases__)]
+    if inspect.isfunction(value):
+        return used
+    return [(type(value).__name__, type(value)), *((f"{name}.{key}", held) for key, held in vars(value).items())]
+
+
+def _behind(name: str, value: Any) -> Parts:
+    """Return what is behind a value besides `_inner`: what classes hold, what wrappers wrap, and of what kind it is."""
+    if isinstance(value, _HOLDERS):
+        held = ((key, getattr(value, key, None)) for key in _HELD)
+        return [(f"{name}.{key}", inner) for key, inner in held if inner is not None]
+    if inspect.ismodule(value):
+        if sys.modules.get(value.__name__) is value:
+            return []
+        # Made by hand: no worker can import it.
+        return [(f"{name}.{key}", inner) for key, inner in sorted(vars(value).items()) if _counts(key, inner)]
+    others: Parts = []
+    if (inner := wrapped(value)) is not None:
+        others.append((f"{name}.__wrapped__", inner))
+    if inspect.isfunction(value):
+        # The source of a wrapper is that of what it wraps.
+        return [*others, (f"{name}.__code__", value.__code__)] if others and not _is_librarys(value) else others
+    if inspect.isclass(value):
+        if not _has_parts(value):
+            return []
+        held = ((key, value.__dict__[key]) for key in sorted(vars(value)))
+        others = [(f"{value.__name__}.{key}", inner) for key, inner in held if _counts(key, inner)]
+        return others if type(value) is type else [*others, (type(value).__name__, type(value))]
+    if not _has_parts(type(value)):
+        return others
+    # A number, a tuple or an object with slots may be of a class of the script, too.
+    if not hasattr(value, "__dict__"):
+        others.append((f"{name}'s slots", object.__getstate__(value)))
+    return [*others, (type(value).__name__, type(value))]
+
+
+def _counts(key: str, held: Any) -> bool:
+    """Return whether what a class holds is the user's: of what has a name of Python's own, functions alone."""
+    if isinstance(held, _OF_PYTHON) or key == "_abc_impl":
+        return False
+    return not (key.startswith("__") and key.endswith("__")) or callable(held) or isinstance(held, _HOLDERS)
+
+
+def _has_parts(value: Any) -> bool:
+    """Return whether a function, a class or an object of one was defined in the script or notebook."""
+    if inspect.isfunction(value) or inspect.isclass(value):
+        return is_of_script(value)
+    if isinstance(value, functools.partial) or inspect.ismethod(value):
+        return True
+    return hasattr(value, "__dict__") and not isinstance(value, ModuleType) and _has_parts(type(value))
+
+
+def _functions(value: Any) -> list[Any]:
+    """Return a function itself, and those of a class."""
+    if not _has_parts(value):
+        return []
+    if inspect.isfunction(value):
+        return [value]
+    if not inspect.isclass(value):
+        return []
+    unwrapped = (getattr(held, "__func__", getattr(held, "fget", held)) for held in vars(value).values())
+    return [function for function in unwrapped if inspect.isfunction(function)]
+
+
+def _used(function: Any) -> Parts:
+    """Return the globals, the closure and the defaults of a function, by name."""
+    code = function.__code__
+    names = sorted(_names(code, _GLOBALS) & function.__globals__.keys())
+    used = [(name, function.__globals__[name]) for name in names]
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # Not assigned yet.
+            used.append((name, cell.cell_contents))
+    defaults = (function.__defaults__ or (), function.__kwdefaults__ or {})
+    return [*used, (f"{function.__name__}'s defaults", defaults), (function.__name__, vars(function))]
+
+
+def _names(code: CodeType, operations: tuple[str, ...]) -> set[str]:
+    """Return the names that these operations have in a function, and in those inside it."""
+    names = {str(step.argval) for step in dis.get_instructions(code) if step.opname in operations}
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            names |= _names(constant, operations)
+    return names
+
+
+def _text(value: Any) -> str:
+    """Return what a part does or holds, without its own parts."""
+    if isinstance(value, _SCALARS):
+        return repr(value)
+    if isinstance(value, Mapping):
+        return f"{type(value).__name__} {sorted(map(str, value))}"
+    if isinstance(value, _COLLECTIONS):
+        return f"{type(value).__name__} {len(value)}"
+    if inspect.ismodule(value):
+        return value.__name__
+    if isinstance(value, CodeType):
+        return _source(value)
+    if inspect.isfunction(value) or inspect.isclass(value):
+        return _source(value) if _has_parts(value) else f"{value.__module__}.{value.__qualname__}"
+    if _has_parts(value) or isinstance(value, _HOLDERS):
+        return type(value).__name__
+    import joblib
+
+    try:
+        # Of the numbers, whatever the order of sets is in this process.
+        return str(joblib.hash(value))
+    except Exception:  # noqa: BLE001 -- as above
+        has_others = wrapped(value) is not None or _has_parts(type(value))
+        return type(value).__name__ if has_others else hashlib.sha256(dumps(value)).hexdigest()
+
+
+def _source(value: Any) -> str:
+    """Return the text of a definition without comments and docstrings; without source, its compiled code."""
+    tree = tree_of(value)
+    if tree is None:
+        code = code_of(value)
+        return f"{getattr(value, '__qualname__', '')} {text_of_code(code) if code else ''}"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(node):
+            node.body = node.body[1:] or [ast.Pass()]
+    return ast.unparse(tree)
+
+
+def _module_of(value: Any) -> str | None:
+    value = inspect.unwrap(value) if wrapped(value) is not None else value
+    owner = value if inspect.isfunction(value) or inspect.isclass(value) else type(value)
+    return getattr(owner, "__module__", None)
+
+
+def _is_librarys(function: Any) -> bool:
+    """Return whether a function is in the code of a library, whose version is noted, or of Python."""
+    top = function.__globals__.get("__name__", "").partition(".")[0]
+    return top in sys.stdlib_module_names or "site-packages" in Path(function.__code__.co_filename).parts
+
+
+def _is_own(name: str) -> bool:
+    """Return whether a module is a file of the working directory, and no installed package."""
+    if name == "__main__":
+        return False
+    here = Path.cwd()
+    file = getattr(sys.modules.get(name), "__file__", None) or here / f"{name.replace('.', '/')}.py"
+    place = Path(file).resolve()
+    is_installed = "site-packages" in place.parts or PACKAGE in place.parents
+    return place.is_file() and here in place.parents and not is_installed

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from hpo.machine import Site
 from hpo.report.pages.html import render_macro
 from hpo.show.details import _CURVE, _chart
 from hpo.show.page.reading import PageReader
 from hpo.show.page.texts import workers
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.lock import Holder
-from hpo.study.files.running import RunningTask, write_running
+from hpo.study.files.status import RunningTask, write_running
 from hpo.study.results.run import StudyRun
 from hpo.study.view.one_trial import read_trial
 from hpo.study.view.reader import StudyReader
-from hpo.trials.record.host import Site
 from hpo.trials.trial import training_seed
 from tests.hpo.cli.commands import documented, hpo, printed, refused, searched
 from tests.hpo.commands.searched import found

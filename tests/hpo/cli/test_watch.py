@@ -13,8 +13,7 @@ import yaml
 
 from hpo.show.watching import WatchedProgress
 from hpo.study.files.folder import StudyFolder
-from hpo.study.files.running import RunningTask, write_running
-from hpo.study.files.status import read_status, write_status
+from hpo.study.files.status import RunningTask, read_status, write_running, write_status
 from hpo.study.keeping.mirror import Mirror
 from hpo.study.results.run import StudyRun
 from hpo.study.view.reader import Look, StudyReader, open_reader

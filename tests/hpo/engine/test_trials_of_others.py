@@ -12,10 +12,9 @@ from optuna.trial import TrialState, create_trial
 from hpo.errors import StudyError
 from hpo.integrations.exchange.optuna_storage import export_study
 from hpo.trials.goal import Goal
-from hpo.trials.record.address import sqlite_url
 from hpo.trials.record.optuna_tables import Tables
 from hpo.trials.record.own_file import DamagedRecordError, backup_path
-from hpo.trials.record.storage import Stored, continue_record, create_record, read_record
+from hpo.trials.record.storage import Stored, continue_record, create_record, read_record, sqlite_url
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.trial import Outcome, Proposal, TaskLayout
 from tests.hpo.cli.commands import refused

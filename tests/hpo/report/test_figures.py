@@ -20,7 +20,7 @@ from hpo.report.sections.curves import describe_expected
 from hpo.report.subject import Subject
 from hpo.study.opening import read_study
 from hpo.study.results.run import StudyRun
-from hpo.trials.record.address import sqlite_url
+from hpo.trials.record.storage import sqlite_url
 from hpo.trials.space.reader import space_from_dict
 from tests.hpo.report.made_up import point, scored, subject, trial
 from tests.studies import prepared, run_toy, toy_config

@@ -12,7 +12,7 @@ from hpo.errors import HpoError
 from hpo.session.session import run_study
 from hpo.study.opening import open_study
 from hpo.study.reproduce.replay import read_given
-from hpo.trials.record.address import sqlite_url
+from hpo.trials.record.storage import sqlite_url
 from hpo.trials.record.user_actions import Given
 from hpo.trials.space.space import point_key
 from hpo.workers.dispatch.local import LocalDispatcher

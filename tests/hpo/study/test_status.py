@@ -18,8 +18,7 @@ import hpo
 from hpo.commands.show import list_studies
 from hpo.show.page.reading import PageReader
 from hpo.study.files.folder import StudyFolder
-from hpo.study.files.running import read_running
-from hpo.study.files.status import Status, read_status
+from hpo.study.files.status import Status, read_running, read_status
 from hpo.study.opening import read_study
 from hpo.study.preparing.preparation import known_study
 from hpo.study.results.run import StudyRun

@@ -8,10 +8,9 @@ from optuna.trial import TrialState, create_trial
 
 from hpo.errors import StudyError
 from hpo.trials.goal import Goal, Limit
-from hpo.trials.record.address import sqlite_url
 from hpo.trials.record.optuna_tables import Tables
 from hpo.trials.record.record import FIRST, LAST
-from hpo.trials.record.storage import Stored, continue_record, copy_renamed, create_record, read_record
+from hpo.trials.record.storage import Stored, continue_record, copy_renamed, create_record, read_record, sqlite_url
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.trial import Outcome, Proposal, TaskLayout
 

@@ -6,7 +6,7 @@ import pytest
 from hpo.errors import StudyError
 from hpo.integrations.exchange import optuna_storage
 from hpo.integrations.exchange.optuna_storage import read_optuna
-from hpo.trials.record import address as storage
+from hpo.trials.record import storage
 
 
 def test_more_trials_than_can_be_read_are_refused(monkeypatch):

@@ -73,7 +73,7 @@ class RayWorker:
         """
         import ray
 
-        from hpo.trials.record.host import Site
+        from hpo.machine import Site
 
         begun = [other.start.remote() for other in others]
         self._child.start()

@@ -13,7 +13,7 @@ from typing import Any
 
 from hpo.config.sections import DispatchSection
 from hpo.errors import DispatchError
-from hpo.trials.record.host import Site
+from hpo.machine import Site
 from hpo.workers.dispatch.code import Code, describe, refuse_unlike, staged
 from hpo.workers.dispatch.ray import worker as ray_worker
 from hpo.workers.dispatch.ray.cluster import RayCluster

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hpo.engine.checkpoints import CheckpointKeeper
+from hpo.engine.observers import CheckpointKeeper
 from hpo.engine.schedule.proposer import propose
 from hpo.engine.strategies import make_strategy
 from hpo.trials.fronts import best_first

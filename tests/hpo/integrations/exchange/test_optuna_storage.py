@@ -14,7 +14,7 @@ from hpo.study.files.folder import StudyFolder
 from hpo.study.files.imports import from_notes, read_imports
 from hpo.study.opening import read_study
 from hpo.trials.goal import Goal, Limit
-from hpo.trials.record.address import sqlite_url
+from hpo.trials.record.storage import sqlite_url
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.trial import Proposal
 from tests.hpo.cli.commands import hpo, refused

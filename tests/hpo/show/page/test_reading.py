@@ -7,7 +7,7 @@ import pytest
 from hpo.report.figures import Drawn, draw_figures
 from hpo.show.page.reading import PageReader
 from hpo.study.files.folder import StudyFolder
-from hpo.study.files.running import RunningTask, write_running
+from hpo.study.files.status import RunningTask, write_running
 from hpo.study.opening import open_study
 from hpo.trials.trial import Proposal
 from tests.studies import SPACES, prepared, run_toy, toy_config
