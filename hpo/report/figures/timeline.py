@@ -47,7 +47,7 @@ def draw_timeline(subject: Subject) -> Drawn | Absent:
     unit, name = time_unit(max(bar.end for bar in bars))
     figure, joined = _draw_bars(bars, "worker", f"{name} since the start", unit)
     paused = axis.mark_pauses(figure, unit)
-    shared = " Workers that never ran at the same time share a lane." if len(rows) > 1 + max(rows.values()) else ""
+    shared = " Workers that never ran at the same time share a row." if len(rows) > 1 + max(rows.values()) else ""
     return Drawn(figure, f"{format_count(len(bars), 'task*')}. {_idle_text(subject)}{joined}{shared}{paused}")
 
 
@@ -120,7 +120,7 @@ def _draw_bars(bars: Sequence[_Bar], row: str, axis: str, unit: float = 1.0) -> 
     shares = [max(0.0, 1 - seconds / end) if end else 0.0 for seconds in busy]
     styled(figure, min(900, 150 + 30 * len(shares)), barmode="overlay", bargap=0.2, legend=LEGEND)
     figure.update_xaxes(title_text=axis, range=[0, 1.01 * end / unit or 1])
-    ticks = [f"{row} {place}, idle {share:.0%}" for place, share in enumerate(shares, start=1)]
+    ticks = [f"{row} {place}, idle {share:.0%}" for place, share in enumerate(shares)]
     figure.update_yaxes(tickvals=list(range(len(ticks))), ticktext=ticks, autorange="reversed", automargin=True)
     return figure, f" Tasks less than {gap:.2g} apart are one bar." if len(joined) < len(bars) else ""
 

@@ -144,17 +144,21 @@ def test_each_field_of_what_runs_and_of_a_training_is_documented(capsys, runs):
     assert set(trial["tasks"][0]) == set(ended["tasks"][0]) == documented("A training of it")
 
 
-def test_a_worker_elsewhere_and_its_gpus_are_shown(capsys, runs):
+def test_a_worker_elsewhere_and_its_gpus_are_shown_with_its_number_in_the_record(capsys, runs):
     folder = StudyFolder(runs / "mine")
     site = Site("ada", 7, ["2", "3"])
     task = RunningTask(trial=9, task=0, worker=1, started=time.time(), **vars(site))
     with folder.lock():
         write_running(folder, [task])
-        assert "process 7 on ada, GPU 2, 3" in " ".join(said(shown(capsys, "mine"), "running").split())
+        running = " ".join(said(shown(capsys, "mine"), "running").split())
+        assert running.startswith("worker 1: trial 9,")
+        assert "process 7 on ada, GPU 2, 3" in running
         (told,) = StudyReader(folder, "mine").view().running
         seen = PageReader(folder).read()
     assert (told.host, told.process, told.gpus) == tuple(vars(site).values())
-    assert str(site) in render_macro("live_parts.html", "workers", **workers(seen.view, seen.workers))
+    page = render_macro("live_parts.html", "workers", **workers(seen.view, seen.workers))
+    assert "<td>1</td><td>trial 9," in page
+    assert str(site) in page
 
 
 def test_one_that_was_killed(capsys, runs):

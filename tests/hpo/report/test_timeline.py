@@ -28,7 +28,7 @@ def test_the_timeline_has_a_bar_for_every_task_where_and_when_it_ran():
     assert bars["failed"].customdata[0] == "trial 1, fold_1"
     cost = describe_cost(subject(trials))
     assert f": {cost['idle_share']:.1%}." in content.caption
-    assert content.figure.layout.yaxis.ticktext[0] == f"worker 1, idle {cost['idle_share']:.0%}"
+    assert content.figure.layout.yaxis.ticktext[0] == f"worker 0, idle {cost['idle_share']:.0%}"
 
 
 def test_the_idle_share_counts_workers_that_were_asked_for_and_never_seen():
@@ -49,10 +49,10 @@ def test_bars_that_a_picture_cannot_tell_apart_are_one_and_none_is_lost():
     assert end == pytest.approx((3 * 8_999 + 2) / 3600)
 
 
-def test_workers_that_never_ran_together_share_a_lane():
+def test_workers_that_never_ran_together_share_a_row():
     content = draw_timeline(subject([trial(k, [0.5], worker=worker) for k, worker in enumerate((9, 3, 4, 4))]))
     assert len(content.figure.layout.yaxis.ticktext) == 1
-    assert "share a lane" in content.caption
+    assert "share a row" in content.caption
 
 
 def test_workers_are_counted_at_once():
@@ -77,7 +77,7 @@ def test_a_search_that_was_resumed_has_its_workers_and_no_pauses():
     assert cost["idle_share"] == cost["overhead_share"] == pytest.approx(0.2)
     content = draw_timeline(replace(subject(trials), stretches=stretches))
     assert "(1 asked for, 1 seen), first start to last end without pauses: 20.0%" in content.caption
-    assert content.figure.layout.yaxis.ticktext == ("worker 1, idle 20%",)
+    assert content.figure.layout.yaxis.ticktext == ("worker 0, idle 20%",)
     assert "2 pauses in which nothing ran (2.0 s, dotted) left out" in content.caption
 
 
