@@ -1,12 +1,17 @@
 """What people of Optuna type."""
 
+from pathlib import Path
+
 import optuna
 import pytest
 import yaml
 
 import hpo
+from hpo.cli.main import main
 from hpo.trials.space.peers import of_peer
+from tests.hpo.cli.commands import refused
 from tests.hpo.commands.searched import HERE, found, note, noted, outcome_of
+from tests.studies import rows
 
 
 @pytest.mark.slow
@@ -172,6 +177,22 @@ def test_an_objective_of_optunas_shape_is_searched():
     assert found(shaped, **SHAPED, trials=8).name == study.name
 
 
+def test_an_objective_of_optunas_shape_is_searched_from_a_command_line_as_from_python(capsys, tmp_path):
+    Path("shaped.py").write_text(
+        "def f(trial):\n"
+        "    return trial.suggest_float('x', 0, 1) * trial.suggest_int('study', 1, 3)\n"
+        "def g(trial):\n"
+        "    return sum(trial.suggest_float(f'x{i}', 0, 1) for i in range(3))\n"
+    )
+    words = ("study.trials=4", "study.direction=minimize", "dispatch=local", "track=none")
+    assert main(["search", "objective=shaped:f", *words]) == 0
+    assert "not tried first" not in capsys.readouterr().out
+    study = hpo.search("shaped:f", trials=4, direction="minimize", name="python", settings=HERE, progress=False)
+    assert rows(tmp_path / "runs/f/trials.csv") == rows(study.folder / "trials.csv")
+    assert "give the space yourself" in refused(capsys, "search", "objective=shaped:g", *words)
+    assert not (tmp_path / "runs/g").exists()
+
+
 def test_a_closure_and_a_lambda_of_optunas_shape_are_searched():
     most = 4
 
@@ -208,7 +229,7 @@ def silent(trial):
     ("objective", "says"),
     [
         (conditional, r"conditional\(trial\): trial.suggest_float\('x', 0, 1\) stands inside of a condition, loop"),
-        (looped, r"looped\(trial\): .* stands inside of a condition, loop or function; give space="),
+        (looped, r"looped\(trial\): .* stands inside of a condition, loop or function; give the space yourself"),
         (computed, r"computed\(trial\): .*: its arguments are no plain values.*as_sampler"),
         (handed_on, r"handed_on\(trial\): hands 'trial' on"),
         (silent, r"silent\(trial\): suggests nothing"),

@@ -31,8 +31,8 @@ _BRANCHES = (
     *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
 )
 _WAY = (
-    "give space=..., which then says it, or run it in Optuna with our strategies: hpo.integrations.optuna.as_sampler "
-    "(docs/how_to/use_strategies_elsewhere.md)"
+    "give the space yourself (docs/how_to/define_a_space.md), or run it in Optuna with our strategies: "
+    "hpo.integrations.optuna.as_sampler (docs/how_to/use_strategies_elsewhere.md)"
 )
 
 

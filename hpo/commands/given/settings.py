@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hpo.commands.given.json_values import to_json
+from hpo.commands.given.objective import given_function, suggested_space
 from hpo.config.composing.references import with_changes
 from hpo.config.documents import read_yaml, yaml_text
 from hpo.config.goals import refuse_beside_metrics
@@ -190,14 +191,24 @@ def compose_search(
 ) -> dict[str, Any]:
     """Return what `compose_given` does for `search`, its space explicit; that of a whole file keeps its meaning.
 
-    As from Python, the default configuration is tried first, unless `first` says otherwise or is removed.
+    As from Python, an objective of Optuna's shape brings the space where none is given, and the default configuration
+    is tried first, unless `first` says otherwise or is removed.
     """
     tree = compose_given("search", overrides, config_dir, config_file)
     if config_file:
         return tree
     own = own_part(tree)
+    if not tree["space"] and str(tree["objective"]).endswith("(trial)"):
+        tree = _with_suggested(tree, own)
     space = as_meant(tree["space"], own)
     return tree | {"space": space if "~space.first" in overrides else _with_default(space, own)}
+
+
+def _with_suggested(tree: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration with the space that its objective of Optuna's shape suggests, and keys for what it has."""
+    space = suggested_space(given_function(tree["objective"]))
+    sections = {name: tree[name] for name in SEARCH_SECTIONS if name in tree}
+    return {**plain_own(own_tree(space, own)), **sections, "space": space}
 
 
 def with_settings(tree: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
