@@ -17,6 +17,7 @@ from textwrap import dedent
 from typing import Any
 
 from hpo.cli.main import COMMANDS, main
+from hpo.config.shipped import WHOLE, documented_keys
 
 REPOSITORY = Path(__file__).parents[2]
 # The order in which a reader meets the groups; the first line of each is this page's own.
@@ -33,10 +34,7 @@ GROUPS = {
     "track": "Where runs are shown ([in MLflow](../how_to/use_mlflow.md)).",
     "report": "What only a person knows of a study.",
 }
-# Hydra's word in the head of a file.
-WHOLE = "# @package _global_\n"
 MARKED = re.compile(r"(?P<marker><!-- reference: (?P<what>\w+)(?P<of>[^>]*) -->).*?<!-- end -->", re.DOTALL)
-KEY = re.compile(r"^(?P<indent> *)(?P<key>[a-z_0-9]+): *(?P<value>.*?)(?: +# ?(?P<meaning>.*))?$")
 
 
 def pages() -> list[Path]:
@@ -63,42 +61,26 @@ def written(markdown: str) -> str:
 def configuration() -> str:
     """Return a section for each group of conf/, and in it a table for each of its files."""
     parts = ["## The whole"]
-    parts += [_options(f"hpo {name}", REPOSITORY / "conf" / f"{name}.yaml", "") for name in ("search", "train")]
+    parts += [_options(f"hpo {name}", REPOSITORY / "conf" / f"{name}.yaml") for name in ("search", "train")]
     for group, what in GROUPS.items():
         parts.append(f"## {group}\n\n{what}")
         files = sorted(
             (REPOSITORY / "conf" / group).glob("*.yaml"), key=lambda path: (path.stem != "default", path.stem)
         )
-        parts += [_options(f"{group}={path.stem}", path, f"{Path(group).name}.") for path in files]
+        parts += [_options(f"{group}={path.stem}", path, group) for path in files]
     return "\n\n".join(parts)
 
 
-def _options(name: str, path: Path, prefix: str) -> str:
-    """Return the section of a file, whose keys have a prefix unless it says that it sets the whole."""
+def _options(name: str, path: Path, group: str = "") -> str:
+    """Return the section of a file of a group, or of a whole one."""
     text = path.read_text()
-    if prefix == "space.":
+    if group == "space":
         return f"### {name}\n\n```yaml\n{text.rstrip()}\n```"
-    if WHOLE in text:
-        text, prefix = text.replace(WHOLE, ""), ""
-    above = [line.removeprefix("#").strip() for line in text.splitlines() if line.startswith("#")]
-    rows = [f"| `{prefix}{key}` | `{value}` | {meaning} |" for key, value, meaning in _keys(text)]
+    above = [line.removeprefix("#").strip() for line in text.replace(WHOLE, "").splitlines() if line.startswith("#")]
+    keys = [(key, value.replace("|", "\\|"), _escaped(meaning)) for key, value, meaning in documented_keys(path, group)]
+    rows = [f"| `{key}` | `{value}` | {meaning} |" for key, value, meaning in keys]
     table = ["| key | default | meaning |", "|---|---|---|", *rows] if rows else []
     return "\n".join([f"### {name}", "", _escaped(" ".join(above)), "", *table])
-
-
-def _keys(text: str) -> Iterator[tuple[str, str, str]]:
-    """Yield the dotted key, value and meaning of each line of a configuration file that has a value."""
-    parents: list[tuple[int, str]] = []
-    for line in text.splitlines():
-        found = KEY.match(line)
-        if not found:
-            continue
-        indent = len(found["indent"])
-        parents = [(depth, name) for depth, name in parents if depth < indent]
-        key = ".".join([*(name for _, name in parents), found["key"]])
-        if found["value"]:
-            yield key, found["value"].replace("|", "\\|"), _escaped(found["meaning"] or "")
-        parents.append((indent, found["key"]))
 
 
 def _escaped(text: str) -> str:

@@ -1,34 +1,41 @@
 """Completion of words in bash, zsh and fish: a short script per shell, which asks `hpo --complete` at each TAB."""
 
+import ast
+import importlib
+import json
 import os
+import re
 import shlex
+import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from hpo.cli.described import Parameter, describe
+from hpo.commands import arguments
 from hpo.commands.arguments import EVERYWHERE
-from hpo.errors import ConfigError, nearest
+from hpo.errors import ConfigError, HpoError, nearest
 
-Find = Callable[[str], Callable[..., Any] | None]
-
-# Where nothing is answered, each offers files.
+# Where nothing is answered, each offers files. After the = of a key no blank follows; fish leaves it out by itself.
 SCRIPTS = {
     # Bash splits words at = and :, so it gives the whole line, and gets what follows the last of these.
     "bash": """\
 _hpo() {
     local IFS=$'\\n'
     COMPREPLY=($(hpo --complete bash "${COMP_LINE:0:COMP_POINT}" 2>/dev/null))
+    if [[ ${COMPREPLY[0]} == *= ]]; then compopt -o nospace 2>/dev/null; fi
 }
 complete -o default -F _hpo hpo
 """,
     "zsh": """\
 #compdef hpo
 _hpo() {
-    local -a found
+    local -a found keys
     found=("${(@f)$(hpo --complete zsh "${(@)words[2,CURRENT]}" 2>/dev/null)}")
-    if [[ -n $found ]]; then _describe hpo found; else _files; fi
+    keys=("${(@M)found:#[^:]#=:*}") found=("${(@)found:#[^:]#=:*}")
+    if [[ -n $found$keys ]]; then _describe hpo found -- keys -S ''; else _files; fi
 }
 if [[ $zsh_eval_context[-1] == loadautofunc ]]; then _hpo "$@"; else compdef _hpo hpo; fi
 """,
@@ -56,6 +63,8 @@ _NEEDS = {
     "zsh": "; let .zshrc have: fpath=({folder} $fpath); autoload -Uz compinit; compinit",
     "fish": "",
 }
+# A group and its choice in the `defaults` of a file of conf/.
+_CHOICE = re.compile(r"^ *- (?:override )?/?([\w/]+)(?:@\S+)?: *(\w+)", re.MULTILINE)
 _OF_HPO = {
     "--help": "show all commands",
     "--version": "show the version",
@@ -79,14 +88,16 @@ def install(shell: str) -> str:
     return f"wrote {path}, which {name} reads when it starts{needs}"
 
 
-def answers(shell: str, words: Sequence[str], commands: Mapping[str, str], find: Find) -> Iterator[str]:
+def answers(
+    shell: str, words: Sequence[str], commands: Mapping[str, str], functions: Mapping[str, str]
+) -> Iterator[str]:
     """Yield a line for each word that may replace the last one, as the script of the shell takes it.
 
     Args:
         shell: one of `SCRIPTS`.
         words: those after `hpo`, the last one as far as it is typed; of bash the whole line.
         commands: all of them, and what each does.
-        find: gives the function of a command; None where there is no such command.
+        functions: the function of each, as `module:function`.
     """
     if shell == "bash":
         line = words[0] if words else ""
@@ -98,7 +109,7 @@ def answers(shell: str, words: Sequence[str], commands: Mapping[str, str], find:
         words = [*words, ""] if line[-1:].isspace() else words
     *before, begun = words or [""]
     cut = max(begun.rfind("="), begun.rfind(":")) + 1
-    for word, says in _candidates(before, begun, commands, find):
+    for word, says in _candidates(before, begun, commands, functions):
         if word.startswith(begun):
             if shell == "bash":
                 yield word[cut:]
@@ -107,7 +118,7 @@ def answers(shell: str, words: Sequence[str], commands: Mapping[str, str], find:
 
 
 def _candidates(
-    before: Sequence[str], begun: str, commands: Mapping[str, str], find: Find
+    before: Sequence[str], begun: str, commands: Mapping[str, str], functions: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
     """Yield what may stand in a place, whatever is begun there, and what it is."""
     if not before:
@@ -116,26 +127,57 @@ def _candidates(
     name, *given = before
     if name == "--install-completion":
         yield from ((shell, "") for shell in SCRIPTS)
-    if (function := find(name)) is None:
+    if name not in functions:
         return
-    parameters = describe(function).parameters
+    parameters = describe(declared(functions[name])).parameters
     options = {each.typed: each for each in parameters if each.is_option}
     bare, asks = _read(given, options)
     option, equals, _ = begun.partition("=")
     if asks is not None:
-        yield from _values(asks, given)
+        yield from _values(asks, name, given)
     elif equals and option in options:
-        yield from ((f"{option}={value}", says) for value, says in _values(options[option], given))
+        yield from ((f"{option}={value}", says) for value, says in _values(options[option], name, given))
     elif begun.startswith("-"):
         yield from ((typed, each.says) for typed, each in options.items())
         yield from ((f"--{each}", says) for each, says in {"help": "show its help", **EVERYWHERE}.items())
-    elif (word := _word_at(bare, parameters)) is not None:
-        yield from _values(word, given)
+    elif (word := _word_at(len(bare), parameters)) is not None:
+        if parameters[0].metavar == "STUDY" and word.metavar in ("OVERRIDE", "KEY=VALUE"):
+            yield from _of_study(bare[0], word, with_own=name == "extend")
+        else:
+            yield from _values(word, name, given)
 
 
-def _read(given: Sequence[str], options: Mapping[str, Parameter]) -> tuple[int, Parameter | None]:
-    """Return how many bare words there are, and the option whose value comes next."""
-    bare, asks = 0, None
+def declared(path: str) -> Callable[..., Any]:
+    """Return a function with the signature and docstring of a command's, and without what its module imports.
+
+    Those imports take half a second, and a TAB is to be answered at once. It is the command's own function where its
+    signature names what its module alone has.
+    """
+    module, _, name = path.partition(":")
+    spec = find_spec(module)
+    assert spec is not None
+    assert spec.origin is not None
+    tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+    function = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name)
+    function.decorator_list, function.returns, function.body = [], None, function.body[:1]
+    function.args.defaults = [ast.Constant(None) for _ in function.args.defaults]
+    for keyword in (node for node in ast.walk(function.args) if isinstance(node, ast.keyword)):
+        if keyword.arg in ("read", "collect"):
+            # Only whether there is one matters.
+            keyword.value = ast.Name("callable", ast.Load())
+    found = {**vars(typing), **vars(arguments)}
+    try:
+        exec(compile(ast.fix_missing_locations(ast.Module([function], [])), spec.origin, "exec"), found)
+    except NameError:
+        found = vars(importlib.import_module(module))
+    signature: Callable[..., Any] = found[name]
+    return signature
+
+
+def _read(given: Sequence[str], options: Mapping[str, Parameter]) -> tuple[list[str], Parameter | None]:
+    """Return the bare words, and the option whose value comes next."""
+    bare: list[str] = []
+    asks = None
     for word in given:
         if asks is not None:
             asks = None
@@ -143,7 +185,7 @@ def _read(given: Sequence[str], options: Mapping[str, Parameter]) -> tuple[int, 
             option = options.get(word)
             asks = option if option is not None and option.kind is not bool else None
         else:
-            bare += 1
+            bare.append(word)
     return bare, asks
 
 
@@ -157,8 +199,8 @@ def _word_at(place: int, parameters: Sequence[Parameter]) -> Parameter | None:
     return None
 
 
-def _values(given: Parameter, words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield what may stand for a parameter: choices, studies, groups of the configuration; else nothing."""
+def _values(given: Parameter, command: str, words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield what may stand for a parameter: choices, studies, groups and keys of the configuration; else nothing."""
     if given.choices:
         yield from ((choice, given.says) for choice in given.choices)
         return
@@ -175,3 +217,58 @@ def _values(given: Parameter, words: Sequence[str]) -> Iterator[tuple[str, str]]
         for folder in (shipped_dir(), *own):
             for path in sorted(folder.glob("*/**/*.yaml")):
                 yield f"{path.parent.relative_to(folder)}={path.stem}", "configuration"
+        yield from _keys("train" if command == "train" else "search", words, (shipped_dir(), *own))
+
+
+def _keys(primary: str, words: Sequence[str], folders: Sequence[Path]) -> Iterator[tuple[str, str]]:
+    """Yield each key of the configuration with the groups that these words choose, and the comment on it."""
+    from hpo.config.shipped import documented_keys
+
+    typed = {key: value for key, _, value in (word.partition("=") for word in words)}
+    whole = folders[0] / f"{primary}.yaml"
+    chosen: dict[str, str] = dict(_CHOICE.findall(whole.read_text(encoding="utf-8")))
+    objective = typed.get("objective", "")
+    if "data" not in typed and ":" in objective:
+        # A function of the user's has its own keys.
+        chosen = {group: name for group, name in chosen.items() if group not in ("data", "model", "training", "space")}
+    elif "data" not in typed and (folders[0] / "data" / f"{objective}.yaml").is_file():
+        typed["data"] = objective
+    for group in ("data", "study"):
+        # These may override the choices of other groups.
+        for path in _files(group, typed.get(group, chosen.get(group, "")), folders):
+            chosen |= _CHOICE.findall(path.read_text(encoding="utf-8"))
+    chosen |= {group: typed[group] for group in chosen if group in typed}
+    files = [("", whole), *((group, path) for group, name in chosen.items() for path in _files(group, name, folders))]
+    keys = {key: says for group, path in files for key, _, says in documented_keys(path, group)}
+    yield from ((f"{key}=", says) for key, says in keys.items())
+
+
+def _files(group: str, name: str, folders: Sequence[Path]) -> list[Path]:
+    return [path for folder in folders if (path := folder / group / f"{name}.yaml").is_file()]
+
+
+def _of_study(name: str, given: Parameter, with_own: bool) -> Iterator[tuple[str, str]]:
+    """Yield what an existing study says of a parameter: keys that may change, or what it searches, with their values.
+
+    `with_own`: whether the objective's own keys may change, too. Nothing where the study cannot be read.
+    """
+    from hpo.config.documents import read_yaml
+    from hpo.config.keys import SEARCH_SECTIONS, flatten
+    from hpo.config.shipped import names_of
+    from hpo.config.study_config import FREE_KEYS, is_free
+    from hpo.study.files.folder import find_study
+    from hpo.trials.space.reader import leaves, parted
+
+    try:
+        tree = read_yaml(find_study(name).config_path)
+        searched = {".".join(path): written for path, written in leaves(parted(tree["space"])[0])}
+    except (HpoError, OSError, LookupError, AttributeError):
+        return
+    if given.metavar == "KEY=VALUE":
+        yield from ((f"{key}=", json.dumps(written)) for key, written in searched.items())
+        return
+    for group in dict.fromkeys(key.partition(".")[0] for key in FREE_KEYS if not key.startswith("study.")):
+        yield from ((f"{group}={choice}", "configuration") for choice in names_of(group))
+    for key, value in flatten(tree).items():
+        if is_free(key) or (with_own and key.partition(".")[0] not in SEARCH_SECTIONS):
+            yield f"{key}=", f"now {json.dumps(value)}"

@@ -125,7 +125,7 @@ _EXAMPLES = """examples:
 exit codes: 0 done; 1 it ran and the answer is no; 2 the input is wrong; 130 interrupted, to be resumed
 `--json` after a command prints its result, or its error, as one JSON object
 `hpo COMMAND --help` tells more; `--debug` after a command shows the traceback of a fault
-`hpo --install-completion [bash|zsh|fish]` lets TAB complete commands, options, studies and configurations"""
+`hpo --install-completion [bash|zsh|fish]` lets TAB complete commands, options, studies, configurations and keys"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -256,7 +256,7 @@ def _call(name: str, words: Sequence[str]) -> int:
 
         shell, *typed = words or [""]
         is_install = name == "--install-completion"
-        for line in [install(shell)] if is_install else answers(shell, typed, COMMANDS, _function_or_none):
+        for line in [install(shell)] if is_install else answers(shell, typed, COMMANDS, FUNCTIONS):
             print(line)
         return 0
     from hpo.cli.parser import parse
@@ -286,10 +286,6 @@ def function_of(name: str) -> Callable[..., Any]:
     module, _, function = FUNCTIONS[name].partition(":")
     found: Callable[..., Any] = getattr(importlib.import_module(module), function)
     return found
-
-
-def _function_or_none(name: str) -> Callable[..., Any] | None:
-    return function_of(name) if name in FUNCTIONS else None
 
 
 def usage() -> str:

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,10 @@ from hpo.package import PACKAGE, ROOT
 MLFLOWS_OWN = {"uri": "MLFLOW_TRACKING_URI", "experiment": "MLFLOW_EXPERIMENT_NAME"}
 """The variables of the environment that MLflow itself reads, by the keys of the section `track`."""
 
+WHOLE = "# @package _global_\n"
+"""Hydra's word in the head of a file whose keys are not those of its group."""
+
+_KEY = re.compile(r"^(?P<indent> *)(?P<key>[a-z_0-9]+): *(?P<value>.*?)(?: +# ?(?P<meaning>.*))?$")
 _OR_DEFAULT = re.compile(r"\$\{oc\.env:(\w+),(.*)\}")
 
 
@@ -28,6 +32,21 @@ def shipped_dir() -> Path:
 def names_of(group: str) -> list[str]:
     """Return the names of the configurations in a group."""
     return sorted(path.stem for path in (shipped_dir() / group).glob("*.yaml"))
+
+
+def documented_keys(path: Path, group: str = "") -> Iterator[tuple[str, str, str]]:
+    """Yield the dotted key, value and comment of each line that has a value, of a file of a group or of a whole one."""
+    text = path.read_text(encoding="utf-8")
+    parents: list[tuple[int, str]] = [] if not group or WHOLE in text else [(-1, Path(group).name)]
+    for line in text.splitlines():
+        found = _KEY.match(line)
+        if not found:
+            continue
+        indent = len(found["indent"])
+        parents = [(depth, name) for depth, name in parents if depth < indent]
+        if found["value"]:
+            yield ".".join([*(name for _, name in parents), found["key"]]), found["value"], found["meaning"] or ""
+        parents.append((indent, found["key"]))
 
 
 def shipped(group: str, name: str) -> dict[str, Any]:

@@ -5,38 +5,33 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Annotated
 
 import pytest
 
 from hpo.cli import main
-from hpo.cli.completion import SCRIPTS
-from hpo.cli.main import COMMANDS, FUNCTIONS
-from hpo.commands.arguments import ConfigFolder, Overrides, Progress, StudyRef, Word
+from hpo.cli.completion import SCRIPTS, declared
+from hpo.cli.described import describe
+from hpo.cli.main import COMMANDS, FUNCTIONS, function_of
 from tests.hpo.cli.commands import hpo, refused
 from tests.studies import environment
 
-
-def made(
-    study: StudyRef,
-    overrides: Overrides = (),
-    *,
-    config_dir: ConfigFolder = "",
-    progress: Progress = "auto",
-    like: Annotated[str, Word("STUDY|OVERRIDE", "a study, or a configuration")] = "",
-):
-    """Do something."""
+KNOWN = """\
+training: {epochs: 3}
+study: {name: digits, trials: 8, seed: 1}
+space: {first: [default], training: {lr: {low: 0.1, high: 1}}, model: {layers: [1, 2]}}
+"""
 
 
 @pytest.fixture(autouse=True)
 def here(monkeypatch, tmp_path):
-    """Let there be two studies, a file, a configuration of the user's, and one command with every kind of word."""
+    """Let there be a study, one that cannot be read, a file, and a configuration of the user's."""
     monkeypatch.chdir(tmp_path)
     for path in ("runs/digits/config.yaml", "runs/digits_two/config.yaml", "runs/none/x", "mine/study/forest.yaml"):
         Path(path).parent.mkdir(parents=True)
         Path(path).touch()
+    Path("runs/digits/config.yaml").write_text(KNOWN)
+    Path("mine/study/forest.yaml").write_text("trees: 9  # how many\n")
     Path("reviews.csv").touch()
-    monkeypatch.setitem(FUNCTIONS, "search", f"{__name__}:made")
 
 
 def answered(capsys, *words):
@@ -63,19 +58,45 @@ def answered(capsys, *words):
         (["show", "--trial", "3", "digits_"], ["digits_two"]),
         (["show", "digits", "--t"], ["--trial"]),
         (["show", "digits", "--js"], ["--json"]),
-        (["search", "digits", "strategy=gr"], ["strategy=grid"]),
-        (["search", "digits", "a=1", "data/metrics=def"], ["data/metrics=default"]),
-        (["search", "digits", "study=f"], []),
-        (["search", "--config-dir", "mine", "digits", "study=f"], ["study=forest"]),
-        (["search", "digits", "--progress", "j"], ["json"]),
-        (["search", "--like", "digits_"], ["digits_two"]),
-        (["search", "--like", "strategy=gr"], ["strategy=grid"]),
-        (["search", "digits", "--progress=n"], ["--progress=none"]),
+        (["search", "strategy=gr"], ["strategy=grid"]),
+        (["search", "a=1", "data/metrics=def"], ["data/metrics=default"]),
+        (["search", "study=f"], []),
+        (["search", "--config-dir", "mine", "study=f"], ["study=forest"]),
+        (["search", "--progress", "j"], ["json"]),
+        (["compare", "digits_"], ["digits_two"]),
+        (["compare", "strategy=gr"], ["strategy=grid"]),
+        (["search", "--progress=n"], ["--progress=none"]),
+        (["search", "study.tri"], ["study.trials=", "study.trial_minutes="]),
+        (["search", "strategy.et"], []),
+        (["search", "strategy=asha", "strategy.et"], ["strategy.eta="]),
+        (["search", "space.training."], ["space.training.lr=", "space.training.batch_size="]),
+        (["search", "data=translation", "metrics.b"], ["metrics.bleu_tokenize="]),
+        (["search", "model.tied"], []),
+        (["search", "data=translation", "model.tied"], ["model.tied_embeddings="]),
+        (["search", "objective=command", "command."], ["command.line=", "command.config="]),
+        (["search", "objective=mine:f", "model.d_"], []),
+        (["search", "--config-dir", "mine", "study=forest", "study.tre"], ["study.trees="]),
+        (["train", "training.ep"], ["training.epochs=", "training.epsilon="]),
+        (["resume", "digits", "tr"], ["track=mlflow", "track=none"]),
+        (["resume", "digits", "s"], ["study.trials="]),
+        (["extend", "digits", "t"], ["track=mlflow", "track=none", "training.epochs="]),
+        (["add", "digits", ""], ["training.lr=", "model.layers="]),
+        (["add", "digits", "model.layers=1", "training.lr="], ["training.lr="]),
+        *(([name, study, "study.tri"], []) for name in ("resume", "add") for study in ("digits_two", "none", "s3://a")),
         (["no-such-command", ""], []),
     ],
 )
 def test_words_are_completed(capsys, words, expected):
     assert answered(capsys, *words) == expected
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_command_declares_what_its_parser_reads(name):
+    def words(function):
+        parameters = describe(function).parameters
+        return [(it.typed, it.metavar, it.choices, it.kind, it.is_option, it.is_many, it.says) for it in parameters]
+
+    assert words(declared(FUNCTIONS[name])) == words(function_of(name))
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -133,19 +154,32 @@ def in_shell(shell, tmp_path, *arguments):
 BASH = """
 complete_line() { COMP_LINE=$1; COMP_POINT=${#1}; _hpo hpo; printf '%s ' "${COMPREPLY[@]}"; echo; }
 complete_line 'hpo wat'; complete_line 'hpo show '; complete_line 'hpo logs digits --ta'; complete_line 'hpo new '
+complete_line 'hpo add digits training.'; complete_line 'hpo search strategy=gri'
 """
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
 def test_in_bash(tmp_path):
     lines = in_shell("bash", tmp_path, "--norc", "-c", SCRIPTS["bash"] + BASH)
-    assert [line.split() for line in lines] == [["watch"], ["digits", "digits_two"], ["--tail"], []]
+    assert [line.split() for line in lines] == [
+        ["watch"],
+        ["digits", "digits_two"],
+        ["--tail"],
+        [],
+        ["training.lr="],
+        ["grid"],
+    ]
 
 
 @pytest.mark.skipif(shutil.which("fish") is None, reason="there is no fish")
 @pytest.mark.parametrize(
     ("line", "expected"),
-    [("wat", ["watch"]), ("show digits_", ["digits_two"]), ("new re", ["reviews.csv"])],
+    [
+        ("wat", ["watch"]),
+        ("show digits_", ["digits_two"]),
+        ("new re", ["reviews.csv"]),
+        ("add digits m", ["model.layers="]),
+    ],
 )
 def test_in_fish(tmp_path, line, expected):
     lines = in_shell("fish", tmp_path, "--no-config", "-c", f"{SCRIPTS['fish']}\ncomplete -C 'hpo {line}'")
