@@ -11,43 +11,26 @@ import pandas as pd
 from hpo.report.figures import Drawing, Drawn
 from hpo.report.pages.html import render
 from hpo.report.part import is_missing, markdown_lines, reason_missing
-from hpo.report.sections.acts import read_user_notes
-from hpo.report.sections.cautions import read_cautions
 from hpo.report.sections.fields import FieldStatus, value_at
-from hpo.report.sections.front import read_front
 from hpo.report.sections.goal import front_of, names_of
 from hpo.report.sections.report import SECTIONS, ReportJson, read_section
-from hpo.report.sections.scales import read_scales
-from hpo.report.sections.search import read_counts
-from hpo.report.sections.study import heading, read_extension, read_study
-from hpo.report.sections.tested import read_finalists, read_test
-from hpo.report.sections.winner import read_winner, winner_view
+from hpo.report.sections.study import heading
+from hpo.report.sections.winner import winner_view
 from hpo.trials.score_format import score_format
 from hpo.trials.table import column_of
 from hpo.trials.trial import rank
 
 _MOST_TRIALS = 500
 _OF_FRONT = ("is_on_front", "excess")
-# What stands before the figures, and before the table of trials.
-_READ = {
-    "study": (read_study,),
-    "winner": (read_winner, read_test),
-    "front": (read_front,),
-    "scales": (read_scales,),
-    "cautions": (read_cautions,),
-    "extension": (read_extension,),
-    "notes": (read_user_notes,),
-    "counts": (read_counts, read_finalists),
-}
 
 
 def render_report_markdown(report: ReportJson) -> str:
     """Return the page of the content of report.json that code hosts render."""
     title, name = heading(report["study"])
     lines = [f"# {title}", "", *([name, ""] if name else ())]
-    for section, read in SECTIONS:
-        blocks = read_section(read, report)
-        lines += [*([f"## {section}", ""] if section and blocks else ()), *markdown_lines(blocks)]
+    for section in SECTIONS:
+        blocks = read_section(section, report)
+        lines += [*([f"## {section.title}", ""] if section.title and blocks else ()), *markdown_lines(blocks)]
     return "\n".join(lines)
 
 
@@ -64,7 +47,7 @@ def render_report_page(
         summary=summary,
         heading=heading,
         winner_view=winner_view,
-        read=lambda name: [block for read in _READ[name] for block in read_section(read, summary)],
+        read=lambda page: [block for each in SECTIONS if each.page == page for block in read_section(each, summary)],
         pictures=[(section, list(those)) for section, those in groupby(drawings, key=lambda drawing: drawing.section)],
         # First those that lack something.
         fields=sorted(summary["fields"], key=lambda field: not field["missing"]),

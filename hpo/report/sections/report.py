@@ -4,7 +4,7 @@ Scores are in the metric's own unit, times in seconds. A value that could not be
 """
 
 from collections.abc import Callable, Iterable
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, TypeAdapter, with_config
 
@@ -42,7 +42,7 @@ from hpo.report.sections.data import (
 from hpo.report.sections.fields import FieldStatus, describe_fields, read_gaps
 from hpo.report.sections.front import FrontSection, describe_front, read_front
 from hpo.report.sections.scales import ScalesSection, describe_scales, read_scales
-from hpo.report.sections.search import SearchPart, describe_search, no_search, read_strategy, read_trials
+from hpo.report.sections.search import SearchPart, describe_search, no_search, read_counts, read_strategy, read_top
 from hpo.report.sections.space import Importance, describe_importance, read_space
 from hpo.report.sections.study import StudyPart, describe_study, read_extension, read_study
 from hpo.report.sections.tested import (
@@ -180,31 +180,46 @@ def _cautions(study: PreparedStudy, subject: Subject, summary: ReportJson) -> li
     return cautions(subject, summary, study.full_amount, unit.changed_by(varied_keys(study.config)), unit.unit)
 
 
-SECTIONS: tuple[tuple[str, Callable[[ReportJson], Iterable[Block]]], ...] = (
-    ("", read_study),
-    ("Winner", read_winner),
-    ("", read_test),
-    ("Front and limits", read_front),
-    ("Scales", read_scales),
-    ("Cautions", read_cautions),
-    ("Notes", read_user_notes),
-    ("Data", read_data),
-    ("Space", read_space),
-    ("Strategy", read_strategy),
-    ("Trials", read_trials),
-    ("", read_finalists),
-    ("", read_extension),
-    ("Expected validation performance", read_expected),
-    ("Cost", read_cost),
-    ("", read_best_so_far),
-    ("Environment", read_environment),
-    ("What the checklist asks for and is missing", read_gaps),
+class Section(NamedTuple):
+    """How a part of a report reads.
+
+    Attributes:
+        title: its heading; what has none belongs to the one before it.
+        read: its blocks, from report.json alone.
+        page: where it stands on report.html, beside others of that place; empty = nowhere.
+    """
+
+    title: str
+    read: Callable[[ReportJson], Iterable[Block]]
+    page: str = ""
+
+
+SECTIONS = (
+    Section("", read_study, "study"),
+    Section("Winner", read_winner, "winner"),
+    Section("", read_test, "winner"),
+    Section("Front and limits", read_front, "front"),
+    Section("Scales", read_scales, "scales"),
+    Section("Cautions", read_cautions, "cautions"),
+    Section("Notes", read_user_notes, "notes"),
+    Section("Data", read_data),
+    Section("Space", read_space),
+    Section("Strategy", read_strategy),
+    Section("Trials", read_counts, "counts"),
+    Section("", read_top),
+    Section("", read_finalists, "counts"),
+    Section("", read_extension, "extension"),
+    Section("Expected validation performance", read_expected),
+    Section("Cost", read_cost),
+    Section("", read_best_so_far),
+    Section("Environment", read_environment),
+    Section("What the checklist asks for and is missing", read_gaps),
 )
-"""What a report says, in its order; what has no title belongs to the one before it."""
+"""What a report says, in its order."""
 
 
-def read_section(read: Callable[[ReportJson], Iterable[Block]], report: ReportJson) -> list[Block]:
+def read_section(section: Section, report: ReportJson) -> list[Block]:
     """Return the blocks of a section; if it fails, those before that and the reason."""
     blocks: list[Block] = []
-    part(lambda: blocks.extend(read(report)), lambda why: blocks.append(Paragraph(f"This part {why}.")))
+    part(lambda: blocks.extend(section.read(report)), lambda why: blocks.append(Paragraph(f"This part {why}.")))
     return blocks

@@ -226,9 +226,8 @@ def read_counts(report: ReportJson) -> Iterator[Block]:
     )
 
 
-def read_trials(report: ReportJson) -> Iterator[Block]:
-    """Say the same, and which trials were the best."""
-    yield from read_counts(report)
+def read_top(report: ReportJson) -> Iterator[Block]:
+    """Say which trials were the best."""
     strategy, text = require(report["strategy"]), score_text(report)
     front = front_of(report)
     names = [] if front is None else names_of(front)[1:]

@@ -5,6 +5,7 @@ import json
 from hpo.report.pages import report_page
 from hpo.report.pages.html import templates
 from hpo.report.part import Items, Paragraph, Table
+from hpo.report.sections.report import Section
 from tests.studies import report_again, run_toy, toy_config
 
 
@@ -17,7 +18,7 @@ def read_energy(report):
 
 
 def test_a_section_is_its_blocks_on_every_page_and_its_failure_is_its_own(tmp_path, monkeypatch):
-    monkeypatch.setattr(report_page, "SECTIONS", (("Energy", read_energy), *report_page.SECTIONS))
+    monkeypatch.setattr(report_page, "SECTIONS", (Section("Energy", read_energy), *report_page.SECTIONS))
     run_toy(tmp_path / "study", toy_config(trials=3))
     report_again(tmp_path / "study", toy_config(trials=3), has_page=False)
     report = json.loads((tmp_path / "study" / "report.json").read_text())
