@@ -1,20 +1,15 @@
 """Completion of words in bash, zsh and fish: a short script per shell, which asks `hpo --complete` at each TAB."""
 
-import ast
 import importlib
 import json
 import os
 import re
 import shlex
-import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib.util import find_spec
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from hpo.cli.described import Parameter, describe
-from hpo.commands import arguments
 from hpo.commands.arguments import EVERYWHERE
 from hpo.errors import ConfigError, HpoError, nearest
 
@@ -129,7 +124,8 @@ def _candidates(
         yield from ((shell, "") for shell in SCRIPTS)
     if name not in functions:
         return
-    parameters = describe(declared(functions[name])).parameters
+    module, _, function = functions[name].partition(":")
+    parameters = describe(getattr(importlib.import_module(module), function)).parameters
     options = {each.typed: each for each in parameters if each.is_option}
     bare, asks = _read(given, options)
     option, equals, _ = begun.partition("=")
@@ -145,33 +141,6 @@ def _candidates(
             yield from _of_study(bare[0], word, with_own=name == "extend")
         else:
             yield from _values(word, name, given)
-
-
-def declared(path: str) -> Callable[..., Any]:
-    """Return a function with the signature and docstring of a command's, and without what its module imports.
-
-    Those imports take half a second, and a TAB is to be answered at once. It is the command's own function where its
-    signature names what its module alone has.
-    """
-    module, _, name = path.partition(":")
-    spec = find_spec(module)
-    assert spec is not None
-    assert spec.origin is not None
-    tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
-    function = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name)
-    function.decorator_list, function.returns, function.body = [], None, function.body[:1]
-    function.args.defaults = [ast.Constant(None) for _ in function.args.defaults]
-    for keyword in (node for node in ast.walk(function.args) if isinstance(node, ast.keyword)):
-        if keyword.arg in ("read", "collect"):
-            # Only whether there is one matters.
-            keyword.value = ast.Name("callable", ast.Load())
-    found = {**vars(typing), **vars(arguments)}
-    try:
-        exec(compile(ast.fix_missing_locations(ast.Module([function], [])), spec.origin, "exec"), found)
-    except NameError:
-        found = vars(importlib.import_module(module))
-    signature: Callable[..., Any] = found[name]
-    return signature
 
 
 def _read(given: Sequence[str], options: Mapping[str, Parameter]) -> tuple[list[str], Parameter | None]:

@@ -25,6 +25,8 @@ def put(name, scores, direction="maximize", **changes):
     """Make a study with the kept one's data whose winner has these scores by fold."""
     folder = Path("runs", name)
     shutil.copytree(KEPT, folder)
+    for path in folder.glob("study.db*"):
+        path.unlink()
     config = yaml.safe_load((folder / "config.yaml").read_text())
     config["study"] |= {"name": name, "direction": direction}
     config["data"] |= changes

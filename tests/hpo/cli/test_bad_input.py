@@ -86,6 +86,14 @@ def write(name, content):
     return lambda study: (study / name).write_text(content)
 
 
+def published(name, content):
+    def prepare(study):
+        (study / "study.db").unlink()
+        write(name, content)(study)
+
+    return prepare
+
+
 # The command, the words, and what was done to the finished study `made` before.
 OF_A_STUDY = {
     "a test of another model": (["test", "made"], ["was replaced", "hpo resume made"], other_model),
@@ -127,7 +135,7 @@ OF_A_STUDY = {
     "a table of other columns": (
         ["compare", "made", "made"],
         ["trials.csv", "no column"],
-        write("trials.csv", "a\n1\n"),
+        published("trials.csv", "a\n1\n"),
     ),
     "one study to compare": (["compare", "made"], ["two or more", "made"], None),
     "one study twice": (["compare", "made", "made"], ["two studies are called 'made'"], None),

@@ -113,6 +113,8 @@ def put(made, name, trials, metrics="default", limits=None, winner=0):
     """Make a study whose trials have these accuracies and sizes, and chose this one."""
     folder = Path("runs", name)
     shutil.copytree(made, folder)
+    for path in folder.glob("study.db*"):
+        path.unlink()
     config = yaml.safe_load((folder / "config.yaml").read_text())
     metrics = {"accuracy": "maximize", "size": "minimize"} if metrics == "default" else metrics
     first = next(iter(metrics))

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from hpo.cli import main
-from hpo.cli.completion import SCRIPTS, declared
-from hpo.cli.described import describe
-from hpo.cli.main import COMMANDS, FUNCTIONS, function_of
+from hpo.cli.completion import SCRIPTS
+from hpo.cli.main import COMMANDS, FUNCTIONS
 from tests.hpo.cli.commands import hpo, refused
 from tests.studies import environment
 
@@ -88,15 +87,6 @@ def answered(capsys, *words):
 )
 def test_words_are_completed(capsys, words, expected):
     assert answered(capsys, *words) == expected
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_command_declares_what_its_parser_reads(name):
-    def words(function):
-        parameters = describe(function).parameters
-        return [(it.typed, it.metavar, it.choices, it.kind, it.is_option, it.is_many, it.says) for it in parameters]
-
-    assert words(declared(FUNCTIONS[name])) == words(function_of(name))
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
