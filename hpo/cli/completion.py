@@ -1,17 +1,19 @@
 """Completion of words in bash, zsh and fish: a short script per shell, which asks `hpo --complete` at each TAB."""
 
-import importlib
 import json
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from hpo.cli.described import Parameter, describe
 from hpo.commands.arguments import EVERYWHERE
 from hpo.errors import ConfigError, HpoError, nearest
+
+Find = Callable[[str], Callable[..., Any]]
 
 # Where nothing is answered, each offers files. After the = of a key no blank follows; fish leaves it out by itself.
 SCRIPTS = {
@@ -83,16 +85,14 @@ def install(shell: str) -> str:
     return f"wrote {path}, which {name} reads when it starts{needs}"
 
 
-def answers(
-    shell: str, words: Sequence[str], commands: Mapping[str, str], functions: Mapping[str, str]
-) -> Iterator[str]:
+def answers(shell: str, words: Sequence[str], commands: Mapping[str, str], find: Find) -> Iterator[str]:
     """Yield a line for each word that may replace the last one, as the script of the shell takes it.
 
     Args:
         shell: one of `SCRIPTS`.
         words: those after `hpo`, the last one as far as it is typed; of bash the whole line.
         commands: all of them, and what each does.
-        functions: the function of each, as `module:function`.
+        find: gives the function of a command.
     """
     if shell == "bash":
         line = words[0] if words else ""
@@ -104,7 +104,7 @@ def answers(
         words = [*words, ""] if line[-1:].isspace() else words
     *before, begun = words or [""]
     cut = max(begun.rfind("="), begun.rfind(":")) + 1
-    for word, says in _candidates(before, begun, commands, functions):
+    for word, says in _candidates(before, begun, commands, find):
         if word.startswith(begun):
             if shell == "bash":
                 yield word[cut:]
@@ -113,7 +113,7 @@ def answers(
 
 
 def _candidates(
-    before: Sequence[str], begun: str, commands: Mapping[str, str], functions: Mapping[str, str]
+    before: Sequence[str], begun: str, commands: Mapping[str, str], find: Find
 ) -> Iterator[tuple[str, str]]:
     """Yield what may stand in a place, whatever is begun there, and what it is."""
     if not before:
@@ -122,10 +122,9 @@ def _candidates(
     name, *given = before
     if name == "--install-completion":
         yield from ((shell, "") for shell in SCRIPTS)
-    if name not in functions:
+    if name not in commands:
         return
-    module, _, function = functions[name].partition(":")
-    parameters = describe(getattr(importlib.import_module(module), function)).parameters
+    parameters = describe(find(name)).parameters
     options = {each.typed: each for each in parameters if each.is_option}
     bare, asks = _read(given, options)
     option, equals, _ = begun.partition("=")

@@ -256,7 +256,7 @@ def _call(name: str, words: Sequence[str]) -> int:
 
         shell, *typed = words or [""]
         is_install = name == "--install-completion"
-        for line in [install(shell)] if is_install else answers(shell, typed, COMMANDS, FUNCTIONS):
+        for line in [install(shell)] if is_install else answers(shell, typed, COMMANDS, function_of):
             print(line)
         return 0
     from hpo.cli.parser import parse

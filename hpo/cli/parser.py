@@ -60,7 +60,7 @@ def _add(parser: argparse.ArgumentParser, given: Parameter) -> None:
         if given.is_many:
             options |= {"action": "append", "default": []}
     elif given.is_many:
-        options["nargs"] = "+" if given.word.least or given.is_needed else "*"
+        options["nargs"] = "+" if given.is_needed else "*"
     elif not given.is_needed:
         options |= {"nargs": "?", "default": given.default}
     parser.add_argument(given.typed if given.is_option else given.name, **options)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal
 
 from hpo.errors import ConfigError, DataError
 from hpo.files import write_atomically
@@ -19,7 +19,6 @@ class Word:
         says: its help where the docstring of a command has none.
         read: what one word becomes, or raises ConfigError.
         collect: what all words of a parameter that takes many become; it makes a parameter one of many words.
-        least: how many words there must be.
         option: how its option is called, where that is not its name, such as `--as`, or Python takes it by its place.
         is_dashed: whether its value may begin with a dash, as of `--sort -score`.
         is_hidden: whether it is given from Python alone.
@@ -31,7 +30,6 @@ class Word:
     says: str = ""
     read: Callable[[str], Any] | None = None
     collect: Callable[[Sequence[str]], Any] | None = None
-    least: int = 0
     option: str = ""
     is_dashed: bool = False
     is_hidden: bool = False
@@ -58,17 +56,6 @@ def _plain(value: Any) -> Any:
     return vars(value) if is_dataclass(value) else value
 
 
-class Result(Protocol):
-    """What a command returns: `str()` of it is what people read, or `show()` prints that as wide as the terminal.
-
-    `exit_code` is 0 where a result has none. A server has `wait()`, which returns its exit code, and `close()`. What
-    changes has `views()`, each of which `--json` prints, in place of `to_dict()`.
-    """
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return what `--json` prints."""
-
-
 def data_places(texts: Sequence[str]) -> dict[str, str]:
     """Return the places of data by their keys; ConfigError for anything else."""
     from hpo.config.study_config import DATA_SOURCES
@@ -89,6 +76,11 @@ def point_values(texts: Sequence[str]) -> dict[str, Any]:
     return read_values(list(texts))
 
 
+def list_of(read: Callable[[str], Any]) -> Callable[[str], list[Any]]:
+    """Return what reads several values of a word, with commas between them."""
+    return lambda text: [read(part.strip()) for part in text.split(",") if part.strip()]
+
+
 def tag_values(texts: Sequence[str]) -> dict[str, str]:
     """Return the values of tags by name; without a value it is `true`."""
     pairs = (text.partition("=") for text in texts)
@@ -97,9 +89,8 @@ def tag_values(texts: Sequence[str]) -> dict[str, str]:
 
 StudyRef = Annotated[str | Path, Word("STUDY", "its name under runs/, or its folder")]
 StudyOrMirror = Annotated[str | Path, Word("STUDY", "its name under runs/, its folder, or the URL of its mirror")]
-TrialNumber = Annotated[int, Word("NUMBER")]
 Overrides = Annotated[Sequence[str], Word("OVERRIDE", "key=value, group=name, +key=value, ~key", collect=list)]
-Point = Annotated[Mapping[str, Any], Word("KEY=VALUE", "values of what is searched", collect=point_values, least=1)]
+Point = Annotated[Mapping[str, Any], Word("KEY=VALUE", "values of what is searched", collect=point_values)]
 DataPlaces = Annotated[
     Mapping[str, str], Word("KEY=PATH", "where the data lie now, such as data.path=there.csv", collect=data_places)
 ]

@@ -182,7 +182,6 @@ def tell(
 
 def _open_briefly(study: StudyRef) -> "Session":
     """Open a study for one command: it waits for other such commands, and shows nothing."""
-    # Here, since they load SQLAlchemy.
     from hpo.commands.session import Session
     from hpo.study.preparing.preparation import load_study
 
@@ -190,7 +189,7 @@ def _open_briefly(study: StudyRef) -> "Session":
 
 
 def _asked(session: "Session", trial: "AskedTrial", reference: str) -> Asked:
-    return Asked(session.name, reference, changes=trial.changes, **trial.to_dict())
+    return Asked(session.name, reference, **trial.to_dict())
 
 
 def _number(text: str, given: str) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from hpo.commands.arguments import ConfigFile, ConfigFolder, Progress, Word, refuse_without_effect
+from hpo.commands.arguments import ConfigFile, ConfigFolder, Progress, Word, list_of, refuse_without_effect
 from hpo.commands.given.settings import compose_given, compose_search, settings_of
 from hpo.commands.search import given_study, refusing_as_typed
 from hpo.compare.comparison import ANY_STRATEGY, prepare_comparison
@@ -59,7 +59,6 @@ class Comparison:
 
     def show(self) -> None:
         """Print the tables, the notes and the paths of the files, as wide as the terminal."""
-        # Here, since it loads pandas.
         from hpo.compare.output import show
 
         show(self.result, self.files)
@@ -74,22 +73,17 @@ def _number_of(option: str, what: str, read: Callable[[str], Any]) -> Callable[[
 
     def number(text: str) -> Any:
         with suppress(ValueError):
-            if isinstance(value := read(text.strip()), str) or math.isfinite(value):
+            if isinstance(value := read(text), str) or math.isfinite(value):
                 return value
         raise ConfigError(f"{option}: must be {what}, given '{text}'")
 
     return number
 
 
-def _list_of(read: Callable[[str], Any]) -> Callable[[str], list[Any]]:
-    """Return what reads several of these, with commas between them."""
-    return lambda given: [read(text) for text in given.split(",") if text.strip()]
-
-
 def _labels(given: str) -> dict[str, str]:
     """Return the name of each strategy by its label."""
     names: dict[str, str] = {}
-    for text in filter(None, map(str.strip, given.split(","))):
+    for text in list_of(str)(given):
         label, _, name = text.partition("=")
         if ":" in label:
             # A class of the user's own.
@@ -102,7 +96,7 @@ def _labels(given: str) -> dict[str, str]:
     return names
 
 
-_trials = _list_of(_number_of("--at", "whole numbers", int))
+_trials = list_of(_number_of("--at", "whole numbers", int))
 # `shortest` is the length of the shortest search, which is known only when all are finished.
 _second = _number_of("--at-seconds", "numbers or shortest", lambda text: text if text == "shortest" else float(text))
 
@@ -114,7 +108,7 @@ def compare(
     repeats: Annotated[int | None, Word("N")] = None,
     set_: Annotated[Sequence[str], Word("LABEL.KEY=VALUE")] = (),
     at: Annotated[Sequence[int], Word("N,N", read=_trials)] = (),
-    at_seconds: Annotated[Sequence[float | str], Word("S,S", read=_list_of(_second))] = (),
+    at_seconds: Annotated[Sequence[float | str], Word("S,S", read=list_of(_second))] = (),
     optimum: Annotated[float | None, Word("SCORE", read=_number_of("--optimum", "a finite number", float))] = None,
     name: str | None = None,
     publish: bool = False,
@@ -146,7 +140,6 @@ def compare(
         hpo compare --strategies random,evolutionary 'study.metrics={accuracy: maximize, parameters: minimize}' ...
         hpo compare digits windows                                                    studies that exist
     """
-    # Here and below, since it loads pandas: what is refused is refused at once.
     if strategies is None:
         only = {"--repeats": repeats, "--set": set_, "--at-seconds": at_seconds}
         only |= {"--config-dir": config_dir, "--config": config}
@@ -273,7 +266,6 @@ def compare_strategies(
     values |= {} if workers is None else {"dispatch.workers": workers}
     made, function = given_study(objective, space, config, None, metric, values)
     comparison = prepare_comparison(made, by_label, repeats, name, function.kept if function else None)
-    # Here, since it loads pandas.
     from hpo.compare.run import run_comparison
 
     return _shown(_finished(run_comparison(comparison, at, at_seconds, optimum, progress), publish), progress)
@@ -294,14 +286,12 @@ def compare_studies(
     """
     if isinstance(names, str):
         raise ConfigError(f"names: must be a list of studies, given {names!r}")
-    # Here, as above.
     from hpo.compare.run import run_studies
 
     return _shown(_finished(run_studies(names, at, optimum, name), publish), progress)
 
 
 def _finished(compared: "Compared", publish: bool) -> Comparison:
-    # Here, since it loads pandas.
     from hpo.report.write import publish_comparison
 
     published = publish_comparison(compared.folder, compared.folder.name) if publish else []

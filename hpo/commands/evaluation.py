@@ -94,23 +94,20 @@ class Evaluation(Mapping[str, float]):
 
     def _front_lines(self) -> Iterator[str]:
         """Yield a table: of each trial of the front what it has on the test part, and had in the search."""
+        from hpo.show.tables import table_text
         from hpo.trials.score_format import score_format
 
-        front = self.result["front"]
-        columns = [("the front", [f"trial {each['trial']}" for each in front])]
+        front, chosen = self.result["front"], self.result["trial"]
+        trials = (f"trial {each['trial']}{', chosen' if each['trial'] == chosen else ''}" for each in front)
+        columns = {"the front": [*trials]}
         for name in front[0]["validation_metrics"]:
             on_test = [each.get("metrics", {}).get(name) for each in front]
             before = [each["validation_metrics"][name] for each in front]
             text = score_format([*on_test, *before])
             cells = ["failed" if "error" in each else "missing" for each in front]
             cells = [cell if value is None else text(value) for cell, value in zip(cells, on_test, strict=True)]
-            columns += [(name, cells), ("validation", list(map(text, before)))]
-        widths = [max(map(len, [head, *cells])) for head, cells in columns]
-        rows = [[head for head, _ in columns], *zip(*(cells for _, cells in columns), strict=True)]
-        chosen = ["", *("  chosen" if each["trial"] == self.result["trial"] else "" for each in front)]
-        for (first, *others), mark in zip(rows, chosen, strict=True):
-            cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
-            yield "  " + "  ".join([first.ljust(widths[0]), *cells]) + mark
+            columns |= {name: cells, f"validation {name}": [*map(text, before)]}
+        yield table_text([*columns], zip(*columns.values(), strict=True))
         yield from (f"trial {each['trial']} has no score: {each['error']}" for each in front if "error" in each)
 
     def to_dict(self) -> dict[str, Any]:
@@ -148,7 +145,6 @@ def evaluate(
         hpo test digits --front                   several metrics: every trial of the front
         hpo test reviews data.path=there.csv      the data lie elsewhere now
     """
-    # Here, since they load pandas and what trains.
     from hpo.report.write import write_report
     from hpo.session.mirroring import copy_opening
     from hpo.study.files.made_here import remember

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from hpo.commands.arguments import Fields, Overrides, StudyRef, Word, refuse_without_effect
+from hpo.commands.arguments import Fields, Overrides, StudyRef, Word, list_of, refuse_without_effect
 from hpo.config.directions import known_direction
 from hpo.config.goals import Direction
 from hpo.config.keys import flatten
@@ -136,7 +136,6 @@ def sync(study: StudyRef, uri: Annotated[str | None, Word(is_hidden=True)] = Non
         hpo sync digits                                       to where it is tracked
         hpo sync digits track.uri=http://127.0.0.1:5000
     """
-    # Here, as below, since they load pandas, Hydra or Optuna.
     from hpo.commands.resume import changed_config
     from hpo.report.write import write_report
     from hpo.study.opening import read_study
@@ -208,12 +207,8 @@ def export(
     return Exported(name, hide_secrets(url, {}), *counts)
 
 
-def _columns(text: str) -> list[str]:
-    return [column.strip() for column in text.split(",")]
-
-
 def _new_names(text: str) -> dict[str, str]:
-    pairs = [pair.partition("=") for pair in text.split(",") if pair.strip()]
+    pairs = [pair.partition("=") for pair in list_of(str)(text)]
     for old, _, new in pairs:
         if not old.strip() or not new.strip():
             raise ConfigError(f"--rename: must be OLD=NEW, several with commas, given '{text}'")
@@ -229,7 +224,7 @@ def import_trials(
     study: Annotated[str | None, Word("OTHER")] = None,
     metric: Annotated[str | None, Word("NAME")] = None,
     direction: Direction | None = None,
-    keys: Annotated[Sequence[str] | None, Word("A,B", read=_columns)] = None,
+    keys: Annotated[Sequence[str] | None, Word("A,B", read=list_of(str))] = None,
     rename: Annotated[Mapping[str, str] | None, Word("OLD=NEW,...", read=_new_names)] = None,
 ) -> ImportedTrials:
     """Take over the finished trials of a study made elsewhere, for `study.imports=NAME` to learn from.

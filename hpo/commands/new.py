@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from hpo.commands.arguments import ConfigFile, ConfigFolder, Fields, Overrides, Word
+from hpo.commands.arguments import ConfigFile, ConfigFolder, Fields, Overrides, Word, list_of
 from hpo.errors import ConfigError
 
 FOLDER = "my_conf"
@@ -126,10 +126,6 @@ _time = _matching("--time", r"(\d+-)?\d{1,3}:\d\d:\d\d", "HH:MM:SS or D-HH:MM:SS
 _host = _matching("--hosts", r"[\w./:@-]+", "names with commas between them")
 
 
-def _hosts(text: str) -> tuple[str, ...]:
-    return tuple(map(_host, text.split(",")))
-
-
 def cluster(
     kind: Literal["slurm", "kubernetes", "local"],
     overrides: Overrides = (),
@@ -141,7 +137,7 @@ def cluster(
     time: Annotated[str | None, Word(read=_time)] = None,
     partition: Annotated[str | None, _word("--partition")] = None,
     image: Annotated[str | None, _word("--image")] = None,
-    hosts: Annotated[Sequence[str], Word(read=_hosts)] = (),
+    hosts: Annotated[Sequence[str], Word(read=list_of(_host))] = (),
     output: Annotated[str | None, Word("FILE")] = None,
     config_dir: ConfigFolder | None = None,
     config: ConfigFile | None = None,
@@ -174,7 +170,6 @@ def cluster(
     for text in overrides:
         if text.lstrip("+").startswith(f"{_ADDRESS}="):
             raise ConfigError(f"{_ADDRESS}: the job sets it to its own Ray cluster, given {text!r}; leave it out")
-    # Here, since they load slowly.
     from hpo.commands.given.settings import compose_search
     from hpo.config.study_config import config_from_dict
     from hpo.integrations.clusters import FILL_IN, Job, write_job

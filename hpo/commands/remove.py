@@ -84,7 +84,6 @@ def clean(
         hpo clean digits reviews
         hpo clean --logs                  of all studies, the logs of trials that went well, too
     """
-    # Here, since it loads the record and the clock.
     from hpo.study.keeping import cleaning
 
     folders = [find_study(str(study)) for study in dict.fromkeys(studies)]

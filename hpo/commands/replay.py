@@ -114,7 +114,6 @@ def replay(
 
 def run_replay(asked: Replay, study: PreparedStudy, progress: Literal["auto", "json", "none"] | bool) -> Replayed:
     """Run the prepared search of another study, and compare the trials."""
-    # Here, since it loads pandas.
     from hpo.session.running import run_shown
 
     searched = run_shown(study, progress)

@@ -180,7 +180,6 @@ def reproduce(
     """
     if tolerance is not None and not 0 <= tolerance < 1:
         raise ConfigError(f"tolerance: must be at least 0 and below 1, given {tolerance}")
-    # Here, since they load pandas and what trains.
     from hpo.report.reproduced import reported_numbers, unchecked
     from hpo.study.reproduce.again import not_compared
     from hpo.study.reproduce.again import reproduce as train_again

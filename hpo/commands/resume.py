@@ -84,7 +84,6 @@ def resume(
     is_url, notes = "://" in str(study), []
     refuse_without_effect({"--trust": trust and not is_url}, "without a URL, since a study under runs/ is yours")
     if is_url:
-        # Here, since the others are not downloaded.
         from hpo.study.keeping.mirror import restore
 
         folder = restore(str(study))
@@ -95,7 +94,10 @@ def resume(
     changes = {**(settings or {}), **{key: value for key, value in given.items() if value is not None}}
     config = changed_config(folder, _one_form(overrides, changes, data), data)
     if name is None and (says := raise_budget(folder, config)) is not None:
-        return _answered(folder, config.study.name, says)
+        from hpo.session.running import Searched
+
+        name = config.study.name
+        return Searched(name, folder.path, says, text=f"study {name}, which runs: {says}")
     if is_url:
         ask_for_copied(folder, config, str(study), trust)
     if name is None and folder.path.name != config.study.name:
@@ -103,7 +105,11 @@ def resume(
             f"{folder} holds study '{config.study.name}': as a copy it shares its name and its run in MLflow with the "
             f"original; `hpo resume {folder} --as NEW` makes it a study of its own"
         )
-    return _run(prepare_to_resume(folder, config, name, allow_changes), progress, *notes)
+    if name is None:
+        return _run(load_study(str(folder), config, allow_changes), progress, *notes)
+    from hpo.study.keeping.copy import continue_as
+
+    return _run(continue_as(folder, name, config, allow_changes), progress, *notes)
 
 
 def extend(
@@ -180,18 +186,9 @@ def _one_form(overrides: Sequence[str], changes: Mapping[str, Any], data: Mappin
 
 def _run(study: PreparedStudy, progress: Progress, *notes: str) -> "Searched":
     """Run a study, shown as asked; these notes are said before its own."""
-    # Here, since it loads pandas.
     from hpo.session.running import run_shown
 
     return run_shown(replace(study, own=replace(study.own, notes=(*notes, *study.own.notes))), progress)
-
-
-def _answered(folder: StudyFolder, name: str, says: str) -> "Searched":
-    """Return the answer of a search that another process runs."""
-    # Here, as above.
-    from hpo.session.running import Searched
-
-    return Searched(name, folder.path, says, text=f"study {name}, which runs: {says}")
 
 
 def changed_config(folder: StudyFolder, changes: Changes, data: Mapping[str, str] | None = None) -> StudyConfig:
@@ -199,20 +196,9 @@ def changed_config(folder: StudyFolder, changes: Changes, data: Mapping[str, str
     if isinstance(changes, Mapping):
         return config_from_dict(with_settings(at_places(folder.config(), data or {}).to_dict(), changes))
     folder.refuse_other_format()
-    # Here, since a mapping needs no Hydra.
     from hpo.config.composing.compose import compose_config
 
     return config_from_dict(compose_config("search", overrides_with_form(changes), config_file=str(folder.config_path)))
-
-
-def prepare_to_resume(folder: StudyFolder, config: StudyConfig, name: str | None, allow_changes: bool) -> PreparedStudy:
-    """Return the study as it goes on with this configuration, or where a name is given its copy of this name."""
-    if name is not None:
-        # Here, since most studies are not copied, and SQLAlchemy takes a second.
-        from hpo.study.keeping.copy import continue_as
-
-        return continue_as(folder, name, config, allow_changes)
-    return load_study(str(folder), config, allow_changes)
 
 
 def prepare_to_extend(

@@ -58,7 +58,6 @@ class ScaleChecked:
 
     def show(self) -> None:
         """Print the slopes of all layers, and whether they are within the bound."""
-        # Here, since it loads plotly.
         from hpo.report.pages.coordinate_check import slopes_table
 
         print(f"slope of the logarithm of what a layer gives over that of {self.check.key}; 0 = it does not change")
@@ -155,7 +154,6 @@ def scale(
 def _tried(config: StudyConfig, progress: How) -> "ScalesTried | Searched":
     """Run the study of a table; without a complete trial there is none."""
     study = prepare_study(with_its_tracker(config))
-    # Here, since they load pandas: what is refused is refused at once.
     from hpo.report.sections.scale_table import table_rows, table_text
     from hpo.report.sections.scales import scales_of
     from hpo.session.running import run_shown
@@ -203,7 +201,6 @@ def coordinate_check(
     tree = compose_search(overrides, config_dir, config_file)
     check = check_coordinates(tree, over, print if progress in (True, "auto") else lambda _: None)
     if path is not None:
-        # Here, since plotly and matplotlib load slowly.
         from hpo.report.pages.coordinate_check import coordinate_check_html, coordinate_check_png
 
         is_page = path.suffix.lower() == ".html"
@@ -234,7 +231,6 @@ def scale_table(
     Raises:
         hpo.HpoError: it cannot be trained; one line that says what is allowed. Nothing was created.
     """
-    # Here, since it loads pandas.
     from hpo.commands.study import run
 
     config = config_from_dict(table_tree(overrides, over, config_dir, config_file))

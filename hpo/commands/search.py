@@ -160,7 +160,6 @@ def search_composed(
         tree = compose_search(overrides, config_dir, config)
     else:
         refuse_without_effect({"--config": config, "--config-dir": config_dir}, "with --replay")
-        # Other searches need no Hydra twice.
         from hpo.commands.replay import prepare_replay, replay_of, run_replay
 
         replayed = replay_of(str(replay), overrides, trust)
@@ -171,7 +170,6 @@ def search_composed(
     prepared = prepare_replay(replayed) if replayed else prepare_study(with_its_tracker(made))
     if dry_run:
         return _checked(prepared)
-    # Here, since it loads pandas: what is refused is refused at once.
     from hpo.session.running import run_shown
 
     if replayed:
@@ -181,7 +179,6 @@ def search_composed(
 
 def _checked_config(tree: Mapping[str, Any], config: StudyConfig, replayed: "Replay | None") -> Composed:
     """Return the configuration of a search that can begin."""
-    # Here, since most searches are not only checked.
     from hpo.session.surroundings import refuse_bad_surroundings
 
     kept = replayed.files.folder.kept_function(config) if replayed else None
@@ -305,7 +302,6 @@ def search(
         hpo.HpoError: something given cannot be; one line that says what is allowed. Nothing was created.
         KeyboardInterrupt: an interrupt; everything that was finished is saved, and the same call goes on.
     """
-    # Here, since it loads pandas.
     from hpo.commands.study import run
 
     asked: dict[str, Any] = {"trials": trials, "minutes": minutes, "seed": seed, "direction": direction, "name": name}
@@ -359,7 +355,6 @@ def given_study(
 
 def load(name: str | Path) -> "Study":
     """Return an existing study, by its name under runs/ or its folder; StudyError where there is none."""
-    # Here, as above.
     from hpo.commands.study import Study
 
     return Study(find_study(str(name)))
@@ -377,7 +372,6 @@ def unarchive(file: Path | str, directory: Path | str = RUNS, *, trust: bool = F
         hpo.HpoError: the file is no sound archive, or there is a study of that name. Or the study was not made here,
             and nobody could be asked, or the answer was no: then it is there, but was only copied.
     """
-    # Here, as above.
     from hpo.commands.archive import restore_archive
     from hpo.commands.study import Study
 

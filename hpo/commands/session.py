@@ -74,29 +74,29 @@ class AskedTrial:
         Raises:
             hpo.HpoError: the trial was told before, its place is not later, or these are no numbers.
         """
-        asking = self._outside.asking
         try:
             reported = point_of(self._metric, point, step, numbers)
         except TypeError as error:
             raise ConfigError(f"trial {self.number}: {error}") from error
-        asking.report(self.number, reported)
+        self._outside.asking.report(self.number, reported)
 
     @property
     def should_stop(self) -> bool:
         """Whether `study.stop_rule=median` ends the training here; `session.tell(trial)` then tells it as stopped."""
         return self._outside.asking.stops(self.number)
 
-    def refuse_in_another(self, outside: OutsideSession) -> None:
-        """Raise ConfigError where the trial was asked for in another study than this one."""
+    def number_in(self, outside: OutsideSession) -> int:
+        """Return its number; ConfigError where it was asked for in another study than this one."""
         if self._outside.study_id != outside.study_id:
             raise ConfigError(
                 f"trial {self.number}: is one of study '{self._outside.study.reference}', and was told to "
                 f"'{outside.study.reference}'; tell it where it was asked for"
             )
+        return self.number
 
     def to_dict(self) -> dict[str, Any]:
         """Return what `hpo ask --json` prints: objects as the study's files hold them, secrets by their names."""
-        names = ("seed", "amount", "continues", "trained", "metrics")
+        names = ("changes", "seed", "amount", "continues", "trained", "metrics")
         return {"trial": self.number, **self._plain, **{name: getattr(self, name) for name in names}}
 
     def __repr__(self) -> str:
@@ -118,7 +118,6 @@ class Session:
     @property
     def study(self) -> "Study":
         """The study, as `hpo.load` returns it: its trials, best, figures and report."""
-        # Here, since a command that asks or tells needs none of it, and it takes a second to load.
         from hpo.commands.study import Study
 
         self._outside.refuse_elsewhere()
@@ -156,13 +155,10 @@ class Session:
         Raises:
             hpo.HpoError: the trial is not open or another study's, or a metric is missing. Nothing was written.
         """
-        asking = self._outside.asking
-        if isinstance(trial, AskedTrial):
-            trial.refuse_in_another(self._outside)
+        number = trial.number_in(self._outside) if isinstance(trial, AskedTrial) else trial
         if result is not None and error is not None:
             raise ConfigError("error: a trial that failed has no result; give one of both")
-        number = trial.number if isinstance(trial, AskedTrial) else trial
-        asking.tell(number, result, error)
+        self._outside.asking.tell(number, result, error)
         told = self._outside.record.trial(number)
         return {"state": told.state, "score": told.score, "error": told.outcomes[0].error}
 

@@ -3,7 +3,7 @@
 Looking opens no record but that of the one study that is shown, and of searches that were killed; it changes nothing.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -22,23 +22,41 @@ if TYPE_CHECKING:
 
     from hpo.study.view.one_trial import TrialDetails
 
-FIELDS: dict[str, Kind] = {
-    **dict.fromkeys(("name", "state"), "text"),
-    "since": "time",
-    "process": "number",
-    "host": "text",
-    **dict.fromkeys(("done", "budget"), "number"),
-    "counts": "text",
-    "following": "text",
-    **dict.fromkeys(("score", "search_score", "best"), "number"),
-    **dict.fromkeys(("metric", "direction", "strategy", "data", "tags"), "text"),
-    **dict.fromkeys(("test", "on_front", "complete", "failed", "stopped", "running", "minutes", "size"), "number"),
-    "date": "time",
-    **dict.fromkeys(("ended_by", "error", "folder"), "text"),
+FIELDS: dict[str, tuple[Kind, Callable[[StudyView], Any]]] = {
+    "name": ("text", lambda view: view.study),
+    "state": ("text", lambda view: view.state),
+    "since": ("time", lambda view: _time(view.process.since if view.process else None)),
+    "process": ("number", lambda view: view.process and view.process.process),
+    "host": ("text", lambda view: view.process and view.process.host),
+    "done": ("number", lambda view: view.done if view.budget else None),
+    "budget": ("number", lambda view: view.budget),
+    "counts": ("text", lambda view: view.counts),
+    "following": ("text", lambda view: view.following),
+    "score": ("number", lambda view: view.best and view.best.score),
+    "search_score": ("number", lambda view: view.best and view.best.search_scores.get(view.metric or "")),
+    "best": ("number", lambda view: view.best and view.best.trial),
+    "metric": ("text", lambda view: view.metric),
+    "direction": ("text", lambda view: view.direction),
+    "strategy": ("text", lambda view: view.strategy),
+    "data": ("text", lambda view: view.data),
+    "tags": ("text", lambda view: ", ".join(f"{key}={value}" for key, value in view.tags.items()) or None),
+    "test": ("number", lambda view: view.test.get(view.metric or "")),
+    "on_front": ("number", lambda view: view.on_front),
+    "complete": ("number", lambda view: view.trials.get("complete")),
+    "failed": ("number", lambda view: view.trials.get("failed")),
+    "stopped": ("number", lambda view: view.trials.get("stopped")),
+    "running": ("number", lambda view: view.trials.get("running")),
+    "minutes": ("number", lambda view: view.minutes),
+    "size": ("number", lambda view: view.size),
+    "date": ("time", lambda view: _time(view.begun)),
+    "ended_by": ("text", lambda view: view.ended_by),
+    "error": ("text", lambda view: view.error),
+    "folder": ("text", lambda view: str(view.folder)),
 }
-"""The fields of each study in a list, and their kinds; docs/reference/json.md says what they are."""
+"""The fields of each study in a list, with their kinds and values; docs/reference/json.md says what they are."""
 
-_TIMES = ("since", "date")
+_KINDS = {name: kind for name, (kind, _) in FIELDS.items()}
+
 _COLUMNS = ("study", "state", "done", "best", "metric", "strategy", "data", "test", "size", "date")
 # On a narrow terminal these are left out, the first one first.
 _LEAST = ("size", "data", "strategy", "test", "date")
@@ -63,10 +81,12 @@ class Studies:
     @property
     def table(self) -> "pd.DataFrame":
         """A row for each, with a column for each field of `--where`; `since` and `date` are times in UTC."""
-        import pandas as pd  # here: it takes half a second
+        import pandas as pd
 
         table = pd.DataFrame([*map(_row, self.studies)], columns=[*FIELDS])
-        return table.assign(**{field: pd.to_datetime(table[field], utc=True) for field in _TIMES})
+        return table.assign(
+            **{field: pd.to_datetime(table[field], utc=True) for field, kind in _KINDS.items() if kind == "time"}
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return where they are, and each of them."""
@@ -205,7 +225,6 @@ def show(study: StudyOrMirror, trial: Annotated[int | None, Word("NUMBER", optio
         hpo show s3://bucket/digits       as of its last copy there (study.mirror), from any machine
         hpo show digits --json            for programs
     """
-    # Here, since they load SQLAlchemy.
     from hpo.study.view.one_trial import read_trial
     from hpo.study.view.reader import open_reader
 
@@ -254,8 +273,8 @@ def _log(path: Path, is_listed: bool, tail: int | None) -> Log:
 
 def list_studies(folder: Path, where: str | None = None, sort: str | None = None) -> list[StudyView]:
     """Return the views of the studies in a folder; what a list does not tell is None in them."""
-    fits = condition(where, FIELDS) if where is not None else lambda _: True
-    by = None if sort is None else known_field(sort.removeprefix("-"), FIELDS, "sort")
+    fits = condition(where, _KINDS) if where is not None else lambda _: True
+    by = None if sort is None else known_field(sort.removeprefix("-"), _KINDS, "sort")
     rows = sorted(_rows(folder), key=lambda row: str(row[0]["date"]), reverse=True)
     rows = [row for row in rows if fits(row[0])]
     if by is not None:
@@ -273,37 +292,9 @@ def _rows(folder: Path) -> Iterator[tuple[dict[str, Any], StudyView]]:
 
 
 def _row(view: StudyView) -> dict[str, Any]:
-    process, metric, best = view.process, view.metric, view.best
-    return {
-        "name": view.study,
-        "state": view.state,
-        "since": _time(process.since) if process else None,
-        "process": process.process if process else None,
-        "host": process.host if process else None,
-        "done": view.done if view.budget else None,
-        "budget": view.budget,
-        "counts": view.counts,
-        "following": view.following,
-        "score": best.score if best else None,
-        "search_score": best.search_scores.get(metric or "") if best else None,
-        "best": best.trial if best else None,
-        "metric": metric,
-        "direction": view.direction,
-        "strategy": view.strategy,
-        "data": view.data,
-        "tags": ", ".join(f"{key}={value}" for key, value in view.tags.items()) or None,
-        "test": view.test.get(metric or ""),
-        "on_front": view.on_front,
-        **{state: view.trials.get(state) for state in ("complete", "failed", "stopped", "running")},
-        "minutes": view.minutes,
-        "size": view.size,
-        "date": None if view.begun is None else _time(view.begun),
-        "ended_by": view.ended_by,
-        "error": view.error,
-        "folder": str(view.folder),
-    }
+    return {name: value(view) for name, (_, value) in FIELDS.items()}
 
 
-def _time(seconds: float) -> str:
+def _time(seconds: float | None) -> str | None:
     """Return a time of this machine in ISO 8601, with its distance to UTC."""
-    return datetime.fromtimestamp(seconds).astimezone().isoformat(timespec="seconds")
+    return None if seconds is None else datetime.fromtimestamp(seconds).astimezone().isoformat(timespec="seconds")

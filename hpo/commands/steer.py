@@ -111,7 +111,6 @@ def add(study: StudyRef, point: Point) -> Added:
     if folder.holder() is not None:
         _refuse_past_search(folder, "added")
         return Added(str(study), point, request(folder, "add", point))
-    # Here, since they load SQLAlchemy.
     from hpo.study.opening import add_point
     from hpo.study.preparing.preparation import known_study
 
@@ -125,7 +124,6 @@ def _goes_on(folder: StudyFolder, untried: int) -> str:
     name, status = folder.reference, latest_status(folder)
     if status.state == "open":
         return f"`hpo ask {name}`"
-    # Here, as above.
     from hpo.study.additions import what_tries
 
     goes_on = f"hpo resume {name}"

@@ -129,7 +129,7 @@ def predict(
         raise ConfigError("inputs: are given already; leave text and input_ out")
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "max_tokens": max_tokens, "seed": seed}
     options |= {name: value for name, value in sampling.items() if value is not None}
-    predictions = Predictions(str(model), find_model(str(model)).predict(inputs, options), path)
+    predictions = Predictions(str(model), _ask(str(model), "predict", inputs, options), path)
     if path is not None:
         write_output(path, predictions.lines)
     return predictions
@@ -167,7 +167,7 @@ def attention(
     if others:
         many = 1 + len(others)
         raise DataError(f"--input: {_name(input_)}: must hold one line, has {many:,}; give one of them")
-    maps = find_model(str(model)).attention(read, target)
+    maps = _ask(str(model), "attention", read, target)["maps"]
     if path is not None:
         from hpo.report.pages.attention import attention_html, write_attention_png
 
@@ -179,37 +179,21 @@ def attention(
     return Attention(str(model), path, maps)
 
 
-@dataclass(frozen=True)
-class TrainedModel:
-    """A checkpoint, and the objective that can read it."""
-
-    objective: "Objective"
-    checkpoint_dir: str
-
-    def predict(self, inputs: Sequence[str], options: Mapping[str, Any]) -> list[str]:
-        """Return one text per input; StudyError where the objective cannot, DataError where something given cannot."""
-        results: list[str] = self._ask("predict", inputs, options)
-        return results
-
-    def attention(self, text: str, target: str | None) -> list[Mapping[str, Any]]:
-        """Return the maps of every layer; raises as `predict` does."""
-        maps: list[Mapping[str, Any]] = self._ask("attention", text, target)["maps"]
-        return maps
-
-    def _ask(self, name: str, *arguments: Any) -> Any:
-        companion = getattr(self.objective, name)
-        if companion is None:
-            see = "see docs/extending/write_an_objective.md for what it must return"
-            raise StudyError(f"{name}: {self.objective.owner} has no function '{name}'; {see}")
-        try:
-            return companion(self.checkpoint_dir, *arguments)
-        except (ValueError, OSError) as error:
-            raise DataError(str(error)) from error
+def _ask(model: str, name: str, *arguments: Any) -> Any:
+    """Return what an optional function of a model's objective gives; StudyError where it has none of this name."""
+    objective, checkpoint_dir = _find_model(model)
+    companion = getattr(objective, name)
+    if companion is None:
+        see = "see docs/extending/write_an_objective.md for what it must return"
+        raise StudyError(f"{name}: {objective.owner} has no function '{name}'; {see}")
+    try:
+        return companion(checkpoint_dir, *arguments)
+    except (ValueError, OSError) as error:
+        raise DataError(str(error)) from error
 
 
-def find_model(name: str) -> TrainedModel:
-    """Return the final model of a study, the model of `hpo train`, or the checkpoint in a folder."""
-    # Here, since they load pandas and what trains.
+def _find_model(name: str) -> "tuple[Objective, str]":
+    """Return the objective and the folder of a study's final model, of one of `hpo train`, or of a checkpoint."""
     from hpo.config.documents import read_yaml
     from hpo.study.opening import opened_run
     from hpo.study.preparing.preparation import known_study
@@ -222,12 +206,12 @@ def find_model(name: str) -> TrainedModel:
         objective = read_yaml(Path(name) / "config.yaml", "model").get("objective")
         if not isinstance(objective, str):
             raise StudyError(f"model: {name}/config.yaml names no objective; restore what `hpo train` wrote")
-        return TrainedModel(resolve(objective, str(Path.cwd())), str(trained.absolute()))
+        return resolve(objective, str(Path.cwd())), str(trained.absolute())
     try:
         find_study(name)
     except StudyError as error:
         if os.path.isdir(name):  # noqa: PTH112
-            return TrainedModel(resolve(_OBJECTIVE_OF_CHECKPOINTS), name)
+            return resolve(_OBJECTIVE_OF_CHECKPOINTS), name
         known = str(error).partition("; ")[2]
         raise StudyError(f"model: '{name}' is neither a study nor a checkpoint folder; {known}") from error
     study = known_study(name)
@@ -238,7 +222,7 @@ def find_model(name: str) -> TrainedModel:
     if model is None:
         lacks = "has no final model, or another than its report knows"
         raise StudyError(f"model: study '{name}' {lacks}; `hpo resume {name}` trains it")
-    return TrainedModel(study.objective, str(study.folder.inside(model.checkpoint_dir)))
+    return study.objective, str(study.folder.inside(model.checkpoint_dir))
 
 
 def _texts(text: str | None, source: str | Path | None) -> list[str]:

@@ -44,15 +44,12 @@ class GivenObjective:
     kept: KeptFunction | None = None
 
     @classmethod
-    def of(
-        cls, objective: Callable[..., Any] | str, searched: Collection[str], objects: Objects | None = None
-    ) -> "GivenObjective":
+    def of(cls, objective: Callable[..., Any] | str, searched: Collection[str], objects: Objects) -> "GivenObjective":
         """Read a function, or the path of one; `searched` are the names at the top of the space.
 
         A function that gets objects in place of JSON is kept with its study. ConfigError where it cannot be called with
         a configuration, or not be sent to workers.
         """
-        objects = objects or Objects()
         if isinstance(objective, str):
             objects.refuse_all()
             return cls(with_form(objective, searched))

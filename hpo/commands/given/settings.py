@@ -36,13 +36,13 @@ class Composed:
         return dict(seal(self.tree)[0])
 
 
-def own_tree(space: Mapping[str, Any], config: Mapping[str, Any] | None) -> dict[str, Any]:
+def own_tree(space: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the tree that a plain function is called with, before a point is written into it.
 
     `config` has constants, and default values of what is searched. A searched name with dots stays one name, unless
     `config` has a dict for what is before its first dot.
     """
-    tree = dict(config or {})
+    tree = dict(config)
     if twice := [key for key, number in Counter(_leaf_keys(tree)).items() if number > 1]:
         raise ConfigError(f"config: '{twice[0]}' stands there twice, as one name with dots and nested; give it once")
     for path, dimension in leaves(parted(space)[0]):
@@ -159,7 +159,6 @@ def compose_given(
     name: str, overrides: Sequence[str], config_dir: str | None = None, config_file: str | None = None
 ) -> dict[str, Any]:
     """Return what `compose_config` does for a configuration that a user gives; its objective has its form."""
-    # Here, since what is given from Python needs no Hydra.
     from hpo.config.composing.compose import compose_config
 
     return tree_with_form(compose_config(name, overrides_with_form(overrides), config_dir, config_file))
