@@ -7,6 +7,7 @@ from typing import Annotated
 from hpo.commands.arguments import Fields, StudyRef, Trust, Word, refuse_without_effect
 from hpo.errors import ConfigError
 from hpo.study.files.folder import RUNS, StudyFolder, find_study, short_path
+from hpo.workers.store.packing import in_words
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,6 @@ class Archived(Fields):
         return str(self.file)
 
     def __str__(self) -> str:
-        from hpo.workers.store.packing import in_words
-
         return f"{short_path(self.folder)} is in {short_path(self.file)}, {in_words(self.bytes)}"
 
 

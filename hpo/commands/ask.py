@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,52 +17,6 @@ _PATIENCE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class Asked(Fields):
-    """A trial to train.
-
-    Attributes:
-        study: its name.
-        reference: what commands call it.
-        trial: its number.
-        point: its hyperparameters by dotted key.
-        config: the whole configuration with them, secrets by name.
-        changes: what its scale changes of the configuration, by dotted key.
-        seed: for the randomness of the training.
-        amount: how far to train it; `null` = to the end.
-        continues: the trial that it goes on from; `null` = from the start.
-        trained: how far that was trained.
-        metrics: what is to be told of it.
-    """
-
-    study: str
-    reference: str
-    trial: int
-    point: Mapping[str, Any]
-    config: Mapping[str, Any]
-    changes: Mapping[str, Any]
-    seed: int
-    amount: float | None
-    continues: int | None
-    trained: float
-    metrics: Sequence[str]
-
-    def lines(self) -> Iterator[str]:
-        """Yield its number and values, with what its scale changes; how far it is trained, where that is said."""
-        further = f" from {self.trained}, where trial {self.continues} ended" if self.trained else ""
-        yield f"trial {self.trial}{'' if self.amount is None else f', to be trained to {self.amount}{further}'}"
-        for key, value in {**self.point, **self.changes}.items():
-            yield f"  {key} = {value}"
-
-    @property
-    def then(self) -> str:
-        """The command that tells it."""
-        return f"then: hpo tell {self.reference} {self.trial} {' '.join(f'{name}=VALUE' for name in self.metrics)}"
-
-    def __str__(self) -> str:
-        return "\n".join(map(printable, [*self.lines(), self.then]))
-
-
-@dataclass(frozen=True)
 class OpenTrials(Fields):
     """The trials that were asked for and not told.
 
@@ -72,11 +26,10 @@ class OpenTrials(Fields):
     """
 
     study: str
-    open: Sequence[Asked]
+    open: Sequence["AskedTrial"]
 
     def __str__(self) -> str:
-        lines = [line for each in self.open for line in each.lines()]
-        return "\n".join(map(printable, [*lines, self.open[0].then])) if self.open else "no trial is open"
+        return "\n".join(each.text for each in self.open) or "no trial is open"
 
 
 @dataclass(frozen=True)
@@ -106,7 +59,7 @@ class Told(Fields):
         return printable(f"trial {self.trial}: {self.state} {came}")
 
 
-def ask(study: StudyRef, *, open_: bool = False) -> Asked | OpenTrials:
+def ask(study: StudyRef, *, open_: bool = False) -> "AskedTrial | OpenTrials":
     """Ask for a further trial of a study that is trained elsewhere; exit code 1 when there is none now.
 
     Args:
@@ -124,8 +77,8 @@ def ask(study: StudyRef, *, open_: bool = False) -> Asked | OpenTrials:
     """
     with _open_briefly(study) as session:
         if open_:
-            return OpenTrials(session.name, [_asked(session, each, str(study)) for each in session.open_trials])
-        return _asked(session, session.ask(), str(study))
+            return OpenTrials(session.name, session.open_trials)
+        return session.ask()
 
 
 def result_of(words: Sequence[str]) -> Any:
@@ -186,10 +139,6 @@ def _open_briefly(study: StudyRef) -> "Session":
     from hpo.study.preparing.preparation import load_study
 
     return Session(load_study(str(study)), seconds=_PATIENCE_SECONDS, is_shown=False)
-
-
-def _asked(session: "Session", trial: "AskedTrial", reference: str) -> Asked:
-    return Asked(session.name, reference, **trial.to_dict())
 
 
 def _number(text: str, given: str) -> float:

@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from hpo.commands.arguments import DataPlaces, StudyRef, Word
 from hpo.errors import HpoError, StudyError
+from hpo.formatting import format_scores
+from hpo.show.tables import table_text
+from hpo.study.files.folder import short_path
+from hpo.trials.score_format import score_format
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,10 +73,6 @@ class Evaluation(Mapping[str, float]):
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
-        from hpo.formatting import format_scores
-        from hpo.study.files.folder import short_path
-        from hpo.trials.score_format import score_format
-
         result, metric = self.result, str(self.study.metric)
         has_front = "front" in result
         scored = f", with {result['scored_of_these_data']} configuration(s)" if has_front else ""
@@ -94,9 +94,6 @@ class Evaluation(Mapping[str, float]):
 
     def _front_lines(self) -> Iterator[str]:
         """Yield a table: of each trial of the front what it has on the test part, and had in the search."""
-        from hpo.show.tables import table_text
-        from hpo.trials.score_format import score_format
-
         front, chosen = self.result["front"], self.result["trial"]
         trials = (f"trial {each['trial']}{', chosen' if each['trial'] == chosen else ''}" for each in front)
         columns = {"the front": [*trials]}

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from hpo.commands.arguments import Fields, StudyRef, Word, Yes
 from hpo.config.sealing import hide_secrets
@@ -14,6 +14,7 @@ from hpo.errors import ConfigError, HpoError, StudyError, printable
 from hpo.files import links_out, remove_tree
 from hpo.formatting import format_count
 from hpo.study.files.folder import OPENINGS, RUNS, StudyFolder, find_study, short_path, studies_in
+from hpo.study.keeping import cleaning
 from hpo.study.keeping.mirror import Mirror
 from hpo.study.keeping.removal import Removal, find_removal
 from hpo.study.ledger import hand_over
@@ -21,9 +22,6 @@ from hpo.track.make import tracking_uri
 from hpo.track.store import delete_study, may_have_study
 from hpo.workers.store.packing import in_words
 from hpo.workers.store.url import UrlStore
-
-if TYPE_CHECKING:
-    from hpo.study.keeping.cleaning import Cleaned
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ class Freed(Fields):
     bytes: int
     freed: Mapping[str, int]
     leftovers: int
-    studies: Sequence["Cleaned"]
+    studies: Sequence[cleaning.Cleaned]
 
     @property
     def kept(self) -> str | None:
@@ -84,8 +82,6 @@ def clean(
         hpo clean digits reviews
         hpo clean --logs                  of all studies, the logs of trials that went well, too
     """
-    from hpo.study.keeping import cleaning
-
     folders = [find_study(str(study)) for study in dict.fromkeys(studies)]
     for folder in folders:
         # All of them or none, so that what is freed is always said.

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from hpo.commands.arguments import StudyRef, Word
+from hpo.config.keys import refuse_unknown
 from hpo.errors import ConfigError
+from hpo.study.files.folder import short_path
 
 if TYPE_CHECKING:
     from hpo.study.view.view import StudyView
@@ -31,8 +33,6 @@ class Reported:
         return next(path for path in self.written if path.suffix == ".html")
 
     def __str__(self) -> str:
-        from hpo.study.files.folder import short_path
-
         return "\n".join(str(short_path(path)) for path in self.written)
 
     def to_dict(self) -> dict[str, Any]:
@@ -56,7 +56,6 @@ class ReportSchema:
 
 def report_texts(words: Sequence[str]) -> dict[str, str | None]:
     """Return the given texts, by key without its section; texts are taken literally, and null removes one."""
-    from hpo.config.keys import refuse_unknown
     from hpo.config.sections import ReportSection
 
     said: dict[str, str | None] = {}

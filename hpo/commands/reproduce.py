@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from hpo.commands.arguments import DataPlaces, Fields, Progress, Trust, Word
 from hpo.errors import ConfigError, printable
 from hpo.study.files.folder import StudyFolder, find_study
+from hpo.study.files.made_here import is_made_here
+from hpo.workers.objective.path import ObjectivePath
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -276,9 +278,7 @@ def _read_trusted(folder: StudyFolder, is_trusted: bool, elsewhere: Mapping[str,
     """Return what a study recorded, and whether it was made here; else ask before any of its code is imported."""
     from hpo.commands.trust import ask_for_trust
     from hpo.report.reproduced import refuse_contradictions, refuse_other_study
-    from hpo.study.files.made_here import is_made_here
     from hpo.study.reproduce.recorded import read_files, read_recorded
-    from hpo.workers.objective.path import ObjectivePath
 
     files = read_files(folder)
     config = files.config

@@ -20,6 +20,7 @@ from hpo.study.climbing import climbing_from
 from hpo.study.extension import choose_trials, extension_of
 from hpo.study.files.folder import StudyFolder, find_study, short_path
 from hpo.study.files.made_here import ENVIRONMENT, is_reached_here, reaches_of
+from hpo.study.keeping.mirror import restore
 from hpo.study.opening import opened_run
 from hpo.study.preparing.preparation import at_places, load_study, prepare_study
 from hpo.study.study import PreparedStudy
@@ -84,8 +85,6 @@ def resume(
     is_url, notes = "://" in str(study), []
     refuse_without_effect({"--trust": trust and not is_url}, "without a URL, since a study under runs/ is yours")
     if is_url:
-        from hpo.study.keeping.mirror import restore
-
         folder = restore(str(study))
         notes.append(f"copied to {folder}")
     else:

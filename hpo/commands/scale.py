@@ -23,6 +23,8 @@ from hpo.config.keys import at, flatten, replaced, within
 from hpo.config.shipped import strategy_settings
 from hpo.config.study_config import StudyConfig, config_from_dict
 from hpo.errors import ConfigError
+from hpo.report.sections.scale_table import table_rows, table_text
+from hpo.report.sections.scales import scales_of
 from hpo.show.display import How, refuse_unknown_progress
 from hpo.show.tables import show_table
 from hpo.study.coordinate_check import CoordinateCheck, check_coordinates
@@ -154,8 +156,6 @@ def scale(
 def _tried(config: StudyConfig, progress: How) -> "ScalesTried | Searched":
     """Run the study of a table; without a complete trial there is none."""
     study = prepare_study(with_its_tracker(config))
-    from hpo.report.sections.scale_table import table_rows, table_text
-    from hpo.report.sections.scales import scales_of
     from hpo.session.running import run_shown
 
     searched, metric = run_shown(study, progress), study.goal.metric

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from hpo.commands.archive import restore_archive
 from hpo.commands.arguments import (
     ConfigFile,
     ConfigFolder,
@@ -24,8 +25,6 @@ from hpo.commands.given.settings import (
     Composed,
     compose_search,
     made_config,
-    plain_space,
-    refuse_missing_direction,
     settings_of,
     tree_with_form,
     with_settings,
@@ -34,11 +33,15 @@ from hpo.config.composing.references import plain_config
 from hpo.config.keys import replaced, without
 from hpo.config.study_config import StudyConfig, config_from_dict
 from hpo.errors import ConfigError, HpoError
+from hpo.session.mirroring import refuse_bad_urls
 from hpo.session.program import interrupted_in_one_line
+from hpo.session.surroundings import refuse_bad_surroundings
 from hpo.study.basis.configurations import made_changes, moved_sources
 from hpo.study.files.folder import RUNS, StudyFolder, find_study
+from hpo.study.opening import refuse_to_open
 from hpo.study.preparing.preparation import prepare_study, refuse_bad_search, with_its_tracker
 from hpo.study.study import PreparedStudy
+from hpo.workers.dispatch.code import code_of
 from hpo.workers.objective.path import ObjectivePath
 from hpo.workers.objective.resolution import form_of
 
@@ -179,8 +182,6 @@ def search_composed(
 
 def _checked_config(tree: Mapping[str, Any], config: StudyConfig, replayed: "Replay | None") -> Composed:
     """Return the configuration of a search that can begin."""
-    from hpo.session.surroundings import refuse_bad_surroundings
-
     kept = replayed.files.folder.kept_function(config) if replayed else None
     references = refuse_bad_search(config, kept, is_again=replayed is not None).study.references
     refuse_bad_surroundings(config)
@@ -190,11 +191,7 @@ def _checked_config(tree: Mapping[str, Any], config: StudyConfig, replayed: "Rep
 
 def _checked(study: PreparedStudy) -> Checked:
     """Print what is searched, and return what a search would begin with, where, and which files would travel."""
-    from hpo.session.mirroring import refuse_bad_urls
-    from hpo.session.surroundings import refuse_bad_surroundings
     from hpo.show.terminal import Terminal
-    from hpo.study.opening import refuse_to_open
-    from hpo.workers.dispatch.code import code_of
 
     config, dispatch, folder = study.config, study.config.dispatch, study.folder
     refuse_bad_surroundings(config)
@@ -340,14 +337,12 @@ def given_study(
     config, references = plain_config(config)
     if written is None:
         raise ConfigError('space: is missing; give what is searched, such as {"lr": hpo.log(1e-5, 1e-1)}')
-    refuse_missing_direction(settings)
     objects = Objects()
     config = {} if config is None else config
     searched, constants = objects.space(written, config), objects.config(config)
     if default := getattr(function, "default_config", None):
         # One of a trainer, which has values of its own.
         constants = {**objects.config(default(written)), **constants}
-    searched = plain_space(searched, constants)
     given = GivenObjective.of(objective, searched, objects)
     called = given.text.partition(":")[2].partition("(")[0] or "study"
     return made_config(given.text, searched, constants, references, strategy, {"study.name": called, **settings}), given
@@ -372,7 +367,6 @@ def unarchive(file: Path | str, directory: Path | str = RUNS, *, trust: bool = F
         hpo.HpoError: the file is no sound archive, or there is a study of that name. Or the study was not made here,
             and nobody could be asked, or the answer was no: then it is there, but was only copied.
     """
-    from hpo.commands.archive import restore_archive
     from hpo.commands.study import Study
 
     return Study(StudyFolder(restore_archive(file, directory, trust).folder))

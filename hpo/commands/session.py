@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from hpo.commands.arguments import refuse_without_effect
 from hpo.commands.given.objective import space_of
 from hpo.commands.given.objects import Objects, call_with
-from hpo.commands.given.settings import made_config, plain_space, refuse_missing_direction, settings_of
+from hpo.commands.given.settings import made_config, settings_of
 from hpo.commands.resume import changed_config
 from hpo.commands.search import refusing_as_typed, with_its_trials
 from hpo.config.composing.references import plain_config
 from hpo.config.keys import at_path, path_of
 from hpo.config.sealing import open_sealed
-from hpo.errors import ConfigError, NoTrialError
+from hpo.errors import ConfigError, NoTrialError, printable
 from hpo.objectives.outside import OUTSIDE
 from hpo.session.outside import OutsideSession
 from hpo.session.program import interrupted_in_one_line
@@ -31,9 +31,11 @@ class AskedTrial:
     """A trial that was asked for: what to train, and its learning curve; `trial["training.lr"]` is one value.
 
     Attributes:
-        number: its own, from 0.
+        study: the name of its study.
+        reference: what commands call that.
+        trial: its number, from 0; in Python `number`.
         point: the values of what is searched, by dotted key.
-        config: the whole configuration with them, as `hpo.search` gives it to a function.
+        config: the whole configuration with them, as `hpo.search` gives it to a function; in JSON secrets by name.
         seed: for all randomness of the training.
         scale: at which of the study's scales, from 1; 0 where it has none.
         changes: what that scale changes of the configuration, by dotted key.
@@ -45,16 +47,17 @@ class AskedTrial:
     """
 
     def __init__(self, outside: OutsideSession, task: Task, objects: Objects) -> None:
-        trial, payload = outside.record.trial(task.trial), task.payload
+        trial, payload, study = outside.record.trial(task.trial), task.payload, outside.study
         self._outside, self._metric = outside, payload.metric
         config = open_sealed(payload.config, payload.known_secrets())
         self._plain = {"point": dict(trial.point), "config": payload.config}
+        self.study, self.reference = study.config.study.name, study.reference
         self.number: int = trial.number
         self.point: dict[str, Any] = call_with(dict, objects.choices, {}, trial.point)
         self.config: dict[str, Any] = call_with(dict, objects.choices, objects.constants, config)
         self.seed: int = payload.seed
         self.scale: int = trial.scale
-        scales = outside.study.config.study.scales
+        scales = study.config.study.scales
         self.changes: dict[str, Any] = dict(scales[trial.scale - 1]) if scales else {}
         self.metrics = outside.record.goal.names
         self.amount, self.continues, self.trained = trial.amount, trial.continues, trial.trained
@@ -96,8 +99,21 @@ class AskedTrial:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what `hpo ask --json` prints: objects as the study's files hold them, secrets by their names."""
-        names = ("changes", "seed", "amount", "continues", "trained", "metrics")
+        names = ("study", "reference", "seed", "scale", "changes", "amount", "continues", "trained", "metrics")
         return {"trial": self.number, **self._plain, **{name: getattr(self, name) for name in names}}
+
+    @property
+    def text(self) -> str:
+        """Its values, with what its scale changes, how far it is trained where that is said, and what tells it."""
+        further = f" from {self.trained}, where trial {self.continues} ended" if self.trained else ""
+        amount = "" if self.amount is None else f", to be trained to {self.amount}{further}"
+        values = (f"  {key} = {value}" for key, value in {**self.point, **self.changes}.items())
+        then = f"then: hpo tell {self.reference} {self.number} {' '.join(f'{name}=VALUE' for name in self.metrics)}"
+        return "\n".join(map(printable, [f"trial {self.number}{amount}", *values, then]))
+
+    def show(self) -> None:
+        """Print its text."""
+        print(self.text)
 
     def __repr__(self) -> str:
         return f"trial {self.number}: {self.point}"
@@ -245,12 +261,10 @@ def open(  # noqa: A001 -- it is called hpo.open
         refuse_without_effect({"config": config, "strategy": strategy}, "on a study that exists, without space")
         folder = find_study(name)
         return Session(load_study(name, changed_config(folder, settings)))
-    refuse_missing_direction(settings)
     plain, references = plain_config(config)
     objects = Objects()
     plain = {} if plain is None else plain
     searched, constants = objects.space(space_of(space), plain), objects.config(plain)
-    searched = plain_space(searched, constants)
     settings = {"dispatch": "local", "study.name": name, **settings}
     made = made_config(OUTSIDE, searched, constants, references, strategy, settings)
     return Session(prepare_study(with_its_trials(made)), objects)

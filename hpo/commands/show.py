@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from hpo.commands.arguments import Fields, StudyOrMirror, StudyRef, Word
 from hpo.commands.where import Kind, condition, known_field
 from hpo.errors import ConfigError, printable
+from hpo.show.lines import list_texts
+from hpo.show.tables import table_text
 from hpo.study.files.folder import RUNS, find_study, listed_in, short_path
 from hpo.study.view.from_status import size_of, view_in_list
 from hpo.study.view.view import StudyView
@@ -93,9 +95,6 @@ class Studies:
         return {"in": self.folder.absolute(), "studies": [view.to_dict() for view in self.studies]}
 
     def __str__(self) -> str:
-        from hpo.show.lines import list_texts
-        from hpo.show.tables import table_text
-
         if not self.studies:
             return f"no study in {self.folder}{' fits' if self._is_filtered else ': start one with `hpo search`'}"
         table = table_text(_COLUMNS, ([*list_texts(view).values()] for view in self.studies), least=_LEAST)

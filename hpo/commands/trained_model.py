@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from hpo.commands.arguments import Fields, Word, refuse_bad_output, refuse_bad_picture, write_output, writing
+from hpo.config.documents import read_yaml
 from hpo.errors import ConfigError, DataError, StudyError
 from hpo.files import write_atomically
 from hpo.study.files.folder import find_study
@@ -194,7 +195,6 @@ def _ask(model: str, name: str, *arguments: Any) -> Any:
 
 def _find_model(name: str) -> "tuple[Objective, str]":
     """Return the objective and the folder of a study's final model, of one of `hpo train`, or of a checkpoint."""
-    from hpo.config.documents import read_yaml
     from hpo.study.opening import opened_run
     from hpo.study.preparing.preparation import known_study
     from hpo.workers.objective.resolution import resolve

@@ -8,6 +8,8 @@ from typing import Annotated
 from hpo.commands.arguments import StudyOrMirror, Word, refuse_without_effect
 from hpo.commands.serve import Server, say, started, until_interrupted
 from hpo.errors import ConfigError, printable
+from hpo.study.files.folder import RUNS, find_study
+from hpo.study.files.status import Status
 from hpo.study.view.view import StudyView
 
 # For a search that was started a moment ago, which imports what it needs before it makes its folder.
@@ -19,7 +21,7 @@ class Watched:
 
     def __init__(self, study: str) -> None:
         self._study = study
-        self._has_winner = False
+        self._last: Status | None = None
 
     def show(self) -> None:
         """Show it in this terminal."""
@@ -27,8 +29,7 @@ class Watched:
         from hpo.study.view.reader import open_reader
 
         with open_reader(self._study, _PATIENCE_SECONDS) as reader:
-            status = watch_at_terminal(reader)
-        self._has_winner = status.state == "ended" and status.best is not None
+            self._last = watch_at_terminal(reader)
 
     def views(self) -> Iterator[StudyView]:
         """Yield it as it is, and again whenever something has changed."""
@@ -37,7 +38,7 @@ class Watched:
         before = None
         with open_reader(self._study, _PATIENCE_SECONDS) as reader:
             for look in reader.follow():
-                self._has_winner = look.status.state == "ended" and look.status.best is not None
+                self._last = look.status
                 if look != before:
                     before = look
                     yield reader.view(look)
@@ -45,7 +46,7 @@ class Watched:
     @property
     def exit_code(self) -> int:
         """0 when the search has ended with a winner, else 1."""
-        return 0 if self._has_winner else 1
+        return 0 if self._last and self._last.state == "ended" and self._last.best is not None else 1
 
 
 def watch(
@@ -91,7 +92,6 @@ def _page_server(study: str | None, in_: str | Path | None, port: int | None, br
         raise ConfigError(f"--port: must be 1 to 65535, given {port}; leave it out for a free one")
 
     from hpo.show.page.server import PageServer
-    from hpo.study.files.folder import RUNS, find_study
     from hpo.study.view.reader import open_reader
 
     folder = None

@@ -133,12 +133,6 @@ def settings_of(settings: Mapping[str, Any], metric: Any, **arguments: Any) -> d
     return {**settings, **given}
 
 
-def refuse_missing_direction(settings: Mapping[str, Any]) -> None:
-    """Raise ConfigError where nothing says which way the metric is better."""
-    if "study.direction" not in settings and settings.get("study.metrics") is None:
-        raise ConfigError("direction: is missing; give 'maximize' or 'minimize'")
-
-
 def made_config(
     objective: str,
     searched: Mapping[str, Any],
@@ -148,6 +142,9 @@ def made_config(
     settings: Mapping[str, Any],
 ) -> StudyConfig:
     """Return the configuration of a search that is given from Python, its space and constants as JSON has them."""
+    if "study.direction" not in settings and settings.get("study.metrics") is None:
+        raise ConfigError("direction: is missing; give 'maximize' or 'minimize'")
+    searched = plain_space(searched, constants)
     strategy = to_json(strategy or "random", "strategy")[0]
     tree = search_tree(objective, searched, own_tree(searched, constants), strategy)
     tree["study"] |= {"references": dict(references)} if references else {}
