@@ -90,8 +90,7 @@ def _of_losses(name: str, dimensions: Dimensions, losses: Mapping[tuple[int, ...
     values = list(losses.values())
 
     def loss(point: Point) -> float:
-        # The keys of these tables are plain values; a point's type allows more.
-        return losses[tuple(point[key] for key in keys)]  # type: ignore[misc]
+        return losses[tuple(point[key] for key in keys)]
 
     return Problem(name, Space(dimensions, members=points), loss, min(values), float(np.median(values)))
 

@@ -107,8 +107,7 @@ class StrategySearcher(Searcher):
             )
         return True
 
-    # Ray documents a text as the third kind of answer, but its types lack it.
-    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:  # type: ignore[override]
+    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:  # type: ignore[override]  # Ray's lacks the text
         """Return the next point as a config; None while the strategy waits; FINISHED when it is over."""
         if not self.metric or not self.mode:
             raise ConfigError("metric, mode: must be given to as_searcher, or to the TuneConfig with a param_space")

@@ -67,6 +67,7 @@ def check_strategy(strategy: type | str | Mapping[str, Any], spaces: Mapping[str
         except (AssertionError, HpoError):
             raise
         except Exception as error:
+            # A strategy that somebody writes may raise anything.
             raise AssertionError(f"{name}: propose raised {type(error).__name__}: {text_of(error)}") from error
 
 

@@ -137,8 +137,7 @@ class _Sender:
                 del self._unsent[: len(batch)]
                 self._batch = min(_BATCH, 2 * self._batch)
                 self._last_progress = time.monotonic()
-        # MLflow, SQLAlchemy and requests each raise their own kinds; all mean: try later.
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:  # noqa: BLE001  # MLflow's, SQLAlchemy's, requests' own kinds; all mean: try later.
             # With smaller batches, less is repeated after each failure of an unstable server.
             self._batch = max(1, self._batch // 2)
             self._warn(error)

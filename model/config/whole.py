@@ -163,8 +163,8 @@ def parse(config: dict[str, Any], *, source_required: bool = False) -> Config[An
     data = DATA.get(_name(config, "data", "name"), UnknownData)
     known = {key: config[key] for key in Config.model_fields if key in config}
     context = {"source_required": source_required}
-    # pydantic makes the class at run time from these two; a type checker knows only classes in the source.
-    return Config[shape, data].model_validate(known, context=context)  # type: ignore[valid-type]
+    made = Config[shape, data]  # type: ignore[valid-type]  # pydantic makes this class at run time
+    return made.model_validate(known, context=context)
 
 
 def _name(config: dict[str, Any], group: str, key: str) -> str:

@@ -94,10 +94,9 @@ class ChunkedCrossEntropy(NamedTuple):
         """Return the sums; `decoded`: (batch, time, width), of which the head makes logits."""
         rows = max(1, LARGEST_LOGITS // self.classes)
         count = math.ceil(len(self.targets) / rows)
-        settings = (count, self.label_smoothing, self.z_loss, torch.is_grad_enabled())
+        settings = (self.targets, count, self.label_smoothing, self.z_loss, torch.is_grad_enabled())
         scaled = decoded.flatten(0, 1) * head.scale
-        # torch leaves the call untyped.
-        sums = _ChunkedSums.apply(scaled, head.weights(), self.targets, *settings)  # type: ignore[no-untyped-call]
+        sums = _ChunkedSums.apply(scaled, head.weights(), *settings)  # type: ignore[no-untyped-call]  # torch's
         return Loss(*sums)
 
 

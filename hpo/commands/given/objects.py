@@ -67,7 +67,7 @@ class Objects:
             takes = callable(value) and name not in _WITHOUT_CONFIG
             if value is not None:
                 setattr(given, name, functools.partial(call_with, value, *given.args[1:]) if takes else value)
-        given.check = functools.partial(check_with, has["check"], *given.args[1:])  # type: ignore[attr-defined]
+        vars(given)["check"] = functools.partial(check_with, has["check"], *given.args[1:])
         return given
 
     def refuse_all(self) -> None:

@@ -124,10 +124,10 @@ class StudyContent:
 
 
 def _or_why(make: Callable[[Seen], Content], seen: Seen) -> Content:
-    """Return a part, or why it cannot be made, as where a file of the study is damaged: the others must come."""
+    """Return a part, or why it cannot be made, as where a file of the study is damaged."""
     try:
         return make(seen)
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:  # noqa: BLE001  # The other parts must come.
         return {"html": render_macro("live_parts.html", "failed", why=f"{type(error).__name__}: {first_line(error)}")}
 
 

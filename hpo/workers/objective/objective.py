@@ -73,6 +73,7 @@ def guard(companion: Callable[..., Any], name: str, secrets: Secrets) -> Callabl
             with Containment(values).enter():
                 answer = companion(open_sealed(config, values), *arguments)
         except BaseException as error:
+            # A user's function may raise anything, or exit like a script.
             if is_interruption(error) or machine_fault(error) is not None:
                 raise
             raise _refusal(name, error, values) from error

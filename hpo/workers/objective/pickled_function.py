@@ -79,6 +79,7 @@ class KeptFunction:
         try:
             function: Callable[..., Any] = pickle.loads(self.data)  # noqa: S301 -- trusted before
         except BaseException as error:
+            # What it uses of the user's modules is imported, and may raise anything, or exit like a script.
             if is_interruption(error):
                 raise
             raise ConfigError(

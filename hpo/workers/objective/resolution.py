@@ -116,9 +116,9 @@ def import_named(
         with Containment(secrets).enter():
             module = _imported(what, name, origin, import_from)
     except BaseException as error:
+        # The user's own module may raise anything, or exit like a script.
         if isinstance(error, ConfigError) or is_interruption(error):
             raise
-        # The user's own module may raise anything, or exit like a script.
         is_usual = isinstance(error, ImportError | SyntaxError | ValueError)
         fault = f"cannot import '{name}'" if is_usual else f"importing '{name}' raised {type(error).__name__}"
         text = excerpt(text_of(error), secrets, LONGEST_REASON)

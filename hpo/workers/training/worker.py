@@ -86,9 +86,9 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
                     _SECONDS_BETWEEN_LOOKS, _TIMES_A_LOOK * (time.perf_counter() - now)
                 )
         except BaseException as caught:
+            # The objective's fault, sys.exit() included: it must not end the worker.
             if is_interruption(caught):
                 raise
-            # The objective's fault, sys.exit() included: it must not end the worker.
             fault = (
                 text_of(caught) if isinstance(caught, MachineError) else machine_fault(caught, _study_folder(payload))
             )

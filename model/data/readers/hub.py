@@ -77,8 +77,8 @@ def _load(name: str, subset: str | None, key: str) -> Any:
     import huggingface_hub
 
     datasets.disable_progress_bars()
-    # Otherwise each of its retries is a warning of its own. The function has no types.
-    huggingface_hub.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    # Otherwise each of its retries is a warning of its own.
+    huggingface_hub.logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # it has no types
     try:
         return datasets.load_dataset(name, subset)
     except (OSError, ValueError, RuntimeError) as error:
