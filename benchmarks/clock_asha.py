@@ -41,7 +41,7 @@ from hpo.trials.record.record import memory_record
 from hpo.trials.space.space import Point, Space, point_key
 from hpo.trials.trial import Outcome, TaskLayout, Trial
 from hpo.workers.dispatch.dispatcher import TaskReport
-from hpo.workers.training.payload import Payload, Task
+from hpo.workers.training.tasks import Payload, Task
 from hpo.workers.training.worker import Limits, outcome_of, run_task
 
 BUDGETS = (5, 10, 20)

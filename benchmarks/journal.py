@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from hpo.workers.training.payload import Payload
+from hpo.workers.training.tasks import Payload
 from hpo.workers.training.worker import run_task
 
 REPORTS, TURNS = 2_000, 5

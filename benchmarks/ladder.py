@@ -47,7 +47,7 @@ from hpo.trials.space.reader import space_from_dict
 from hpo.trials.space.space import Point, point_key
 from hpo.trials.trial import Outcome, TaskLayout, Trial
 from hpo.workers.dispatch.dispatcher import Gpus, TaskReport
-from hpo.workers.training.payload import Payload, Task
+from hpo.workers.training.tasks import Payload, Task
 from model import objective
 
 CONF = Path(__file__).parents[1] / "conf" / "strategy"

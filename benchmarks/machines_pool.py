@@ -16,7 +16,7 @@ from hpo.trials.trial import Outcome
 from hpo.workers.dispatch.code import Code
 from hpo.workers.dispatch.ray.pool import RayDispatcher
 from hpo.workers.store.packing import Content, ObjectStore
-from hpo.workers.training.payload import Payload, Task
+from hpo.workers.training.tasks import Payload, Task
 
 # A module of the user's own, which travels to the nodes.
 OBJECTIVE = """

@@ -21,7 +21,7 @@ import yaml
 
 from hpo.config.sections import DispatchSection
 from hpo.workers.dispatch.ray.pool import RayDispatcher
-from hpo.workers.training.payload import Payload, Task
+from hpo.workers.training.tasks import Payload, Task
 from model import objective
 
 ROOT = Path(__file__).parents[1]

@@ -15,7 +15,7 @@ from hpo.trials.record.record import Record, memory_record
 from hpo.trials.space.space import Point
 from hpo.trials.trial import Outcome, TaskLayout, Trial, training_seed
 from hpo.workers.dispatch.dispatcher import Gpus, TaskReport
-from hpo.workers.training.payload import Payload, Task
+from hpo.workers.training.tasks import Payload, Task
 
 _NOTHING = Payload("", {}, "loss", "minimize")
 

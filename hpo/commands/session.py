@@ -20,7 +20,7 @@ from hpo.study.files.folder import find_study
 from hpo.study.preparing.preparation import load_study, prepare_study
 from hpo.study.study import PreparedStudy
 from hpo.workers.objective.plain_function import point_of
-from hpo.workers.training.payload import Task
+from hpo.workers.training.tasks import Task
 
 if TYPE_CHECKING:
     from hpo.commands.best import Best

@@ -13,14 +13,13 @@ from hpo.config.documents import read_yaml, yaml_text
 from hpo.config.keys import differences, flatten, replaced
 from hpo.config.sections import FAILURES
 from hpo.config.study_config import FREE_KEYS, StudyConfig, config_from_dict, explain
-from hpo.engine.strategies import Strategy, make_strategy
+from hpo.engine.strategies import Strategy, make_strategy, strategy_type
 from hpo.errors import ConfigError, HpoError, StudyError
 from hpo.files import write_atomically
 from hpo.study.basis.environment import describe_environment
 from hpo.study.files.folder import short_path
 from hpo.study.preparing.checks import refuse_several_metrics
 from hpo.study.preparing.preparation import prepare_study
-from hpo.study.preparing.strategies import strategy_type
 from hpo.study.study import PreparedStudy
 from hpo.study.upgrade import FORMAT, upgraded
 from hpo.trials.goal import finished

@@ -18,7 +18,7 @@ from hpo.trials.record.record import Asked, Ended, EndedBy, Record
 from hpo.trials.space.space import Point
 from hpo.trials.trial import Outcome, seconds_trained
 from hpo.workers.dispatch.dispatcher import TaskReport
-from hpo.workers.training.payload import Task
+from hpo.workers.training.tasks import Task
 from hpo.workers.training.worker import Limits, one_line
 
 _LONGEST_LINE = 500  # characters of an error that are kept, as of a training here

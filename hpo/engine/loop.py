@@ -16,7 +16,7 @@ from hpo.trials.record.record import Ended, EndedBy, Record
 from hpo.trials.record.user_actions import Act, Add, Instruction, Raise, Stop
 from hpo.trials.trial import Outcome, loss_of, seconds_trained
 from hpo.workers.dispatch.dispatcher import Dispatcher, TaskReport
-from hpo.workers.training.payload import Task
+from hpo.workers.training.tasks import Task
 
 REVISION = 2
 """Rises where the same study would have other trials, or another winner, with the same strategy and objective.

@@ -13,8 +13,7 @@ from hpo.trials.record.user_actions import Instruction
 from hpo.trials.trial import Trial
 from hpo.workers.dispatch.dispatcher import TaskReport
 from hpo.workers.store.url import UrlStore, name_of
-from hpo.workers.training.payload import Task
-from hpo.workers.training.task_builder import checkpoint_name
+from hpo.workers.training.tasks import Task, checkpoint_name
 
 
 class Observer:

@@ -5,9 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from hpo.config.shipped import strategy_settings
-from hpo.engine.strategies import BY_AMOUNT, STRATEGIES, Strategy
+from hpo.engine.strategies import BY_AMOUNT, STRATEGIES, Strategy, find_strategy
 from hpo.errors import ConfigError
-from hpo.study.preparing.strategies import make_strategy
 from hpo.trials.history import History
 from hpo.trials.reported_values import number
 from hpo.trials.space.reader import space_from_dict
@@ -38,7 +37,7 @@ def default_strategy(
             f"strategy: must be one that trains every point to its end, {whole}, given '{name}', which needs `hpo "
             f"search`; stop trainings with a scheduler or pruner of the other library"
         )
-    return make_strategy(settings, space_from_dict(as_meant(space)), seed)
+    return find_strategy(settings, space_from_dict(as_meant(space)), seed)
 
 
 def next_points(strategy: Strategy, known: History, pending: Sequence[Trial]) -> Sequence[Point]:

@@ -9,16 +9,15 @@ from typing import Literal, Self
 from hpo.config.goals import SCALE
 from hpo.engine.schedule.clock import Key
 from hpo.engine.schedule.scheduler import clock_times
-from hpo.engine.strategies.ladder import within_scale
 from hpo.formatting import format_count
 from hpo.report.hypervolume import Expectation, Growth, expected_growth, growth
 from hpo.report.importance import Contribution, importances, shapley_values
 from hpo.report.part import Absent
-from hpo.report.transfer import Climb, at_largest_scale
+from hpo.report.transfer import Climb
 from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
 from hpo.trials.goal import Goal
-from hpo.trials.ranking import front, leaders
+from hpo.trials.ranking import at_largest_scale, front, leaders
 from hpo.trials.record.record import Stretch, memory_record
 from hpo.trials.space.first_points import default_of
 from hpo.trials.space.space import Point, Space
@@ -183,7 +182,7 @@ class Subject:
     def _of_one_scale(self) -> tuple[Space, list[Trial]]:
         """The space without the scale, and the comparable trials in it."""
         inner = replace(self.space, dimensions=tuple(d for d in self.space.dimensions if d.key != SCALE), first=())
-        return inner, [within_scale(trial) for trial in self.scored]
+        return inner, [trial.within_scale for trial in self.scored]
 
     @cached_property
     def importances_by_metric(self) -> dict[str, dict[str, float] | Absent]:
@@ -199,7 +198,7 @@ class Subject:
         """What each hyperparameter contributes to the winner's gain over the default; see `shapley_values`."""
         space, scored = self._of_one_scale
         default = None if self.default is None else {k: v for k, v in self.default.items() if k != SCALE}
-        return shapley_values(space, scored, default, self.winner and within_scale(self.winner))
+        return shapley_values(space, scored, default, self.winner and self.winner.within_scale)
 
     @property
     def keys(self) -> list[str]:

@@ -15,7 +15,7 @@ from hpo.config.goals import SCALE
 from hpo.config.study_config import StudyConfig
 from hpo.engine.strategies import make_strategy
 from hpo.engine.strategies.drawing.shift import Place, Shift, elite, fit_shift, from_unit, place_of
-from hpo.engine.strategies.ladder import Ladder, within_scale
+from hpo.engine.strategies.ladder import Ladder
 from hpo.trials.ranking import leaders
 from hpo.trials.space.dimensions import Choices, Dimension, Range
 from hpo.trials.space.space import Point, Space
@@ -195,7 +195,7 @@ def expected_point(strategy: Mapping[str, Any], seed: int, climb: Climb) -> Poin
     made = make_strategy(strategy, climb.space, seed)
     if not isinstance(made, Ladder):
         return None
-    below = [[within_scale(trial) for trial in trials] for trials in climb.by_scale[:-1]]
+    below = [[trial.within_scale for trial in trials] for trials in climb.by_scale[:-1]]
     expected = made.expected(climb.target, below)
     return None if expected is None else expected.point
 
@@ -222,9 +222,3 @@ def span_of(dimension: Dimension) -> float:
     half = 0.5 * dimension.integer
     low, high = dimension.low - half, dimension.high + half
     return math.log(high / low) if dimension.log else high - low
-
-
-def at_largest_scale(trials: Sequence[Trial]) -> list[Trial]:
-    """Return those at the largest scale among the trials; all of them where the study has no scales."""
-    largest = max((t.scale for t in trials), default=0)
-    return [t for t in trials if t.scale == largest]

@@ -19,7 +19,7 @@ from hpo.trials.record.record import Record
 from hpo.trials.record.user_actions import Instruction
 from hpo.trials.trial import Trial
 from hpo.workers.dispatch.dispatcher import TaskReport
-from hpo.workers.training.payload import Task
+from hpo.workers.training.tasks import Task
 
 # Between two writings; the first is at once.
 _SECONDS_BETWEEN = 2.0

@@ -15,8 +15,7 @@ from hpo.files import write_atomically
 from hpo.session.program import is_ours
 from hpo.study.study import PreparedStudy
 from hpo.workers.dispatch.dispatcher import Dispatcher, TaskReport
-from hpo.workers.training.payload import Task
-from hpo.workers.training.task_builder import FINAL_FOLD
+from hpo.workers.training.tasks import FINAL_FOLD, Task
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Nobody uses it, and where nobody takes it, it does nothing.

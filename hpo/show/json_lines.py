@@ -12,7 +12,7 @@ from hpo.study.study import PreparedStudy
 from hpo.trials.record.record import Record
 from hpo.trials.trial import Trial
 from hpo.workers.dispatch.dispatcher import Gpus, TaskReport
-from hpo.workers.training.payload import Task
+from hpo.workers.training.tasks import Task
 
 # Between two points of a training; those in between are left out.
 _SECONDS_BETWEEN_POINTS = 0.5

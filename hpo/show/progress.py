@@ -25,7 +25,7 @@ from hpo.trials.space.dimensions import Dimension, Range
 from hpo.trials.space.space import short_text
 from hpo.trials.trial import Trial
 from hpo.workers.dispatch.dispatcher import TaskReport
-from hpo.workers.training.payload import Task
+from hpo.workers.training.tasks import Task
 
 # Every trial gets a line at a readable pace; of thousands per second, as over tables, only some do.
 _LINES_AT_ONCE = 200

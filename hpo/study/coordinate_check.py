@@ -18,7 +18,7 @@ from hpo.trials.trial import TaskLayout, Trial
 from hpo.workers.objective.objective import Objective
 from hpo.workers.objective.process_state import contained_state
 from hpo.workers.training.splits import make_plan
-from hpo.workers.training.task_builder import TaskBuilder, Training
+from hpo.workers.training.tasks import TaskBuilder, Training
 
 STEPS = (1, 2, 5, 10)
 SEEDS = 3

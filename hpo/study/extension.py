@@ -93,10 +93,9 @@ def choose_trials(study: PreparedStudy, history: History, best: int, numbers: Se
     return list(furthest.values())[: len(numbers) or best]
 
 
-def copy_states(study: PreparedStudy) -> None:
+def copy_states(study: PreparedStudy, extends: Extension) -> None:
     """Copy the states that the study's trials go on from; one that is missing is made again by its training."""
-    extends = study.config.study.extends
-    if extends is None or not any(trial.continues for trial in extends.trials):
+    if not any(trial.continues for trial in extends.trials):
         return
     try:
         there = find_study(extends.study).states_dir

@@ -1,16 +1,18 @@
 """The notes in a study's record: each under its key, with its type."""
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hpo.study.basis.changes import AllowedChange, Basis
 from hpo.study.basis.source_code import Code
-from hpo.study.files.imports import from_notes, to_notes
+from hpo.study.files.imports import BEFORE
 from hpo.trials.record.record import FIRST, FORM, LAST, Note, Record, Rows
+from hpo.trials.space.dimensions import as_values
 from hpo.trials.trial import Outcome, Trial
-from hpo.workers.training.payload import Task
+from hpo.workers.training.tasks import Task
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,35 @@ class FullOutcome:
     outcome: Outcome
 
 
+def imports_of(notes: list[Mapping[str, Any]] | None) -> list[Trial]:
+    """Return the imported trials that a record keeps."""
+    trials = [_import_of(note) for note in notes or ()]
+    return [replace(trial, number=place - len(trials)) for place, trial in enumerate(trials)]
+
+
+def _import_of(note: Mapping[str, Any]) -> Trial:
+    loss = math.inf if note["loss"] is None else note["loss"]
+    trial = Trial(0, BEFORE, as_values(note["point"]), state=note["state"], score=note["score"], loss=loss)
+    if "values" not in note:
+        return trial
+    outcomes, others = {0: Outcome(note["values"])}, tuple(note["other_losses"])
+    return replace(trial, outcomes=outcomes, other_losses=others, excess=note["excess"])
+
+
+def _notes_of_imports(trials: Sequence[Trial]) -> list[dict[str, Any]]:
+    """Return imported trials as the record keeps them."""
+    return [_note_of_import(trial) for trial in trials]
+
+
+def _note_of_import(trial: Trial) -> dict[str, Any]:
+    loss = trial.loss if math.isfinite(trial.loss) else None
+    note: dict[str, Any] = {"point": dict(trial.point), "state": trial.state, "score": trial.score, "loss": loss}
+    # Of a search by one metric without limits they have none.
+    for outcome in trial.outcomes.values():
+        note |= {"values": outcome.metrics, "other_losses": list(trial.other_losses), "excess": trial.excess}
+    return note
+
+
 class Notes:
     """The notes of one study, besides those of its search: see `Record`.
 
@@ -60,7 +91,7 @@ class Notes:
 
     format = Note[int](FORM)
     study_id = Note[str | None](LAST, lambda noted: noted if isinstance(noted, str) else None)
-    imports = Note[Sequence[Trial]](FIRST, from_notes, to_notes)
+    imports = Note[Sequence[Trial]](FIRST, imports_of, _notes_of_imports)
     imported = Note[Mapping[str, Any] | None]("imported")
     allowed_changes = Note[list[AllowedChange]](
         "allowed_changes",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hpo.config.sealing import values_of
 from hpo.config.study_config import StudyConfig
 from hpo.engine.loop import seconds_spent
+from hpo.engine.strategies import strategy_type
 from hpo.errors import StudyError
 from hpo.study.additions import new_point, queued_points, untried_points
 from hpo.study.basis.changes import Basis, allowed_change, refuse_changes, refuse_other_data
@@ -25,7 +26,6 @@ from hpo.study.files.folder import StudyFolder, refuse_link, short_path
 from hpo.study.files.made_here import reaches_of, remember
 from hpo.study.ledger import begin_ledger, openings, openings_to_take
 from hpo.study.notes import ChangedChoice, Notes
-from hpo.study.preparing.strategies import strategy_type
 from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
 from hpo.study.upgrade import FORMAT, upgraded
@@ -137,7 +137,8 @@ def _create(study: PreparedStudy) -> Record:
     study.folder.make()
     study.folder.remove_unfinished()
     study.folder.keep_function(study.objective.kept)
-    copy_states(study)
+    if (extends := study.config.study.extends) is not None:
+        copy_states(study, extends)
     begin_ledger(study.folder, taken)
     # Imported here: Optuna's tables take a third of a second, which no refusal should wait for.
     from hpo.trials.record.storage import create_record

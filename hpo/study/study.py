@@ -30,7 +30,7 @@ from hpo.workers.objective.objective import Objective, SearchDescription
 from hpo.workers.objective.path import ObjectivePath
 from hpo.workers.store.url import UrlStore
 from hpo.workers.training.splits import Plan
-from hpo.workers.training.task_builder import TaskBuilder, Training
+from hpo.workers.training.tasks import TaskBuilder, Training
 
 
 @dataclass(frozen=True)

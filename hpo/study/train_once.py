@@ -28,9 +28,8 @@ from hpo.workers.objective.objective import Objective
 from hpo.workers.objective.path import ObjectivePath
 from hpo.workers.objective.pickled_function import KeptFunction
 from hpo.workers.objective.resolution import resolve
-from hpo.workers.training.payload import Payload
 from hpo.workers.training.splits import make_plan
-from hpo.workers.training.task_builder import TaskBuilder, Training
+from hpo.workers.training.tasks import Payload, TaskBuilder, Training
 from hpo.workers.training.worker import Message, outcome_of
 
 _SECTIONS = ("objective", "study", "split", "dispatch")

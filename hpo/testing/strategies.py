@@ -6,10 +6,8 @@ from typing import Any
 
 from hpo.config.goals import SCALE
 from hpo.engine.schedule.proposer import propose
-from hpo.engine.strategies import Strategy
-from hpo.engine.strategies import make_strategy as make_known
+from hpo.engine.strategies import Strategy, find_strategy, make_strategy, type_of
 from hpo.errors import HpoError, text_of
-from hpo.study.preparing.strategies import make_strategy, type_of
 from hpo.testing.law import check_free_order, check_hand, check_law, draw_cases
 from hpo.trials.goal import Goal, finished
 from hpo.trials.history import History
@@ -74,8 +72,8 @@ def check_strategy(strategy: type | str | Mapping[str, Any], spaces: Mapping[str
 def _make(strategy: type | str | Mapping[str, Any], tree: Mapping[str, Any], seed: int = 0) -> Strategy:
     space = space_from_dict(tree)
     if isinstance(strategy, type):
-        return make_known({"name": strategy.__name__}, space, seed, type_of(strategy, strategy.__name__))
-    return make_strategy({"name": strategy} if isinstance(strategy, str) else strategy, space, seed)
+        return make_strategy({"name": strategy.__name__}, space, seed, type_of(strategy, strategy.__name__))
+    return find_strategy({"name": strategy} if isinstance(strategy, str) else strategy, space, seed)
 
 
 def play(

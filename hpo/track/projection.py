@@ -12,7 +12,6 @@ from hpo.config.sealing import hide_secrets
 from hpo.report.part import is_missing
 from hpo.report.sections.curves import improvements
 from hpo.report.subject import score_of
-from hpo.report.transfer import at_largest_scale
 from hpo.report.write import WrittenReport
 from hpo.study.files.user_notes import tags as noted_tags
 from hpo.study.notes import FinalModel
@@ -26,6 +25,7 @@ from hpo.track.make import MlflowTracker, make_tracker
 from hpo.track.note import study_note
 from hpo.track.views import FRONT_TAG
 from hpo.trials.goal import Goal
+from hpo.trials.ranking import at_largest_scale
 from hpo.trials.space.space import short_text
 from hpo.trials.trial import Trial
 

@@ -165,6 +165,12 @@ def at_same_place(trials: Sequence[Trial]) -> list[Trial]:
     return [replace(trial, loss=trial.losses_at[place]) if trial.losses_at else trial for trial in trials]
 
 
+def at_largest_scale(trials: Sequence[Trial]) -> list[Trial]:
+    """Return those at the largest scale among the trials; all of them where the study has no scales."""
+    largest = max((t.scale for t in trials), default=0)
+    return [t for t in trials if t.scale == largest]
+
+
 def leaders(trials: Iterable[Trial], count: int) -> list[Trial]:
     """Return the `count` best complete trials, the best first; fewer where there are not so many.
 

@@ -173,6 +173,11 @@ class Trial:
         return scale if isinstance(scale, int) else 0
 
     @property
+    def within_scale(self) -> Self:
+        """It as a trial of the space of its scale."""
+        return replace(self, point={key: value for key, value in self.point.items() if key != SCALE}, key="")
+
+    @property
     def rank(self) -> tuple[int, int, float, float, int]:
         """The sort key of complete trials by the leading metric, the best first; see `rank`."""
         return rank(self.amount, self.loss, self.number, self.excess, self.scale)

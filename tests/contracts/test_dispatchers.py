@@ -11,7 +11,7 @@ from hpo.workers.dispatch.dispatcher import Setup
 from hpo.workers.dispatch.local import LocalDispatcher
 from hpo.workers.dispatch.ray.pool import RayDispatcher
 from hpo.workers.dispatch.simulated import SimulatedDispatcher
-from hpo.workers.training.payload import Payload, Task
+from hpo.workers.training.tasks import Payload, Task
 from tests.studies import REPOSITORY, dispatch_section
 from tests.toy import CONFIG
 

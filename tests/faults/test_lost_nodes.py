@@ -7,7 +7,7 @@ import pytest
 
 from hpo.workers.dispatch.ray.pool import RayDispatcher
 from hpo.workers.dispatch.ray.private import without_dashboard
-from hpo.workers.training.payload import Task
+from hpo.workers.training.tasks import Task
 from tests.contracts.test_dispatchers import task as toy_task
 from tests.studies import REPOSITORY, dispatch_section
 

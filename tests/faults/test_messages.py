@@ -12,7 +12,7 @@ from hpo.trials.record.storage import sqlite_url
 from hpo.trials.trial import Outcome
 from hpo.workers.dispatch.ray.pool import RayDispatcher, _Run
 from hpo.workers.dispatch.transfer import Freight
-from hpo.workers.training.payload import Task
+from hpo.workers.training.tasks import Task
 from tests.faults.driver import undisturbed_rows
 from tests.studies import dispatch_section
 

@@ -9,7 +9,7 @@ import pytest
 
 from hpo.workers.dispatch.ray.pool import RayDispatcher
 from hpo.workers.dispatch.ray.private import without_dashboard
-from hpo.workers.training.payload import Payload, Task
+from hpo.workers.training.tasks import Payload, Task
 from tests.faults.driver import hpo, start
 from tests.studies import dispatch_section, rows
 

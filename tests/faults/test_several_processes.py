@@ -10,7 +10,7 @@ import pytest
 
 from hpo.errors import DispatchError
 from hpo.workers.dispatch.ray.pool import RayDispatcher
-from hpo.workers.training.payload import Payload, Task
+from hpo.workers.training.tasks import Payload, Task
 from tests.studies import dispatch_section
 
 MINE = """

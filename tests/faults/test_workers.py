@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from hpo.workers.dispatch.ray.pool import RayDispatcher
-from hpo.workers.training.payload import Task
+from hpo.workers.training.tasks import Task
 from tests.contracts.test_dispatchers import run
 from tests.contracts.test_dispatchers import task as toy_task
 from tests.faults.driver import outliving

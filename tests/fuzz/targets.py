@@ -30,7 +30,7 @@ from hpo.trials.space.reader import space_from_dict
 from hpo.trials.table import read_rows
 from hpo.trials.trial import Trial
 from hpo.workers.objective.resolution import resolve
-from hpo.workers.training.payload import Payload
+from hpo.workers.training.tasks import Payload
 from hpo.workers.training.worker import run_task
 from tests.fuzz.inputs import FILES, JSON, OVERRIDES, RULES, SPACE, YAML_TEXT, nearly
 from tests.studies import SPACES, STRATEGIES, toy_config

@@ -12,7 +12,7 @@ from hpo.config.composing.compose import compose_config
 from hpo.config.study_config import config_from_dict
 from hpo.study.preparing.preparation import prepare_study
 from hpo.trials.space.reader import space_from_dict
-from hpo.workers.training.payload import Payload
+from hpo.workers.training.tasks import Payload
 from hpo.workers.training.worker import outcome_of, run_task
 from tests.hpo.cli.commands import refused
 from tests.studies import rows

@@ -6,7 +6,7 @@ from hpo.show import progress as shown
 from hpo.trials.goal import Goal, finished
 from hpo.trials.trial import Outcome, TaskLayout, Trial
 from hpo.workers.dispatch.dispatcher import TaskReport
-from hpo.workers.training.payload import Task
+from hpo.workers.training.tasks import Task
 from tests.hpo.cli.commands import TABLE, TABLE_DATA
 from tests.hpo.cli.commands import hpo as command
 from tests.hpo.cli.test_progress import shown as shown_of

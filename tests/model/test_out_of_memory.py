@@ -6,7 +6,7 @@ import weakref
 import pytest
 import torch
 
-from hpo.workers.training.payload import Payload
+from hpo.workers.training.tasks import Payload
 from hpo.workers.training.worker import run_task
 from model.config.whole import parse
 from model.networks.classifier import Classifier

@@ -8,7 +8,7 @@ from hpo.engine.schedule.stopping import Race, StopRule
 from hpo.engine.strategies.strategy import Strategy
 from hpo.trials.space.space import Space
 from hpo.trials.trial import Proposal, Trial
-from hpo.workers.training.payload import Task
+from hpo.workers.training.tasks import Task
 
 Order = Literal["clock", "free"]
 Counts = Literal["trials", "configurations"]

@@ -16,7 +16,7 @@ from hpo.trials.record.user_actions import Given
 from hpo.trials.space.space import Point
 from hpo.trials.trial import Trial
 from hpo.workers.dispatch.dispatcher import TaskReport
-from hpo.workers.training.payload import Task
+from hpo.workers.training.tasks import Task
 
 
 class Course:

@@ -1,8 +1,14 @@
-"""The strategies by name."""
+"""Finds strategies by name: the toolkit's, those of installed packages, and a user's own in the working directory."""
 
+import importlib.metadata
+import inspect
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
+from hpo.config.study_config import explain
 from hpo.engine.strategies.asha import Asha, AshaSettings
 from hpo.engine.strategies.evolutionary import Evolutionary, EvolutionarySettings
 from hpo.engine.strategies.first import FirstPoints
@@ -17,6 +23,8 @@ from hpo.engine.strategies.shifting_window import ShiftingWindow, ShiftingWindow
 from hpo.engine.strategies.strategy import Settings, Strategy
 from hpo.errors import ConfigError, nearest
 from hpo.trials.space.space import Space
+from hpo.workers.objective.path import GROUPS
+from hpo.workers.objective.resolution import import_named
 
 StrategyType = tuple[type[Settings], Any]
 """The class of a strategy's settings, and its own, which is called with settings, space and seed."""
@@ -38,23 +46,60 @@ STRATEGIES: Mapping[str, StrategyType] = {
 
 # Strategies that train by amounts; they need an objective whose trainings can be continued.
 BY_AMOUNT = ("successive_halving", "hyperband", "asha")
+# What a class must have to be a strategy.
+_PARTS = ("propose", "Settings", "announcement", "learns")
 
-__all__ = ["BY_AMOUNT", "STRATEGIES", "Strategy", "StrategyType", "make_strategy"]
+__all__ = ["BY_AMOUNT", "STRATEGIES", "Strategy", "StrategyType", "find_strategy", "make_strategy", "strategy_type"]
 
 
-def make_strategy(
-    settings: Mapping[str, Any], space: Space, seed: int, strategy_type: StrategyType | None = None
-) -> Strategy:
-    """Return the strategy that `settings["name"]` names, or that of `strategy_type`, with the other settings checked.
+def find_strategy(settings: Mapping[str, Any], space: Space, seed: int) -> Strategy:
+    """Return the strategy that `settings["name"]` names, whosever it is; ConfigError names the setting at fault."""
+    try:
+        return make_strategy(settings, space, seed, strategy_type(settings.get("name")))
+    except ValidationError as error:
+        raise ConfigError(explain(error, "strategy.")) from error
+
+
+def strategy_type(name: Any) -> StrategyType:
+    """Return the class of a strategy (the toolkit's, an entry point, `package.module:Class`), and of its settings."""
+    if not isinstance(name, str):
+        raise ConfigError(f"strategy.name: must be the name of a strategy, or package.module:Class, given {name!r}")
+    if name in STRATEGIES:
+        return STRATEGIES[name]
+    offered = {point.name: point for point in importlib.metadata.entry_points(group=GROUPS["strategy"])}
+    path = offered[name].value if name in offered else name
+    module_name, colon, class_name = path.partition(":")
+    if not colon:
+        known = [*STRATEGIES, *offered]
+        raise ConfigError(
+            f"strategy: must be one of {', '.join(known)}, or package.module:Class, given {name!r}"
+            f"{nearest(name, known)}"
+        )
+    module = import_named("strategy", path, module_name, str(Path.cwd()))
+    return type_of(getattr(module, class_name, None), path)
+
+
+def type_of(strategy: Any, path: str) -> StrategyType:
+    """Return a class, and that of its settings; ConfigError, which calls it `path`, where it is no strategy."""
+    if not inspect.isclass(strategy) or not all(hasattr(strategy, name) for name in _PARTS):
+        raise ConfigError(
+            f"strategy: {path} is no strategy: it must be a class with {', '.join(_PARTS)}; "
+            f"`hpo.testing.check_strategy` says what else"
+        )
+    return strategy.Settings, strategy  # type: ignore[attr-defined]
+
+
+def make_strategy(settings: Mapping[str, Any], space: Space, seed: int, found: StrategyType | None = None) -> Strategy:
+    """Return the toolkit's strategy that `settings["name"]` names, or the one `found`, with the other settings checked.
 
     Raises:
-        ConfigError: there is no strategy of that name, or it does not fit the space.
+        ConfigError: the toolkit has no strategy of that name, or it does not fit the space.
         pydantic.ValidationError: a setting is unknown, of the wrong type or out of bounds.
     """
     name = settings.get("name", "")
-    if strategy_type is None and (not isinstance(name, str) or name not in STRATEGIES):
+    if found is None and (not isinstance(name, str) or name not in STRATEGIES):
         hint = nearest(str(name), STRATEGIES)
         raise ConfigError(f"strategy: must be one of {', '.join(STRATEGIES)}, given {name!r}{hint}")
-    settings_class, strategy_class = strategy_type or STRATEGIES[name]
+    settings_class, strategy_class = found or STRATEGIES[name]
     strategy: Strategy = strategy_class(settings_class.model_validate(dict(settings)), space, seed)
     return FirstPoints(strategy) if space.first else strategy

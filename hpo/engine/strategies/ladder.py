@@ -120,8 +120,8 @@ class Ladder:
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
         """Return the next points of the scale that is searched; none while an earlier one has not ended."""
-        ended = [[within_scale(trial) for trial in known if trial.point[SCALE] == scale] for scale in self._scales]
-        running = [[within_scale(trial) for trial in pending if trial.point[SCALE] == scale] for scale in self._scales]
+        ended = [[trial.within_scale for trial in known if trial.point[SCALE] == scale] for scale in self._scales]
+        running = [[trial.within_scale for trial in pending if trial.point[SCALE] == scale] for scale in self._scales]
         rng = generator(self.seed, known, pending)
         # Of a search that goes on from another one's scales, those are over.
         begun = max((trial.scale for trial in known if trial.number < 0), default=1)
@@ -175,8 +175,3 @@ class Ladder:
 def planned(trials: int, costs: Sequence[float], cost_ratio: float) -> tuple[int, ...]:
     """Return how many trials each scale gets: so many the first, and each other as many as its share of cost allows."""
     return tuple(max(1, round(trials * costs[0] / cost * cost_ratio**place)) for place, cost in enumerate(costs))
-
-
-def within_scale(trial: Trial) -> Trial:
-    """Return a trial as one of the space of its scale."""
-    return replace(trial, point={key: value for key, value in trial.point.items() if key != SCALE}, key="")

@@ -14,9 +14,9 @@ from hpo.report.part import EXACT, Block, Missing, Paragraph, Table, is_missing,
 from hpo.report.sections import ReportJson
 from hpo.report.sections.winner import no_winner
 from hpo.report.subject import dependent_text, score_of
-from hpo.report.transfer import at_largest_scale
 from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
+from hpo.trials.ranking import at_largest_scale
 from hpo.trials.score_format import score_format, with_spread
 from hpo.trials.table import first_start
 from hpo.trials.trial import Direction, Trial, loss_sign

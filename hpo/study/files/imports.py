@@ -1,6 +1,5 @@
 """Finished trials of another study, from which a strategy learns."""
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +13,6 @@ from hpo.errors import ConfigError, StudyError
 from hpo.files import write_atomically
 from hpo.study.files.folder import RUNS, short_path
 from hpo.trials.goal import Goal, finished
-from hpo.trials.space.dimensions import as_values
 from hpo.trials.space.space import Point, Space, point_key
 from hpo.trials.table import csv_text, metric_column, own_columns, point_of, read_rows
 from hpo.trials.trial import Outcome, Trial
@@ -125,20 +123,6 @@ def table_path(reference: str) -> Path:
     )
 
 
-def to_notes(trials: Sequence[Trial]) -> list[dict[str, Any]]:
-    """Return imported trials as the record keeps them."""
-    return [_to_note(trial) for trial in trials]
-
-
-def _to_note(trial: Trial) -> dict[str, Any]:
-    loss = trial.loss if math.isfinite(trial.loss) else None
-    note: dict[str, Any] = {"point": dict(trial.point), "state": trial.state, "score": trial.score, "loss": loss}
-    # Of a search by one metric without limits they have none.
-    for outcome in trial.outcomes.values():
-        note |= {"values": outcome.metrics, "other_losses": list(trial.other_losses), "excess": trial.excess}
-    return note
-
-
 def write_imports(path: Path, trials: Sequence[Trial], keys: Sequence[str], goal: Goal) -> None:
     """Write imported trials as a table for `read_imports`."""
     others = [metric_column(name, keys) for name in goal.names[1:]]
@@ -151,21 +135,6 @@ def write_imports(path: Path, trials: Sequence[Trial], keys: Sequence[str], goal
         for trial in trials
     ]
     write_atomically(path, csv_text([["state", "score", *others, *keys], *rows]))
-
-
-def from_notes(notes: list[Mapping[str, Any]] | None) -> list[Trial]:
-    """Return the imported trials that a record keeps."""
-    trials = [_from_note(note) for note in notes or ()]
-    return [replace(trial, number=place - len(trials)) for place, trial in enumerate(trials)]
-
-
-def _from_note(note: Mapping[str, Any]) -> Trial:
-    loss = math.inf if note["loss"] is None else note["loss"]
-    trial = Trial(0, BEFORE, as_values(note["point"]), state=note["state"], score=note["score"], loss=loss)
-    if "values" not in note:
-        return trial
-    outcomes, others = {0: Outcome(note["values"])}, tuple(note["other_losses"])
-    return replace(trial, outcomes=outcomes, other_losses=others, excess=note["excess"])
 
 
 def _refuse_other_metrics(path: Path, goal: Goal) -> None:

@@ -16,7 +16,7 @@ from hpo.study.files.folder import StudyFolder
 from hpo.study.opening import opened_run
 from hpo.study.preparing.preparation import known_study, missing_sources
 from hpo.study.winner.final_model import lacks_model
-from hpo.workers.training.task_builder import checkpoint_name
+from hpo.workers.training.tasks import checkpoint_name
 
 # What hides directly in a study's folder, or one below, is written aside and then renamed; in a day that has ended.
 _SECONDS_ASIDE = 24 * 3600.0

@@ -10,6 +10,7 @@ from hpo.config.goals import SCALE, changed_keys
 from hpo.config.keys import differences, flatten, replaced
 from hpo.config.shipped import MLFLOWS_OWN, shipped, with_mlflows_own
 from hpo.config.study_config import StudyConfig
+from hpo.engine.strategies import find_strategy
 from hpo.engine.strategies.first import FirstPoints
 from hpo.errors import ConfigError, HpoError, StudyError
 from hpo.study.basis.configurations import refuse_other_config, sources_of
@@ -26,7 +27,6 @@ from hpo.study.preparing.checks import (
     refuse_incomparable_metric,
 )
 from hpo.study.preparing.scales import notes_on_scales, refuse_imports_of_other_scales, with_scales
-from hpo.study.preparing.strategies import make_strategy
 from hpo.study.study import PreparedStudy, is_outside
 from hpo.trials.space.peers import as_number
 from hpo.trials.space.reader import leaves, overridden, parted, space_from_dict
@@ -96,7 +96,7 @@ def _check(config: StudyConfig, folder: StudyFolder, kept: KeptFunction | None) 
     space = space_from_dict(config.space, flatten(config.objective_config), own.points)
     config = _with_references(config, space)
     described = Described.of(objective.method(config.objective_config), None, None, own)
-    strategy = make_strategy(config.strategy, space, config.study.seed)
+    strategy = find_strategy(config.strategy, space, config.study.seed)
     study = PreparedStudy(config, folder, objective, space, strategy, described, own)
     refuse_bad_parts(study)
     return study
@@ -254,7 +254,7 @@ def known_study(name: str, config: StudyConfig | None = None) -> PreparedStudy:
     config = config or frozen
     objective = resolve(config.objective, str(Path.cwd()), config.secrets, function_of(folder, config, name))
     space = space_from_dict(config.space, flatten(config.objective_config), described.points)
-    strategy = make_strategy(config.strategy, space, config.study.seed)
+    strategy = find_strategy(config.strategy, space, config.study.seed)
     return PreparedStudy(config, folder, objective, space, strategy, described)
 
 

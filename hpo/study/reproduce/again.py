@@ -16,7 +16,7 @@ from hpo.trials.table import Row, metric_columns, point_of
 from hpo.trials.trial import Outcome, Trial
 from hpo.workers.dispatch.dispatcher import outcomes
 from hpo.workers.dispatch.local import LocalDispatcher
-from hpo.workers.training.payload import Task
+from hpo.workers.training.tasks import Task
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from hpo.trials.score_format import score_format, shown_value
 from hpo.trials.space.first_points import default_of
 from hpo.trials.space.space import Space
 from hpo.trials.trial import Trial
-from hpo.workers.training.task_builder import FINAL_FOLD
+from hpo.workers.training.tasks import FINAL_FOLD
 
 _MOST_FAILURES, _MOST_OF_FRONT, _MOST_LEADERS, _MOST_NOTES = 20, 100, 5, 20
 _LONGEST_DETAILS = 4_000  # characters

@@ -13,8 +13,7 @@ from hpo.study.study import PreparedStudy
 from hpo.trials.trial import Trial, training_seed
 from hpo.workers.dispatch.dispatcher import Dispatcher, outcomes
 from hpo.workers.objective.path import ObjectivePath
-from hpo.workers.training.payload import Task
-from hpo.workers.training.task_builder import TaskBuilder, checkpoint_name
+from hpo.workers.training.tasks import Task, TaskBuilder, checkpoint_name
 
 
 def lacks_model(study: PreparedStudy, run: StudyRun) -> bool:

@@ -24,9 +24,8 @@ from hpo.trials.trial import Outcome, Trial
 from hpo.workers.dispatch.process.group import run_here
 from hpo.workers.objective.examples import Examples
 from hpo.workers.objective.objective import Objective
-from hpo.workers.training.payload import Task
 from hpo.workers.training.splits import open_test_part
-from hpo.workers.training.task_builder import checkpoint_name
+from hpo.workers.training.tasks import Task, checkpoint_name
 from hpo.workers.training.worker import outcome_of
 
 # The configuration without any point of the space.

@@ -21,7 +21,7 @@ from hpo.study.study import PreparedStudy
 from hpo.trials.record.record import Record
 from hpo.trials.trial import Trial
 from hpo.workers.dispatch.dispatcher import Dispatcher, outcomes
-from hpo.workers.training.payload import Task
+from hpo.workers.training.tasks import Task
 
 _log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from hpo.machine import Site
 from hpo.trials.trial import Outcome
 from hpo.workers.dispatch.code import Code, code_of
 from hpo.workers.objective.objective import Objective
-from hpo.workers.training.payload import Task
+from hpo.workers.training.tasks import Task
 from hpo.workers.training.worker import Message
 
 # Of what a task printed, that go into the details of its failure.

@@ -10,7 +10,7 @@ from typing import Any, Self, TextIO
 from hpo.config.sealing import excerpt
 from hpo.workers.dispatch.dispatcher import Gpus, Setup, TaskReport, report_of
 from hpo.workers.dispatch.process.group import run_here
-from hpo.workers.training.payload import Task
+from hpo.workers.training.tasks import Task
 from hpo.workers.training.worker import LAST_MESSAGES, Message
 
 MOST_CHARACTERS = 1 << 18  # of what a task prints; the last

@@ -9,7 +9,7 @@ from typing import Self
 
 from hpo.workers.dispatch.dispatcher import Gpus, Setup, TaskReport, report_of
 from hpo.workers.dispatch.process.group import run_here
-from hpo.workers.training.payload import Task
+from hpo.workers.training.tasks import Task
 
 
 class SimulatedDispatcher:

@@ -13,7 +13,7 @@ from hpo.workers.dispatch.process.child import Child
 from hpo.workers.store.disk import DiskStore
 from hpo.workers.store.packing import Content, ObjectStore, unpack
 from hpo.workers.store.url import UrlStore, name_of
-from hpo.workers.training.payload import Payload
+from hpo.workers.training.tasks import Payload
 from hpo.workers.training.worker import Message
 
 Kind = Literal["data_dir", "kept", "resume_dir", "checkpoint_dir"]

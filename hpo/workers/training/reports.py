@@ -7,7 +7,7 @@ from typing import Any
 
 from hpo.trials.places import Places, Point, place_of
 from hpo.workers.training.journal import Entry, Journal
-from hpo.workers.training.payload import Payload
+from hpo.workers.training.tasks import Payload
 
 
 class StateIsAhead(Exception):  # noqa: N818 -- no fault: the training starts again

@@ -18,8 +18,8 @@ from hpo.workers.objective.process_state import contained_state
 from hpo.workers.objective.resolution import resolve
 from hpo.workers.objective.source_files import code_watch
 from hpo.workers.training.journal import Entry
-from hpo.workers.training.payload import Payload
 from hpo.workers.training.reports import Reports, StateIsAhead
+from hpo.workers.training.tasks import Payload
 
 Steps = Generator[tuple[str, Any], None, Any]
 

@@ -21,8 +21,8 @@ from hpo.trials.places import Point, place_of, reached
 from hpo.trials.trial import Outcome, loss_of
 from hpo.workers.objective.process_state import Containment
 from hpo.workers.training.journal import state_of
-from hpo.workers.training.payload import Payload
 from hpo.workers.training.steps import Units, steps_of
+from hpo.workers.training.tasks import Payload
 
 Message = dict[str, Any]
 

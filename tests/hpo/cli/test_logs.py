@@ -12,8 +12,7 @@ from hpo.study.files.folder import StudyFolder, find_study
 from hpo.trials.trial import Outcome, TaskLayout
 from hpo.workers.dispatch.dispatcher import report_of
 from hpo.workers.dispatch.local import MOST_CHARACTERS, Echo
-from hpo.workers.training.payload import Task
-from hpo.workers.training.task_builder import FINAL_FOLD
+from hpo.workers.training.tasks import FINAL_FOLD, Task
 from tests.hpo.cli.commands import hpo, refused, searched
 from tests.hpo.commands.searched import found
 from tests.studies import toy_config

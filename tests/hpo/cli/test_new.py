@@ -9,7 +9,7 @@ import pytest
 import hpo
 from hpo.cli.main import main
 from hpo.workers.objective.objective import Objective
-from hpo.workers.training.payload import Payload
+from hpo.workers.training.tasks import Payload
 from tests.studies import REPOSITORY
 
 PAGE = (REPOSITORY / "docs/extending/write_an_objective.md").read_text()

@@ -12,7 +12,7 @@ import pytest
 
 from hpo import __version__
 from hpo.session.stopping import Stopped, Stopping
-from hpo.workers.training.payload import Payload
+from hpo.workers.training.tasks import Payload
 from hpo.workers.training.worker import run_task
 from tests.faults.driver import LOCAL, TOY
 from tests.studies import REPOSITORY, environment

@@ -17,7 +17,7 @@ from hpo.trials.history import History
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.trial import Outcome, TaskLayout, Trial
 from hpo.workers.dispatch.dispatcher import TaskReport
-from hpo.workers.training.payload import Task
+from hpo.workers.training.tasks import Task
 from tests.studies import toy_config
 
 STUDY = config_from_dict(toy_config(trials=4)).study.model_copy(update={"metric": "accuracy"})

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 import hpo
-from hpo.workers.training.payload import Payload
+from hpo.workers.training.tasks import Payload
 from tests.hpo.commands.searched import found, note, noted
 
 

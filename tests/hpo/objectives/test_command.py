@@ -11,7 +11,7 @@ import pytest
 from hpo.cli.main import main
 from hpo.objectives.command import check, code_files, describe_search
 from hpo.workers.objective.source_files import RUN, digests_of_run
-from hpo.workers.training.payload import Payload
+from hpo.workers.training.tasks import Payload
 from hpo.workers.training.worker import outcome_of, run_task
 from tests.studies import rows
 

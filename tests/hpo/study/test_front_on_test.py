@@ -9,7 +9,7 @@ import hpo as toolkit
 from hpo.commands.best import front_on_test
 from hpo.trials.space.space import point_key
 from hpo.trials.trial import training_seed
-from hpo.workers.training.task_builder import FINAL_FOLD
+from hpo.workers.training.tasks import FINAL_FOLD
 from tests.hpo.cli.commands import hpo, refused, searched
 from tests.studies import shipped, toy_config
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hpo.trials.trial import Outcome
 from hpo.workers.training.journal import Journal, state_of
-from hpo.workers.training.payload import Payload
+from hpo.workers.training.tasks import Payload
 from hpo.workers.training.worker import outcome_of, run_task
 from tests.hpo.workers import reporting_again
 

@@ -11,7 +11,7 @@ import pytest
 from hpo.workers.dispatch.process.child import Child
 from hpo.workers.objective.pickled_function import KeptFunction
 from hpo.workers.objective.source_files import digests_of
-from hpo.workers.training.payload import Payload
+from hpo.workers.training.tasks import Payload
 from hpo.workers.training.worker import run_task
 
 TRAIN = "import beside_ours\ndef run(config):\n    import late_ours\n    return beside_ours.A + late_ours.B\n"

@@ -11,7 +11,7 @@ from hpo.errors import DataError
 from hpo.trials.trial import TaskLayout, Trial
 from hpo.workers.objective.examples import Examples
 from hpo.workers.training.splits import make_plan, open_test_part
-from hpo.workers.training.task_builder import TaskBuilder, Training
+from hpo.workers.training.tasks import TaskBuilder, Training
 from tests.studies import shipped, toy_config
 
 

@@ -21,7 +21,7 @@ import pytest
 
 from hpo.errors import Interruption, MachineError
 from hpo.workers.dispatch.local import LocalDispatcher
-from hpo.workers.training.payload import Payload, Task
+from hpo.workers.training.tasks import Payload, Task
 from hpo.workers.training.worker import outcome_of, run_task
 
 

@@ -18,7 +18,7 @@ from hpo.config.sealing import excerpt
 from hpo.trials.trial import Outcome
 from hpo.workers.dispatch.process.memory_guard import TASK_PROCESS, MemoryGuard
 from hpo.workers.objective.path import PYTHONPATH, path_variable, python, whole_path
-from hpo.workers.training.payload import Payload
+from hpo.workers.training.tasks import Payload
 from hpo.workers.training.worker import LAST_MESSAGES, Message
 
 # A core dump of a large process takes a while.

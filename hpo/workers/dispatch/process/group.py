@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from hpo.trials.trial import Outcome
 from hpo.workers.dispatch.process.child import Child
-from hpo.workers.training.payload import Payload
+from hpo.workers.training.tasks import Payload
 from hpo.workers.training.worker import LAST_MESSAGES, Message, run_task
 
 _PLACE = ("MASTER_ADDR", "MASTER_PORT")

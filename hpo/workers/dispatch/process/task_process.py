@@ -14,7 +14,7 @@ from typing import Any
 from hpo.files import copy_tree
 from hpo.workers.dispatch.process.group import VARIABLES
 from hpo.workers.objective.path import PYTHONPATH
-from hpo.workers.training.payload import Payload
+from hpo.workers.training.tasks import Payload
 from hpo.workers.training.worker import run_task
 
 # Between two copies of a state. Sending takes bandwidth; with a machine at most so much training is lost.

@@ -17,7 +17,7 @@ from hpo.workers.dispatch.ray.private import is_at_fault, reason
 from hpo.workers.dispatch.ray.worker_group import hire
 from hpo.workers.dispatch.transfer import Freight, Shipment
 from hpo.workers.store.packing import ObjectStore
-from hpo.workers.training.payload import Task
+from hpo.workers.training.tasks import Task
 from hpo.workers.training.worker import LAST_MESSAGES
 
 # How long tasks wait for a worker if none can be started, as when all nodes but the driver's are lost.

@@ -142,7 +142,7 @@ class RayWorker:
     def _trained(
         self, payload: Mapping[str, Any], call: str, shipment: Any, variables: Mapping[str, str] | None = None
     ) -> Iterator[dict[str, Any]]:
-        from hpo.workers.training.payload import Payload
+        from hpo.workers.training.tasks import Payload
 
         task = Payload(**payload)
         if self._node is None:

@@ -17,7 +17,7 @@ from hpo.trials.ranking import front
 from hpo.trials.record.record import memory_record
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.trial import Outcome, TaskLayout, Trial
-from hpo.workers.training.payload import Task
+from hpo.workers.training.tasks import Task
 from tests.studies import STRATEGIES, shipped
 
 SPACE = space_from_dict({"x": {"low": 0.0, "high": 1.0}, "y": {"low": 0.0, "high": 1.0}})

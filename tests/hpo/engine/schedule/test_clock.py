@@ -15,7 +15,7 @@ from hpo.trials.history import History
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.trial import Outcome, Proposal, Trial
 from hpo.workers.dispatch.dispatcher import TaskReport
-from hpo.workers.training.payload import Task
+from hpo.workers.training.tasks import Task
 from tests.studies import shipped
 
 SPACE = space_from_dict({"x": {"low": 0.0, "high": 1.0}})

@@ -11,7 +11,8 @@ from hpo.commands.search import load, search
 from hpo.errors import ConfigError, StudyError
 from hpo.integrations.exchange.optuna_storage import export_study
 from hpo.study.files.folder import StudyFolder
-from hpo.study.files.imports import from_notes, read_imports
+from hpo.study.files.imports import read_imports
+from hpo.study.notes import imports_of
 from hpo.study.opening import read_study
 from hpo.trials.goal import Goal, Limit
 from hpo.trials.record.storage import sqlite_url
@@ -276,5 +277,5 @@ def test_several_metrics_go_to_optuna_come_back_and_are_learnt_from(capsys):
     learnt = [read_imports(at, LR, limited).trials for at in ("back", "runs/later/imports.csv")]
     folder = StudyFolder(Path("runs/later"))
     noted = optuna.load_study(study_name="later", storage=sqlite_url(folder.database_path)).user_attrs["imports"]
-    assert learnt[0] == learnt[1] == from_notes(noted)
+    assert learnt[0] == learnt[1] == imports_of(noted)
     assert {trial.excess > 0 for trial in learnt[0]} == {True, False}

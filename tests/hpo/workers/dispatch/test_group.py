@@ -10,7 +10,7 @@ import pytest
 from hpo.workers.dispatch.process import group
 from hpo.workers.dispatch.process.child import Child
 from hpo.workers.dispatch.process.group import VARIABLES, Seat, run_here, variables_of
-from hpo.workers.training.payload import Payload
+from hpo.workers.training.tasks import Payload
 from tests.studies import REPOSITORY
 
 MINE = """
