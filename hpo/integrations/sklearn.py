@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
-# scikit-learn documents this class as the one to derive searches from, but does not export it.
+# Scikit-learn says of `_run_search` that searches derive from BaseSearchCV, but exports it nowhere. Without it, `fit`,
+# scores, `refit` and `cv_results_` would be ours, 901 lines in scikit-learn 1.9:
+# python -c "import inspect, sklearn.model_selection._search as s; print(inspect.getsource(s.BaseSearchCV).count('\n'))"
 from sklearn.model_selection import _validation
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import check_random_state, get_tags
