@@ -4,7 +4,7 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -56,7 +56,7 @@ class Described:
 
     says: str
     parameters: Sequence[Parameter]
-    sections: Mapping[str, str] = field(default_factory=dict)
+    sections: Mapping[str, str]
 
     @property
     def epilog(self) -> str:

@@ -185,12 +185,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             wait_briefly_for_threads()
 
 
-class _Terminated(Interruption):
-    """A signal asked the command to end."""
-
-
 def _end(number: int, _frame: FrameType | None) -> None:
-    raise _Terminated(number)
+    raise Interruption(number)
 
 
 class _Warnings(logging.Handler):

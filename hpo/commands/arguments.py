@@ -122,15 +122,16 @@ def refuse_without_effect(options: Mapping[str, Any], why: str) -> None:
         raise ConfigError(f"{', '.join(given)}: {has} no effect {why}; leave {it} out")
 
 
-def refuse_bad_picture(path: Path) -> None:
-    """Raise DataError if the file cannot be written, or is of no kind that a picture can be."""
-    if path.suffix.lower() not in (".png", ".html"):
-        raise DataError(f"output: must end in .png or .html, given '{path}'")
-    refuse_bad_output(path)
+PICTURES = (".png", ".html")
 
 
-def refuse_bad_output(path: Path) -> None:
-    """Raise DataError if the file cannot be written, before anything is computed for it."""
+def output_path(output: str | Path | None, endings: Sequence[str] = ()) -> Path | None:
+    """Return the path of a file; DataError if it cannot be written, before anything is computed for it."""
+    if output is None:
+        return None
+    path = Path(output)
+    if endings and path.suffix.lower() not in endings:
+        raise DataError(f"output: must end in {' or '.join(endings)}, given '{path}'")
     if path.is_dir():
         raise DataError(f"output: '{path}' is a folder; give a file")
     if path.exists() and not path.is_file():
@@ -138,6 +139,7 @@ def refuse_bad_output(path: Path) -> None:
         raise DataError(f"output: '{path}' is a device or a pipe; give a file, or leave it out")
     if not path.parent.is_dir():
         raise DataError(f"output: there is no folder '{path.parent}'; make it, or give another file")
+    return path
 
 
 def write_output(path: Path, content: str | bytes) -> None:

@@ -5,8 +5,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
+from hpo.commands.arguments import Progress
 from hpo.commands.given.settings import overrides_with_form
 from hpo.commands.trust import ask_for_trust
 from hpo.config.composing.compose import compose_config
@@ -87,12 +88,7 @@ class Replayed:
 
 
 @interrupted_in_one_line()
-def replay(
-    study: str | Path,
-    *overrides: str,
-    trust: bool = False,
-    progress: Literal["auto", "json", "none"] | bool = "auto",
-) -> "pd.DataFrame":
+def replay(study: str | Path, *overrides: str, trust: bool = False, progress: Progress = "auto") -> "pd.DataFrame":
     """Run a study's whole search again, as `hpo search --replay` does, and compare the trials.
 
     Args:
@@ -112,7 +108,7 @@ def replay(
     return pd.DataFrame(rows, columns=["trial", "differs in"])
 
 
-def run_replay(asked: Replay, study: PreparedStudy, progress: Literal["auto", "json", "none"] | bool) -> Replayed:
+def run_replay(asked: Replay, study: PreparedStudy, progress: Progress) -> Replayed:
     """Run the prepared search of another study, and compare the trials."""
     from hpo.session.running import run_shown
 

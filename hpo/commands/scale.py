@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from hpo.commands.arguments import (
+    PICTURES,
     ConfigFile,
     ConfigFolder,
     ConfigPrint,
     Overrides,
     Progress,
     Word,
-    refuse_bad_picture,
+    output_path,
     refuse_without_effect,
     write_output,
 )
@@ -195,9 +196,7 @@ def coordinate_check(
         hpo.HpoError: it cannot be checked: the objective has no `output_sizes`, or a scale cannot be trained.
     """
     refuse_unknown_progress(progress)
-    path = None if output is None else Path(output)
-    if path is not None:
-        refuse_bad_picture(path)
+    path = output_path(output, PICTURES)
     tree = compose_search(overrides, config_dir, config_file)
     check = check_coordinates(tree, over, print if progress in (True, "auto") else lambda _: None)
     if path is not None:

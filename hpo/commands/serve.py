@@ -127,15 +127,15 @@ def _refuse_exposure(host: str, port: int, expose: bool, password: bool, optuna:
 
     if host in LOOPBACK:
         refuse_without_effect({"--expose": expose}, f"on {host}, which nobody else reaches, without --host")
+        return
     what = "and reads along sees the password: nothing is encrypted"
     if not password:
         may = "read the study, and change nothing" if optuna else "read every run and model, and change or delete them"
         what = f"may {may}, without a password"
     rights = f"whoever reaches port {port} {what}"
-    if not expose and host not in LOOPBACK:
+    if not expose:
         raise TrackError(f"--host: {host} is not loopback: {rights}; give --expose to allow this")
-    if expose:
-        say(f"warning: exposed on {host}: {rights}")
+    say(f"warning: exposed on {host}: {rights}")
 
 
 @dataclass(frozen=True)

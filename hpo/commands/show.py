@@ -3,7 +3,7 @@
 Looking opens no record but that of the one study that is shown, and of searches that were killed; it changes nothing.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -205,7 +205,21 @@ def studies(
     Operators:
         =, !=, <, <=, >, >=, ~ (contains); and, or, not; none is a missing value; size is in bytes
     """
-    return Studies(Path(in_), list_studies(Path(in_), where, sort), where is not None)
+    folder = Path(in_)
+    fits = condition(where, _KINDS) if where is not None else lambda _: True
+    by = None if sort is None else known_field(sort.removeprefix("-"), _KINDS, "sort")
+    rows: list[tuple[dict[str, Any], StudyView]] = []
+    for path in listed_in(folder):
+        # It may be removed meanwhile.
+        with suppress(FileNotFoundError):
+            view = replace(view_in_list(path), size=size_of(path))
+            rows.append((_row(view), view))
+    rows.sort(key=lambda row: str(row[0]["date"]), reverse=True)
+    rows = [row for row in rows if fits(row[0])]
+    if by is not None:
+        known, missing = ([row for row in rows if (row[0][by] is None) == is_missing] for is_missing in (False, True))
+        rows = [*sorted(known, key=lambda row: row[0][by], reverse=sort != by), *missing]
+    return Studies(folder, [view for _, view in rows], where is not None)
 
 
 def show(study: StudyOrMirror, trial: Annotated[int | None, Word("NUMBER", option="--trial")] = None) -> Shown:
@@ -268,26 +282,6 @@ def _log(path: Path, is_listed: bool, tail: int | None) -> Log:
     last = next((line for line in reversed(lines) if line.strip()), "")
     text = None if is_listed else "\n".join(lines if tail is None else lines[-tail:])
     return Log(int(trial), task, path, len(lines), last, text)
-
-
-def list_studies(folder: Path, where: str | None = None, sort: str | None = None) -> list[StudyView]:
-    """Return the views of the studies in a folder; what a list does not tell is None in them."""
-    fits = condition(where, _KINDS) if where is not None else lambda _: True
-    by = None if sort is None else known_field(sort.removeprefix("-"), _KINDS, "sort")
-    rows = sorted(_rows(folder), key=lambda row: str(row[0]["date"]), reverse=True)
-    rows = [row for row in rows if fits(row[0])]
-    if by is not None:
-        known, missing = ([row for row in rows if (row[0][by] is None) == is_missing] for is_missing in (False, True))
-        rows = [*sorted(known, key=lambda row: row[0][by], reverse=sort != by), *missing]
-    return [view for _, view in rows]
-
-
-def _rows(folder: Path) -> Iterator[tuple[dict[str, Any], StudyView]]:
-    for path in listed_in(folder):
-        # It may be removed meanwhile.
-        with suppress(FileNotFoundError):
-            view = replace(view_in_list(path), size=size_of(path))
-            yield _row(view), view
 
 
 def _row(view: StudyView) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from hpo.commands.arguments import Fields, Word, refuse_bad_output, refuse_bad_picture, write_output, writing
+from hpo.commands.arguments import PICTURES, Fields, Word, output_path, write_output, writing
 from hpo.config.documents import read_yaml
 from hpo.errors import ConfigError, DataError, StudyError
 from hpo.files import write_atomically
@@ -121,9 +121,7 @@ def predict(
         hpo predict runs/reviews/checkpoints/trial_0003 --input new_reviews.txt
         hpo predict plays --text "ROMEO:" --temperature 0.8 --top-k 40 --max-tokens 300
     """
-    path = None if output is None or str(output) == "-" else Path(output)
-    if path is not None:
-        refuse_bad_output(path)
+    path = output_path(None if str(output) == "-" else output)
     if inputs is None:
         inputs = _texts(text, input_)
     elif text is not None or input_ is not None:
@@ -161,9 +159,7 @@ def attention(
         head -n 1 new_reviews.txt | hpo attention reviews --input -
         hpo attention german --text "ein Hund" --target "a dog" --output heads.png
     """
-    path = None if output is None else Path(output)
-    if path is not None:
-        refuse_bad_picture(path)
+    path = output_path(output, PICTURES)
     read, *others = _texts(text, input_)
     if others:
         many = 1 + len(others)

@@ -92,7 +92,7 @@ def test_an_interrupted_search_leaves_the_program_alive_that_called_it(where, nu
 def test_an_interruption_before_the_search_has_begun_leaves_it_alive_as_well():
     Path("waits.py").write_text("import time\nfrom pathlib import Path\nPath('flag').touch()\ntime.sleep(60)\n")
     done = in_a_notebook("flag", signal.SIGINT, "search", "objective=waits:run", *LOCAL)
-    assert (done.returncode, done.stdout) == (0, "raised _Terminated (2,)\nas before\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "raised Interruption (2,)\nas before\n"), done.stderr
 
 
 def test_in_another_program_the_second_signal_raises_wherever_it_comes_and_the_handlers_are_put_back():

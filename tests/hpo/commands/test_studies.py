@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import hpo as toolkit
 from hpo.cli.described import describe
-from hpo.commands.show import FIELDS, list_studies, studies
+from hpo.commands.show import FIELDS, studies
 from hpo.commands.where import condition
 from hpo.config.documents import json_line
 from hpo.errors import ConfigError
@@ -66,18 +66,18 @@ def runs(tmp_path):
 
 
 def names(*arguments, **options):
-    return [view.study for view in list_studies(*arguments, **options)]
+    return [view.study for view in studies(*arguments, **options).studies]
 
 
 def test_every_study_is_listed_the_newest_first_whatever_its_state(runs):
-    studies = {view.study: view for view in list_studies(runs)}
+    found = {view.study: view for view in studies(runs).studies}
     assert names(runs) == ["link", "halving", "folds", "clock", "foreign"]
-    states = [view.state for view in studies.values()]
+    states = [view.state for view in found.values()]
     assert states == ["unreadable", "ended", "failed", "ended", "unreadable"]
-    assert "status.json" in studies["foreign"].error
-    assert "is a link" in studies["link"].error
+    assert "status.json" in found["foreign"].error
+    assert "is a link" in found["link"].error
     sizes = sum(path.stat().st_size for path in (runs / "halving").rglob("*") if path.is_file())
-    assert studies["halving"].size == sizes
+    assert found["halving"].size == sizes
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_one_that_is_removed_meanwhile_is_left_out(runs, monkeypatch):
 
 def test_a_running_one_says_by_which_process(runs):
     with StudyFolder(runs / "clock").lock():
-        clock = {view.study: view for view in list_studies(runs)}["clock"]
+        clock = {view.study: view for view in studies(runs).studies}["clock"]
     assert (clock.state, clock.process.process, clock.process.host) == ("running", os.getpid(), os.uname().nodename)
 
 
@@ -186,7 +186,7 @@ def test_the_command_prints_a_line_a_study_and_one_object_for_programs(capsys, r
     code, out, _ = hpo(capsys, "list", "--where", "score<0.4", "--json")
     printed = json.loads(out)
     assert (code, printed["in"]) == (0, str(runs))
-    (view,) = list_studies(Path("runs"), "score<0.4")
+    (view,) = studies(Path("runs"), "score<0.4").studies
     assert printed["studies"] == [json.loads(json_line(view.to_dict()))]
 
 
@@ -196,7 +196,7 @@ def test_at_a_terminal_the_table_is_as_wide_as_that(capsys, monkeypatch, width):
     monkeypatch.setenv("COLUMNS", str(width))
     code, out, _ = hpo(capsys, "list", "--in", str(PUBLISHED), "--where", "name~digits")
     header, *lines = re.sub("\x1b.*?m", "", out).splitlines()
-    assert (code, len(lines)) == (0, len(list_studies(PUBLISHED, "name~digits")))
+    assert (code, len(lines)) == (0, len(studies(PUBLISHED, "name~digits").studies))
     assert max(map(len, lines)) <= width
     assert header.split()[:5] == ["study", "state", "done", "best", "metric"]
     assert ("size" in header) == (width == 200)
@@ -227,11 +227,11 @@ def test_published_ones_are_listed_and_python_gets_a_table():
 def test_what_was_imported_is_listed_with_its_best(runs):
     Path("old.csv").write_text("score,lr\n0.5,0.1\n0.7,0.2\nnan,0.3\n")
     toolkit.import_trials("old", csv="old.csv", metric="score", direction="minimize")
-    (listed,) = list_studies(runs, "state=imported")
+    (listed,) = studies(runs, "state=imported").studies
     assert (listed.study, listed.best.trial, listed.best.score, listed.trials["failed"]) == ("old", 0, 0.5, 1)
     assert (listed.done, listed.budget, listed.data) == (3, 3, "old.csv")
     Path("runs/old/import.json").write_text("{}")
-    assert [view.state for view in list_studies(runs) if view.study == "old"] == ["unreadable"]
+    assert [view.state for view in studies(runs).studies if view.study == "old"] == ["unreadable"]
 
 
 def test_it_loads_nothing_that_takes_long(runs):

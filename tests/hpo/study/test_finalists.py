@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hpo.commands.show import list_studies
+from hpo.commands.show import studies
 from hpo.session.session import run_study
 from hpo.show.page.reading import PageReader
 from hpo.show.page.texts import state
@@ -131,7 +131,7 @@ def test_what_follows_the_search_is_told_while_it_is_trained(monkeypatch):
             while (status := read_status(StudyFolder(Path("runs/toy")))).following is None:
                 assert time.monotonic() < deadline
                 time.sleep(0.01)
-            said = status.words, list_studies(Path("runs"))[0].following, state_text("toy")
+            said = status.words, studies(Path("runs")).studies[0].following, state_text("toy")
             Path("said").write_text(json.dumps(said))
         Path("seeds").write_text(json.dumps(seeds))
         return config["lr"]

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import hpo
-from hpo.commands.show import list_studies
+from hpo.commands.show import studies
 from hpo.show.page.reading import PageReader
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.status import Status, read_running, read_status
@@ -114,7 +114,7 @@ def test_of_a_killed_search_the_record_is_read_for_every_look(ran):
     path.write_text(json.dumps(written | before))
     best = min(trial.score for trial in looked("killed")[1] if trial.score is not None)
     shutil.copytree("killed", "runs/killed")
-    (listed,) = list_studies(Path("runs"), "name=killed")
+    (listed,) = studies(Path("runs"), "name=killed").studies
     views = [
         StudyReader(StudyFolder(Path("killed")), "killed").look().status,
         PageReader(StudyFolder(Path("killed"))).read().look.status,

@@ -11,7 +11,7 @@ from html import escape
 import pytest
 from starlette.testclient import TestClient
 
-from hpo.commands.show import list_studies
+from hpo.commands.show import studies
 from hpo.show.lines import list_texts
 from hpo.show.page import server
 from hpo.show.page.server import Pages, application
@@ -183,7 +183,7 @@ def page_of_all(folder):
 
 def listed(folder):
     """Return what `hpo list` says of the studies, but for the size."""
-    texts = [list_texts(view) | {"size": ""} for view in list_studies(folder)]
+    texts = [list_texts(view) | {"size": ""} for view in studies(folder).studies]
     return [escape(text) for each in texts for text in each.values()]
 
 
