@@ -155,10 +155,21 @@ def extend(
         hpo extend reviews training.epochs=60 data.path=there.csv       the data lie elsewhere now
         hpo extend small --climb model.d_model=512 model.feed_forward_width=1024 study.trials=4    at a larger scale
     """
-    changes = {**(changes or {}), **({"study.name": name} if name else {})}
-    prepared = prepare_to_extend(
-        find_study(str(study)), _one_form(overrides, changes, data), best, trials, data, climb=climb
-    )
+    if climb:
+        refuse_without_effect({"trial": trials, "best": best}, "with --climb, which searches around the best")
+    folder = find_study(str(study))
+    given = _one_form(overrides, {**(changes or {}), **({"study.name": name} if name else {})}, data)
+    config = _config_of_extension(folder, given, data, climb)
+    moved = moved_sources(folder.config().to_dict(), config.to_dict())
+    extended = load_study(str(folder), elsewhere={key: place for key, (_, place) in moved.items()})
+    if climb:
+        keys = [change.partition("=")[0].lstrip("+") for change in given]
+        config = climbing_from(extended, config, keys)
+    else:
+        with opened_run(extended) as run:
+            picked = choose_trials(extended, run.history, _BEST if best is None else best, trials)
+        config = extension_of(extended, picked, config)
+    prepared = prepare_study(config, extended.objective.kept)
     section = prepared.config.study
     if section.extends is None:
         scale = point_text((section.scales or [{}])[-1])
@@ -200,44 +211,24 @@ def changed_config(folder: StudyFolder, changes: Changes, data: Mapping[str, str
     return config_from_dict(compose_config("search", overrides_with_form(changes), config_file=str(folder.config_path)))
 
 
-def prepare_to_extend(
-    folder: StudyFolder,
-    changes: Changes,
-    best: int | None,
-    trials: Sequence[int],
-    data: Mapping[str, str] | None = None,
-    climb: bool = False,
-) -> PreparedStudy:
-    """Return the study of a study's best trials (None = 5), or of these, that trains them with what is changed.
-
-    To `climb` is to search there instead, with what is changed as one scale more.
-    """
-    if climb:
-        refuse_without_effect({"trial": trials, "best": best}, "with --climb, which searches around the best")
+def _config_of_extension(
+    folder: StudyFolder, changes: Changes, data: Mapping[str, str] | None, climb: bool
+) -> StudyConfig:
+    """Return the configuration with what is changed; to climb, on top of what the largest scale changes."""
     frozen = folder.config()
-    keys = list(changes) if isinstance(changes, Mapping) else [one.partition("=")[0].lstrip("+") for one in changes]
     if climb and frozen.study.scales is not None:
-        # What is given changes the largest scale.
         largest = frozen.study.scales[-1]
         if isinstance(changes, Mapping):
             changes = {**largest, **changes}
         else:
             changes = [*(f"{key}={json.dumps(value)}" for key, value in largest.items()), *changes]
-    if isinstance(changes, Mapping):
-        tree = at_places(frozen, data or {}).to_dict()
-        if climb:
-            tree["strategy"].setdefault("costs", None)
-        refuse_unknown(changes, tree, "changes")
-        config = config_from_dict(with_changes(tree, changes))
-    else:
-        config = changed_config(folder, changes)
-    moved = moved_sources(frozen.to_dict(), config.to_dict())
-    study = load_study(str(folder), elsewhere={key: place for key, (_, place) in moved.items()})
+    if not isinstance(changes, Mapping):
+        return changed_config(folder, changes)
+    tree = at_places(frozen, data or {}).to_dict()
     if climb:
-        return prepare_study(climbing_from(study, config, keys), study.objective.kept)
-    with opened_run(study) as run:
-        picked = choose_trials(study, run.history, _BEST if best is None else best, trials)
-    return prepare_study(extension_of(study, picked, config), study.objective.kept)
+        tree["strategy"].setdefault("costs", None)
+    refuse_unknown(changes, tree, "changes")
+    return config_from_dict(with_changes(tree, changes))
 
 
 def ask_for_copied(folder: StudyFolder, changed: StudyConfig, url: str, is_trusted: bool) -> None:

@@ -24,10 +24,11 @@ from hpo.config.keys import at, flatten, replaced, within
 from hpo.config.shipped import strategy_settings
 from hpo.config.study_config import StudyConfig, config_from_dict
 from hpo.errors import ConfigError
-from hpo.report.sections.scale_table import table_rows, table_text
+from hpo.report.sections.scale_table import table_rows
+from hpo.report.sections.scale_table import table_text as verdict_text
 from hpo.report.sections.scales import scales_of
 from hpo.show.display import How, refuse_unknown_progress
-from hpo.show.tables import show_table
+from hpo.show.tables import table_text
 from hpo.study.coordinate_check import CoordinateCheck, check_coordinates
 from hpo.study.files.folder import short_path
 from hpo.study.preparing.preparation import prepare_study, with_its_tracker
@@ -59,14 +60,12 @@ class ScaleChecked:
         """1 where the sizes of layers change."""
         return 0 if self.check.is_within else 1
 
-    def show(self) -> None:
-        """Print the slopes of all layers, and whether they are within the bound."""
+    def __str__(self) -> str:
         from hpo.report.pages.coordinate_check import slopes_table
 
-        print(f"slope of the logarithm of what a layer gives over that of {self.check.key}; 0 = it does not change")
-        show_table(*slopes_table(self.check))
-        print(self.check.verdict)
-        print(f"picture: {self.output}")
+        what = f"slope of the logarithm of what a layer gives over that of {self.check.key}; 0 = it does not change"
+        slopes = table_text(*slopes_table(self.check))
+        return "\n".join([what, slopes, self.check.verdict, f"picture: {self.output}"])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the check, and the picture as `output`."""
@@ -87,23 +86,15 @@ class ScalesTried:
     table: "ScaleTable"
     verdict: str
     _searched: "Searched"
-    _rows: Sequence[Any]
-    _metric: str
-    _picture: Path
+    _text: str
 
     @property
     def exit_code(self) -> int:
         """1 where no trial is complete."""
         return self._searched.exit_code
 
-    def show(self) -> None:
-        """Print the table, and what follows from it."""
-        if self._searched.text:
-            print(self._searched)
-        print(f"{self._metric} by scale and {self.table['key']}; * = the best of its scale")
-        show_table(*self._rows)
-        print(self.verdict)
-        print(f"picture: {short_path(self._picture)}")
+    def __str__(self) -> str:
+        return "\n".join([*filter(None, [self._searched.text]), self._text])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the view of the study, the table and the verdict."""
@@ -164,8 +155,10 @@ def _tried(config: StudyConfig, progress: How) -> "ScalesTried | Searched":
     if report is None or not (scales := scales_of(report.summary)):
         return searched
     table = scales["table"]
-    rows = table_rows(table, [each["changes"] for each in scales["each"]], "{} *")
-    return ScalesTried(table, table_text(table, metric), searched, rows, metric, report.paths[0])
+    rows = table_text(*table_rows(table, [each["changes"] for each in scales["each"]], "{} *"))
+    what, verdict = f"{metric} by scale and {table['key']}; * = the best of its scale", verdict_text(table, metric)
+    picture = f"picture: {short_path(report.paths[0])}"
+    return ScalesTried(table, verdict, searched, "\n".join([what, rows, verdict, picture]))
 
 
 def coordinate_check(

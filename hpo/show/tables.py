@@ -8,11 +8,6 @@ from hpo.errors import printable
 _GAP = 2
 
 
-def show_table(header: Sequence[str], rows: Iterable[Sequence[str]], least: Sequence[str] = ()) -> None:
-    """Print a table; see `table_text`."""
-    print(table_text(header, rows, least))
-
-
 def table_text(header: Sequence[str], rows: Iterable[Sequence[str]], least: Sequence[str] = ()) -> str:
     """Return a table for standard output; its cells may come from a stranger.
 
