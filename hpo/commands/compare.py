@@ -262,8 +262,7 @@ def compare_strategies(
     asked: dict[str, Any] = {"trials": trials, "minutes": minutes, "seed": seed, "direction": direction}
     asked |= {"score": score, "limits": limits}
     # Not tracked: a tracker shows studies, and of these many searches only scores and seconds are kept.
-    values = settings_of({**(settings or {}), "track": "none"}, metric, **asked)
-    values |= {} if workers is None else {"dispatch.workers": workers}
+    values = settings_of({**(settings or {}), "track": "none"}, metric, workers, **asked)
     made, function = given_study(objective, space, config, None, metric, values)
     comparison = prepare_comparison(made, by_label, repeats, name, function.kept if function else None)
     from hpo.compare.run import run_comparison

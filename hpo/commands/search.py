@@ -304,14 +304,11 @@ def search(
     asked: dict[str, Any] = {"trials": trials, "minutes": minutes, "seed": seed, "direction": direction, "name": name}
     asked |= {"score": score, "limits": limits, "choose": choose, "scales": scales}
     strategy = "ladder" if strategy is None and scales is not None else strategy
-    settings = settings_of(settings or {}, metric, **asked)
-    settings |= {} if workers is None else {"dispatch.workers": workers}
+    settings = settings_of(settings, metric, workers, **asked)
     made, given = given_study(objective, space, config, strategy, metric, settings)
-    if given is None:
-        return run(prepare_study(with_its_trials(made)), progress)
-    if "study.name" not in settings:
+    if given and "study.name" not in settings:
         made = _with_free_name(made, given, bool(progress))
-    return run(prepare_study(with_its_trials(made), given.kept), progress)
+    return run(prepare_study(with_its_trials(made), given.kept if given else None), progress)
 
 
 def given_study(

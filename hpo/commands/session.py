@@ -256,7 +256,7 @@ def open(  # noqa: A001 -- it is called hpo.open
     asked: dict[str, Any] = {"trials": trials, "seed": seed, "direction": direction, "score": score}
     asked |= {"limits": limits, "choose": choose, "scales": scales}
     strategy = "ladder" if strategy is None and scales is not None else strategy
-    settings = settings_of(settings or {}, metric, **asked)
+    settings = settings_of(settings, metric, **asked)
     if space is None:
         refuse_without_effect({"config": config, "strategy": strategy}, "on a study that exists, without space")
         folder = find_study(name)

@@ -118,15 +118,17 @@ def _shipped(group: str, name: str) -> dict[str, Any]:
     return with_mlflows_own(shipped(group, name)) if group == "track" else shipped(group, name)
 
 
-def settings_of(settings: Mapping[str, Any], metric: Any, **arguments: Any) -> dict[str, Any]:
-    """Return settings by dotted key, with the metric and those of these arguments that are given, as JSON has them.
+def settings_of(
+    settings: Mapping[str, Any] | None, metric: Any, workers: int | None = None, **arguments: Any
+) -> dict[str, Any]:
+    """Return settings by dotted key, with the metric, the workers and the arguments that are given, as JSON has them.
 
     ConfigError where both give something, and not the same.
     """
-    asked = {f"study.{name}": value for name, value in arguments.items()}
+    asked = {f"study.{name}": value for name, value in arguments.items()} | {"dispatch.workers": workers}
     asked |= {"study.metrics": dict(metric)} if isinstance(metric, Mapping) else {"study.metric": metric}
     given = {key: to_json(value, key)[0] for key, value in asked.items() if value is not None}
-    settings = {key: to_json(value, key)[0] for key, value in settings.items()}
+    settings = {key: to_json(value, key)[0] for key, value in (settings or {}).items()}
     for key in given.keys() & settings.keys():
         if given[key] != settings[key]:
             raise ConfigError(f"{key}: given {given[key]!r}, and {settings[key]!r} in settings; give it once")
