@@ -41,7 +41,7 @@ class Comparison:
     folder: Path
     files: Sequence[Path]
     result: "ComparisonJson"
-    has_result: bool = True
+    has_result: bool
 
     @property
     def pairs(self) -> "pd.DataFrame":
@@ -267,7 +267,7 @@ def compare_strategies(
     comparison = prepare_comparison(made, by_label, repeats, name, function.kept if function else None)
     from hpo.compare.run import run_comparison
 
-    return _shown(_finished(run_comparison(comparison, at, at_seconds, optimum, progress), publish), progress)
+    return _finished(run_comparison(comparison, at, at_seconds, optimum, progress), publish, progress)
 
 
 def compare_studies(
@@ -287,18 +287,15 @@ def compare_studies(
         raise ConfigError(f"names: must be a list of studies, given {names!r}")
     from hpo.compare.run import run_studies
 
-    return _shown(_finished(run_studies(names, at, optimum, name), publish), progress)
+    return _finished(run_studies(names, at, optimum, name), publish, progress)
 
 
-def _finished(compared: "Compared", publish: bool) -> Comparison:
+def _finished(compared: "Compared", publish: bool, progress: How = False) -> Comparison:
+    """Publish it where that is wanted, and return it; where progress is shown, in a script or a notebook, print it."""
     from hpo.report.write import publish_comparison
 
     published = publish_comparison(compared.folder, compared.folder.name) if publish else []
-    return Comparison(compared.folder, [*compared.paths, *published], compared.result, compared.has_result)
-
-
-def _shown(comparison: Comparison, progress: How) -> Comparison:
-    """Print it, in a script or a notebook, and return it."""
+    comparison = Comparison(compared.folder, [*compared.paths, *published], compared.result, compared.has_result)
     if progress:
         comparison.show()
     return comparison

@@ -93,6 +93,7 @@ def test_companions_are_given_by_a_decorator(described):
     [
         ({"space": None}, "space: is missing"),
         ({"direction": None}, "direction: is missing; give 'maximize' or 'minimize'"),
+        ({"workers": 2, "settings": {"dispatch.workers": 4}}, "workers: given 2, and 4 in settings; give it once"),
         ({"strategy": "evolution"}, "did you mean 'evolutionary'"),
         ({"settings": {"study.lane": 3}}, "there is no 'study.lane'; did you mean 'study.lanes'"),
         ({"space": {"lr": (1, 2, 3)}}, "a tuple is a range"),
