@@ -81,12 +81,13 @@ def strategy_type(name: Any) -> StrategyType:
 
 def type_of(strategy: Any, path: str) -> StrategyType:
     """Return a class, and that of its settings; ConfigError, which calls it `path`, where it is no strategy."""
-    if not inspect.isclass(strategy) or not all(hasattr(strategy, name) for name in _PARTS):
+    is_strategy = inspect.isclass(strategy) and all(hasattr(strategy, name) for name in _PARTS)
+    if not is_strategy:
         raise ConfigError(
             f"strategy: {path} is no strategy: it must be a class with {', '.join(_PARTS)}; "
             f"`hpo.testing.check_strategy` says what else"
         )
-    return strategy.Settings, strategy  # type: ignore[attr-defined]
+    return strategy.Settings, strategy
 
 
 def make_strategy(settings: Mapping[str, Any], space: Space, seed: int, found: StrategyType | None = None) -> Strategy:
