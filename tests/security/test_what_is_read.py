@@ -74,7 +74,6 @@ ALLOWED = {
         ("joblib", None),
         ("joblib", "hash"),
     },
-    "hpo/cli/described.py": {(None, "exec")},
 }
 
 
