@@ -225,15 +225,18 @@ def _of_study(name: str, given: Parameter, with_own: bool) -> Iterator[tuple[str
     from hpo.config.shipped import names_of
     from hpo.config.study_config import FREE_KEYS, is_free
     from hpo.study.files.folder import find_study
-    from hpo.trials.space.reader import leaves, parted
 
     try:
         tree = read_yaml(find_study(name).config_path)
-        searched = {".".join(path): written for path, written in leaves(parted(tree["space"])[0])}
-    except (HpoError, OSError, LookupError, AttributeError):
+    except (HpoError, OSError):
         return
     if given.metavar == "KEY=VALUE":
-        yield from ((f"{key}=", json.dumps(written)) for key, written in searched.items())
+        # Here, since it loads NumPy.
+        from hpo.trials.space.reader import leaves, parted
+
+        space = tree.get("space")
+        searched = leaves(parted(space)[0]) if isinstance(space, Mapping) else ()
+        yield from ((f"{'.'.join(path)}=", json.dumps(written)) for path, written in searched)
         return
     for group in dict.fromkeys(key.partition(".")[0] for key in FREE_KEYS if not key.startswith("study.")):
         yield from ((f"{group}={choice}", "configuration") for choice in names_of(group))
