@@ -26,7 +26,7 @@ from hpo.workers.dispatch.ray.address import is_connected_here
 
 # Idle share of the workers' time from which a hint is printed.
 _MUCH_IDLE = 0.4
-# Where cost predicts seconds within a third or so; measured in benchmarks/clock.md.
+# Where cost predicts seconds within a third or so; measured in benchmarks/clock/README.md.
 _LANES_PER_WORKER = 1.5
 # Of a front.
 _SHOWN = 10

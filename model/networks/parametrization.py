@@ -14,7 +14,7 @@ from model.networks.roles import Head, Role, roles_of
 from model.networks.transformer.stack import Stack
 
 # What the rate of embeddings is multiplied by where the configuration leaves it open: of so many tokens and more, of
-# which most are seldom read (Hayou, Liu 2025, arXiv 2506.15025), and of fewer; measured in benchmarks/scale.md.
+# which most are seldom read (Hayou, Liu 2025, arXiv 2506.15025), and of fewer; measured in benchmarks/scale/README.md.
 _MANY_TOKENS, _RATE_OF_MANY, _RATE_OF_FEW = 1000, 4.0, 1.0
 
 

@@ -45,3 +45,20 @@ def test_what_the_documents_for_contributors_name_is_there():
         r"`((?:hpo|model|conf|tests|\.github)/[\w./-]*)`", (REPOSITORY / "CONTRIBUTING.md").read_text()
     ):
         assert (REPOSITORY / path).exists(), path
+
+
+def test_every_benchmark_that_a_text_names_is_there():
+    texts = [REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md"), *(REPOSITORY / "benchmarks").rglob("*.md")]
+    for text in texts:
+        for module in re.findall(r"-m (benchmarks(?:\.\w+)+)", text.read_text()):
+            assert (REPOSITORY / f"{module.replace('.', '/')}.py").is_file(), f"{text}: {module}"
+        for path in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text.read_text()) if "benchmarks" in text.parts else ():
+            assert (text.parent / path).exists(), f"{text}: {path}"
+
+
+def test_every_question_of_the_benchmarks_has_its_text_and_its_line():
+    listed = (REPOSITORY / "benchmarks" / "README.md").read_text()
+    for folder in (REPOSITORY / "benchmarks").iterdir():
+        if folder.is_dir() and folder.name not in ("shared", "__pycache__"):
+            assert (folder / "README.md").is_file()
+            assert f"({folder.name}/README.md)" in listed

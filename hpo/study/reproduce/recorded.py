@@ -35,7 +35,7 @@ _DECISIVE = ("python", "platform", "processor", "packages")
 
 # Accepted relative difference where scores cannot be bit-identical: other versions, processors and numbers of threads
 # change the order of additions, and a training amplifies the last digits. 2 % is about a tenth of the effect of another
-# seed on the scores in benchmarks/results.md.
+# seed on the scores in benchmarks/models/README.md.
 _TOLERANCE = 0.02
 
 _ALLOWED = TypeAdapter(list[AllowedChange])

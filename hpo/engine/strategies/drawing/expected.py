@@ -61,7 +61,7 @@ def expect(
     twice as long. Of choices those stay that the best trials have.
 
     Sources: windows: see `ShiftingWindow`; weights by rank: Hansen 2016, "The CMA evolution strategy: a tutorial",
-    equation 49; the numbers: benchmarks/ladder_simulated.py.
+    equation 49; the numbers: benchmarks/ladder/simulated.py.
 
     Args:
         known: the trials of each scale, the smallest first, as points of `space`.

@@ -26,7 +26,7 @@ _PENDING = 0.5
 _FEASIBLE = 0.7
 
 # How sharply candidates that may exceed a limit are left out, and how much a slope costs. With these, trials exceed a
-# limit half as often as random ones on the tables of benchmarks/fronts.py, where the best lie at the border; with
+# limit half as often as random ones on the tables of benchmarks/fronts, where the best lie at the border; with
 # higher powers less often, and the best within the limit is found later.
 _LIMIT_POWER, _RIDGE = 1.5, 0.1
 # As _FEASIBLE, of the share that keeps the limits.

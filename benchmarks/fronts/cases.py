@@ -1,0 +1,132 @@
+"""Tables with several metrics on which searches for fronts are compared, and the methods that search them."""
+
+import itertools
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+import optuna
+import pandas as pd
+
+from benchmarks.shared.peers import GP_PATIENCE, PATIENCE
+from benchmarks.shared.places import strategy_settings
+from benchmarks.shared.tables import DATA, NMT_KEYS, NMT_TASKS, Ranks, load, space_of
+from hpo.engine.strategies import make_strategy
+from hpo.trials.fronts import Array, hypervolume, scale_of, scaled
+from hpo.trials.goal import Goal, finished
+from hpo.trials.history import History
+from hpo.trials.trial import Direction, Outcome, Trial
+
+BUDGETS = (30, 60, 100)  # trials at which searches are compared
+COLUMNS: dict[str, tuple[str, Direction]] = {
+    "bleu": ("dev_bleu", "maximize"),
+    "seconds": ("dev_gpu_time_s", "minimize"),
+    "parameters": ("num_param", "minimize"),
+}
+METRICS = (("bleu", "seconds"), ("bleu", "parameters"), ("bleu", "seconds", "parameters"))
+CASES = tuple(itertools.product(NMT_TASKS, METRICS))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A table with several metrics: the losses of each row by the ranks of its values, and the whole front's volume."""
+
+    name: str
+    goal: Goal
+    values: Mapping[str, tuple[Any, ...]]
+    losses: Mapping[Ranks, tuple[float, ...]]
+
+    @property
+    def all(self) -> Array:
+        """The losses of all rows."""
+        return np.array(list(self.losses.values()))
+
+    def regret(self, found: Sequence[tuple[float, ...]]) -> float:
+        """Return the share of the table's hypervolume that these rows lack."""
+        scale = scale_of(self.all)
+        volumes = [hypervolume(scaled(losses, scale)) for losses in (np.array(found), self.all)]
+        return 1 - volumes[0] / volumes[1]
+
+    def losses_of(self, point: Mapping[str, Any]) -> tuple[float, ...]:
+        """Return the losses of a point of the space."""
+        return self.losses[tuple(values.index(point[key]) for key, values in self.values.items())]
+
+
+@cache
+def case(task: str, metrics: tuple[str, ...]) -> Case:
+    """Return a translation task by some of its columns."""
+    rows = pd.read_csv(DATA / "nmt_hpo.csv")
+    rows = rows[rows["task"] == task]
+    goal = Goal({name: COLUMNS[name][1] for name in metrics})
+    values = load(task).values
+    losses = {}
+    for record in rows.to_dict("records"):
+        ranks = tuple(values[key].index(record[key]) for key in NMT_KEYS)
+        losses[ranks] = goal.losses({name: float(record[COLUMNS[name][0]]) for name in metrics})
+    return Case(task, goal, values, losses)
+
+
+def with_ours(name: str, of: Case, seed: int, trials: int, goal: Goal | None = None) -> list[tuple[float, ...]]:
+    """Return the losses of one search by a strategy of ours, one trial after the other."""
+    goal = goal or of.goal
+    settings = strategy_settings(name)
+    strategy: Any = make_strategy(settings, space_of(of.name), seed)
+    known, found = History(), list[tuple[float, ...]]()
+    while len(found) < trials:
+        for proposed in strategy.propose(known, ())[: trials - len(found)]:
+            losses = of.losses_of(proposed)
+            trial = Trial(len(found), len(found), proposed)
+            known = known.extended([finished(trial, {0: Outcome(of.goal.scores(losses))}, goal)])
+            found.append(losses)
+    return found
+
+
+def with_optuna(
+    sampler: Callable[[int], Any], patience: int, of: Case, seed: int, trials: int
+) -> list[tuple[float, ...]]:
+    """Return the losses of one sequential search by a sampler of Optuna's, helped as search_quality/regret.py does."""
+    import torch
+
+    torch.set_num_threads(1)
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    warnings.simplefilter("ignore")
+    space = {key: optuna.distributions.IntDistribution(0, len(values) - 1) for key, values in of.values.items()}
+    study = optuna.create_study(directions=["minimize"] * len(of.goal.metrics), sampler=sampler(seed))
+    rng = np.random.default_rng(seed)
+    found: dict[Ranks, tuple[float, ...]] = {}
+    uncounted = 0
+    while len(found) < trials:
+        if uncounted == patience:
+            untried = [ranks for ranks in of.losses if ranks not in found]
+            ranks = untried[int(rng.integers(len(untried)))]
+            point = dict(zip(space, ranks, strict=True))
+            study.add_trial(
+                optuna.trial.create_trial(params=point, distributions=dict(space), values=list(of.losses[ranks]))
+            )
+        else:
+            trial = study.ask(dict(space))
+            ranks = tuple(int(trial.params[key]) for key in space)
+            worst = np.max(list(found.values()), axis=0).tolist() if found else None
+            known = of.losses.get(ranks, worst)
+            study.tell(trial, known, state=optuna.trial.TrialState.FAIL if known is None else None)
+        is_new = ranks in of.losses and ranks not in found
+        uncounted = 0 if is_new else uncounted + 1
+        if is_new:
+            found[ranks] = of.losses[ranks]
+    return list(found.values())
+
+
+# Samplers of Optuna's by their seed, and their patience.
+SAMPLERS: dict[str, tuple[Callable[[int], Any], int]] = {
+    "Optuna NSGAIISampler": (lambda seed: optuna.samplers.NSGAIISampler(seed=seed, population_size=20), PATIENCE),
+    "Optuna TPESampler": (lambda seed: optuna.samplers.TPESampler(seed=seed), GP_PATIENCE),
+    "Optuna GPSampler": (lambda seed: optuna.samplers.GPSampler(seed=seed), GP_PATIENCE),
+}
+OURS, PEERS = ("evolutionary", "shifting_window"), tuple(SAMPLERS)
+METHODS: dict[str, Callable[[Case, int, int], list[tuple[float, ...]]]] = {
+    **{name: partial(with_ours, name) for name in ("random", *OURS)},
+    **{name: partial(with_optuna, *sampler) for name, sampler in SAMPLERS.items()},
+}
