@@ -86,9 +86,9 @@ class CurveWorkers(Workers):
         end = min(trial.amount or len(curve), len(curve))
         start = min(trial.trained, end)
         place_seconds = self._seconds_of(trial.key) / len(curve)
-        limits, at, reached, stopped = Limits(task.payload.limits or (), "loss", "minimize"), self.now, start, None
+        limits, at, reached, stopped = Limits(task.payload), self.now, start, None
         for place in range(start, end):
-            point, units, reached = {"loss": curve[place]}, place + 1 - start, place + 1
+            point, units, reached = {"epoch": place + 1.0, "loss": curve[place]}, place + 1 - start, place + 1
             at += place_seconds
             # At its last point a training keeps its own result.
             stopped = limits.stops(point) if reached < end else None
@@ -98,7 +98,7 @@ class CurveWorkers(Workers):
                 break
         self._ends[task.trial] = at
         self.busy += min(at, self._until) - self.now
-        points = [{"loss": loss} for loss in curve[start:reached]]
+        points = [{"epoch": place + 1.0, "loss": curve[place]} for place in range(start, reached)]
         units = max(1, reached - start)
         self._push(
             at, TaskReport(task, outcome=Outcome({"loss": min(curve[:reached])}, points, units=units, stopped=stopped))

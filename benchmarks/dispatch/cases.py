@@ -58,22 +58,21 @@ def measure_ours(trials: int, dispatch: str, record: bool, mlflow: bool) -> Meas
 
 
 def study_tree(trials: int, dispatch: str, mlflow: bool) -> dict[str, Any]:
-    """Return the configuration of our study, every value that matters as in conf/."""
-    return {
-        "study": {"name": "instant", "seed": 0, "trials": trials, "metric": "score", "direction": "maximize"}
-        | {"checkpoints": 1, "storage": None, "repeats": 1, "finalists": 0, "finalist_repeats": 1, "imports": None}
-        | {"lanes": WORKERS, "order": "clock"},
-        "objective": "instant:run_fold",
-        "space": {"x": {key: {"low": 0.0, "high": 1.0} for key in KEYS}},
-        "strategy": {"name": "random", "round_size": 1000},
-        "split": {"folds": None, "seed": 0, "test_fraction": 0.1, "validation_fraction": 0.1, "stratify": True}
-        | {"race_after": None, "race_level": 0.05},
-        "dispatch": {"name": dispatch, "workers": WORKERS if dispatch == "ray" else 1, "threads": 1}
-        | {"cpus_per_worker": 1.0, "gpus_per_worker": 0.0, "gpus": None, "retries": 2, "timeout_seconds": None}
-        | {"address": None},
-        "track": {"name": "mlflow" if mlflow else "none", "uri": "sqlite:///mlflow.db", "experiment": "hpo"},
-        "x": dict.fromkeys(KEYS, 0.5),
-    }
+    """Return the configuration of our study: the published one, with an objective of six floats."""
+    from hpo.config.composing.compose import compose_config
+
+    return compose_config(
+        "search",
+        [
+            *("objective=instant:run_fold", "model=none", "data=none", "training=none", "space=none"),
+            *(f"+space.x.{key}={{low: 0.0, high: 1.0}}" for key in KEYS),
+            *(f"+x.{key}=0.5" for key in KEYS),
+            *("study.name=instant", f"study.trials={trials}", "study.metric=score", "study.direction=maximize"),
+            *("strategy=random", f"study.lanes={WORKERS}", f"dispatch={dispatch}"),
+            *(("track=mlflow", "track.uri=sqlite:///mlflow.db") if mlflow else ("track=none",)),
+            *((f"dispatch.workers={WORKERS}",) if dispatch == "ray" else ()),
+        ],
+    )
 
 
 def warm_up(dispatcher: Any, tasks: Any) -> None:

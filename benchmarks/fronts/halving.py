@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from benchmarks.shared.places import strategy_settings
 from benchmarks.shared.printing import conditions
 from benchmarks.shared.tables import DATA
 from hpo.engine.schedule.proposer import propose
@@ -93,10 +94,10 @@ def methods(full: int) -> dict[str, tuple[dict[str, Any], Goal]]:
     halving = {"min_amount": max(1, full // ETA**HALVINGS), "max_amount": full, "eta": ETA}
     return {
         "random": ({"name": "random", "round_size": 1}, TWO),
-        "asha": ({"name": "asha", "rungs": "fixed", **halving}, TWO),
-        "asha, one metric": ({"name": "asha", "rungs": "fixed", **halving}, Goal({"perplexity": "minimize"})),
-        "successive_halving": ({"name": "successive_halving", **halving}, TWO),
-        "hyperband": ({"name": "hyperband", **halving}, TWO),
+        "asha": (strategy_settings("asha") | halving, TWO),
+        "asha, one metric": (strategy_settings("asha") | halving, Goal({"perplexity": "minimize"})),
+        "successive_halving": (strategy_settings("successive_halving") | halving, TWO),
+        "hyperband": (strategy_settings("hyperband") | halving, TWO),
     }
 
 

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.shared.places import strategy_settings
 from benchmarks.shared.printing import conditions, interval, markdown
 from benchmarks.shared.tables import DATA
 from hpo.config.composing.compose import compose_config
@@ -75,14 +76,8 @@ def run(study: PreparedStudy, settings: dict[str, Any], seed: int, num_trials: i
 
 def halving_settings(name: str, longest: int) -> dict[str, Any]:
     """Return the settings of a strategy that trains up to an amount."""
-    return {
-        "name": "successive_halving" if name == "one_epoch" else name,
-        "min_amount": math.ceil(longest / POINTS),
-        "max_amount": longest,
-        "eta": ETA,
-        **({"points": POINTS, "keep": 3} if name == "one_epoch" else {}),
-        **({"rungs": "fixed"} if name == "asha" else {}),
-    }
+    amounts = {"min_amount": math.ceil(longest / POINTS), "max_amount": longest, "eta": ETA}
+    return strategy_settings(name) | amounts | ({"points": POINTS, "keep": 3} if name == "one_epoch" else {})
 
 
 def num_trials(study: PreparedStudy, settings: dict[str, Any]) -> int:
