@@ -18,8 +18,8 @@ from hpo.study.opening import open_study, read_study
 from hpo.study.preparing.preparation import prepare_study
 from hpo.study.results.run import StudyRun
 from hpo.track.make import make_tracker
-from hpo.track.messages import dropped_trials, metric_names
-from hpo.track.projection import close_in_tracker, open_in_tracker
+from hpo.track.names import metric_names
+from hpo.track.projection import close_in_tracker, dropped_trials, open_in_tracker
 from hpo.track.store import absolute_uri
 from hpo.workers.dispatch.local import LocalDispatcher
 from tests import words

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hpo.errors import TrackError
-from hpo.track.messages import mlflow_name
+from hpo.track.names import mlflow_name
 from hpo.track.store import all_runs, find_run, reading, unsent
 from hpo.track.views import (
     EXPERIMENTS,
     LARGEST_VIEW,
     STUDIES,
+    TrialsTable,
     charts_page,
     compared_view,
     run_page,
@@ -108,19 +109,18 @@ def _fitting(
     every = [run for runs in trials.values() for run in runs]
     metrics = {name for run in every for name in run.data.metrics}
     curves = dict.fromkeys(f"fold_0/{mlflow_name(study.metric)}" for study in studies)
-    message = {
-        "name": f"{names}: trials",
-        "time": when,
+    table: TrialsTable = {
         "metrics": [_SCORE],
         "direction": studies[0].direction,
-        "columns": [*dict.fromkeys(key for run in every for key in run.data.params)],
+        "flags": ["hpo.study"],
+        "keys": [*dict.fromkeys(key for run in every for key in run.data.params)],
         "others": [name for name in ("amount", "cost") if name in metrics],
         "curves": [curve for curve in curves if curve in metrics],
     }
     most = max(map(len, trials.values()))
     while True:
         shown = [run.info.run_id for runs in trials.values() for run in runs[:most]]
-        view = compared_view(message, shown)
+        view = compared_view(f"{names}: trials", when, table, shown)
         if len(view) <= LARGEST_VIEW:
             return view, len(shown)
         most = most * 9 // 10

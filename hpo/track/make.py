@@ -7,7 +7,7 @@ from hpo.config.sealing import open_sealed, values_of
 from hpo.config.study_config import StudyConfig
 from hpo.errors import TrackError
 from hpo.track.store import refuse_bad_store
-from hpo.track.tracker import MlflowTracker
+from hpo.track.tracker import MlflowProcess, MlflowTracker
 from hpo.trials.trial import TaskLayout
 
 __all__ = ["MlflowTracker", "make_tracker", "refuse_bad_uri", "tracking_uri"]
@@ -35,7 +35,7 @@ def make_tracker(config: StudyConfig, layout: TaskLayout, folder: Path | None = 
     if config.track.name != "mlflow":
         return None
     lock_path = folder / "mlflow.lock" if folder else None
-    return MlflowTracker(tracking_uri(config), config, layout, lock_path)
+    return MlflowTracker(config, layout, MlflowProcess(tracking_uri(config), config.track.experiment, lock_path))
 
 
 def tracking_uri(config: StudyConfig) -> str:

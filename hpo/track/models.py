@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import mlflow.pyfunc
 from mlflow import MlflowClient
@@ -16,7 +16,6 @@ from mlflow.exceptions import MlflowException
 from mlflow.models import Model, ModelSignature
 from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
 
-from hpo.track.messages import TrackerMessage
 from hpo.track.mlflow_model import CHECKPOINT, DESCRIPTION
 from hpo.track.runs import texts
 from hpo.workers.store.packing import digest_of
@@ -26,26 +25,39 @@ _DIGEST, _ALIAS_GIVEN = "hpo.digest", "hpo.alias"
 _TYPES = {"integer": DataType.long, "number": DataType.double}
 
 
-def register_champion(client: MlflowClient, experiment_id: str, parent: str, message: TrackerMessage) -> str:
-    """Register the model of a `register_model` message, once, under a run of a study; return its version.
+class Winner(TypedDict):
+    """The model of a study's winner: its folder on this machine, the objective that reads it, and what that needs."""
+
+    name: str
+    trial: int
+    point: Mapping[str, Any]
+    description: str
+    checkpoint_dir: str
+    objective: str
+    prediction: Mapping[str, Any]
+    packages: list[str]
+
+
+def register_champion(client: MlflowClient, experiment_id: str, parent: str, winner: Winner) -> str:
+    """Register the model, once, under the run of its study; return its version.
 
     A version gets the alias once, so that a person may move it afterwards.
     """
-    digest = _digest(message)
-    version = _known_version(client, message["name"], digest, parent)
+    digest = _digest(winner)
+    version = _known_version(client, winner["name"], digest, parent)
     if version is None:
-        model_id = _logged_model(client, experiment_id, parent, message, digest)
-        version = _new_version(client, message, model_id, parent, digest)
+        model_id = _logged_model(client, experiment_id, parent, winner, digest)
+        version = _new_version(client, winner, model_id, parent, digest)
     if _ALIAS_GIVEN not in version.tags:
-        client.set_registered_model_alias(message["name"], ALIAS, version.version)
-        client.set_model_version_tag(message["name"], version.version, _ALIAS_GIVEN, ALIAS)
+        client.set_registered_model_alias(winner["name"], ALIAS, version.version)
+        client.set_model_version_tag(winner["name"], version.version, _ALIAS_GIVEN, ALIAS)
     return str(version.version)
 
 
-def _digest(message: TrackerMessage) -> str:
+def _digest(winner: Winner) -> str:
     """Return the identity of a model: a hash of the trial, its reader, and the content of every file."""
-    content = hashlib.sha256(json.dumps([message["trial"], message["objective"], message["prediction"]]).encode())
-    root = Path(message["checkpoint_dir"])
+    content = hashlib.sha256(json.dumps([winner["trial"], winner["objective"], winner["prediction"]]).encode())
+    root = Path(winner["checkpoint_dir"])
     for path in sorted(p for p in root.rglob("*") if p.is_file()):
         content.update(f"{path.relative_to(root)}\0{digest_of(path)}".encode())
     return content.hexdigest()
@@ -60,7 +72,7 @@ def _known_version(client: MlflowClient, name: str, digest: str, parent: str) ->
     return same[0] if same else None
 
 
-def _logged_model(client: MlflowClient, experiment_id: str, parent: str, message: TrackerMessage, digest: str) -> str:
+def _logged_model(client: MlflowClient, experiment_id: str, parent: str, winner: Winner, digest: str) -> str:
     """Return the id of the model in MLflow, uploaded if it is not complete there."""
     for known in client.search_logged_models([experiment_id], f"source_run_id = '{parent}'"):
         if known.tags.get(_DIGEST) == digest:
@@ -69,24 +81,24 @@ def _logged_model(client: MlflowClient, experiment_id: str, parent: str, message
             client.delete_logged_model(known.model_id)
     model = client.create_logged_model(
         experiment_id,
-        name=message["name"].replace(".", "_"),
+        name=winner["name"].replace(".", "_"),
         source_run_id=parent,
-        tags={_DIGEST: digest, "hpo.trial": str(message["trial"])},
-        params=texts(message["point"]),
+        tags={_DIGEST: digest, "hpo.trial": str(winner["trial"])},
+        params=texts(winner["point"]),
     )
     with tempfile.TemporaryDirectory(prefix="hpo-model-") as folder:
-        _save(Path(folder), model, parent, message)
+        _save(Path(folder), model, parent, winner)
         client.log_model_artifacts(model.model_id, str(Path(folder) / "whole"))
     client.finalize_logged_model(model.model_id, LoggedModelStatus.READY)
     client.log_outputs(parent, [LoggedModelOutput(model.model_id, step=0)])
     return str(model.model_id)
 
 
-def _save(folder: Path, model: LoggedModel, parent: str, message: TrackerMessage) -> None:
+def _save(folder: Path, model: LoggedModel, parent: str, winner: Winner) -> None:
     """Write the model in MLflow's format into `folder/whole`."""
     data = folder / "model"
-    shutil.copytree(message["checkpoint_dir"], data / CHECKPOINT)
-    described = {"objective": message["objective"], "prediction": message["prediction"], "trial": message["trial"]}
+    shutil.copytree(winner["checkpoint_dir"], data / CHECKPOINT)
+    described = {"objective": winner["objective"], "prediction": winner["prediction"], "trial": winner["trial"]}
     (data / DESCRIPTION).write_text(json.dumps(described, indent=2), encoding="utf-8")
     mlflow.pyfunc.save_model(
         path=str(folder / "whole"),
@@ -96,30 +108,28 @@ def _save(folder: Path, model: LoggedModel, parent: str, message: TrackerMessage
         # In our package: no pickle, and no code with the weights.
         loader_module="hpo.track.mlflow_model",
         data_path=str(data),
-        signature=_signature(message["prediction"]),
+        signature=_signature(winner["prediction"]),
         # Given, so that MLflow neither loads the model nor uses a network to find out.
-        pip_requirements=message["packages"],
+        pip_requirements=winner["packages"],
     )
 
 
-def _new_version(
-    client: MlflowClient, message: TrackerMessage, model_id: str, parent: str, digest: str
-) -> ModelVersion:
+def _new_version(client: MlflowClient, winner: Winner, model_id: str, parent: str, digest: str) -> ModelVersion:
     try:
-        client.create_registered_model(message["name"], description=f"The winners of study {message['name']}.")
+        client.create_registered_model(winner["name"], description=f"The winners of study {winner['name']}.")
     except MlflowException as error:
         if error.error_code != "RESOURCE_ALREADY_EXISTS":
             raise
     version = client.create_model_version(
-        message["name"],
+        winner["name"],
         source=f"models:/{model_id}",
         run_id=parent,
         model_id=model_id,
-        tags={_DIGEST: digest, "hpo.trial": str(message["trial"])},
-        description=f"Trial {message['trial']}: {message['description']}",
+        tags={_DIGEST: digest, "hpo.trial": str(winner["trial"])},
+        description=f"Trial {winner['trial']}: {winner['description']}",
     )
     # As `mlflow.register_model` does, so that the model's page links to its version.
-    link = [{"name": message["name"], "version": version.version}]
+    link = [{"name": winner["name"], "version": version.version}]
     client.set_logged_model_tags(model_id, {"mlflow.modelVersions": json.dumps(link)})
     return version
 

@@ -1,4 +1,4 @@
-"""The process that talks to MLflow: reads messages as JSON lines from its standard input until that ends.
+"""The process that talks to MLflow: reads calls of `MlflowSink` as JSON lines from its standard input until that ends.
 
 MLflow takes 10 to 20 ms of CPU per run and may hang with its server. When the driver dies, this process ends too.
 """
@@ -14,14 +14,16 @@ import time
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpo.config.sealing import hide_secrets
 from hpo.errors import first_line
-from hpo.track.messages import TrackerMessage
 from hpo.track.store import mlflow_environment
 
-# Messages within this time share a batch; curves appear in the UI at most this much later.
+if TYPE_CHECKING:
+    from hpo.track.sink import Call, MlflowSink
+
+# Calls within this time share a batch; curves appear in the UI at most this much later.
 _GATHER_SECONDS = 0.5
 _BATCH = 200
 # How long an absent server is waited for after the end of the input; `hpo sync` sends the rest later.
@@ -29,13 +31,13 @@ _LAST_CALL_SECONDS = 10.0
 # The same after the driver died: no process of a study should run much longer.
 _ORPHAN_SECONDS = 8.0
 
-_Arrived = queue.SimpleQueue[TrackerMessage | None]
+_Arrived = queue.SimpleQueue["Call | None"]
 
 
 def main() -> int:
     """Send everything that arrives; return 0 when all was sent, 1 when MLflow could not be reached.
 
-    The first message has the fields of `_Sender`, since the address of the store may hold a password.
+    The first call has the fields of `_Sender`, since the address of the store may hold a password.
     """
     os.environ.update(mlflow_environment())
     warnings.simplefilter("ignore")
@@ -46,14 +48,15 @@ def main() -> int:
     begin = arrived.get()
     if begin is None:
         return 0
-    if begin["uri"].startswith("sqlite"):
+    sender = _Sender(**begin[1])
+    if sender.uri.startswith("sqlite"):
         _write_ahead()
-    return _Sender(**begin).send_all(arrived)
+    return sender.send_all(arrived)
 
 
 @dataclass
 class _Sender:
-    """Keeps messages until MLflow has received them.
+    """Keeps calls until MLflow has received them.
 
     `artifact_root` is the folder for artifacts of a new experiment in a store on this machine; the file at `lock_path`
     is locked while this process writes, so that a study has one writer at a time.
@@ -65,8 +68,8 @@ class _Sender:
     lock_path: str | None
     retry_seconds: float
     _lock: int | None = None
-    _sink: Any = None
-    _unsent: list[TrackerMessage] = field(default_factory=list)
+    _sink: "MlflowSink | None" = None
+    _unsent: "list[Call]" = field(default_factory=list)
     _batch: int = _BATCH
     _is_closed: bool = False
     _has_warned: bool = False
@@ -89,26 +92,26 @@ class _Sender:
         return 0
 
     def _gather(self, arrived: _Arrived, seconds: float) -> bool:
-        """Collect the messages that arrive in this time. Return False once the input has ended."""
+        """Collect the calls that arrive in this time. Return False once the input has ended."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             try:
-                message = arrived.get(timeout=left)
+                call = arrived.get(timeout=left)
             except queue.Empty:
                 return True
-            if message is None or message["do"] == "end":
-                self._begin_to_end(message)
+            if call is None or call[0] == "end":
+                self._begin_to_end(**call[1] if call else {})
                 return False
-            self._is_closed |= message["do"] == "close_study"
-            self._unsent.append(message)
+            self._is_closed |= call[0] == "close_study"
+            self._unsent.append(call)
         return True
 
-    def _begin_to_end(self, message: TrackerMessage | None) -> None:
-        """Make sure that this process ends soon, even if a call to MLflow hangs."""
+    def _begin_to_end(self, patience_seconds: float | None = None) -> None:
+        """Make sure that this process ends soon, even if a request hangs; None = the driver has died."""
         if not self._is_closed:
-            self._unsent.append({"do": "abandon_study"})
-        patience = message["patience_seconds"] if message else float("inf")
-        end = float("inf") if message else time.monotonic() + _ORPHAN_SECONDS
+            self._unsent.append(("abandon_study", {}))
+        is_orphan, patience = patience_seconds is None, float("inf") if patience_seconds is None else patience_seconds
+        end = time.monotonic() + _ORPHAN_SECONDS if is_orphan else float("inf")
         self._last_call = min(self._last_call, patience)
         self._last_progress = time.monotonic()
         threading.Thread(target=self._watch, args=(patience, end), daemon=True).start()
@@ -121,7 +124,7 @@ class _Sender:
         os._exit(1)
 
     def _try_to_send(self) -> float:
-        """Send all messages; return 0, or after a failure the seconds until the next try."""
+        """Make all calls; return 0, or after a failure the seconds until the next try."""
         try:
             if not self._is_alone():
                 return _GATHER_SECONDS

@@ -3,8 +3,8 @@
 import sys
 import time
 import traceback
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from hpo.config.goals import SCALE, changed_keys
 from hpo.config.keys import flatten
@@ -20,48 +20,36 @@ from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
 from hpo.study.view.making import view_of
 from hpo.study.view.view import StudyView, TrialView
-from hpo.track import messages
 from hpo.track.make import MlflowTracker, make_tracker
+from hpo.track.names import metric_names, mlflow_name, mlflow_names, parameters
 from hpo.track.note import study_note
-from hpo.track.views import FRONT_TAG
-from hpo.trials.goal import Goal
+from hpo.track.views import FRONT_TAG, TrialsTable
 from hpo.trials.ranking import at_largest_scale
 from hpo.trials.space.space import short_text
 from hpo.trials.trial import Trial
 
+if TYPE_CHECKING:
+    from hpo.track.models import Winner
+
 # The packages that a model needs to predict; the toolkit's requirements bring the rest.
 _NEEDED = ("hpo-transformer", "torch", "numpy", "scikit-learn")
-# The end of a study, or its current state; `best` is after how many trials, which score, and when.
-_CLOSE: messages.TrackerMessage = {
-    **{"do": "close_study", "metrics": {}, "params": {}, "tags": {}, "artifacts": [], "best": [], "error": None}
-}
 
 
 def open_in_tracker(study: PreparedStudy, run: StudyRun, tracker: MlflowTracker) -> None:
     """Open the parent run, always the same one for a study's id, and send every trial that is in the record."""
-    config, history, view = study.config, run.record.history(), view_of(run, "running")
-    tracker.send({
-        "do": "open_study",
-        "name": config.study.name,
-        "study_id": run.notes.study_id or "",
-        "params": messages.mlflow_names(_params(study)),
-        "tags": _tags(study) | {"hpo.state": "running", "hpo.trials": _done(view)},
-        "budget": {"trials": config.study.trials, "counts": study.counts},
-        "datasets": _datasets(study),
-        "note": study_note(view),
-        "metrics": [*messages.metric_names(study.goal).values()],
-        "flags": _flags(study.goal),
-        "columns": [messages.mlflow_name(key) for key in sorted(study.space.keys, key=lambda key: key != SCALE)],
-        "others": ["cost"] if study.goal.target else [] if study.full_amount is None else ["amount"],
-        "curves": [messages.mlflow_name(f"{study.layout.name(0)}/{config.study.metric}")],
-        "direction": config.study.direction,
-        "time": min((trial.started for trial in history if trial.started), default=time.time()),
-    })  # fmt: skip
+    history, view = run.record.history(), view_of(run, "running")
+    tracker.mlflow.open_study(
+        study_id=run.notes.study_id or "",
+        name=study.config.study.name,
+        time=min((trial.started for trial in history if trial.started), default=time.time()),
+        params=mlflow_names(_params(study)),
+        tags=_tags(study) | {"hpo.state": "running", "hpo.trials": _done(view)},
+        note=study_note(view),
+        datasets=_datasets(study),
+        table=_table(study),
+    )
     for trial in history:
-        tracker.trial_opened(trial)
-        for message in messages.curves(trial, study.layout):
-            tracker.send(message)
-        tracker.trial_known(trial)
+        tracker.trial_recorded(trial)
     tracker.show_front(history.front)
 
 
@@ -71,38 +59,41 @@ def close_in_tracker(study: PreparedStudy, run: StudyRun, tracker: MlflowTracker
     view = view_of(run, "ended" if is_over else "interrupted")
     before, further = {trial.number: trial for trial in run.searched}, run.further_trained
     for trial in further:
-        tracker.send(messages.train_further(before[trial.number], trial, study.goal, study.layout))
+        tracker.trained_further(before[trial.number], trial)
     # Others of their rung were continued.
-    stopped = set(messages.dropped_trials(run.searched)) - {trial.number for trial in further}
-    tracker.send({"do": "stop_trials", "numbers": sorted(stopped)})
+    stopped = set(dropped_trials(run.searched)) - {trial.number for trial in further}
+    tracker.mlflow.stop_trials(numbers=sorted(stopped))
     tracker.show_front(run.front)
-    if view.why_chosen is not None and winner is not None:
-        chosen = {"hpo.chosen_trial": str(winner.number), "hpo.chosen_as": view.why_chosen}
-        tracker.send({"do": "tag_study", "tags": chosen})
-    if written := noted_tags(study.folder, with_removed=True):
-        tracker.send({"do": "tag_study", "tags": written})
-    reason = _why_no_model(study, run)
-    if reason:
-        tracker.send({"do": "tag_study", "tags": {"hpo.model": f"none: {reason}"}})
+    tags = noted_tags(study.folder, with_removed=True)
+    if reason := _why_no_model(study, run):
+        tags["hpo.model"] = f"none: {reason}"
     else:
         assert winner is not None
         assert run.model is not None
         assert view.best is not None
-        tracker.send({"do": "register_model", **_model(study, run, winner, run.model, view.best)})
-    ended = "FINISHED" if run.record.history().best() else "FAILED"
-    tags = {"hpo.state": view.state, "hpo.trials": _done(view)}
-    tracker.send({
-        **_CLOSE,
-        "status": ended if is_over else "KILLED",
+        tracker.mlflow.register_model(winner=_model(study, run, winner, run.model, view.best))
+    if winner is not None:
+        point = ", ".join(f"{key}={value}" for key, value in winner.point.items())
+        tags["hpo.winner"] = f"trial {winner.number}: {point}"
+        if view.why_chosen is not None:
+            tags |= {"hpo.chosen_trial": str(winner.number), "hpo.chosen_as": view.why_chosen}
+    when = max((trial.ended for trial in history if trial.ended), default=time.time())
+    tracker.mlflow.show_results(
+        best=list(_best_so_far(run)),
+        metrics=_numbers(study, run, report),
         # A parameter cannot be changed, so it waits for the end; a tag says the same before, and after a larger budget.
-        "params": _of_winner(study, winner) if is_over and run.is_trained and winner is not None else {},
-        "tags": tags | ({} if winner is None else {"hpo.winner": _winner_text(winner)}),
-        "time": max((trial.ended for trial in history if trial.ended), default=time.time()),
-        "metrics": _numbers(study, run, report),
-        "note": study_note(view),
-        "artifacts": [str(path) for path in report.paths],
-        "best": list(_best_so_far(run)),
-    })  # fmt: skip
+        params=_of_winner(study, winner) if is_over and run.is_trained and winner is not None else {},
+        tags=tags,
+        artifacts=[str(path) for path in report.paths],
+        time=when,
+    )
+    ended = "FINISHED" if run.record.history().best() else "FAILED"
+    tracker.mlflow.close_study(
+        status=ended if is_over else "KILLED",
+        tags={"hpo.state": view.state, "hpo.trials": _done(view)},
+        note=study_note(view),
+        time=when,
+    )
 
 
 def send_study(study: PreparedStudy, run: StudyRun, report: WrittenReport, patience_seconds: float) -> bool:
@@ -120,27 +111,37 @@ def send_study(study: PreparedStudy, run: StudyRun, report: WrittenReport, patie
 def interrupt_in_tracker(study: PreparedStudy, run: StudyRun, tracker: MlflowTracker) -> None:
     """Send what stopped the study, while its exception is handled: killed by a signal, or failed with an error."""
     error, note = sys.exception(), study_note(view_of(run, "interrupted"))
-    ending: dict[str, Any] = {"status": "KILLED", "tags": {"hpo.state": "interrupted"}}
+    status, state, text = "KILLED", "interrupted", None
     if isinstance(error, Exception):
+        status, state = "FAILED", "failed"
         text = hide_secrets("".join(traceback.format_exception(error)), study.config.secrets)
-        ending = {"status": "FAILED", "error": text, "tags": {"hpo.state": "failed"}}
-    tracker.send({**_CLOSE, "time": time.time(), "note": note, **ending})
+    tracker.mlflow.close_study(status=status, tags={"hpo.state": state}, note=note, time=time.time(), error=text)
 
 
-def _flags(goal: Goal) -> list[str]:
-    """Return the tags of a trial's run by which a person selects trials."""
-    limits = ["hpo.is_within_limits"] if goal.limits else []
-    return [FRONT_TAG, *limits] if len(goal.metrics) > 1 else limits
+def dropped_trials(trials: Sequence[Trial]) -> list[int]:
+    """Return the numbers of complete trials that were not continued while others of their round were."""
+    continued = {trial.continues for trial in trials if trial.continues is not None}
+    judged = {trial.round for trial in trials if trial.number in continued}
+    return [t.number for t in trials if t.state == "complete" and t.round in judged and t.number not in continued]
+
+
+def _table(study: PreparedStudy) -> TrialsTable:
+    """Return what the table of a study's trials shows."""
+    goal = study.goal
+    keys = sorted(study.space.keys, key=lambda key: key != SCALE)
+    return {
+        "metrics": [*metric_names(goal).values()],
+        "direction": goal.direction,
+        "flags": [*[FRONT_TAG] * (len(goal.metrics) > 1), *["hpo.is_within_limits"] * bool(goal.limits)],
+        "keys": [mlflow_name(key) for key in keys],
+        "others": ["cost"] if goal.target else [] if study.full_amount is None else ["amount"],
+        "curves": [mlflow_name(f"{study.layout.name(0)}/{goal.metric}")],
+    }
 
 
 def _of_winner(study: PreparedStudy, winner: Trial) -> dict[str, Any]:
     """Return what the study's run has as parameters once the winner is known."""
-    values = messages.parameters(winner, study.config.study.scales)
-    return {"hpo.winner": f"trial {winner.number}", **values}
-
-
-def _winner_text(winner: Trial) -> str:
-    return f"trial {winner.number}: {', '.join(f'{key}={value}' for key, value in winner.point.items())}"
+    return {"hpo.winner": f"trial {winner.number}", **parameters(winner, study.config.study.scales)}
 
 
 def _done(view: StudyView) -> str:
@@ -161,8 +162,9 @@ def _numbers(study: PreparedStudy, run: StudyRun, report: WrittenReport) -> dict
     if not goal.is_single and winner is not None:
         # Not the trial of the best score.
         numbers["chosen/trial"] = numbers.pop("best_trial")
-        values = messages.goal_values(run.fresh_winner or winner, goal)
-        numbers |= {f"chosen/{messages.mlflow_name(name)}": value for name, value in values.items()}
+        shown = run.fresh_winner or winner
+        values = {goal.metric: score_of(shown)} | {name: shown.mean(name) for name in goal.names[1:]}
+        numbers |= {f"chosen/{mlflow_name(name)}": value for name, value in values.items()}
     return numbers
 
 
@@ -226,13 +228,13 @@ def _why_no_model(study: PreparedStudy, run: StudyRun) -> str | None:
     return next((reason for is_so, reason in reasons if is_so), None)
 
 
-def _model(study: PreparedStudy, run: StudyRun, winner: Trial, final: FinalModel, shown: TrialView) -> dict[str, Any]:
+def _model(study: PreparedStudy, run: StudyRun, winner: Trial, final: FinalModel, shown: TrialView) -> "Winner":
     """Return what is registered: the model's trial, its folder on this machine, and what its use needs."""
     describe = study.objective.describe_prediction
     config = study.as_of(run.notes.allowed_changes, winner).config.trial_config(winner.point)
     packages = study.environment()["packages"]
     return {
-        "name": messages.mlflow_name(study.config.study.name),
+        "name": mlflow_name(study.config.study.name),
         "trial": winner.number,
         "point": dict(winner.point),
         "description": f"{shown.values}, {short_text(winner.point)}",

@@ -9,7 +9,6 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from hpo.machine import user_name
-from hpo.track.messages import TrackerMessage
 from hpo.track.store import all_runs
 from hpo.track.views import (
     COLOR_TAG,
@@ -50,9 +49,9 @@ class StudyRuns:
         self.stopped: set[int] = set()
         self.on_front: dict[int, bool] = {}
 
-    def open(self, message: TrackerMessage) -> None:
+    def open(self, study_id: str, name: str, tags: Mapping[str, str], seconds: float) -> None:
         """Find or create the study's parent run."""
-        self.study_id, self.name = message["study_id"], message["name"]
+        self.study_id, self.name = study_id, name
         known = self._only(self._parents())
         if known is not None:
             self.parent = known.info.run_id
@@ -67,29 +66,24 @@ class StudyRuns:
             are_studies = f"tags.`hpo.kind` = 'study' and tags.`{COLOR_TAG}` LIKE '#%'"
             self.color = color_of_study(sum(1 for _ in all_runs(self._client, self._experiment_id, are_studies)))
         if known is None:
-            self.parent = self._create(message, {"hpo.study_id": self.study_id, "hpo.kind": "study"})
+            self.parent = self._create(name, {**tags, "hpo.study_id": study_id, "hpo.kind": "study"}, seconds)
             self._adopt_trials()
         self._client.set_tag(self.parent, COLOR_TAG, self.color)
 
-    def open_trial(self, message: TrackerMessage) -> str:
+    def open_trial(self, number: int, name: str, tags: Mapping[str, str], seconds: float) -> str:
         """Find or create the child run of a trial; return its id."""
-        number = message["number"]
         if number in self.trials:
             self._client.update_run(self.trials[number], status="RUNNING")
         else:
-            tags = {"mlflow.parentRunId": self.parent, "hpo.trial": str(number), "hpo.kind": "trial"}
+            ours = {"mlflow.parentRunId": self.parent, "hpo.trial": str(number), "hpo.kind": "trial"}
             # They distinguish it from trials of other studies.
-            tags |= {"hpo.study": self.name, COLOR_TAG: color_of_trial(self.color, number)}
-            self.trials[number] = self._create(message, tags)
+            ours |= {"hpo.study": self.name, COLOR_TAG: color_of_trial(self.color, number)}
+            self.trials[number] = self._create(name, {**tags, **ours}, seconds)
         return self.trials[number]
 
-    def _create(self, message: TrackerMessage, tags: Mapping[str, str]) -> str:
-        run = self._client.create_run(
-            self._experiment_id,
-            start_time=milliseconds(message["time"]),
-            run_name=message["name"],
-            tags=texts({**message["tags"], **tags, **_origin()}),
-        )
+    def _create(self, name: str, tags: Mapping[str, str], seconds: float) -> str:
+        every = texts({**tags, **_origin()})
+        run = self._client.create_run(self._experiment_id, milliseconds(seconds), every, name)
         return str(run.info.run_id)
 
     def find_again(self) -> None:

@@ -1,35 +1,43 @@
-"""Writes messages into MLflow: a parent run per study, a child run per trial. A repeated message is harmless."""
+"""Writes a study into MLflow: a parent run per study, a child run per trial. A repeated call is harmless."""
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypedDict
 
 import mlflow
 from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
 
-from hpo.track.messages import TrackerMessage
-from hpo.track.models import register_champion
+from hpo.track.models import Winner, register_champion
 from hpo.track.runs import StudyRuns, find_experiment, milliseconds, show_studies, texts
-from hpo.track.views import FRONT_TAG, fill_in, run_page, study_views, view_page
-from hpo.trials.trial import loss_sign
+from hpo.track.views import FRONT_TAG, TrialsTable, fill_in, run_page, study_views, view_page
 
 # Limits of MLflow's log_batch.
 _MAX_METRICS, _MAX_PARAMS = 1000, 100
 # Maximum length of a description; other tags are shorter.
 _MAX_NOTE = 7900
-# The parent run's key among the numbers of trials.
-_PARENT = -1
 
-_Point = tuple[str, int]
+# The name of a method of `MlflowSink`, and its arguments by name.
+Call = tuple[str, dict[str, Any]]
+Numbers = Mapping[str, float]
+Texts = Mapping[str, str]
+
+
+class Point(TypedDict):
+    """A point of a learning curve: its metrics by name, and when it was reported."""
+
+    step: int
+    metrics: dict[str, float]
+    time: float
 
 
 class MlflowSink:
-    """Applies messages in order: each is one of the methods, by what it has to `do`.
+    """Makes calls in order: each is one of the methods that follow `apply`, with its arguments by name.
 
-    Runs are looked up by tags, so a second sink, after a crash or by `hpo sync`, continues the runs of the first.
+    Times are in seconds since the epoch. Runs are looked up by tags, so a second sink, after a crash or by `hpo sync`,
+    continues the runs of the first.
     """
 
     def __init__(self, uri: str, experiment: str, artifact_root: Path) -> None:
@@ -38,44 +46,167 @@ class MlflowSink:
         self._client = MlflowClient(uri)
         self._experiment_id = find_experiment(self._client, experiment, artifact_root)
         self._runs = StudyRuns(self._client, self._experiment_id)
-        # By key and step: a repeated point counts once, and that of a second attempt replaces the first.
-        self._pending: dict[int, dict[_Point, Metric]] = {}
+        # By run, and by key and step: a repeated point counts once, and that of a second attempt replaces the first.
+        self._pending: dict[str, dict[tuple[str, int], Metric]] = {}
         # The curve points that MLflow has of running trials; a dead worker may have sent some already.
-        self._curves: dict[int, set[_Point]] = {}
-        # The best of the complete trials within the limits, of those closed: of the largest scale, and of these the
-        # least loss. And the sign that makes a loss.
-        self._best, self._sign = (math.inf, math.inf), 1.0
-        # Metrics of trials that the study's run shows beside their scores.
-        self._further: Sequence[str] = ()
-        # The points of the trials, and what the study's budget of trials is.
-        self._points: dict[int, str] = {}
-        self._budget: Mapping[str, Any] = {}
+        self._curves: dict[str, set[tuple[str, int]]] = {}
+        # How many trials of the budget are done.
+        self._done = ""
         self._is_unsure = self._was_unsure = False
 
-    def apply(self, messages: Sequence[TrackerMessage]) -> None:
-        """Write the messages; curve points of one run are sent in one batch."""
+    def apply(self, calls: Sequence[Call]) -> None:
+        """Make the calls; curve points of one run are sent in one batch."""
         if self._is_unsure:
             self._runs.find_again()
             self._was_unsure = True
         self._is_unsure = True
         self._pending.clear()
-        for message in messages:
-            getattr(self, f"_{message['do']}")(message)
-        for number in list(self._pending):
-            self._flush(number, {"hpo.trials": self._done()} if number == _PARENT else None)
+        for method, arguments in calls:
+            getattr(self, method)(**arguments)
+        for run_id in list(self._pending):
+            self._flush(run_id)
         self._is_unsure = False
 
-    def _open_study(self, message: TrackerMessage) -> None:
-        self._runs.open(message)
-        self._log_params(message["params"])
-        # Also of a run that is there already: the study goes on, with another state, or another budget.
-        self._tag_study(message)
-        if message["datasets"]:
-            self._client.log_inputs(self._runs.parent, [_dataset(d) for d in message["datasets"]])
-        show_studies(self._client, self._experiment_id, study_views(message, self._runs.parent))
-        self._further, self._budget, self._points = message["metrics"][1:], message["budget"], {}
-        self._best, self._sign = (math.inf, math.inf), loss_sign(message["direction"])
-        self._set_note(message["note"])
+    def open_study(
+        self,
+        study_id: str,
+        name: str,
+        time: float,
+        params: Mapping[str, Any],
+        tags: Texts,
+        note: str,
+        datasets: Sequence[Mapping[str, Any]],
+        table: TrialsTable,
+    ) -> None:
+        """Open the parent run, which is new, or goes on: with another state, or another budget."""
+        self._runs.open(study_id, name, tags, time)
+        self._done = tags["hpo.trials"]
+        self._log_params(params)
+        self._flush(self._runs.parent, tags)
+        if datasets:
+            self._client.log_inputs(self._runs.parent, [_dataset(**each) for each in datasets])
+        show_studies(self._client, self._experiment_id, study_views(study_id, name, time, table, self._runs.parent))
+        self._set_note(note)
+
+    def open_trial(self, number: int, name: str, params: Mapping[str, Any], tags: Texts, time: float) -> None:
+        """Open the child run of a trial, which is new, or goes on."""
+        if number in self._runs.closed:
+            return
+        is_new = number not in self._runs.trials
+        run_id = self._runs.open_trial(number, name, tags, time)
+        if run_id not in self._curves:
+            self._curves[run_id] = set() if is_new else self._known_points(run_id)
+        # Also for an existing run: an earlier attempt may have failed between the two calls.
+        self._client.log_batch(run_id, params=[Param(key, value) for key, value in texts(params).items()])
+
+    def curve(self, number: int, step: int, metrics: Numbers, time: float) -> None:
+        """Add a point to a running trial's learning curves."""
+        if number not in self._runs.closed:
+            run_id = self._runs.trials[number]
+            known = self._curves.get(run_id, ())
+            self._add(run_id, {key: value for key, value in metrics.items() if (key, step) not in known}, time, step)
+
+    def close_trial(
+        self,
+        number: int,
+        status: str,
+        metrics: Numbers,
+        of_study: Numbers,
+        done: str,
+        tags: Texts,
+        details: str,
+        time: float,
+    ) -> None:
+        """Close a trial's run, and add to its study's what it changes: metrics, and how many trials are done."""
+        if number in self._runs.closed:
+            return
+        run_id, self._done = self._runs.trials[number], done
+        self._add(run_id, metrics, time)
+        # Also without metrics: the study's run is written with the batch, and says how many trials are done.
+        self._add(self._runs.parent, of_study, time, number)
+        if details:
+            self._client.log_text(run_id, details, "error.txt")
+        # The status tag is last: a run that has it is complete.
+        self._flush(run_id, {**tags, "hpo.status": status})
+        self._client.set_terminated(run_id, status, milliseconds(time))
+        self._runs.closed.add(number)
+        self._curves.pop(run_id, None)
+
+    def train_further(
+        self, number: int, points: Sequence[Point], metrics: Numbers, of_study: Numbers, tags: Texts, time: float
+    ) -> None:
+        """Add to a closed run of a trial what it was trained after the search."""
+        run_id = self._runs.trials[number]
+        for point in points:
+            self._add(run_id, point["metrics"], point["time"], point["step"])
+        self._add(run_id, metrics, time)
+        self._add(self._runs.parent, of_study, time, number)
+        self._flush(run_id, tags)
+
+    def show_front(self, numbers: Sequence[int]) -> None:
+        """Show these of all closed trials as on the front, and no others."""
+        members, shown = set(numbers), self._runs.on_front
+        for number in sorted(self._runs.closed):
+            if shown.get(number) != (number in members):
+                self._client.set_tag(self._runs.trials[number], FRONT_TAG, str(number in members).lower())
+                shown[number] = number in members
+
+    def stop_trials(self, numbers: Sequence[int]) -> None:
+        """Show these of all closed trials as stopped while others of their rung were continued, and no others."""
+        now, shown = {number for number in numbers if number in self._runs.closed}, self._runs.stopped
+        for number in now - shown:
+            self._client.set_tag(self._runs.trials[number], "hpo.stopped", "others of its rung were continued")
+            self._set_status(number, "KILLED")
+        for number in shown - now:
+            self._set_status(number, "FINISHED")
+            self._client.delete_tag(self._runs.trials[number], "hpo.stopped")
+        self._runs.stopped = now
+
+    def register_model(self, winner: Winner) -> None:
+        """Register the winner's model."""
+        version = register_champion(self._client, self._experiment_id, self._runs.parent, winner)
+        self._client.set_tag(self._runs.parent, "hpo.model", f"models:/{winner['name']}/{version}")
+
+    def show_results(
+        self,
+        best: Sequence[tuple[int, float, float]],
+        metrics: Numbers,
+        params: Mapping[str, Any],
+        tags: Texts,
+        artifacts: Sequence[str],
+        time: float,
+    ) -> None:
+        """Show what a study has come to; `best` is after how many trials, which score, and when."""
+        for number, score, when in best:
+            self._add(self._runs.parent, {"best_score": score}, when, number)
+        self._add(self._runs.parent, {key: each for key, each in metrics.items() if key != "best_score"}, time)
+        self._flush(self._runs.parent, tags)
+        self._log_params(params)
+        for path in artifacts:
+            if Path(path).exists():
+                self._client.log_artifact(self._runs.parent, path)
+
+    def close_study(self, status: str, tags: Texts, note: str, time: float, error: str | None = None) -> None:
+        """End the study's run, and those of trials that did not end."""
+        if self._was_unsure:
+            self._runs.find_again()
+        self._set_note(note)
+        if error is not None:
+            self._client.log_text(self._runs.parent, error, "error.txt")
+            tags = {**tags, "hpo.error": error.strip().rpartition("\n")[2]}
+        self._flush(self._runs.parent, tags)
+        self._end(status, milliseconds(time))
+
+    def abandon_study(self) -> None:
+        """Show the study as killed: its driver died."""
+        if self._runs.parent:
+            self._flush(self._runs.parent, {"hpo.state": "interrupted"})
+            self._end("KILLED")
+
+    def _end(self, status: str, time: int | None = None) -> None:
+        for number in self._runs.trials.keys() - self._runs.closed:
+            self._client.set_terminated(self._runs.trials[number], "KILLED")
+        self._client.set_terminated(self._runs.parent, status, time)
 
     def _log_params(self, values: Mapping[str, Any]) -> None:
         """Log the study's parameters, those that it does not have; one cannot be changed."""
@@ -89,153 +220,32 @@ class MlflowSink:
         text = fill_in(note, self._runs.parent, view_page(self._experiment_id, self._runs.study_id), pages)
         self._client.set_tag(self._runs.parent, "mlflow.note.content", text[:_MAX_NOTE])
 
-    def _open_trial(self, message: TrackerMessage) -> None:
-        number = message["number"]
-        self._points[number] = message["tags"]["hpo.point"]
-        if number in self._runs.closed:
-            return
-        is_new = number not in self._runs.trials
-        run_id = self._runs.open_trial(message)
-        if number not in self._curves:
-            self._curves[number] = set() if is_new else self._known_points(run_id)
-        # Also for an existing run: an earlier attempt may have failed between the two calls.
-        self._client.log_batch(run_id, params=[Param(k, v) for k, v in texts(message["params"]).items()])
-
-    def _known_points(self, run_id: str) -> set[_Point]:
-        keys = self._client.get_run(run_id).data.metrics
-        return {(key, point.step) for key in keys for point in self._client.get_metric_history(run_id, key)}
-
-    def _curve(self, message: TrackerMessage) -> None:
-        number, step = message["number"], message["step"]
-        if number in self._runs.closed:
-            return
-        known = self._curves.get(number, ())
-        new = {key: value for key, value in message["metrics"].items() if (key, step) not in known}
-        self._add(number, new, message["time"], step)
-
-    def _close_trial(self, message: TrackerMessage) -> None:
-        number, score, tags = message["number"], message["metrics"].get("score"), message["tags"]
-        counts = tags["hpo.state"] == "complete" and tags.get("hpo.is_within_limits") != "false"
-        key = (-message["scale"], self._sign * score) if score is not None and counts else (math.inf, math.inf)
-        is_best, self._best = key < self._best, min(key, self._best)
-        if number in self._runs.closed:
-            return
-        self._add(number, message["metrics"], message["time"])
-        # The study's run is written with the batch, and says how many trials are done.
-        self._add(_PARENT, {}, message["time"])
-        if score is not None:
-            # The page shows metrics in the order of their first points.
-            best = {"best_score": score} if is_best else {}
-            self._add(_PARENT, best | self._of_trial(message["metrics"]), message["time"], number)
-        run_id = self._runs.trials[number]
-        if message["details"]:
-            self._client.log_text(run_id, message["details"], "error.txt")
-        # The status tag is last: a run that has it is complete.
-        self._flush(number, tags | {"hpo.status": message["status"]})
-        self._client.set_terminated(run_id, message["status"], milliseconds(message["time"]))
-        self._runs.closed.add(number)
-        self._curves.pop(number, None)
-
-    def _done(self) -> str:
-        """Return how many trials are done, or configurations, where these are what the budget counts."""
-        closed, counts = self._runs.closed, self._budget["counts"]
-        num_done = len({self._points[number] for number in closed}) if counts == "configurations" else len(closed)
-        return f"{num_done} of {self._budget['trials']}"
-
-    def _train_further(self, message: TrackerMessage) -> None:
-        number, metrics = message["number"], message["metrics"]
-        for point in message["points"]:
-            self._add(number, point["metrics"], point["time"], point["step"])
-        self._add(number, metrics, message["time"])
-        if "score" in metrics:
-            self._add(_PARENT, self._of_trial(metrics), message["time"], number)
-        self._flush(number, message["tags"])
-
-    def _of_trial(self, metrics: Mapping[str, float]) -> dict[str, float]:
-        return {f"trial_{name}": metrics[name] for name in ("score", *self._further) if name in metrics}
-
-    def _show_front(self, message: TrackerMessage) -> None:
-        members, shown = set(message["numbers"]), self._runs.on_front
-        for number in sorted(self._runs.closed):
-            if shown.get(number) != (number in members):
-                self._client.set_tag(self._runs.trials[number], FRONT_TAG, str(number in members).lower())
-                shown[number] = number in members
-
-    def _stop_trials(self, message: TrackerMessage) -> None:
-        now, shown = {n for n in message["numbers"] if n in self._runs.closed}, self._runs.stopped
-        for number in now - shown:
-            self._client.set_tag(self._runs.trials[number], "hpo.stopped", "others of its rung were continued")
-            self._set_status(number, "KILLED")
-        for number in shown - now:
-            self._set_status(number, "FINISHED")
-            self._client.delete_tag(self._runs.trials[number], "hpo.stopped")
-        self._runs.stopped = now
-
     def _set_status(self, number: int, status: str) -> None:
         self._client.set_tag(self._runs.trials[number], "hpo.status", status)
         self._client.update_run(self._runs.trials[number], status=status)
 
-    def _register_model(self, message: TrackerMessage) -> None:
-        version = register_champion(self._client, self._experiment_id, self._runs.parent, message)
-        self._client.set_tag(self._runs.parent, "hpo.model", f"models:/{message['name']}/{version}")
+    def _known_points(self, run_id: str) -> set[tuple[str, int]]:
+        keys = self._client.get_run(run_id).data.metrics
+        return {(key, point.step) for key in keys for point in self._client.get_metric_history(run_id, key)}
 
-    def _tag_study(self, message: TrackerMessage) -> None:
-        self._client.log_batch(self._runs.parent, tags=[RunTag(k, v) for k, v in texts(message["tags"]).items()])
-
-    def _close_study(self, message: TrackerMessage) -> None:
-        if self._was_unsure:
-            self._runs.find_again()
-        parent = self._runs.parent
-        for number, score, seconds in message["best"]:
-            self._add(_PARENT, {"best_score": score}, seconds, number)
-        others = {key: value for key, value in message["metrics"].items() if key != "best_score"}
-        self._add(_PARENT, others, message["time"])
-        self._flush(_PARENT, message["tags"])
-        self._log_params(message["params"])
-        self._set_note(message["note"])
-        for path in message["artifacts"]:
-            if Path(path).exists():
-                self._client.log_artifact(parent, path)
-        if message["error"] is not None:
-            self._client.log_text(parent, message["error"], "error.txt")
-            self._tag_study({"tags": {"hpo.error": message["error"].strip().rpartition("\n")[2]}})
-        self._end_open_trials()
-        self._client.set_terminated(parent, message["status"], milliseconds(message["time"]))
-
-    def _abandon_study(self, _message: TrackerMessage) -> None:
-        """Show the study as killed: its driver died."""
-        if self._runs.parent:
-            self._tag_study({"tags": {"hpo.state": "interrupted"}})
-            self._end_open_trials()
-            self._client.set_terminated(self._runs.parent, "KILLED")
-
-    def _end_open_trials(self) -> None:
-        for number in self._runs.trials.keys() - self._runs.closed:
-            self._client.set_terminated(self._runs.trials[number], "KILLED")
-
-    def _add(self, number: int, metrics: Mapping[str, float], seconds: float, step: int = 0) -> None:
+    def _add(self, run_id: str, metrics: Numbers, seconds: float, step: int = 0) -> None:
         points = {(key, step): Metric(key, value, milliseconds(seconds), step) for key, value in metrics.items()}
-        self._pending.setdefault(number, {}).update(points)
+        self._pending.setdefault(run_id, {}).update(points)
 
-    def _flush(self, number: int, tags: Mapping[str, Any] | None = None) -> None:
-        metrics = list(self._pending.get(number, {}).values())
-        run_id = self._runs.parent if number == _PARENT else self._runs.trials[number]
-        entries = [RunTag(key, value) for key, value in texts(tags or {}).items()]
+    def _flush(self, run_id: str, tags: Texts = MappingProxyType({})) -> None:
+        """Send what is pending of a run, then its tags; the study's say how many trials are done."""
+        metrics = list(self._pending.get(run_id, {}).values())
+        tags = {"hpo.trials": self._done, **tags} if run_id == self._runs.parent else tags
+        entries = [RunTag(key, value) for key, value in texts(tags).items()]
         for start in range(0, max(len(metrics), 1), _MAX_METRICS):
             chunk = metrics[start : start + _MAX_METRICS]
             is_last = start + _MAX_METRICS >= len(metrics)
             self._client.log_batch(run_id, metrics=chunk, tags=entries if is_last else ())
-        self._pending.pop(number, None)
-        if number in self._curves:
-            self._curves[number].update((metric.key, metric.step) for metric in metrics)
+        self._pending.pop(run_id, None)
+        if run_id in self._curves:
+            self._curves[run_id].update((metric.key, metric.step) for metric in metrics)
 
 
-def _dataset(message: Mapping[str, Any]) -> DatasetInput:
-    dataset = Dataset(
-        name=message["name"],
-        digest=message["digest"],
-        source_type="hpo",
-        source=json.dumps({"source": message["source"]}),
-        profile=json.dumps(message["profile"]),
-    )
-    return DatasetInput(dataset, [InputTag("mlflow.data.context", message["context"])])
+def _dataset(name: str, digest: str, source: str, context: str, profile: Mapping[str, Any]) -> DatasetInput:
+    described = {"source": json.dumps({"source": source}), "profile": json.dumps(profile)}
+    return DatasetInput(Dataset(name, digest, "hpo", **described), [InputTag("mlflow.data.context", context)])

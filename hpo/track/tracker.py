@@ -1,38 +1,42 @@
-"""The driver's side of the MLflow process: turns events into messages and never waits for MLflow."""
+"""The driver's side of the MLflow process: turns events into calls of `MlflowSink` and never waits for MLflow."""
 
 import contextlib
 import json
+import math
 import queue
+import statistics
 import subprocess
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 from hpo.config.study_config import StudyConfig
 from hpo.engine.observers import Observer
-from hpo.track import messages
-from hpo.track.messages import TrackerMessage
+from hpo.engine.schedule.rules import is_counted
+from hpo.study.study import counts_of
+from hpo.track.names import metric_names, mlflow_name, parameters, run_name
 from hpo.track.store import mlflow_environment
 from hpo.trials.goal import goal_of
 from hpo.trials.ranking import front
-from hpo.trials.trial import TaskLayout, Trial
+from hpo.trials.trial import State, TaskLayout, Trial
 from hpo.workers.dispatch.dispatcher import TaskReport
 from hpo.workers.objective.path import path_variable, python
 
+if TYPE_CHECKING:
+    from hpo.track.sink import Call, MlflowSink, Point
+
 # Pause after a failed request to MLflow.
 _RETRY_SECONDS = 5.0
+_STATUS: Mapping[State, str] = {"complete": "FINISHED", "failed": "FAILED", "stopped": "KILLED"}
 
 
-class MlflowTracker(Observer):
-    """Sends messages through a queue and a pipe to `hpo.track.process`; nothing is read from there."""
+class MlflowProcess:
+    """Sends calls through a queue and a pipe to `hpo.track.process`; nothing is read from there."""
 
-    def __init__(self, uri: str, config: StudyConfig, layout: TaskLayout, lock_path: Path | None) -> None:
-        self._goal = goal_of(config.study)
-        self._scales, self._costs = config.study.scales, config.strategy.get("costs")
-        self._front: Sequence[Trial] = ()
-        self._layout = layout
-        # Of running trials, by number and task.
-        self._curves: dict[int, dict[str, messages.Curve]] = {}
+    def __init__(self, uri: str, experiment: str, lock_path: Path | None) -> None:
         self._process = subprocess.Popen(
             python("hpo.track.process"),
             stdin=subprocess.PIPE,
@@ -41,32 +45,76 @@ class MlflowTracker(Observer):
             # Its own session: Ctrl-C in the terminal is for the driver, which ends this process by its input.
             start_new_session=True,
         )
-        # Unbounded: a full pipe must not delay the search, and messages are small.
-        self._queue: queue.SimpleQueue[TrackerMessage | None] = queue.SimpleQueue()
+        # Unbounded: a full pipe must not delay the search, and calls are small.
+        self._queue: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._write_lines, daemon=True)
         self._thread.start()
-        self.send({
-            "uri": uri,
-            "experiment": config.track.experiment,
-            "artifact_root": str(Path("mlartifacts").absolute()),
-            "lock_path": str(lock_path.absolute()) if lock_path else None,
-            "retry_seconds": _RETRY_SECONDS,
-        })  # fmt: skip
+        begin = {"uri": uri, "experiment": experiment, "artifact_root": str(Path("mlartifacts").absolute())}
+        lock = str(lock_path.absolute()) if lock_path else None
+        self.send(("begin", {**begin, "lock_path": lock, "retry_seconds": _RETRY_SECONDS}))
 
-    def send(self, message: TrackerMessage) -> None:
-        """Queue the message."""
-        self._queue.put(message)
+    def send(self, call: "Call") -> None:
+        """Queue the call."""
+        self._queue.put(call)
+
+    def close(self, patience_seconds: float) -> bool:
+        """Send what is left, until nothing arrives for `patience_seconds`; return whether everything did."""
+        self.send(("end", {"patience_seconds": patience_seconds}))
+        self._queue.put(None)
+        self._thread.join()
+        return self._process.wait() == 0
+
+    def _write_lines(self) -> None:
+        assert self._process.stdin is not None
+        # If the process is gone, the record has everything, and close() reports it.
+        with contextlib.suppress(BrokenPipeError), self._process.stdin as pipe:
+            while (call := self._queue.get()) is not None:
+                pipe.write(json.dumps(call) + "\n")
+                if self._queue.empty():
+                    pipe.flush()
+
+
+class _Calls:
+    """Stands for the `MlflowSink` of the process: a call of one of its methods is sent there."""
+
+    def __init__(self, send: "Callable[[Call], None]") -> None:
+        self._send = send
+
+    def __getattr__(self, method: str) -> Callable[..., None]:
+        return lambda **arguments: self._send((method, arguments))
+
+
+class MlflowTracker(Observer):
+    """Shows the trials of a study in MLflow; `mlflow` takes the calls that write there."""
+
+    def __init__(self, config: StudyConfig, layout: TaskLayout, process: MlflowProcess) -> None:
+        self._goal, self._layout, self._process = goal_of(config.study), layout, process
+        # Here the type checker compares every call with the method that the process calls.
+        self.mlflow = cast("MlflowSink", _Calls(process.send))
+        self._scales, self._costs = config.study.scales, config.strategy.get("costs")
+        self._counts, self._budget, self._num_done = counts_of(config), config.study.trials, 0
+        self._front: Sequence[Trial] = ()
+        # Of the trials within the limits: the largest scale, and there the least loss.
+        self._best = (math.inf, math.inf)
+        # Of running trials, by number and task.
+        self._curves: dict[int, dict[str, Curve]] = {}
 
     def trial_opened(self, trial: Trial) -> None:
         """Open the trial's child run."""
-        self.send(messages.open_trial(trial, self._scales))
+        self.mlflow.open_trial(
+            number=trial.number,
+            name=run_name(trial),
+            params=parameters(trial, self._scales),
+            tags={"hpo.round": str(trial.round), "hpo.point": trial.key, **_amount(trial)},
+            time=trial.started or time.time(),
+        )
 
     def reported(self, trial: Trial, report: TaskReport) -> None:
         """Send a point of a learning curve."""
         if report.point is not None:
             name = self._layout.name(report.task.index)
-            curves = self._curves.setdefault(trial.number, {})
-            self.send(curves.setdefault(name, messages.Curve(trial, name)).point(report.point))
+            curve = self._curves.setdefault(trial.number, {}).setdefault(name, Curve(name))
+            self.mlflow.curve(number=trial.number, **curve.point(report.point))
 
     def trial_finished(self, trial: Trial) -> None:
         """Close the trial's child run."""
@@ -78,26 +126,131 @@ class MlflowTracker(Observer):
     def trial_known(self, trial: Trial) -> None:
         """Close the trial's child run; whether it is on the front is told by `show_front`."""
         self._curves.pop(trial.number, None)
-        self.send(messages.close_trial(trial, self._goal, self._layout, self._costs))
+        self._num_done += is_counted(trial, self._counts)
+        place = (-trial.scale, trial.loss) if trial.keeps_limits else (math.inf, math.inf)
+        is_best, self._best = place < self._best, min(place, self._best)
+        metrics = self._metrics(trial)
+        # The page shows metrics in the order of their first points.
+        best = {"best_score": metrics["score"]} if is_best else {}
+        failed = [(self._layout.name(i), o.details or o.error) for i, o in sorted(trial.outcomes.items()) if o.error]
+        self.mlflow.close_trial(
+            number=trial.number,
+            status=_STATUS[trial.state],
+            metrics=metrics,
+            of_study=best | self._of_study(metrics),
+            done=f"{self._num_done} of {self._budget}",
+            tags=self._tags(trial),
+            details="\n".join(f"{task}:\n{details}" for task, details in failed),
+            time=trial.ended or time.time(),
+        )
+
+    def trial_recorded(self, trial: Trial) -> None:
+        """Send a trial that is in the record, with its learning curves; whether it is on the front, `show_front`."""
+        self.trial_opened(trial)
+        for point in self._points(trial):
+            self.mlflow.curve(number=trial.number, **point)
+        self.trial_known(trial)
+
+    def trained_further(self, before: Trial, trial: Trial) -> None:
+        """Add to a closed child run what its trial was trained further, after the search."""
+        points: list[Point] = []
+        for index, outcome in sorted(trial.outcomes.items()):
+            points += self._points(replace(trial, outcomes={index: outcome}))[len(before.outcomes[index].curve) :]
+        metrics = self._metrics(trial)
+        self.mlflow.train_further(
+            number=trial.number,
+            points=points,
+            metrics=metrics,
+            of_study=self._of_study(metrics),
+            tags=self._tags(trial),
+            time=trial.ended or time.time(),
+        )
 
     def show_front(self, members: Sequence[Trial]) -> None:
         """Show which of all finished trials are on the front; with one metric nothing."""
         if len(self._goal.metrics) > 1:
             self._front = members
-            self.send(messages.show_front(members))
+            self.mlflow.show_front(numbers=[trial.number for trial in members])
 
     def close(self, patience_seconds: float = 60.0) -> bool:
         """Send what is left, until nothing arrives for `patience_seconds`; return whether everything did."""
-        self._queue.put({"do": "end", "patience_seconds": patience_seconds})
-        self._queue.put(None)
-        self._thread.join()
-        return self._process.wait() == 0
+        return self._process.close(patience_seconds)
 
-    def _write_lines(self) -> None:
-        assert self._process.stdin is not None
-        # If the process is gone, the record has everything, and close() reports it.
-        with contextlib.suppress(BrokenPipeError), self._process.stdin as pipe:
-            while (message := self._queue.get()) is not None:
-                pipe.write(json.dumps(message) + "\n")
-                if self._queue.empty():
-                    pipe.flush()
+    def _points(self, trial: Trial) -> "list[Point]":
+        """Return the points of a trial's recorded learning curves, with times spread over its seconds."""
+        points = []
+        for index, outcome in sorted(trial.outcomes.items()):
+            curve, each = Curve(self._layout.name(index)), outcome.seconds / max(len(outcome.curve), 1)
+            points += [curve.point(point, outcome.started + each * n) for n, point in enumerate(outcome.curve, start=1)]
+        return points
+
+    def _metrics(self, trial: Trial) -> dict[str, float]:
+        """Return the numbers of a trial's run, its number among them, for the axis of charts.
+
+        Cost is that of a training at each scale, where a ladder goes by it; else that of the study's clock.
+        """
+        metrics: dict[str, float] = {"trial": trial.number, "round": trial.round, "seconds": trial.seconds}
+        if trial.scale:
+            metrics["cost"] = self._costs[trial.scale - 1] if self._costs else trial.total_cost
+        if trial.amount is not None:
+            metrics["amount"] = trial.amount
+            if trial.reached is not None:
+                metrics["reached"] = trial.reached
+        if trial.score is not None:
+            metrics["score"] = trial.score
+            metrics |= _spread("score", trial.values(self._goal.metric))
+        for index, outcome in sorted(trial.outcomes.items()):
+            fold = self._layout.name(index)
+            metrics |= {f"{fold}/final_{mlflow_name(name)}": each for name, each in outcome.metrics.items()}
+            if outcome.num_parameters is not None:
+                metrics["num_parameters"] = outcome.num_parameters
+        if trial.score is not None and not self._goal.is_single:
+            for name, shown in metric_names(self._goal).items():
+                if values := trial.values(name):
+                    metrics |= {shown: trial.mean(name), **_spread(shown, values)}
+        return {name: value for name, value in metrics.items() if math.isfinite(value)}
+
+    def _of_study(self, metrics: Mapping[str, float]) -> dict[str, float]:
+        """Return which metrics of a trial's run are metrics of its study, too, for charts over the trial's number."""
+        names = ("score", *[*metric_names(self._goal).values()][1:]) if "score" in metrics else ()
+        return {f"trial_{name}": metrics[name] for name in names if name in metrics}
+
+    def _tags(self, trial: Trial) -> dict[str, str]:
+        is_judged = self._goal.limits and trial.state == "complete"
+        limits = {"hpo.is_within_limits": str(trial.keeps_limits).lower()} if is_judged else {}
+        error = {"hpo.error": trial.error} if trial.error else {}
+        return {"hpo.metric": self._goal.metric, "hpo.state": trial.state, **limits, **error, **_amount(trial)}
+
+
+class Curve:
+    """A task's learning curve: each point at its epoch.
+
+    MLflow's steps are whole: where the first epoch is a part of one, points are at their `step`, or else are counted.
+    """
+
+    def __init__(self, task: str) -> None:
+        self._task = task
+        self._axis: str | None = None
+        self._num_points = 0
+
+    def point(self, point: Mapping[str, Any], when: float | None = None) -> "Point":
+        """Return the next point."""
+        numbers = {
+            key: value for key, value in point.items() if isinstance(value, int | float) and math.isfinite(value)
+        }
+        self._num_points += 1
+        if self._axis is None:
+            is_whole = float(numbers.get("epoch", 0.5)).is_integer()
+            self._axis = "epoch" if is_whole else "step" if "step" in numbers else "number"
+        step = math.ceil(numbers.get(self._axis, self._num_points))
+        shown = {name: value for name, value in numbers.items() if name not in ("epoch", "step", "epochs")}
+        metrics = {f"{self._task}/{mlflow_name(name)}": value for name, value in shown.items()}
+        return {"step": step, "metrics": metrics, "time": when or time.time()}
+
+
+def _spread(name: str, values: Sequence[float]) -> dict[str, float]:
+    return {f"{name}_standard_deviation": statistics.stdev(values)} if len(values) > 1 else {}
+
+
+def _amount(trial: Trial) -> dict[str, str]:
+    return {} if trial.amount is None else {"hpo.amount": str(trial.amount)}

@@ -11,10 +11,10 @@ import json
 import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 from urllib.parse import quote
 
-from hpo.track.messages import TrackerMessage
+from hpo.trials.trial import Direction
 
 # Without it a new browser shows chats and judges instead of runs and models.
 _KIND = "workflowType=machine_learning"
@@ -94,17 +94,33 @@ def keys_of_study(study_id: str) -> tuple[str, str]:
     return study_id, study_id + ON_FRONT
 
 
-def study_views(message: TrackerMessage, parent: str) -> dict[str, str]:
-    """Return the tags that hold the views of the study that a message opens: its trials, and the front, if it has one.
+class TrialsTable(TypedDict):
+    """What a table of trials shows, and the charts beside it.
 
-    The message's `metrics` are columns and charts, the leading one first, `flags` columns of tags.
+    Attributes:
+        metrics: each a column and a chart; the first leads, and rows are in its order, by `direction`.
+        flags: tags by which a person selects trials, such as `FRONT_TAG`.
+        keys: the hyperparameters.
+        others: metrics that tell what a training took.
+        curves: metrics with a line per trial.
     """
+
+    metrics: Sequence[str]
+    direction: Direction
+    flags: Sequence[str]
+    keys: Sequence[str]
+    others: Sequence[str]
+    curves: Sequence[str]
+
+
+def study_views(study_id: str, name: str, seconds: float, table: TrialsTable, parent: str) -> dict[str, str]:
+    """Return the tags that hold the views of a study: its trials, and the front, if it has one."""
     of_study = f"tags.`mlflow.parentRunId` = '{parent}'"
-    trials, on_front = keys_of_study(message["study_id"])
-    views = {tag_of(trials): _view_of_trials(message, "trials", of_study)}
-    if FRONT_TAG in message["flags"]:
+    trials, on_front = keys_of_study(study_id)
+    views = {tag_of(trials): _short_view(f"{name}: trials", seconds, table, of_study)}
+    if FRONT_TAG in table["flags"]:
         condition = f"{of_study} and tags.`{FRONT_TAG}` = 'true'"
-        views[tag_of(on_front)] = _view_of_trials(message, "front", condition)
+        views[tag_of(on_front)] = _short_view(f"{name}: front", seconds, table, condition)
     return views
 
 
@@ -116,13 +132,9 @@ def studies_view(name: str, seconds: float, run_ids: Sequence[str] | None = None
     return envelope(name, seconds, {**order, **_state(condition, _STUDIES, cards, "Studies")})
 
 
-def compared_view(message: TrackerMessage, run_ids: Sequence[str]) -> str:
-    """Return the view of the trials of several studies, best first; the message is as for `study_views`."""
-    metrics, keys = message["metrics"], message["columns"][:_MAX_COLUMNS]
-    columns = _columns(metrics, ["hpo.study"], keys, message["others"])
-    cards = _cards(metrics, keys, message["curves"], message["others"])
-    order = _order(message)
-    return envelope(message["name"], message["time"], {**order, **_state(_one_of(run_ids), columns, cards, "Trials")})
+def compared_view(name: str, seconds: float, table: TrialsTable, run_ids: Sequence[str]) -> str:
+    """Return the view of the trials of several studies, best first."""
+    return _view(name, seconds, {**table, "keys": table["keys"][:_MAX_COLUMNS]}, _one_of(run_ids), "Trials")
 
 
 def envelope(name: str, seconds: float, state: Mapping[str, Any]) -> str:
@@ -155,30 +167,27 @@ def _color(hue: float, lightness: float) -> str:
     return "#" + "".join(f"{round(255 * part):02x}" for part in parts)
 
 
-def _view_of_trials(message: TrackerMessage, name: str, condition: str) -> str:
-    metrics, keys = message["metrics"], message["columns"]
-    # A key may be long.
+def _short_view(name: str, seconds: float, table: TrialsTable, condition: str) -> str:
+    """Return the view with as many columns as an experiment's tag has room for: a key may be long."""
+    metrics, keys = table["metrics"], table["keys"]
     for count in range(len(metrics) + _MAX_COLUMNS, 0, -1):
-        shown, some = metrics[:count], keys[: max(0, count - len(metrics))]
-        columns = _columns(shown, message["flags"], some, message["others"])
-        cards = _cards(shown, some, message["curves"], message["others"])
-        state = {**_order(message), **_state(condition, columns, cards, "Study")}
-        value = envelope(f"{message['name']}: {name}", message["time"], state)
+        shown: TrialsTable = {**table, "metrics": metrics[:count], "keys": keys[: max(0, count - len(metrics))]}
+        value = _view(name, seconds, shown, condition, "Study")
         if len(value) <= _MAX_VALUE:
             break
     return value
 
 
-def _order(message: TrackerMessage) -> dict[str, Any]:
-    return {"orderByKey": f"metrics.`{message['metrics'][0]}`", "orderByAsc": message["direction"] == "minimize"}
+def _view(name: str, seconds: float, table: TrialsTable, condition: str, section: str) -> str:
+    order = {"orderByKey": f"metrics.`{table['metrics'][0]}`", "orderByAsc": table["direction"] == "minimize"}
+    return envelope(name, seconds, {**order, **_state(condition, _columns(table), _cards(table), section)})
 
 
-def _columns(
-    metrics: Sequence[str], flags: Sequence[str], keys: Sequence[str], others: Sequence[str]
-) -> dict[str, int]:
+def _columns(table: TrialsTable) -> dict[str, int]:
     """Return the columns with their widths: what is searched comes before what is only noted."""
-    first, last = ([f"metrics.`{name}`" for name in names] for names in (metrics, (*others, *_BOOKKEEPING)))
-    tags, params = [f"tags.`{flag}`" for flag in flags], [f"params.`{key}`" for key in keys]
+    noted = (*table["others"], *_BOOKKEEPING)
+    first, last = ([f"metrics.`{name}`" for name in names] for names in (table["metrics"], noted))
+    tags, params = [f"tags.`{flag}`" for flag in table["flags"]], [f"params.`{key}`" for key in table["keys"]]
     # A metric may be called as one of ours that says the same.
     return _FIRST | dict.fromkeys([*first, *tags, *params, *last], _WIDTH)
 
@@ -204,22 +213,21 @@ def _state(
     }
 
 
-def _cards(
-    metrics: Sequence[str], keys: Sequence[str], curves: Sequence[str], others: Sequence[str]
-) -> list[dict[str, Any]]:
+def _cards(table: TrialsTable) -> list[dict[str, Any]]:
     """Return the charts: the first two metrics, each over the trial's number, all columns, the learning curves.
 
     With scales the first metric is over the cost of a training, too.
     """
+    metrics, others = table["metrics"], table["others"]
     pairs = [(metrics[0], metrics[1])] if len(metrics) > 1 else []
     pairs += [("cost", metrics[0])] if "cost" in others else []
     pairs += [("trial", name) for name in metrics]
     # The last of the metrics gives the lines their colours.
-    lines = {"selectedParams": list(keys), "selectedMetrics": [*others, *metrics[::-1]]}
+    lines = {"selectedParams": list(table["keys"]), "selectedMetrics": [*others, *metrics[::-1]]}
     return [
         *({"type": "SCATTER", "xaxis": _axis(x), "yaxis": _axis(y), "runsCountToCompare": 100} for x, y in pairs),
         {"type": "PARALLEL", **lines, "showAllRuns": True},
-        *map(_line, curves),
+        *map(_line, table["curves"]),
     ]
 
 

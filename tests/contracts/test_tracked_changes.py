@@ -31,22 +31,22 @@ def folder(tmp_path):
     return tmp_path
 
 
-class InThisProcess(MlflowTracker):
-    """Has a store written by this process, message by message."""
+class InThisProcess(MlflowSink):
+    """Has a store written by this process, call by call."""
 
-    _scales, _costs = None, None
+    def send(self, call):
+        self.apply([call])
 
-    def __init__(self, study, sink):
-        self._goal, self._layout, self._front, self._sink, self._curves = study.goal, study.layout, (), sink, {}
 
-    def send(self, message):
-        self._sink.apply([message])
+def tracker_of(study, folder):
+    """Return a tracker that writes at once."""
+    return MlflowTracker(study.config, study.layout, InThisProcess(study.config.track.uri, "tests", folder))
 
 
 def test_whether_a_trial_is_on_the_front_stays_true_and_only_runs_that_changed_are_written(folder, monkeypatch):
     study = front_study(folder)
     uri = study.config.track.uri
-    tracker = InThisProcess(study, MlflowSink(uri, "tests", folder))
+    tracker = tracker_of(study, folder)
     record = open_study(study)
     open_in_tracker(study, StudyRun.of(study, record), tracker)
     record.close()
@@ -173,7 +173,7 @@ def test_a_study_that_is_deleted_takes_its_trials_and_views_along_and_leaves_the
     for name, study in studies.items():
         study = replace(study, folder=StudyFolder(folder / name))
         record = open_study(study)
-        tracker = InThisProcess(study, MlflowSink(uri, "tests", folder))
+        tracker = tracker_of(study, folder)
         open_in_tracker(study, StudyRun.of(study, record), tracker)
         ids[name] = Notes(record).study_id
         record.close()

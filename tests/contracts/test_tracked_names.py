@@ -6,7 +6,9 @@ import uuid
 
 import pytest
 
-from hpo.track.messages import Curve, close_trial, mlflow_name, run_name
+from hpo.config.study_config import config_from_dict
+from hpo.track.names import mlflow_name, run_name
+from hpo.track.tracker import Curve, MlflowTracker
 from hpo.track.views import (
     LARGEST_VIEW,
     color_of_study,
@@ -19,6 +21,7 @@ from hpo.trials.goal import Goal, finished
 from hpo.trials.table import trials_table
 from hpo.trials.trial import Outcome, TaskLayout, Trial
 from tests.hpo.report.made_up import trial as made_up_trial
+from tests.studies import toy_config
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
@@ -46,15 +49,30 @@ def test_names_are_short_and_bounded(point, name):
     ([{"step": 50}, {"step": 100}], [50, 100]),
 ])  # fmt: skip
 def test_a_curve_is_at_its_epochs_and_where_these_are_parts_at_its_steps(points, steps):
-    curve = Curve(Trial(0, 0, {}), "fold_0")
+    curve = Curve("fold_0")
     assert [curve.point(point)["step"] for point in points] == steps
 
 
+class Sent(list):
+    """The calls of a tracker, in place of the process that makes them."""
+
+    send = list.append
+
+
+def closing_metrics(trial, folds):
+    """Return the metrics of a trial that has ended, as they are sent."""
+    sent = Sent()
+    MlflowTracker(config_from_dict(toy_config()), TaskLayout(folds), sent).trial_finished(trial)
+    ((method, arguments),) = sent
+    assert method == "close_trial"
+    return arguments["metrics"]
+
+
 def test_the_spread_over_folds_is_a_metric_beside_their_mean():
-    metrics = close_trial(made_up_trial(0, [0.5, 0.7]), SCORE, TaskLayout(2))["metrics"]
+    metrics = closing_metrics(made_up_trial(0, [0.5, 0.7]), 2)
     assert metrics["score"] == pytest.approx(0.6)
     assert metrics["score_standard_deviation"] == pytest.approx(0.2 / 2**0.5)
-    assert "score_standard_deviation" not in close_trial(made_up_trial(0, [0.5]), SCORE, TaskLayout(1))["metrics"]
+    assert "score_standard_deviation" not in closing_metrics(made_up_trial(0, [0.5]), 1)
 
 
 def test_the_number_of_parameters_is_one_metric_and_one_column():
@@ -63,16 +81,16 @@ def test_the_number_of_parameters_is_one_metric_and_one_column():
     trial = finished(Trial(0, 0, {"a.lr": 0.1}), outcomes, SCORE)
     assert trial.num_parameters == 900
     assert trials_table([trial], ["a.lr"], SCORE, TaskLayout(2)).num_parameters.tolist() == [900]
-    assert close_trial(trial, SCORE, TaskLayout(2))["metrics"]["num_parameters"] == 900
+    assert closing_metrics(trial, 2)["num_parameters"] == 900
     assert Trial(0, 0, {}).num_parameters is None
 
 
 @pytest.mark.parametrize("count", [1, 2, 30])
 def test_a_view_fits_into_a_tag_whatever_the_names(count):
     columns = [f"{place}{'n' * 190}" for place in range(count)]
-    message = {"study_id": "1", "name": "s", "time": 0.0, "direction": "minimize", "curves": [f"fold_0/{columns[0]}"]}
-    message |= {"others": ["amount"]}
-    views = study_views({**message, "metrics": columns, "flags": ["hpo.is_on_front"], "columns": columns}, "r" * 32)
+    table = {"direction": "minimize", "curves": [f"fold_0/{columns[0]}"], "others": ["amount"]}
+    table |= {"metrics": columns, "flags": ["hpo.is_on_front"], "keys": columns}
+    views = study_views("1", "s", 0.0, table, "r" * 32)
     for view in views.values():
         assert len(view) <= 5000
         assert f"metrics.`{columns[0]}`" in opened(view)["selectedColumns"]
@@ -80,9 +98,10 @@ def test_a_view_fits_into_a_tag_whatever_the_names(count):
 
 def test_a_view_of_several_studies_has_room_for_hundreds_of_trials_and_no_column_twice():
     keys = [f"training.hyperparameter_{place}" for place in range(20)]
-    message = {"name": "a, b: trials", "time": 0.0, "metrics": ["score"], "direction": "minimize", "columns": keys}
+    table = {"metrics": ["score"], "direction": "minimize", "flags": ["hpo.study"], "keys": keys}
+    table |= {"others": ["amount"], "curves": ["fold_0/score"]}
     run_ids = [uuid.uuid4().hex for _ in range(600)]
-    view = compared_view(message | {"others": ["amount"], "curves": ["fold_0/score"]}, run_ids)
+    view = compared_view("a, b: trials", 0.0, table, run_ids)
     assert len(view) <= LARGEST_VIEW
     state = opened(view)
     assert all(run_id in state["searchFilter"] for run_id in run_ids)

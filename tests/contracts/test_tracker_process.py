@@ -12,8 +12,8 @@ from mlflow import MlflowClient
 from hpo.study.opening import open_study
 from hpo.study.results.run import StudyRun
 from hpo.track.make import make_tracker
-from hpo.track.messages import Curve, close_trial, curves
 from hpo.track.projection import open_in_tracker
+from hpo.track.tracker import Curve
 from hpo.trials.trial import Outcome, Trial
 from tests.studies import environment
 from tests.tracked import new_store, run, runs_of, tracked_study
@@ -40,15 +40,16 @@ def test_a_live_curve_is_there_within_five_seconds_and_has_each_point_once(folde
     client = MlflowClient(study.config.track.uri)
     _wait(lambda: client.get_experiment_by_name("tests") and len(client.search_runs(["1"])) == 2, 120)
     _, children = runs_of(study)
-    points, curve = [{"epoch": epoch, "score": epoch / 10} for epoch in (1, 2, 3)], Curve(trial, "fold_0")
+    points, curve = [{"epoch": epoch, "score": epoch / 10} for epoch in (1, 2, 3)], Curve("fold_0")
     for epoch, point in enumerate(points, 1):
-        tracker.send(curve.point(point))
+        tracker.mlflow.curve(number=0, **curve.point(point))
         seconds = _wait(lambda epoch=epoch: len(_scores(client, children[0])) == epoch, 60)
         assert seconds < 5
     trial = replace(trial, outcomes={0: Outcome({"score": 0.3}, points)}, state="complete", score=0.3)
-    again = [curve.point(point) for point in points]
-    for message in (*again, close_trial(trial, study.goal, study.layout), *curves(trial, study.layout)):
-        tracker.send(message)
+    for point in points:
+        tracker.mlflow.curve(number=0, **curve.point(point))
+    tracker.trial_known(trial)
+    tracker.trial_recorded(trial)
     tracker.close()
     record.close()
     # MLflow promises no order among points; its charts sort by step.
@@ -107,7 +108,7 @@ tracker = make_tracker(study.config, study.layout, study.folder.path)
 open_in_tracker(study, StudyRun.of(study, open_study(study)), tracker)
 tracker.trial_opened(Trial(0, 0, {{"toy.lr": 0.1}}))
 time.sleep(0.5)
-print(tracker._process.pid, flush=True)
+print(tracker._process._process.pid, flush=True)
 os.kill(os.getpid(), 9)
 """
     done = subprocess.run(

@@ -10,8 +10,6 @@ from mlflow import MlflowClient
 
 import hpo as toolkit
 from hpo.track.store import find_run
-from hpo.track.tracker import MlflowTracker
-from hpo.trials.goal import goal_of
 from tests.hpo.cli.commands import hpo, printed
 from tests.hpo.study.test_front_on_test import toy
 from tests.tracked import new_store
@@ -34,20 +32,19 @@ def tracked(capsys, uri=STORE):
 def sent(monkeypatch):
     """Return what is sent, and whether it arrives, in the place of MLflow."""
 
-    class Sent(MlflowTracker):
-        messages, arrives = [], True
-        _scales, _costs = None, None
+    class Sent:
+        calls, arrives = {}, True
 
-        def __init__(self, _uri, config, layout, _lock):
-            self._goal, self._front, self._layout, self._curves = goal_of(config.study), (), layout, {}
+        def __init__(self, *_):
+            pass
 
-        def send(self, message):
-            Sent.messages.append(message)
+        def send(self, call):
+            Sent.calls |= [call]
 
         def close(self, _patience):
             return Sent.arrives
 
-    monkeypatch.setattr("hpo.track.make.MlflowTracker", Sent)
+    monkeypatch.setattr("hpo.track.make.MlflowProcess", Sent)
     return Sent
 
 
@@ -57,11 +54,11 @@ def test_the_score_is_sent_once_it_is_counted(capsys, sent, way):
     folder = tracked(capsys)
     code, _, err = hpo(capsys, "test", "toy", "--no-default", *way)
     assert (code, "hpo sync" in err) == (0, False), err
-    closing = sent.messages[-1]
-    assert (closing["do"], closing["metrics"]["test_score"]) == ("close_study", 2.5)
+    results, closing = sent.calls["show_results"], sent.calls["close_study"]
+    assert results["metrics"]["test_score"] == 2.5
     assert NOTED.search(closing["note"])
     assert (closing["status"], closing["tags"]["hpo.state"]) == ("FINISHED", "ended")
-    assert str(folder / "report.json") in [str(Path(path).relative_to(Path.cwd())) for path in closing["artifacts"]]
+    assert str(folder / "report.json") in [str(Path(path).relative_to(Path.cwd())) for path in results["artifacts"]]
 
 
 def test_where_it_does_not_arrive_the_score_is_shown_and_a_warning_says_what_to_do(capsys, sent):
@@ -82,7 +79,7 @@ def test_a_store_that_is_no_database_is_a_warning_and_one_that_is_not_there_is_n
     assert "`hpo sync toy`" in err
     Path("mlflow.db").unlink()
     assert toolkit.load("toy").test(again=True, with_default=False) == {"score": 2.5}
-    assert not sent.messages
+    assert not sent.calls
     assert not Path("mlflow.db").exists()
 
 
