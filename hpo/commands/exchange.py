@@ -265,11 +265,13 @@ def import_trials(
         raise ConfigError(f"keys: must be a list of columns, given {keys!r}")
     if direction not in (None, "maximize", "minimize"):
         raise ConfigError(f"direction: must be maximize or minimize, given {direction!r}")
-    path = import_folder(study_name(name, "name"))
     if source == "optuna":
         from hpo.integrations.exchange.optuna_storage import read_optuna, refuse_record
 
+        # First: what to do with a study of ours is not to import it under another name.
         refuse_record(place)
+    path = import_folder(study_name(name, "name"))
+    if source == "optuna":
         imported = read_optuna(place, study)
     elif source == "csv":
         from hpo.integrations.exchange.csv_table import read_csv
