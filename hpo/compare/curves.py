@@ -1,7 +1,7 @@
 """Finished searches as numbers: the best loss so far over trials and over cost, and its mean over repeats."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from hpo.compare.statistics import mean_bands
 from hpo.report.comparison import Unit
+from hpo.trials.goal import Goal
+from hpo.trials.trial import Trial
 
 _MOST_PLACES = 300  # of a curve: more cannot be seen in a figure
 
@@ -41,6 +43,25 @@ class FinishedSearch:
     other_losses: tuple[tuple[float, ...], ...] = ()
     excess: tuple[float, ...] = ()
     nothing: float = math.inf
+
+    @classmethod
+    def of(
+        cls,
+        label: str,
+        repeat: int,
+        seed: int,
+        trials: Sequence[Trial],
+        goal: Goal,
+        is_partial: bool,
+        counts: Callable[[Trial], bool] = lambda trial: trial.state == "complete",
+    ) -> Self:
+        """Return the search that made these trials; one that does not count has infinite losses."""
+        none = (math.inf,) * len(goal.metrics)
+        losses = [trial.losses if counts(trial) else none for trial in trials]
+        leading, seconds = tuple(first for first, *_ in losses), tuple(trial.seconds for trial in trials)
+        others = tuple(tuple(further) for _, *further in losses) if len(goal.metrics) > 1 else ()
+        excess = () if goal.is_single else tuple(trial.excess if counts(trial) else 0.0 for trial in trials)
+        return cls(label, repeat, seed, leading, seconds, is_partial, others, excess)
 
     @cached_property
     def keeps_limits(self) -> npt.NDArray[np.bool]:

@@ -48,9 +48,7 @@ class Yardstick:
         """Return the search with its hypervolume regret after each trial as the losses.
 
         The regret is 1 - hypervolume of the trials within the limits so far / `whole`: from 1, no such trial, to 0, as
-        good as the best front; it never rises. The hypervolume is that of Zitzler & Thiele 1998, "Multiobjective
-        optimization using evolutionary algorithms: a comparative case study", in losses scaled to 0..1 up to the
-        reference point of Ishibuchi et al. 2018; see `hpo.trials.fronts`.
+        good as the best front; it never rises. For its sources see `hpo.trials.fronts`.
         """
         volumes = np.concatenate(([0.0], growing(scaled(search.kept, self.scale))))
         regrets = np.maximum(0.0, 1 - volumes / (self.whole or 1.0))

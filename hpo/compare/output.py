@@ -17,13 +17,10 @@ from hpo.report.comparison import ComparisonJson
 from hpo.report.pages.comparison import (
     READING,
     answers,
-    chosen,
     headline,
     render_comparison_markdown,
     render_comparison_page,
-    standings,
-    verdicts,
-    winners,
+    tables,
 )
 from hpo.report.part import Table as CellTable
 
@@ -77,24 +74,22 @@ def show(result: ComparisonJson, paths: Sequence[Path]) -> None:
     console.print(f"\n{_printable(headline(result))}")
     for answer in answers(result):
         console.print(_printable(answer), style="bold", soft_wrap=True)
-    _print_by_budget(console, standings(result))
+    for cells in tables(result).values():
+        if cells.head[0] == "budget":
+            _print_by_budget(console, _fitted(console, cells))
+        elif cells.rows:
+            console.print()
+            console.print(_table(cells))
     if result["pairs"]:
-        _print_by_budget(console, _fitted(console, verdicts(result, result["pairs"])))
         console.print(READING)
-    if winners(result).rows:
-        console.print()
-        console.print(_table(winners(result)))
-    if (trials := chosen(result)).rows:
-        console.print()
-        console.print(_table(trials))
     for note in result["notes"]:
         console.print(f"note: {_printable(note)}", soft_wrap=True)
     console.print(f"files: {', '.join(map(str, paths))}", soft_wrap=True)
 
 
 def _fitted(console: Console, cells: CellTable) -> CellTable:
-    """Return the table of pairs; on a narrow terminal with both labels in one cell, so that the verdict fits."""
-    if console.width >= _NARROW:
+    """Return the table; on a narrow terminal that of pairs with both labels in one cell, so that the verdict fits."""
+    if console.width >= _NARROW or cells.head[1] != "A":
         return cells
     head, rows = [cells.head[0], "A\nB", *cells.head[3:]], cells.rows
     return CellTable(head, [[row[0], f"{row[1]}\n{row[2]}", *row[3:]] for row in rows])

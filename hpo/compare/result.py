@@ -20,7 +20,7 @@ from hpo.compare.statistics import (
     win_interval,
     win_share,
 )
-from hpo.report.comparison import ComparisonJson, Pair, Standing, Unit
+from hpo.report.comparison import ComparisonJson, Pair, Standing, Unit, budget_text
 from hpo.report.words import join_names
 from hpo.study.upgrade import FORMAT
 from hpo.trials.goal import Goal, Limit
@@ -50,7 +50,7 @@ class Budget(NamedTuple):
     unit: Unit
 
     def __str__(self) -> str:
-        return f"{self.amount:,g} {self.unit}"
+        return budget_text({"budget": self.amount, "unit": self.unit})
 
 
 @dataclass(frozen=True)
@@ -108,14 +108,14 @@ def compare_strategies(
     measured = {label: [measure.measured(search) for search in those] for label, those in searches.items()}
     pairs = [pair for budget in budgets for pair in compare_pairs(measured, budget)]
     notes = _notes(searches, measure, repeats)
-    content = as_json("strategies", name, measured, measure, budgets, settings, _METHOD, notes, repeats, pairs)
-    return with_fronts(content, searches, measure)
+    return as_json("strategies", name, searches, measured, measure, budgets, settings, _METHOD, notes, repeats, pairs)
 
 
 def as_json(
     kind: Literal["strategies", "studies"],
     name: str,
     searches: Mapping[str, Sequence[FinishedSearch]],
+    measured: Mapping[str, Sequence[FinishedSearch]],
     measure: Measure,
     budgets: Sequence[Budget],
     settings: Mapping[str, Mapping[str, Any]],
@@ -124,8 +124,8 @@ def as_json(
     repeats: int = 1,
     pairs: Sequence[Pair] = (),
 ) -> ComparisonJson:
-    """Return what comparison.json holds of either kind of comparison, of searches with the losses that count."""
-    return {
+    """Return what comparison.json holds of either kind of comparison; `measured` have the losses that count."""
+    content: ComparisonJson = {
         "format": FORMAT,
         "kind": kind,
         "name": name,
@@ -136,19 +136,13 @@ def as_json(
         "strategies": {label: dict(values) for label, values in settings.items()},
         "method": method,
         "notes": notes,
-        "standings": [_standing(label, those, measure, b) for b in budgets for label, those in searches.items()],
+        "standings": [_standing(label, those, measure, b) for b in budgets for label, those in measured.items()],
         "pairs": list(pairs),
         "curves": {
             label: {unit: mean_curve(those, unit, measure.sign, _SEED) for unit in UNITS}
-            for label, those in searches.items()
+            for label, those in measured.items()
         },
     }
-
-
-def with_fronts(
-    content: ComparisonJson, searches: Mapping[str, Sequence[FinishedSearch]], measure: Measure
-) -> ComparisonJson:
-    """Return the content with the limits, and the fronts of the searches, where there are any."""
     if measure.limits:
         content["limits"] = [str(limit) for limit in measure.limits]
     if measure.yardstick is not None:
@@ -235,24 +229,25 @@ def _notes(searches: Mapping[str, Sequence[FinishedSearch]], measure: Measure, r
     failed = sum(not math.isfinite(loss) for loss in losses)
     if failed:
         notes.append(f"{failed:,} of {len(losses):,} trials did not complete; each counts in the budget.")
-    notes += notes_on_limits(searches, measure)
+    notes += notes_on_measure(searches, measure)
     if measure.yardstick is not None:
-        notes += measure.yardstick.notes()
-    elif measure.optimum is None:
+        return notes
+    if measure.optimum is None:
         notes.append("The optimum is not known, so there is no regret; give it with --optimum.")
     elif any(loss < measure.sign * measure.optimum for each in _all(searches) for loss in each.within_limits.losses):
         notes.append("A search reached a better score than the given optimum: regret below 0.")
     return notes
 
 
-def notes_on_limits(searches: Mapping[str, Sequence[FinishedSearch]], measure: Measure) -> list[str]:
-    """Return how many trials were beyond the limits; nothing without limits."""
-    if not measure.limits:
-        return []
-    over = sum(excess > 0 for search in _all(searches) for excess in search.excess)
-    total = sum(len(search.losses) for search in _all(searches))
-    limits = join_names([str(limit) for limit in measure.limits])
-    return [f"{over:,} of {total:,} trials are over the limits ({limits}); each counts in the budget."]
+def notes_on_measure(searches: Mapping[str, Sequence[FinishedSearch]], measure: Measure) -> list[str]:
+    """Return how many trials were beyond the limits, if there are any, and what a reader of regrets must know."""
+    notes = measure.yardstick.notes() if measure.yardstick else []
+    if measure.limits:
+        over = sum(excess > 0 for search in _all(searches) for excess in search.excess)
+        total = sum(len(search.losses) for search in _all(searches))
+        limits = join_names([str(limit) for limit in measure.limits])
+        notes.insert(0, f"{over:,} of {total:,} trials are over the limits ({limits}); each counts in the budget.")
+    return notes
 
 
 def _all(searches: Mapping[str, Sequence[FinishedSearch]]) -> list[FinishedSearch]:

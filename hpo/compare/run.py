@@ -13,11 +13,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from hpo.compare.comparison import ComparisonPlan
 from hpo.compare.curves import FinishedSearch
-from hpo.compare.finished_study import read_studies
 from hpo.compare.output import write_comparison
 from hpo.compare.result import Budget, Measure, compare_strategies
 from hpo.compare.searches import Searches, run_search
-from hpo.compare.studies import compare_studies
+from hpo.compare.studies import compare_studies, read_studies
 from hpo.config.study_config import study_name
 from hpo.engine.observers import Observer
 from hpo.errors import ConfigError, StudyError

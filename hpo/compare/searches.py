@@ -81,22 +81,17 @@ class Searches:
 
     def _finished_search(self, row: Mapping[str, str]) -> FinishedSearch:
         metric, *others = self._goal.metrics
-        search = FinishedSearch(
+        more = {name: json.loads(row[name]) for name in self._columns if name in _MORE_COLUMNS}
+        columns = [self._losses(name, more["other_scores"][name]) for name in others]
+        return FinishedSearch(
             row["strategy"],
             int(row["repeat"]),
             int(row["seed"]),
             self._losses(metric, json.loads(row["scores"])),
             tuple(map(float, json.loads(row["seconds"]))),
             row["is_partial"] == "True",
-        )
-        if self._goal.is_single:
-            return search
-        by_name = json.loads(row["other_scores"])
-        columns = [self._losses(name, by_name[name]) for name in others]
-        return replace(
-            search,
-            other_losses=tuple(zip(*columns, strict=True)),
-            excess=tuple(map(float, json.loads(row["excess"]))),
+            tuple(zip(*columns, strict=True)),
+            tuple(map(float, more.get("excess", ()))),
         )
 
     def _scores(self, metric: str, losses: Iterable[float]) -> list[float | None]:
@@ -125,15 +120,5 @@ def run_search(
         history = search(rules, record, dispatcher, config.trials, [observer], config.minutes)
     finally:
         shutil.rmtree(states, ignore_errors=True)
-    goal, num_others = study.goal, len(study.goal.metrics) - 1
-    losses = tuple(trial.loss if trial.state == "complete" else math.inf for trial in history)
-    return FinishedSearch(
-        label,
-        repeat,
-        config.seed,
-        losses,
-        tuple(trial.seconds for trial in history),
-        is_partial=len({trial.amount for trial in history}) > 1,
-        other_losses=tuple(trial.other_losses or (math.inf,) * num_others for trial in history) if num_others else (),
-        excess=() if goal.is_single else tuple(trial.excess for trial in history),
-    )
+    is_partial = len({trial.amount for trial in history}) > 1
+    return FinishedSearch.of(label, repeat, config.seed, [*history], study.goal, is_partial)

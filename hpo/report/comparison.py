@@ -13,7 +13,19 @@ Ends = list[float] | tuple[float, float]
 Curves = dict[str, dict[str, dict[str, list[float]]]]
 
 
-class Standing(TypedDict):
+class AtBudget(TypedDict):
+    """What holds of so many trials of each search, or seconds."""
+
+    budget: float
+    unit: Unit
+
+
+def budget_text(at: AtBudget) -> str:
+    """Return a budget in words, such as `30 trials`."""
+    return f"{at['budget']:,g} {at['unit']}"
+
+
+class Standing(AtBudget):
     """A strategy or study at one budget.
 
     Attributes:
@@ -22,8 +34,6 @@ class Standing(TypedDict):
         share_over_limits: of its trials by then, the mean over its searches; absent without limits.
     """
 
-    budget: float
-    unit: Unit
     label: str
     mean_score: float | None
     interval: Ends | None
@@ -33,7 +43,7 @@ class Standing(TypedDict):
     share_over_limits: NotRequired[float]
 
 
-class Pair(TypedDict):
+class Pair(AtBudget):
     """Two strategies at one budget.
 
     Attributes:
@@ -44,8 +54,6 @@ class Pair(TypedDict):
         better: a label, or null.
     """
 
-    budget: float
-    unit: Unit
     a: str
     b: str
     pairs: int

@@ -2,11 +2,10 @@
 
 import math
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 from hpo.formatting import format_value
-from hpo.report.comparison import ComparisonJson, Pair
+from hpo.report.comparison import ComparisonJson, Pair, budget_text
 from hpo.report.figures.attainment import draw_attainment
 from hpo.report.figures.mean_curves import draw_mean_curves
 from hpo.report.pages.html import render
@@ -27,24 +26,27 @@ def render_comparison_markdown(result: ComparisonJson) -> str:
 def _blocks(result: ComparisonJson) -> Iterator[Block]:
     yield from (Paragraph(f"**{answer}**") for answer in answers(result))
     yield from (Paragraph(headline(result)), Items(result["notes"]))
-    tables = {
-        "Standings": standings(result),
-        "Verdicts": verdicts(result, result["pairs"]),
-        "Winners, fold by fold": winners(result),
-        "Chosen trials": chosen(result),
-    }
-    for title, table in tables.items():
+    for title, table in tables(result).items():
         if table.rows:
             yield from (Paragraph(f"## {title}"), table)
     if result["pairs"]:
         yield Paragraph(READING)
 
 
+def tables(result: ComparisonJson) -> dict[str, Table]:
+    """Return the tables by title, those without rows included; of pairs those at all budgets."""
+    return {
+        "Standings": _standings(result),
+        "Verdicts": _verdicts(result, result["pairs"]),
+        "Winners, fold by fold": _winners(result),
+        "Chosen trials": _chosen(result),
+    }
+
+
 def render_comparison_page(result: ComparisonJson) -> str:
     """Return the page of the content of comparison.json."""
-    pairs, folds = result["pairs"], result.get("folds", ())
-    first = first_pairs(result)
-    others = pairs[len(first) :]
+    first = _first_pairs(result)
+    shown = {"Verdicts": first, "Verdicts at other budgets": result["pairs"][len(first) :]}
     figures = [draw_mean_curves(result, unit) for unit in ("trials", "seconds")]
     figures = [figure for figure in figures if figure is not None]
     fronts = draw_attainment(result)
@@ -53,22 +55,14 @@ def render_comparison_page(result: ComparisonJson) -> str:
         result=result,
         answers=answers(result),
         headline=headline(result),
-        verdicts=(verdicts(result, first), _marks(first)),
-        winners=(winners(result), _marks(folds)),
-        chosen=(chosen(result), _marks(result.get("winners", ()))),
+        tables=tables(result) | {name: _verdicts(result, those) for name, those in shown.items()},
+        marks={name: ["decided" if pair["better"] else "" for pair in those] for name, those in shown.items()},
         reading=READING if first else "",
         figures=figures,
         fronts=fronts,
         has_figures=bool(figures) or fronts is not None,
-        other_verdicts=(verdicts(result, others), _marks(others)),
-        standings=(standings(result), _marks(result["standings"])),
         titles=_TITLES,
     )
-
-
-def _marks(items: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the class of each row."""
-    return ["decided" if item.get("better") else "" for item in items]
 
 
 def headline(result: ComparisonJson) -> str:
@@ -94,12 +88,12 @@ def _what(result: ComparisonJson) -> str:
 
 def answers(result: ComparisonJson) -> list[str]:
     """Return which is better: of strategies one sentence, of studies one per pair."""
-    return result["answers"] if result["kind"] == "studies" else [_answer(first_pairs(result))]
+    return result["answers"] if result["kind"] == "studies" else [_answer(_first_pairs(result))]
 
 
 def _answer(pairs: Sequence[Pair]) -> str:
     """Return which strategy is better at one budget."""
-    when = f"After {pairs[0]['budget']:,g} {pairs[0]['unit']}"
+    when = f"After {budget_text(pairs[0])}"
     labels = list(dict.fromkeys(label for pair in pairs for label in (pair["a"], pair["b"])))
     beaten: dict[str, list[str]] = {}
     for pair in pairs:
@@ -115,18 +109,18 @@ def _answer(pairs: Sequence[Pair]) -> str:
     return f"{when} {says}; no other two can be told apart."
 
 
-def first_pairs(result: ComparisonJson) -> list[Pair]:
+def _first_pairs(result: ComparisonJson) -> list[Pair]:
     """Return the pairs at the budget that was asked for first."""
     pairs = result["pairs"]
     return [pair for pair in pairs if (pair["budget"], pair["unit"]) == (pairs[0]["budget"], pairs[0]["unit"])]
 
 
-def verdicts(result: ComparisonJson, pairs: Sequence[Pair]) -> Table:
+def _verdicts(result: ComparisonJson, pairs: Sequence[Pair]) -> Table:
     """Return the table of pairs; below 0 means that A is better."""
     written = score_format(standing["mean_score"] for standing in result["standings"])
     rows = [
         [
-            f"{pair['budget']:,g} {pair['unit']}",
+            budget_text(pair),
             pair["a"],
             pair["b"],
             _number(pair["mean_difference"], pair["interval"], _signed(written)),
@@ -139,7 +133,7 @@ def verdicts(result: ComparisonJson, pairs: Sequence[Pair]) -> Table:
     return Table(("budget", "A", "B", "B better by", "P(A beats B)", "p (Holm)", "verdict"), rows)
 
 
-def winners(result: ComparisonJson) -> Table:
+def _winners(result: ComparisonJson) -> Table:
     """Return the table of winners, fold by fold; below 0 means that A is better. Of several metrics no rows."""
     folds = (winner["folds"].values() for winner in result.get("winners", ()))
     written = _signed(score_format(statistics.fmean(scores) for scores in folds if scores))
@@ -158,7 +152,7 @@ def winners(result: ComparisonJson) -> Table:
     return Table(("A", "B", "by how much B's winner is better, on each fold", mean), rows)
 
 
-def chosen(result: ComparisonJson) -> Table:
+def _chosen(result: ComparisonJson) -> Table:
     """Return the table of the trials that studies of several metrics, or with limits, have chosen."""
     those = {
         (winner["label"], winner["trial"]): winner["values"]
@@ -174,7 +168,7 @@ def chosen(result: ComparisonJson) -> Table:
     return Table(("study", "chosen trial", *names), rows)
 
 
-def standings(result: ComparisonJson) -> Table:
+def _standings(result: ComparisonJson) -> Table:
     """Return the table of standings, the best of each budget first."""
     has_regret, has_limits = result["optimum"] is not None, bool(result.get("limits"))
     best = result["metric"] if "fronts" in result else f"best {result['metric']}"
@@ -192,7 +186,7 @@ def standings(result: ComparisonJson) -> Table:
     )
     rows = [
         [
-            f"{s['budget']:,g} {s['unit']}",
+            budget_text(s),
             s["label"],
             _number(s["mean_score"], s["interval"], written),
             *([_number(s["mean_regret"], s["regret_interval"], "{:.3g}".format)] if has_regret else []),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hpo.compare.finished_study import read_studies
+from hpo.compare.studies import read_studies
 from hpo.session.session import run_study
 from hpo.study.notes import Notes
 from hpo.study.opening import open_study
