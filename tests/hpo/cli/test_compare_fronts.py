@@ -121,6 +121,8 @@ def put(made, name, trials, metrics="default", limits=None, winner=0):
     config["study"] |= {"name": name, "metrics": metrics, "metric": first, "direction": metrics[first]}
     config["study"] |= {"limits": limits} if limits else {}
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    # As one that was published: its table is read.
+    (folder / "study.db").unlink(missing_ok=True)
     report = json.loads((folder / "report.json").read_text())
     report["winner"]["number"] = winner
     (folder / "report.json").write_text(json.dumps(report))
