@@ -1,7 +1,7 @@
 """Finished searches as numbers: the best loss so far over trials and over cost, and its mean over repeats."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
@@ -121,6 +121,11 @@ class FinishedSearch:
     def seconds_at(self, budget: float, unit: Unit) -> float:
         """Return the seconds spent within a budget."""
         return min(budget, self.total_seconds) if unit == "seconds" else math.fsum(self.seconds[: int(budget)])
+
+
+def all_searches(by_label: Mapping[str, Sequence[FinishedSearch]]) -> list[FinishedSearch]:
+    """Return the searches of all strategies or studies."""
+    return [search for of_label in by_label.values() for search in of_label]
 
 
 def mean_curve(searches: Sequence[FinishedSearch], unit: Unit, sign: float, seed: int) -> dict[str, list[float]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from hpo.compare.curves import FinishedSearch, mean_curve
+from hpo.compare.curves import FinishedSearch, all_searches, mean_curve
 from hpo.compare.hypervolume import NAME, Yardstick
 from hpo.compare.statistics import (
     FLIPS,
@@ -26,6 +26,7 @@ from hpo.study.upgrade import FORMAT
 from hpo.trials.goal import Goal, Limit
 from hpo.trials.trial import Direction, Trial, loss_sign
 
+ONE_EACH = "One search each does not compare strategies: the next seed may reverse the order."
 NOT_DISTINGUISHABLE = "not distinguishable at this budget"
 UNITS: tuple[Unit, ...] = ("trials", "seconds")
 
@@ -208,11 +209,11 @@ def _standing(label: str, searches: Sequence[FinishedSearch], measure: Measure, 
 
 
 def _notes(searches: Mapping[str, Sequence[FinishedSearch]], measure: Measure, repeats: int) -> list[str]:
-    notes = []
+    notes, every = [], all_searches(searches)
     pairs = len(searches) * (len(searches) - 1) // 2
     needed = fewest_repeats(pairs)
     if repeats < 2:
-        notes.append("One search each does not compare strategies: the next seed may reverse the order.")
+        notes.append(ONE_EACH)
     if repeats < needed:
         corrected = f", with Holm's correction for {pairs} pairs {needed}" if needed > 6 else ""
         notes.append(
@@ -225,7 +226,7 @@ def _notes(searches: Mapping[str, Sequence[FinishedSearch]], measure: Measure, r
             f"{', '.join(partial)}: trials are trained by different amounts, so equal numbers of trials are not equal "
             f"budgets; look at the verdicts at equal seconds."
         )
-    losses = [loss for search in _all(searches) for loss in search.losses]
+    losses = [loss for search in every for loss in search.losses]
     failed = sum(not math.isfinite(loss) for loss in losses)
     if failed:
         notes.append(f"{failed:,} of {len(losses):,} trials did not complete; each counts in the budget.")
@@ -234,7 +235,7 @@ def _notes(searches: Mapping[str, Sequence[FinishedSearch]], measure: Measure, r
         return notes
     if measure.optimum is None:
         notes.append("The optimum is not known, so there is no regret; give it with --optimum.")
-    elif any(loss < measure.sign * measure.optimum for each in _all(searches) for loss in each.within_limits.losses):
+    elif any(loss < measure.sign * measure.optimum for each in every for loss in each.within_limits.losses):
         notes.append("A search reached a better score than the given optimum: regret below 0.")
     return notes
 
@@ -243,12 +244,8 @@ def notes_on_measure(searches: Mapping[str, Sequence[FinishedSearch]], measure: 
     """Return how many trials were beyond the limits, if there are any, and what a reader of regrets must know."""
     notes = measure.yardstick.notes() if measure.yardstick else []
     if measure.limits:
-        over = sum(excess > 0 for search in _all(searches) for excess in search.excess)
-        total = sum(len(search.losses) for search in _all(searches))
+        over = sum(excess > 0 for search in all_searches(searches) for excess in search.excess)
+        total = sum(len(search.losses) for search in all_searches(searches))
         limits = join_names([str(limit) for limit in measure.limits])
         notes.insert(0, f"{over:,} of {total:,} trials are over the limits ({limits}); each counts in the budget.")
     return notes
-
-
-def _all(searches: Mapping[str, Sequence[FinishedSearch]]) -> list[FinishedSearch]:
-    return [search for those in searches.values() for search in those]

@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from hpo.compare.comparison import ComparisonPlan
-from hpo.compare.curves import FinishedSearch
+from hpo.compare.curves import FinishedSearch, all_searches
 from hpo.compare.output import write_comparison
 from hpo.compare.result import Budget, Measure, compare_strategies
 from hpo.compare.searches import Searches, run_search
@@ -79,10 +79,11 @@ def run_comparison(
                     searches.append(finished)
                     shown.search_finished(finished)
         by_label = searches.of(comparison)
-        costs = _costs(at_seconds, by_label)
+        of_all = all_searches(by_label)
+        is_partial = any(search.is_partial for search in of_all)
+        costs = _costs(at_seconds, min(search.total_seconds for search in of_all), is_partial)
         # Equal cost comes first if numbers of trials do not measure it.
-        ordered = [*costs, *budgets] if _has_partial(by_label) else [*budgets, *costs]
-        of_all = [search for of_label in by_label.values() for search in of_label]
+        ordered = [*costs, *budgets] if is_partial else [*budgets, *costs]
         measure = Measure.of(goal, of_all, comparison.table() if optimum is None else None, optimum)
         result = compare_strategies(study.name, by_label, measure, ordered, comparison.strategies)
         paths = [*write_comparison(comparison.path, result), comparison.path / "searches.csv"]
@@ -136,10 +137,8 @@ def _start_dispatcher(comparison: ComparisonPlan, stack: ExitStack) -> Dispatche
     return dispatcher
 
 
-def _costs(seconds: Sequence[float | str], by_label: Mapping[str, Sequence[FinishedSearch]]) -> list[Budget]:
-    """Return the costs to compare at, the largest first; ConfigError where a search had ended before one of them."""
-    searches = [search for of_label in by_label.values() for search in of_label]
-    shortest = min(search.total_seconds for search in searches)
+def _costs(seconds: Sequence[float | str], shortest: float, is_partial: bool) -> list[Budget]:
+    """Return the costs to compare at, the largest first; ConfigError for one beyond the shortest search."""
     amounts = {amount for amount in seconds if not isinstance(amount, str)}
     for amount in amounts:
         if not 0 < amount <= shortest:
@@ -147,13 +146,9 @@ def _costs(seconds: Sequence[float | str], by_label: Mapping[str, Sequence[Finis
                 f"at seconds: must be above 0 and at most {shortest:.6g}, the length of the shortest search, given "
                 f"{amount:g}"
             )
-    if "shortest" in seconds or _has_partial(by_label):
+    if "shortest" in seconds or is_partial:
         amounts.add(shortest)
     return [Budget(amount, "seconds") for amount in sorted(amounts, reverse=True)]
-
-
-def _has_partial(by_label: Mapping[str, Sequence[FinishedSearch]]) -> bool:
-    return any(search.is_partial for of_label in by_label.values() for search in of_label)
 
 
 def _last_words(comparison: ComparisonPlan, searches: Searches) -> str:
@@ -185,21 +180,17 @@ class ComparingProgress(Observer):
         """Count the search; without a terminal print its line."""
         self._num_done += 1
         self.bars.update(self._searches, completed=self._num_done)
-        best = min(search.within_limits.losses, default=math.inf)
+        score = loss_sign(self._study.direction) * min(search.within_limits.losses, default=math.inf)
         if self._progress == "json":
-            self._tell(search, loss_sign(self._study.direction) * best)
+            told = {"repeat": search.repeat, "label": search.label, "score": score, "trials": len(search.losses)}
+            tell("search", **told, seconds=math.fsum(search.seconds), done=self._num_done, total=self._total)
         if self._console.is_terminal or self._progress != "auto":
             return
-        score = f"{self._study.metric} {loss_sign(self._study.direction) * best:.6g}"
         missing = f"no complete trial{' within the limits' if self._study.limits else ''}"
-        result = score if math.isfinite(best) else missing
+        result = f"{self._study.metric} {score:.6g}" if math.isfinite(score) else missing
         head = f"{self._num_done:>{len(str(self._total))}}/{self._total}  repeat {search.repeat}  {search.label}"
         line = f"{head}  {result} after {len(search.losses)} trials, {math.fsum(search.seconds):.1f} s of training"
         self._console.print(line, highlight=False, markup=False, soft_wrap=True)
-
-    def _tell(self, search: FinishedSearch, score: float) -> None:
-        told = {"repeat": search.repeat, "label": search.label, "score": score, "trials": len(search.losses)}
-        tell("search", **told, seconds=math.fsum(search.seconds), done=self._num_done, total=self._total)
 
     def trial_finished(self, trial: Trial) -> None:  # noqa: ARG002 -- the same call as its siblings
         """Count the trial."""

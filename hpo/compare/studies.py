@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from hpo.compare.curves import FinishedSearch
+from hpo.compare.curves import FinishedSearch, all_searches
 from hpo.compare.hypervolume import NAME
-from hpo.compare.result import Budget, Measure, as_json, notes_on_measure
+from hpo.compare.result import ONE_EACH, Budget, Measure, as_json, notes_on_measure
 from hpo.config.study_config import StudyConfig
 from hpo.errors import StudyError
 from hpo.report.comparison import ComparisonJson, FoldPair, WinnerOf
@@ -27,10 +27,7 @@ from hpo.trials.trial import Trial
 
 # All pairs of more would be more sentences than anybody reads.
 _MOST_FOR_ALL_PAIRS = 4
-_ONE_EACH = (
-    "One search each does not compare strategies: the next seed may reverse the order. To compare strategies, "
-    "repeat whole searches: hpo compare --strategies A,B --repeats 30."
-)
+_REPEAT = "To compare strategies, repeat whole searches: hpo compare --strategies A,B --repeats 30."
 _TOO_NARROW = "An interval over folds is too narrow: they share training examples, and the winners were chosen on them."
 
 
@@ -186,7 +183,7 @@ def compare_studies(
     apart = {study.label for group in groups[1:] for study in group}
     # Scores on other data have no place among these.
     searches = {study.label: [study.search] for study in studies if study.label not in apart}
-    measure = Measure.of(goal, [search for those in searches.values() for search in those], None, optimum)
+    measure = Measure.of(goal, all_searches(searches), None, optimum)
     measured = {label: [measure.measured(search) for search in those] for label, those in searches.items()}
     are_all = len(studies) <= _MOST_FOR_ALL_PAIRS
     method = {}
@@ -202,7 +199,7 @@ def compare_studies(
     settings = {study.label: study.config.strategy for study in studies}
     notes = [_TOO_NARROW] if any(pair["interval"] for pair in pairs) else []
     notes += [
-        _ONE_EACH,
+        f"{ONE_EACH} {_REPEAT}",
         *_on_fresh_seeds(studies),
         *_on_scales(studies),
         *_differences(studies),
