@@ -118,12 +118,15 @@ class MlflowSink:
         time: float,
     ) -> None:
         """Close a trial's run, and add to its study's what it changes: metrics, and how many trials are done."""
-        if number in self._runs.closed:
+        is_closed = number in self._runs.closed
+        if is_closed and not self._was_unsure:
             return
         run_id, self._done = self._runs.trials[number], done
-        self._add(run_id, metrics, time)
-        # Also without metrics: the study's run is written with the batch, and says how many trials are done.
+        # The study's run is written with the batch, even without metrics; a failed one may have closed the trial alone.
         self._add(self._runs.parent, of_study, time, number)
+        if is_closed:
+            return
+        self._add(run_id, metrics, time)
         if details:
             self._client.log_text(run_id, details, "error.txt")
         # The status tag is last: a run that has it is complete.

@@ -1,6 +1,8 @@
 """What MLflow shows of a study that goes on, ends otherwise than planned, or is deleted."""
 
 from dataclasses import replace
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from mlflow import MlflowClient
@@ -66,6 +68,26 @@ def test_whether_a_trial_is_on_the_front_stays_true_and_only_runs_that_changed_a
         _, children = runs_of(study, uri)
         assert {n: child.data.tags["hpo.is_on_front"] == "true" for n, child in children.items()} == shown
     assert left > 1, "some were on the front for a while"
+
+
+def test_calls_that_failed_are_repeated_with_the_best_score(folder, monkeypatch):
+    study = tracked_study(folder)
+    calls, set_terminated = [], MlflowClient.set_terminated
+    tracker = MlflowTracker(study.config, study.layout, SimpleNamespace(send=calls.append))
+    record = open_study(study)
+    open_in_tracker(study, StudyRun.of(study, record), tracker)
+    record.close()
+    tracker.trial_opened(trial := made_up_trial(0, [0.5]))
+    tracker.trial_finished(trial)
+    sink = MlflowSink(study.config.track.uri, "tests", folder)
+    monkeypatch.setattr(MlflowClient, "set_terminated", Mock(side_effect=OSError))
+    with pytest.raises(OSError):  # noqa: PT011
+        sink.apply(calls)
+    monkeypatch.setattr(MlflowClient, "set_terminated", set_terminated)
+    sink.apply(calls)
+    parent, children = runs_of(study)
+    assert (parent.data.metrics["best_score"], parent.data.tags["hpo.trials"]) == (0.5, "1 of 6")
+    assert children[0].info.status == "FINISHED"
 
 
 class Broken(LocalDispatcher):
