@@ -49,7 +49,7 @@ class StudyRun:
     """A study with its record, as of now; what is worked out from the record is worked out once.
 
     A study that was published has trials.csv and its report in the place of its record, and no `described`. `named` is
-    the number of the winner that this report names.
+    the number of the winner that this report names. `trained_now` is a model that is younger than the report.
     """
 
     folder: StudyFolder
@@ -58,6 +58,7 @@ class StudyRun:
     record: Record
     described: Described | None
     named: int | None = None
+    trained_now: FinalModel | None = None
 
     @classmethod
     def of(cls, study: PreparedStudy, record: Record) -> Self:
@@ -208,6 +209,8 @@ class StudyRun:
     @cached_property
     def model(self) -> FinalModel | None:
         """The winner's trained model; None where it is missing or was changed, or the objective keeps none."""
+        if self.trained_now is not None:
+            return self.trained_now
         noted = self.notes.final_model
         if self.winner is None or noted is None or noted.trial != self.winner.number:
             return None

@@ -24,8 +24,8 @@ def lacks_model(study: PreparedStudy, run: StudyRun) -> bool:
 
 def make_final_model(
     study: PreparedStudy, run: StudyRun, dispatcher: Dispatcher, tell: Callable[[str, int, int], None]
-) -> None:
-    """Train the winner's model where it is missing, and note it; nothing where the objective keeps no models.
+) -> FinalModel | None:
+    """Train the winner's model where it is missing, note it, and return it; None where nothing had to be trained.
 
     That of a hold-out is trained again, with its seed, where it was not kept. With folds, the winning configuration is
     trained once on all of them together, for the mean of the folds' best epochs. `tell` gets that it is trained.
@@ -33,7 +33,7 @@ def make_final_model(
     """
     winner = run.winner
     if winner is None or not lacks_model(study, run):
-        return
+        return None
     study, seconds = study.as_of(run.notes.allowed_changes, winner), 0.0
     task, is_hold_out = model_task(study.task_builder(), winner), study.num_folds == 1
     name, epochs = f"checkpoints/{checkpoint_name(winner.number)}", None
@@ -46,7 +46,9 @@ def make_final_model(
             raise StudyError(f"{what.format(winner.number)} failed: {outcome.error}")
         study.has_model(name)
         seconds = outcome.seconds
-    run.notes.final_model = FinalModel(winner.number, name, epochs, seconds)
+    model = FinalModel(winner.number, name, epochs, seconds)
+    run.notes.final_model = model
+    return model
 
 
 def model_task(builder: TaskBuilder, trial: Trial) -> Task:

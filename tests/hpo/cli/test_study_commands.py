@@ -149,6 +149,17 @@ def test_a_changed_model_is_no_longer_the_studys(capsys, study):
     assert "weights.safetensors: is not the file that the report was written with" in err
 
 
+def test_a_model_that_is_trained_again_is_the_studys_whatever_the_report_before_says(capsys, study):
+    path = study / "report.json"
+    report = json.loads(path.read_text())
+    report["files"]["checkpoints/final/weights.safetensors"] = "0" * 64
+    path.write_text(json.dumps(report))
+    assert "model is missing or was replaced" in refused(capsys, "test", "digits")
+    assert hpo(capsys, "resume", "digits")[0] == 0
+    assert json.loads(path.read_text())["winner"]["model"]["checkpoint_dir"] == "checkpoints/final"
+    assert hpo(capsys, "test", "digits", "--no-default")[0] == 0
+
+
 def test_the_default_is_scored_in_the_same_opening_unless_it_is_not_wanted(capsys, study):
     _, out, _ = hpo(capsys, "test", "digits")
     report = json.loads((study / "report.json").read_text())
