@@ -12,8 +12,8 @@ from hpo.config.sealing import sealed_keys, sealed_names, texts_of
 from hpo.config.study_config import StudyConfig
 from hpo.errors import ConfigError, printable
 from hpo.study.files.made_here import is_made_here, remember
-from hpo.workers.objective.path import ObjectivePath, Origin, origin_of
-from hpo.workers.objective.pickled_function import MODULE, KeptFunction
+from hpo.workers.objective.path import MODULE, ObjectivePath, Origin, origin_of
+from hpo.workers.objective.pickled_function import KeptFunction
 from hpo.workers.objective.resolution import resolve
 
 _WHOSE = {

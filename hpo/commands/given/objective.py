@@ -12,8 +12,8 @@ from typing import Any, cast
 from hpo.commands.given.objects import Objects
 from hpo.errors import ConfigError
 from hpo.trials.space.peers import range_of
-from hpo.workers.objective.path import ObjectivePath, origin_of
-from hpo.workers.objective.pickled_function import MODULE, KeptFunction
+from hpo.workers.objective.path import MODULE, ObjectivePath, origin_of
+from hpo.workers.objective.pickled_function import KeptFunction
 from hpo.workers.objective.resolution import (
     SUGGESTS,
     find_function,

@@ -9,8 +9,7 @@ from hpo.report.subject import Subject
 from hpo.study.view.cautions import about_the_search, at_an_end, still_improving, within_noise
 from hpo.trials.score_format import score_format
 from hpo.trials.trial import Trial
-from hpo.workers.objective.path import ObjectivePath
-from hpo.workers.objective.pickled_function import MODULE
+from hpo.workers.objective.path import MODULE, ObjectivePath
 
 
 def cautions(

@@ -16,8 +16,7 @@ from hpo.git import git
 from hpo.package import PACKAGE, ROOT
 from hpo.study.basis.environment import version_of
 from hpo.workers.objective.objective import Objective
-from hpo.workers.objective.path import ObjectivePath
-from hpo.workers.objective.pickled_function import MODULE
+from hpo.workers.objective.path import MODULE, ObjectivePath
 from hpo.workers.objective.source_files import RUN, digests_of, digests_of_run, sources
 
 # Libraries that compute points, trainings and scores.

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpo.config.documents import read_json, read_yaml, yaml_text
 from hpo.config.sealing import open_sealed, values_of
@@ -19,8 +19,10 @@ from hpo.files import write_atomically
 from hpo.objectives.outside import OUTSIDE
 from hpo.study.files.lock import Holder, Lock
 from hpo.study.upgrade import upgraded
-from hpo.workers.objective.path import ObjectivePath
-from hpo.workers.objective.pickled_function import MODULE, KeptFunction
+from hpo.workers.objective.path import MODULE, ObjectivePath
+
+if TYPE_CHECKING:
+    from hpo.workers.objective.pickled_function import KeptFunction
 
 RUNS = Path("runs")
 # The ledger of openings of test parts: of a study in its folder, and of all studies beside them.
@@ -88,12 +90,15 @@ class StudyFolder:
         """Write the resolved configuration, which is read to resume or reproduce the study."""
         write_atomically(self.config_path, yaml_text(config.to_dict()))
 
-    def kept_function(self, config: StudyConfig) -> KeptFunction | None:
+    def kept_function(self, config: StudyConfig) -> "KeptFunction | None":
         """Return the objective that was given from Python, not run; None where it is imported, or is not here."""
+        # Here, since lists need no function.
+        from hpo.workers.objective.pickled_function import KeptFunction
+
         is_here = ObjectivePath.of(config.objective).is_kept and self.function_path.exists()
         return KeptFunction.read(self.function_path) if is_here else None
 
-    def keep_function(self, function: KeptFunction | None) -> None:
+    def keep_function(self, function: "KeptFunction | None") -> None:
         """Write an objective that was given from Python, where it is one."""
         if function is not None:
             write_atomically(self.function_path, function.to_bytes())

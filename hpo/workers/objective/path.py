@@ -15,10 +15,12 @@ from typing import Literal, Self, get_args
 
 from hpo.errors import ConfigError
 from hpo.package import ROOT
-from hpo.workers.objective.pickled_function import MODULE
 
 Form = Literal["task", "config", "config, trial", "trial"]
 Origin = Literal["toolkit", "declared", "working directory", "given from Python"]
+
+MODULE = "objective.pkl"
+"""The file of a study that holds a function given from Python, and what stands for a module in its path."""
 
 # The groups of entry points by which a package declares what a configuration may name.
 GROUPS = {"objective": "hpo.objectives", "strategy": "hpo.strategies"}

@@ -25,9 +25,6 @@ from hpo.package import PACKAGE
 from hpo.workers.objective.definitions import code_of, dumps, is_of_script, text_of_code, tree_of, wrapped
 from hpo.workers.objective.source_files import digest
 
-MODULE = "objective.pkl"
-"""The file in the study's folder, and what stands for a module in the path of such an objective."""
-
 
 @dataclass(frozen=True)
 class KeptFunction:
