@@ -80,7 +80,10 @@ class StudyRun:
         described = Described.at(short_path(folder.described_path))
         space = space_from_dict(config.space, flatten(config.objective_config), described.points if described else None)
         path, goal = _file(folder, config), goal_of(config.study)
-        if path is not None and not path.exists() and folder.trials_path.exists():
+        if path is not None and not path.exists():
+            if not folder.trials_path.exists():
+                again = f"`hpo resume {folder.reference}` replaces it by its backup"
+                raise DamagedRecordError(f"record: {short_path(path)} is missing; {again}, if there is one")
             table = read_rows(short_path(folder.trials_path), ("number", "state", "score"))
             layout = TaskLayout(folds_of(table[0] if table else ()), config.study.repeats)
             record = memory_record(goal, layout, _trials(table, space, goal, layout))

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import hpo
 from hpo.commands.show import studies
+from hpo.errors import StudyError
 from hpo.show.page.reading import PageReader
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.status import Status, read_running, read_status
@@ -340,3 +341,10 @@ def test_a_lock_in_the_place_of_which_something_else_lies_is_held_by_nobody(tmp_
         make()
         assert read_status(StudyFolder(study)).holder is None
         lock.rmdir() if lock.is_dir() else lock.unlink()
+
+
+def test_a_study_without_its_record_says_what_to_do(toy):
+    for name in ("study.db", "trials.csv"):
+        (toy.path / name).unlink()
+    with pytest.raises(StudyError, match=r"study\.db is missing; `hpo resume toy` replaces it by its backup"):
+        StudyRun.read(toy)
