@@ -111,9 +111,9 @@ def test_the_example_runs(tmp_path, name):
         timeout=500,
     )
     assert done.returncode == 0, done.stderr
-    score, tested = done.stdout.splitlines()[-2:]
-    assert float(score.split()[0]) > 0.2, done.stdout
-    assert "accuracy" in tested
+    (best,) = (line for line in done.stdout.splitlines() if " {'" in line)
+    assert float(best.split()[0]) > 0.2, done.stdout
+    assert "\n  accuracy = " in done.stdout
 
 
 def small_trainer(tmp_path, kind=None, evaluated=None, **settings):
