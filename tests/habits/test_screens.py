@@ -15,7 +15,7 @@ def small(config):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(
-    ("scale", "lowest"), [(1e-9, r"1\.0+e-9"), (1e9, r"1\.0+e9"), (1.0, r"1\.0000"), (0.1, r"0\.1000")]
+    ("scale", "lowest"), [(1e-9, r"1\.0+e-9"), (1e9, r"1\.0+e9"), (1.0, r"1"), (1.1, r"1\.1000"), (0.1, r"0\.1000")]
 )
 def test_scores_of_any_size_are_told_apart_everywhere(tmp_path, monkeypatch, capsys, scale, lowest):
     monkeypatch.chdir(tmp_path)
