@@ -41,9 +41,10 @@ def new_store(folder):
     return f"sqlite:///{folder}/mlflow.db"
 
 
-def tracked_study(folder, trials=6, uri=None, strategy="evolutionary", experiment="tests", **changes):
+def tracked_study(folder, trials=6, uri=None, strategy="evolutionary", experiment="tests", patience=60.0, **changes):
     """Return a study of the toy objective in a folder that has a store."""
-    track = {"name": "mlflow", "uri": uri or f"sqlite:///{folder}/mlflow.db", "experiment": experiment}
+    track = {"name": "mlflow", "uri": uri or f"sqlite:///{folder}/mlflow.db"}
+    track |= {"experiment": experiment, "patience": patience}
     config = config_from_dict(toy_config(strategy, trials=trials, track=track, **changes))
     return replace(prepare_study(config), folder=StudyFolder(folder / "study"))
 

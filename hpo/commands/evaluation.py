@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from hpo.study.study import PreparedStudy
     from hpo.study.view.view import StudyView
 
-# Without progress, before MLflow is left to `hpo sync`.
-_PATIENCE_SECONDS = 60.0
 
 _log = logging.getLogger(__name__)
 
@@ -188,7 +186,7 @@ def _send_score(study: "PreparedStudy", run: "StudyRun", report: "WrittenReport"
     try:
         if study.config.track.name != "mlflow" or is_missing(tracking_uri(study.config)):
             return
-        is_sent = send_study(study, run, report, _PATIENCE_SECONDS)
+        is_sent = send_study(study, run, report)
     except HpoError as error:
         is_sent, why = False, f" ({error})"
     if not is_sent:

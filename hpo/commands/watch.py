@@ -12,15 +12,15 @@ from hpo.study.files.folder import RUNS, find_study
 from hpo.study.files.status import Status
 from hpo.study.view.view import StudyView
 
-# For a search that was started a moment ago, which imports what it needs before it makes its folder.
-_PATIENCE_SECONDS = 5.0
+# Seconds for a search that was started a moment ago, which imports what it needs before it makes its folder.
+_JUST_STARTED = 5.0
 
 
 class Watched:
     """A study that is followed until nothing more comes of it: in a terminal by `show`, by programs in `views`."""
 
-    def __init__(self, study: str) -> None:
-        self._study = study
+    def __init__(self, study: str, wait: float = _JUST_STARTED) -> None:
+        self._study, self._wait = study, wait
         self._last: Status | None = None
 
     def show(self) -> None:
@@ -28,7 +28,7 @@ class Watched:
         from hpo.show.watching import watch_at_terminal
         from hpo.study.view.reader import open_reader
 
-        with open_reader(self._study, _PATIENCE_SECONDS) as reader:
+        with open_reader(self._study, self._wait) as reader:
             self._last = watch_at_terminal(reader)
 
     def views(self) -> Iterator[StudyView]:
@@ -36,7 +36,7 @@ class Watched:
         from hpo.study.view.reader import open_reader
 
         before = None
-        with open_reader(self._study, _PATIENCE_SECONDS) as reader:
+        with open_reader(self._study, self._wait) as reader:
             for look in reader.follow():
                 self._last = look.status
                 if look != before:
@@ -52,6 +52,7 @@ class Watched:
 def watch(
     study: StudyOrMirror | None = None,
     *,
+    wait: Annotated[float | None, Word("SECONDS")] = None,
     page: bool = False,
     in_: Annotated[str | Path | None, Word("DIR")] = None,
     port: int | None = None,
@@ -60,6 +61,7 @@ def watch(
     """Follow a running search, in this terminal or in a page of the browser; or all studies, in a page.
 
     Args:
+        wait: for how long it waits for a study that is not there yet, such as of a job in a queue (default: 5).
         page: serve a page, on the loopback address, for who has its token.
         in_: with --page: the folder with the studies (default: runs).
         port: with --page: where it listens (default: a free one).
@@ -73,19 +75,28 @@ def watch(
         hpo watch s3://bucket/digits             by its mirror, from any machine: as of the last copy, one a minute
         hpo watch digits --json                  a line of JSON for every change
         hpo watch digits --page                  the report's page, live: the best so far, curves, workers, failures
+        hpo watch digits --wait 3600             from the moment at which a queue starts it, if that is within an hour
         hpo watch --page                         all studies under runs/, each a click away
         hpo watch --page --in /data/runs         those of another folder
         hpo watch digits --page --no-browser     only print the address, which holds the token that lets in
     """
+    if wait is not None and wait < 0:
+        raise ConfigError(f"--wait: must be 0 or more seconds, given {wait:g}")
     if page:
-        return _page_server(None if study is None else str(study), in_, port, browser)
+        if study is None:
+            refuse_without_effect({"--wait": wait}, "without a study")
+        return _page_server(None if study is None else str(study), in_, port, browser, _seconds(wait))
     if study is None:
         raise ConfigError("STUDY: is missing; `hpo list` names them, and `hpo watch --page` shows all of them")
     refuse_without_effect({"--in": in_, "--port": port, "--no-browser": not browser}, "without --page")
-    return Watched(str(study))
+    return Watched(str(study), _seconds(wait))
 
 
-def _page_server(study: str | None, in_: str | Path | None, port: int | None, browser: bool) -> Server:
+def _seconds(wait: float | None) -> float:
+    return _JUST_STARTED if wait is None else wait
+
+
+def _page_server(study: str | None, in_: str | Path | None, port: int | None, browser: bool, wait: float) -> Server:
     if study is not None:
         refuse_without_effect({"--in": in_}, "with a study, which its name or folder says")
     if not 0 <= (port or 0) <= 65535:
@@ -96,7 +107,7 @@ def _page_server(study: str | None, in_: str | Path | None, port: int | None, br
 
     folder = None
     if study is not None:
-        with open_reader(study, _PATIENCE_SECONDS) as view:
+        with open_reader(study, wait) as view:
             view.wait_until_created(lambda text: say(printable(text)))
         folder = find_study(study)
     server = PageServer(folder, Path(in_ or RUNS), port or 0)

@@ -272,6 +272,7 @@ class TrackSection(Section):
     uri: str = Field(min_length=1)
     # MLflow's limit is 500 characters.
     experiment: str = Field(min_length=1, max_length=500)
+    patience: float = Field(60.0, gt=0, allow_inf_nan=False)
 
 
 class ReportSection(Section):

@@ -25,9 +25,8 @@ It covers the clock, the space and how a point becomes a configuration, splits, 
 counts, costs, limits, rules that stop trainings, what a report counts for, and how the winner is chosen.
 """
 
-# Seconds between two notes of the time while a search runs, and between two looks for what a hand asks.
+# Seconds between two notes of the time while a search runs.
 _SECONDS_BETWEEN_NOTES = 10.0
-_SECONDS_BETWEEN_LOOKS = 1.0
 
 Hand = Callable[[bool], Iterable[Instruction]]
 
@@ -41,6 +40,7 @@ def search(
     minutes: float | None = None,
     stop_after_failures: int | None = None,
     hand: Hand = lambda _: (),
+    seconds_between_looks: float = 1.0,
 ) -> History:
     """Run a search until a budget is reached, and return all its trials in the order of their numbers.
 
@@ -58,13 +58,15 @@ def search(
         hand: yields what a hand has asked since the last call: points are untried and of the space, trials to be
             stopped are running, budgets are larger. Each has taken effect when the next is asked for. It is told
             whether trials can be stopped: not while a search that is continued is behind where it was before.
+        seconds_between_looks: between two calls of `hand`.
 
     Raises:
         StudyError: the strategy no longer proposes what the record holds, or its first trials all failed alike.
     """
     if _stays_ended(rules, record):
         return record.history()
-    return _Search(rules, record, dispatcher, num_trials, observers, minutes, stop_after_failures, hand).run()
+    budget = num_trials, minutes
+    return _Search(rules, record, dispatcher, observers, budget, stop_after_failures, hand, seconds_between_looks).run()
 
 
 @dataclass(frozen=True)
@@ -102,14 +104,15 @@ class _Search:
         rules: Rules,
         record: Record,
         dispatcher: Dispatcher,
-        num_trials: int,
         observers: Sequence[Observer],
-        minutes: float | None,
+        budget: tuple[int, float | None],
         stop_after_failures: int | None,
         hand: Hand,
+        seconds_between_looks: float,
     ) -> None:
         self._rules, self._record, self._dispatcher = rules, record, dispatcher
-        self._num_trials, self._minutes, self._hand = num_trials, minutes, hand
+        self._num_trials, self._minutes = budget
+        self._hand, self._seconds_between_looks = hand, seconds_between_looks
         is_scored = any(outcome.metrics for trial in record.trials() for outcome in trial.outcomes.values())
         self._first = FirstFailures(stop_after_failures, is_scored)
         self._observers = observers
@@ -213,7 +216,7 @@ class _Search:
 
     def _look(self) -> bool:
         """Do what a hand has asked, and return whether there was anything."""
-        self._looked = self._seconds + _SECONDS_BETWEEN_LOOKS
+        self._looked = self._seconds + self._seconds_between_looks
         has_asked = False
         for instruction in self._hand(self._course.has_caught_up):
             has_asked = True

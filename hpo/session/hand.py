@@ -22,6 +22,9 @@ class Hand:
         study: the study, with the budget that it was raised to.
     """
 
+    seconds_between = 1.0
+    """Between two looks while the search runs."""
+
     def __init__(self, study: PreparedStudy, record: Record) -> None:
         self.study = study
         self._record = record

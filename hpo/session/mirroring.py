@@ -17,16 +17,17 @@ from hpo.workers.store.url import UrlStore, refuse_used
 
 _log = logging.getLogger(__name__)
 
-# Of a search that is lost with its machine, at most so much has to be done again.
-_SECONDS_BETWEEN = 60.0
 _FAULTS = (HpoError, OSError, sqlite3.Error)
 
 
 class Mirroring(Observer):
-    """Copies the study after an outcome, at most once a minute and beside the search, and when it is closed."""
+    """Copies the study after an outcome, at most once a minute and beside the search, and when it is closed.
 
-    def __init__(self, mirror: Mirror) -> None:
-        self._mirror = mirror
+    Of a search that is lost with its machine, at most those `seconds_between` have to be done again.
+    """
+
+    def __init__(self, mirror: Mirror, seconds_between: float = 60.0) -> None:
+        self._mirror, self._seconds_between = mirror, seconds_between
         self._thread: threading.Thread | None = None
         self._last = time.monotonic()
         self._has_warned = False
@@ -34,7 +35,7 @@ class Mirroring(Observer):
     def reported(self, trial: Trial, report: TaskReport) -> None:  # noqa: ARG002 -- the same call as its siblings
         """Begin a copy, where it is time and the one before has ended."""
         is_busy = self._thread is not None and self._thread.is_alive()
-        if report.outcome is not None and not is_busy and time.monotonic() - self._last >= _SECONDS_BETWEEN:
+        if report.outcome is not None and not is_busy and time.monotonic() - self._last >= self._seconds_between:
             self._last = time.monotonic()
             self._thread = threading.Thread(target=self._copy, daemon=True)
             self._thread.start()

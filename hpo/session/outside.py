@@ -24,8 +24,6 @@ from hpo.study.study import PreparedStudy
 from hpo.track.make import make_tracker
 
 _log = logging.getLogger(__name__)
-# Without progress, before the tracker leaves the rest to `hpo sync`.
-_PATIENCE_SECONDS = 60.0
 _SECONDS_BETWEEN_TRIES = 0.05
 
 
@@ -153,7 +151,7 @@ class OutsideSession:
                 report = write_report(self.study, run)
                 if self._tracker is not None:
                     close_in_tracker(self.study, run, self._tracker, report)
-                    if not self._tracker.close(_PATIENCE_SECONDS):
+                    if not self._tracker.close():
                         name = self.study.reference
                         _log.warning("MLflow does not have everything: send it later with `hpo sync %s`", name)
 

@@ -34,9 +34,7 @@ from hpo.trials.trial import Trial
 from hpo.workers.dispatch.dispatcher import Dispatcher, code_to_send, make_dispatcher
 from hpo.workers.dispatch.local import LocalDispatcher
 
-# Seconds without progress at the end of a study, or after an interruption, before the tracker leaves the rest to
-# `hpo sync`. The first must suffice to upload the winner's weights.
-_PATIENCE_SECONDS = 60.0
+# Without progress after an interruption, before the tracker leaves the rest to `hpo sync`.
 _HURRY_SECONDS = 8.0
 
 
@@ -172,8 +170,8 @@ def run_study(
     try:
         rules, section = study.rules(Notes(record).imports), study.config.study
         hand = hand or Hand(study, record)
-        most = section.stop_after_failures
-        history = search(rules, record, dispatcher, section.trials, watching, section.minutes, most, hand)
+        ends = section.minutes, section.stop_after_failures
+        history = search(rules, record, dispatcher, section.trials, watching, *ends, hand, hand.seconds_between)
         study = hand.study
         if record.ended is not None and record.ended.by == "hand":
             raise Stopped(signal.SIGINT)
@@ -193,7 +191,7 @@ def run_study(
             if report is None:
                 interrupt_in_tracker(study, StudyRun.of(study, record), tracker)
             # An interruption does not wait long for MLflow.
-            is_tracked = tracker.close(_PATIENCE_SECONDS if report else _HURRY_SECONDS)
+            is_tracked = tracker.close(None if report else min(_HURRY_SECONDS, study.config.track.patience))
     return Result(run, report, is_tracked)
 
 

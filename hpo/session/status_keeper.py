@@ -21,8 +21,6 @@ from hpo.trials.trial import Trial
 from hpo.workers.dispatch.dispatcher import TaskReport
 from hpo.workers.training.tasks import Task
 
-# Between two writings; the first is at once.
-_SECONDS_BETWEEN = 2.0
 # Where a curve has so many points, every second one is left out.
 _MOST_POINTS = 200
 
@@ -34,6 +32,9 @@ class StatusKeeper(Progress):
     study that is asked and told is open instead of interrupted. `site` is where every task is trained; None where their
     workers tell it.
     """
+
+    seconds_between = 2.0
+    """Between two writings; the first is at once."""
 
     def __init__(self, study: PreparedStudy, record: Record, site: Site | None = None) -> None:
         super().__init__(study, record.history(), seconds_spent(record))
@@ -145,7 +146,7 @@ class StatusKeeper(Progress):
             self._is_changed.clear()
             if not self._is_over.is_set():
                 self._write()
-            self._is_over.wait(_SECONDS_BETWEEN)
+            self._is_over.wait(self.seconds_between)
 
     def _write(self, state: State = "running", error: str | None = None, on_front: int | None = None) -> Status:
         with self._changing:

@@ -30,9 +30,6 @@ from hpo.workers.training.tasks import Task
 # Every trial gets a line at a readable pace; of thousands per second, as over tables, only some do.
 _LINES_AT_ONCE = 200
 _LINES_PER_SECOND = 10
-# Of silence before the first trial has ended, after which lines tell how far it is.
-_SILENT_SECONDS = 10
-
 _AMOUNTS = "`to 3` is how far a trial was trained, and * the best so far of those that were trained furthest"
 _SCALES = "* is the best so far of its scale: scores of different scales do not compare"
 _SEVERAL = "* is on the front: of all so far none is as good in every metric and better in one"
@@ -55,6 +52,9 @@ class Sign:
 
 class TerminalProgress(Progress):
     """Shows running tasks with their epochs and signs of life, the best so far, and the time left."""
+
+    silent_seconds = 10.0
+    """Of silence before the first trial has ended, after which lines tell how far it is."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class TerminalProgress(Progress):
         if not num_ended:
             self._say(f"training {what}: {format_count(num_all, 'training*')}")
             self._last_line = self._clock()
-        elif not self._live and self._clock() - self._last_line >= _SILENT_SECONDS:
+        elif not self._live and self._clock() - self._last_line >= self.silent_seconds:
             self._say(self._following)
             self._last_line = self._clock()
 
@@ -157,7 +157,7 @@ class TerminalProgress(Progress):
     def _tell_of_first(self, text: str, is_due: bool = False) -> None:
         """Print a line of a running trial: until the first has ended, after a silence, and where no panel shows it."""
         now = self._clock()
-        is_silent = now - self._last_line >= _SILENT_SECONDS
+        is_silent = now - self._last_line >= self.silent_seconds
         if self._live or not self._is_first_trial or not (is_due or is_silent):
             return
         self._say(text)

@@ -35,7 +35,7 @@ def make_tracker(config: StudyConfig, layout: TaskLayout, folder: Path | None = 
     if config.track.name != "mlflow":
         return None
     lock_path = folder / "mlflow.lock" if folder else None
-    return MlflowTracker(config, layout, MlflowProcess(tracking_uri(config), config.track.experiment, lock_path))
+    return MlflowTracker(config, layout, MlflowProcess(tracking_uri(config), config.track, lock_path))
 
 
 def tracking_uri(config: StudyConfig) -> str:

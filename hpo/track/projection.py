@@ -96,16 +96,16 @@ def close_in_tracker(study: PreparedStudy, run: StudyRun, tracker: MlflowTracker
     )
 
 
-def send_study(study: PreparedStudy, run: StudyRun, report: WrittenReport, patience_seconds: float) -> bool:
+def send_study(study: PreparedStudy, run: StudyRun, report: WrittenReport, patience: float | None = None) -> bool:
     """Send what MLflow does not have of a study that nobody runs, which is tracked; return whether it has everything.
 
-    It is waited for until nothing arrives for so many seconds. HpoError where the store cannot be written at all.
+    It waits until nothing arrives for so many seconds, `track.patience`. HpoError where the store takes nothing at all.
     """
     tracker = make_tracker(study.config, study.layout, study.folder.path)
     assert tracker is not None
     open_in_tracker(study, run, tracker)
     close_in_tracker(study, run, tracker, report)
-    return tracker.close(patience_seconds)
+    return tracker.close(patience)
 
 
 def interrupt_in_tracker(study: PreparedStudy, run: StudyRun, tracker: MlflowTracker) -> None:

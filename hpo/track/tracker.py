@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from hpo.config.sections import TrackSection
 from hpo.config.study_config import StudyConfig
 from hpo.engine.observers import Observer
 from hpo.engine.schedule.rules import is_counted
@@ -28,7 +29,7 @@ from hpo.workers.objective.path import path_variable, python
 if TYPE_CHECKING:
     from hpo.track.sink import Call, MlflowSink, Point
 
-# Pause after a failed request to MLflow.
+# Pause after a failed request to MLflow; shorter where the end waits for less than ten of them.
 _RETRY_SECONDS = 5.0
 _STATUS: Mapping[State, str] = {"complete": "FINISHED", "failed": "FAILED", "stopped": "KILLED"}
 
@@ -36,7 +37,8 @@ _STATUS: Mapping[State, str] = {"complete": "FINISHED", "failed": "FAILED", "sto
 class MlflowProcess:
     """Sends calls through a queue and a pipe to `hpo.track.process`; nothing is read from there."""
 
-    def __init__(self, uri: str, experiment: str, lock_path: Path | None) -> None:
+    def __init__(self, uri: str, track: TrackSection, lock_path: Path | None) -> None:
+        self._patience = track.patience
         self._process = subprocess.Popen(
             python("hpo.track.process"),
             stdin=subprocess.PIPE,
@@ -49,17 +51,17 @@ class MlflowProcess:
         self._queue: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._write_lines, daemon=True)
         self._thread.start()
-        begin = {"uri": uri, "experiment": experiment, "artifact_root": str(Path("mlartifacts").absolute())}
-        lock = str(lock_path.absolute()) if lock_path else None
-        self.send(("begin", {**begin, "lock_path": lock, "retry_seconds": _RETRY_SECONDS}))
+        begin = {"uri": uri, "experiment": track.experiment, "artifact_root": str(Path("mlartifacts").absolute())}
+        lock, retry_seconds = str(lock_path.absolute()) if lock_path else None, min(_RETRY_SECONDS, track.patience / 10)
+        self.send(("begin", {**begin, "lock_path": lock, "retry_seconds": retry_seconds}))
 
     def send(self, call: "Call") -> None:
         """Queue the call."""
         self._queue.put(call)
 
-    def close(self, patience_seconds: float) -> bool:
-        """Send what is left, until nothing arrives for `patience_seconds`; return whether everything did."""
-        self.send(("end", {"patience_seconds": patience_seconds}))
+    def close(self, patience: float | None = None) -> bool:
+        """Send what is left, until nothing arrives for so many seconds, `track.patience`; return whether all did."""
+        self.send(("end", {"patience_seconds": self._patience if patience is None else patience}))
         self._queue.put(None)
         self._thread.join()
         return self._process.wait() == 0
@@ -172,9 +174,9 @@ class MlflowTracker(Observer):
             self._front = members
             self.mlflow.show_front(numbers=[trial.number for trial in members])
 
-    def close(self, patience_seconds: float = 60.0) -> bool:
-        """Send what is left, until nothing arrives for `patience_seconds`; return whether everything did."""
-        return self._process.close(patience_seconds)
+    def close(self, patience: float | None = None) -> bool:
+        """Send what is left, until nothing arrives for so many seconds, `track.patience`; return whether all did."""
+        return self._process.close(patience)
 
     def _points(self, trial: Trial) -> "list[Point]":
         """Return the points of a trial's recorded learning curves, with times spread over its seconds."""

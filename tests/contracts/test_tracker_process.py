@@ -71,10 +71,9 @@ def _wait(condition, limit):
 
 
 @pytest.mark.slow
-def test_the_study_goes_on_when_mlflow_cannot_be_written(folder, capfd, monkeypatch):
+def test_the_study_goes_on_when_mlflow_cannot_be_written(folder, capfd):
     """Nothing listens on the address; the search ends as ever and says that it was not sent."""
-    monkeypatch.setattr("hpo.session.session._PATIENCE_SECONDS", 1.0)
-    study = tracked_study(folder, trials=3, uri="http://user:secret-word@127.0.0.1:9")
+    study = tracked_study(folder, trials=3, patience=1.0, uri="http://user:secret-word@127.0.0.1:9")
     result = run(study)
     assert len(result.run.history) == 3
     assert not result.is_tracked

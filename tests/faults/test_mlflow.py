@@ -16,7 +16,6 @@ from tests.faults.mlflow_server import FaultyServer, free_port
 from tests.tracked import assert_shows_the_record, new_store, run, synchronise, tracked_study
 
 pytestmark = [
-    pytest.mark.usefixtures("short_waits"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
 ]
 
@@ -31,7 +30,7 @@ def server(tmp_path_factory):
 
 @pytest.mark.nightly
 def test_a_server_that_answers_with_errors(server, tmp_path, capfd):
-    study = tracked_study(tmp_path, trials=12, uri=server.uri, experiment="errors")
+    study = tracked_study(tmp_path, trials=12, uri=server.uri, experiment="errors", patience=3.0)
 
     def break_it():
         shown(study, 3)
@@ -47,11 +46,9 @@ def test_a_server_that_answers_with_errors(server, tmp_path, capfd):
 
 
 @pytest.mark.nightly
-def test_a_database_that_is_locked_for_long_gets_everything_afterwards(tmp_path, capfd, monkeypatch):
-    monkeypatch.setattr("hpo.session.session._PATIENCE_SECONDS", 180.0)
-    monkeypatch.setattr("hpo.track.tracker._RETRY_SECONDS", 5.0)
+def test_a_database_that_is_locked_for_long_gets_everything_afterwards(tmp_path, capfd):
     new_store(tmp_path)
-    study = tracked_study(tmp_path, trials=12)
+    study = tracked_study(tmp_path, trials=12, patience=180.0)
     database = sqlite3.connect(tmp_path / "mlflow.db", isolation_level=None, timeout=60)
 
     def lock_it():
@@ -70,7 +67,7 @@ def test_a_database_that_is_locked_for_long_gets_everything_afterwards(tmp_path,
 
 @pytest.mark.nightly
 def test_a_server_that_hangs(server, tmp_path, capfd):
-    study = tracked_study(tmp_path, trials=12, uri=server.uri, experiment="hangs")
+    study = tracked_study(tmp_path, trials=12, uri=server.uri, experiment="hangs", patience=3.0)
 
     def break_it():
         shown(study, 3)
@@ -90,8 +87,7 @@ def test_a_server_that_hangs(server, tmp_path, capfd):
 def test_a_run_that_is_made_after_nobody_waits_for_it_is_not_made_twice(server, tmp_path, monkeypatch):
     """A request that timed out is carried out all the same: of the runs that it leaves there is one at the end."""
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "2")
-    monkeypatch.setattr("hpo.session.session._PATIENCE_SECONDS", 60.0)
-    study = tracked_study(tmp_path, trials=6, uri=server.uri, experiment="twice")
+    study = tracked_study(tmp_path, trials=6, uri=server.uri, experiment="twice", patience=20.0)
 
     def break_it():
         shown(study, 1)
@@ -115,13 +111,17 @@ def _deleted_runs(study):
 
 @pytest.mark.nightly
 def test_a_server_that_answers_after_fifteen_seconds_costs_less_than_a_twentieth_of_the_training(
-    server, tmp_path, capfd, monkeypatch
+    server, tmp_path, capfd
 ):
     """All that the driver does beside training counts: ten trials of a second, with ten points of a curve each."""
-    monkeypatch.setattr("hpo.session.session._PATIENCE_SECONDS", 20.0)
     server.set_mode("late 15")
     study = tracked_study(
-        tmp_path, uri=server.uri, experiment="late", trials=10, objective="tests.faults.objectives:trains_a_second"
+        tmp_path,
+        uri=server.uri,
+        experiment="late",
+        patience=20.0,
+        trials=10,
+        objective="tests.faults.objectives:trains_a_second",
     )
     dispatcher = Eventful({})
     result = run(study, dispatcher)

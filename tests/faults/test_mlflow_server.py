@@ -10,7 +10,6 @@ from tests.faults.mlflow_server import FaultyServer, free_port
 from tests.tracked import assert_shows_the_record, synchronise, tracked_study
 
 pytestmark = [
-    pytest.mark.usefixtures("short_waits"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
 ]
 
@@ -33,10 +32,9 @@ def real_server(tmp_path, monkeypatch):
 
 
 @pytest.mark.nightly
-def test_the_real_server_is_killed_in_the_middle_and_comes_back(real_server, tmp_path, capfd, monkeypatch):
-    monkeypatch.setattr("hpo.session.session._PATIENCE_SECONDS", 60.0)
+def test_the_real_server_is_killed_in_the_middle_and_comes_back(real_server, tmp_path, capfd):
     real_server.start()
-    study = tracked_study(tmp_path, trials=12, uri=real_server.uri)
+    study = tracked_study(tmp_path, trials=12, uri=real_server.uri, patience=60.0)
 
     def break_it():
         shown(study, 2)
@@ -55,7 +53,7 @@ def test_the_real_server_is_killed_in_the_middle_and_comes_back(real_server, tmp
 @pytest.mark.nightly
 def test_the_real_server_is_killed_at_the_end_and_a_sync_sends_the_rest(real_server, tmp_path, capfd):
     real_server.start()
-    study = tracked_study(tmp_path, trials=12, uri=real_server.uri)
+    study = tracked_study(tmp_path, trials=12, uri=real_server.uri, patience=3.0)
 
     def break_it():
         shown(study, 2)

@@ -37,10 +37,9 @@ def test_nothing_at_the_address_is_refused_at_once(monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_port_that_something_else_took_is_refused(listener, monkeypatch):
-    monkeypatch.setattr(ray_address, "_ANSWER_SECONDS", 1.5)
+def test_a_port_that_something_else_took_is_refused(listener):
     with pytest.raises(DispatchError, match=r"does not answer as a Ray cluster within 1\.5 s"):
-        refuse_dead_address(listener)
+        refuse_dead_address(listener, seconds=1.5)
 
 
 def test_what_a_dead_driver_left_is_deleted_and_what_a_living_one_has_is_not():

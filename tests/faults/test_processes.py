@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +16,6 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from hpo.workers.dispatch.process import child as child_module
 from hpo.workers.dispatch.process import memory_guard
 from hpo.workers.dispatch.process.child import Child
 from hpo.workers.dispatch.process.memory_guard import MemoryGuard
@@ -72,11 +72,11 @@ def test_a_task_finds_what_the_search_found_before_it_changed_its_folder(tmp_pat
 
 
 @pytest.mark.slow
-def test_a_process_that_cannot_be_talked_to_any_more_is_ended(child, monkeypatch):
-    monkeypatch.setattr(child_module, "_SECONDS_TO_DIE", 0.2)
-    (last,) = messages(child, "closes_everything")
-    assert last["died"]["signal"] == signal.SIGKILL
-    assert still_works(child)
+def test_a_process_that_cannot_be_talked_to_any_more_is_ended():
+    with closing(Child(str(REPOSITORY), seconds_to_die=0.2)) as child:
+        (last,) = messages(child, "closes_everything")
+        assert last["died"]["signal"] == signal.SIGKILL
+        assert still_works(child)
 
 
 @pytest.mark.quick("raises", "exits")
@@ -147,7 +147,9 @@ def test_the_largest_process_is_killed_before_the_machine_runs_out_and_the_figur
         }
 
     monkeypatch.setattr(memory_guard, "_held_by_task_processes", ours)
-    monkeypatch.setattr(child_module, "MemoryGuard", functools.partial(MemoryGuard, memory=lambda: (2**30, 2**36)))
+    monkeypatch.setattr(
+        "hpo.workers.dispatch.process.child.MemoryGuard", functools.partial(MemoryGuard, memory=lambda: (2**30, 2**36))
+    )
     (last,) = messages(Child(str(REPOSITORY)), "sleeps")
     assert last["died"]["signal"] == signal.SIGKILL
     assert "when 1.0 of 64.0 GiB were free" in last["died"]["memory"]

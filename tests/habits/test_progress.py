@@ -2,7 +2,7 @@
 
 import shutil
 
-from hpo.show import progress as shown
+from hpo.show.progress import TerminalProgress
 from hpo.trials.goal import Goal, finished
 from hpo.trials.trial import Outcome, TaskLayout, Trial
 from hpo.workers.dispatch.dispatcher import TaskReport
@@ -107,7 +107,7 @@ def test_short_trials_print_no_more_than_that_the_first_fold_begins(capsys):
 
 def test_a_search_tells_its_folds_in_the_order_in_which_workers_get_them(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(shown, "_SILENT_SECONDS", 0)
+    monkeypatch.setattr(TerminalProgress, "silent_seconds", 0)
     shutil.copy(TABLE, "table.csv")
     code, out, err = command(capsys, "search", *TABLE_DATA, "track=none", "study.trials=3", "strategy=random")
     assert code == 0, out + err

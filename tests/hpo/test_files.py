@@ -8,7 +8,6 @@ import pytest
 from hpo.files import copy_tree, entries
 from hpo.study.files.folder import StudyFolder
 from hpo.study.keeping.copy import copy_study
-from hpo.workers.dispatch.process import task_process
 from hpo.workers.dispatch.process.task_process import Snapshots
 from tests.studies import run_toy, toy_config
 
@@ -54,9 +53,8 @@ def test_a_link_that_leads_to_nothing_stays_one(state, tmp_path, target):
     assert links_in(tmp_path / "copy")["to_itself"] == target
 
 
-def test_a_copy_of_a_state_while_it_is_trained_has_its_links(state, tmp_path, monkeypatch):
-    monkeypatch.setattr(task_process, "_SECONDS_BETWEEN", -1.0)
-    taken = Snapshots(str(state), str(tmp_path)).take()
+def test_a_copy_of_a_state_while_it_is_trained_has_its_links(state, tmp_path):
+    taken = Snapshots(str(state), str(tmp_path), seconds_between=0.0).take()
     assert links_in(Path(taken["snapshot"])) == LINKS
 
 

@@ -26,9 +26,9 @@ from hpo.workers.training.tasks import Payload
 
 Message = dict[str, Any]
 
-# Between two looks at the links of a state, which may have many files and be written at every report; a look takes at
-# most a fiftieth of the time.
-_SECONDS_BETWEEN_LOOKS, _TIMES_A_LOOK = 1.0, 50.0
+# Least seconds between two looks at the links of a state, which may have many files and be written at every report, and
+# how many times the last look they are: a look takes at most a fiftieth of the time.
+_BETWEEN_LOOKS = (1.0, 50.0)
 # The last message of a task has one of these keys; `died` where it runs in a process of its own.
 LAST_MESSAGES = frozenset({"outcome", "machine_fault", "died"})
 _LONGEST_LINE, _LONGEST_DETAILS = 500, 20_000  # characters of an error, and of its traceback, that are kept
@@ -39,7 +39,12 @@ _SENT = "<dynamic-code>"  # the file of a function of a script or a cell, as clo
 _OF_OTHERS = ("<", *(f"{folder}/" for folder in (_OURS, _OURS.with_name("model"), *_OF_PYTHON)))
 
 
-def run_task(payload: Payload, import_from: str | None = None, must_score: bool = True) -> Iterator[Message]:
+def run_task(
+    payload: Payload,
+    import_from: str | None = None,
+    must_score: bool = True,
+    between_looks: tuple[float, float] = _BETWEEN_LOOKS,
+) -> Iterator[Message]:
     """Train one fold, with `import_from` or the working directory to import from besides installed packages.
 
     With `payload.limits` a training that falls behind them is closed at that point, which is its last. Where this
@@ -53,7 +58,8 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
         are.
     """
     started, clock = time.time(), time.perf_counter()
-    next_look = clock + _SECONDS_BETWEEN_LOOKS
+    least_seconds, times = between_looks
+    next_look = clock + least_seconds
     curve: list[Mapping[str, float]] = []
     metrics: dict[str, float] = {}
     seconds: float | None = None
@@ -82,9 +88,7 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
             now = time.perf_counter()
             if step is None or now >= next_look:
                 _refuse_links_out(payload)
-                next_look = time.perf_counter() + max(
-                    _SECONDS_BETWEEN_LOOKS, _TIMES_A_LOOK * (time.perf_counter() - now)
-                )
+                next_look = time.perf_counter() + max(least_seconds, times * (time.perf_counter() - now))
         except BaseException as caught:
             # The objective's fault, sys.exit() included: it must not end the worker.
             if is_interruption(caught):

@@ -60,7 +60,7 @@ def mine(tmp_path_factory):
     folder, before = tmp_path_factory.mktemp("mine"), Path.cwd()
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setattr("hpo.session.status_keeper._SECONDS_BETWEEN", 0.01)
+        patch.setattr("hpo.session.status_keeper.StatusKeeper.seconds_between", 0.01)
         patch.setattr("hpo.report.write.draw_figures", lambda *_: ())
         patch.setattr("hpo.report.write.render_report_page", lambda *_: "")
         config = {"lr": 0.1, "layers": 2}

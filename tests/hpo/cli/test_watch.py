@@ -53,13 +53,12 @@ def test_its_lines_are_those_of_the_search(capsys, lines):
 
 
 def test_a_search_that_was_started_a_moment_ago_is_waited_for(capsys, monkeypatch):
-    monkeypatch.setattr("hpo.commands.watch._PATIENCE_SECONDS", 10.0)
     run_toy(Path("made").absolute(), toy_config(trials=1))
     Path("runs").mkdir()
     # As a whole, since what is seen of one that is being made depends on the moment.
     comes = threading.Timer(0.3, Path("made").rename, (Path("runs/toy"),))
     comes.start()
-    code, out, _ = hpo(capsys, "watch", "toy")
+    code, out, _ = hpo(capsys, "watch", "toy", "--wait", "10")
     comes.join()
     assert code == 0
     assert "winner: trial 0" in out
@@ -87,8 +86,7 @@ def test_how_a_study_that_does_not_run_ended_is_said_at_once(capsys, lines, monk
     Path("runs/toy/status.json").write_text("{")
     code, out, _ = hpo(capsys, "watch", "toy")
     assert (code, out.count("\n"), "unreadable" in out) == (1, 1, True)
-    monkeypatch.setattr("hpo.commands.watch._PATIENCE_SECONDS", 0.1)
-    assert "no 'other'" in refused(capsys, "watch", "other", is_silent=True)
+    assert "no 'other'" in refused(capsys, "watch", "other", "--wait", "0.1", is_silent=True)
 
 
 def test_a_mirror_is_followed_to_the_end_of_the_search(capsys, monkeypatch, lines):

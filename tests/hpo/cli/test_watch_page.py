@@ -15,14 +15,15 @@ from tests.studies import environment
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["none", "--page"], "there is no 'none' under runs/"),
+        (["none", "--page", "--wait", "0.1"], "there is no 'none' under runs/"),
         (["--page", "--port", "70000"], "--port: must be 1 to 65535"),
+        (["none", "--wait", "-1"], "--wait: must be 0 or more seconds, given -1"),
+        (["--page", "--wait", "9"], "--wait: has no effect without a study"),
         (["none", "--page", "--in", "there"], "--in: has no effect with a study"),
     ],
 )
 def test_bad_input_is_one_line_and_creates_nothing(capsys, tmp_path, monkeypatch, arguments, says):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("hpo.commands.watch._PATIENCE_SECONDS", 0.1)
     code, out, err = hpo(capsys, "watch", *arguments)
     assert (code, out, says in err, err.count("\n")) == (2, "", True, 1), err
     assert list(tmp_path.iterdir()) == []

@@ -1,5 +1,7 @@
 """What is cleaned of a study: all that nothing needs, and nothing that something needs."""
 
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -70,10 +72,11 @@ def test_of_one_that_is_over_the_winner_stays_and_the_rest_goes(capsys, study):
     assert (code, err) == (0, "")
 
 
-def test_leftovers_of_a_day_ago_go(study, monkeypatch):
+def test_leftovers_of_a_day_ago_go(study):
+    two_days_ago = time.time() - 48 * 3600
     for aside in (".config.yaml.123", ".data-123", "states/.456-abcdefgh", "checkpoints/.notours"):
         (study / aside).write_text("y")
-    monkeypatch.setattr("hpo.study.keeping.cleaning._SECONDS_ASIDE", -1.0)
+        os.utime(study / aside, (two_days_ago, two_days_ago))
     assert clean(StudyFolder(study)).freed["leftovers"] == 3
     assert (study / "checkpoints/.notours").exists()
 

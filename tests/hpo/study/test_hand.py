@@ -10,8 +10,8 @@ import pytest
 
 from hpo.commands.steer import raise_budget
 from hpo.commands.study import Study
-from hpo.engine import loop
 from hpo.errors import HpoError, StudyError
+from hpo.session.hand import Hand
 from hpo.session.session import run_study, run_to_the_end
 from hpo.session.stopping import Stopped
 from hpo.show.display import Display
@@ -56,7 +56,7 @@ class Asking(threading.Thread):
 
 @pytest.fixture(autouse=True)
 def _looks_at_once(monkeypatch):
-    monkeypatch.setattr(loop, "_SECONDS_BETWEEN_LOOKS", 0.0)
+    monkeypatch.setattr(Hand, "seconds_between", 0.0)
 
 
 def run(folder, trials=FEW, *asks):

@@ -13,7 +13,6 @@ import pytest
 from hpo.config.study_config import config_from_dict
 from hpo.errors import ConfigError, HpoError, StudyError
 from hpo.place import Place
-from hpo.session import mirroring as mirroring_module
 from hpo.session.mirroring import Mirroring, refuse_bad_urls
 from hpo.study.files.folder import StudyFolder
 from hpo.study.keeping.mirror import Manifest, Mirror, restore
@@ -339,11 +338,10 @@ def test_what_is_not_there_or_damaged_or_there_already_is_told(tmp_path):
     assert not list(Path("runs").iterdir())
 
 
-def test_an_unreachable_mirror_is_told_once_and_the_next_copy_brings_all(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(mirroring_module, "_SECONDS_BETWEEN", -1.0)
+def test_an_unreachable_mirror_is_told_once_and_the_next_copy_brings_all(tmp_path, caplog):
     folder = studied()
     (tmp_path / "mirror").touch()
-    copying = Mirroring(mirror_of(folder, f"file://{tmp_path}/mirror"))
+    copying = Mirroring(mirror_of(folder, f"file://{tmp_path}/mirror"), seconds_between=0.0)
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
             copying.reported(None, TaskReport(None, outcome=Outcome({"score": 1.0})))

@@ -7,8 +7,9 @@ from pathlib import Path
 import optuna
 import pytest
 
-from hpo.engine import loop
+from hpo.engine.loop import search
 from hpo.errors import HpoError
+from hpo.session.hand import Hand
 from hpo.session.session import run_study
 from hpo.study.opening import open_study
 from hpo.study.reproduce.replay import read_given
@@ -73,7 +74,7 @@ def test_it_is_tried_next_and_the_report_repeats_the_search(tmp_path, strategy, 
 @pytest.mark.parametrize(("seconds", "found"), [(0, 4), (math.inf, 6)], ids=["while it runs", "at its end"])
 def test_one_that_comes_while_the_search_runs_is_told_and_tried_once(seconds, found, caplog, monkeypatch):
     """Four lanes are filled when it comes; with the budget spent, it waits for a larger one."""
-    monkeypatch.setattr(loop, "_SECONDS_BETWEEN_LOOKS", seconds)
+    monkeypatch.setattr(Hand, "seconds_between", seconds)
     for trials in (6, 8):
         config = toy_config("tpe", trials=trials, objective=f"{__name__}:the_score_and_queue")
         study = prepared(Path("study"), config)
@@ -127,6 +128,6 @@ def test_after_the_end_of_a_strategy_it_is_tried_alone(tmp_path):
     study = prepared(folder, config)
     record = open_study(study)
     assert study.is_over(record)
-    loop.search(study.rules(), record, LocalDispatcher(str(REPOSITORY)), ALL)
+    search(study.rules(), record, LocalDispatcher(str(REPOSITORY)), ALL)
     assert len(record.trials()) == 5
     record.close()

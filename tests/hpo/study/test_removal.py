@@ -2,8 +2,10 @@
 
 import contextlib
 import json
+import os
 import shutil
 import sqlite3
+import time
 from pathlib import Path
 
 import pytest
@@ -141,7 +143,9 @@ def test_a_killed_removal_leaves_the_whole_study_or_a_rest_that_is_cleaned(toy, 
         return
     assert not toy.path.exists()
     assert clean_runs(Path("runs")).bytes == 0, "a process may be at work there"
-    monkeypatch.setattr("hpo.study.keeping.cleaning._SECONDS_ASIDE", -1.0)
+    two_days_ago = time.time() - 48 * 3600
+    for rest in Path("runs").iterdir():
+        os.utime(rest, (two_days_ago, two_days_ago))
     assert clean_runs(Path("runs")).bytes > 0
     assert list(Path("runs").iterdir()) == []
 

@@ -84,7 +84,7 @@ def test_a_store_that_is_no_database_is_a_warning_and_one_that_is_not_there_is_n
 
 
 @pytest.mark.slow
-def test_its_run_has_the_score_and_a_server_that_is_gone_costs_a_warning(capfd, monkeypatch):
+def test_its_run_has_the_score_and_a_server_that_is_gone_costs_a_warning(capfd):
     new_store(Path.cwd())
     folder = tracked(capfd)
     assert toolkit.load("toy").test(with_default=False) == {"score": 2.5}
@@ -93,9 +93,8 @@ def test_its_run_has_the_score_and_a_server_that_is_gone_costs_a_warning(capfd, 
     run = find_run(MlflowClient(f"sqlite:///{Path('mlflow.db').resolve()}"), study_id)
     assert run.data.metrics["test_score"] == 2.5
     assert NOTED.search(run.data.tags["mlflow.note.content"])
-    monkeypatch.setattr("hpo.commands.evaluation._PATIENCE_SECONDS", 1.0)
     config = yaml.safe_load((folder / "config.yaml").read_text())
-    config["track"]["uri"] = "http://127.0.0.1:9"
+    config["track"] |= {"uri": "http://127.0.0.1:9", "patience": 1.0}
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
     code, out, err = hpo(capfd, "test", "toy", "--no-default", "--again")
     assert (code, "  score = 2.5" in out, err.count("`hpo sync toy`")) == (0, True, 1), err

@@ -86,8 +86,7 @@ def test_one_that_is_never_created_is_followed_no_longer_and_leaves_nothing(caps
     with pytest.raises(StudyError, match="'mine' was not begun"):
         next(followed[0])
     assert not Path("runs").exists()
-    monkeypatch.setattr("hpo.commands.watch._PATIENCE_SECONDS", 0.1)
-    assert "there is no 'mine'" in refused(capsys, "watch", "mine", is_silent=True)
+    assert "there is no 'mine'" in refused(capsys, "watch", "mine", "--wait", "0.1", is_silent=True)
 
 
 def test_a_comparison_that_runs_is_no_study_that_starts(capsys):

@@ -74,7 +74,7 @@ def trains(config, trial):
 @pytest.fixture
 def ran(monkeypatch):
     """Run `trains` to its end; its status is written at once."""
-    monkeypatch.setattr("hpo.session.status_keeper._SECONDS_BETWEEN", 0.01)
+    monkeypatch.setattr("hpo.session.status_keeper.StatusKeeper.seconds_between", 0.01)
     return found(trains, trials=4, direction="minimize")
 
 

@@ -403,12 +403,8 @@ def linking(task):
     ({"link": "../../x"}, (), "step_2: is a link that leads out of the folder, to ../../x; allowed are"),
     ({"last": "/etc"}, (), "step_3: is a link"), ({"last": "/etc"}, [(2, 0.9)], "step_3: is a link"),
 ])  # fmt: skip
-def test_a_link_out_of_a_state_or_a_model_fails_its_training_and_is_gone(
-    tmp_path, monkeypatch, kind, links, limits, error, looks
-):
-    seconds = 0.0 if looks == "at each step" else math.inf
-    for name in ("_SECONDS_BETWEEN_LOOKS", "_TIMES_A_LOOK"):
-        monkeypatch.setattr("hpo.workers.training.worker." + name, seconds)
+def test_a_link_out_of_a_state_or_a_model_fails_its_training_and_is_gone(tmp_path, kind, links, limits, error, looks):
+    between = (0.0, 0.0) if looks == "at each step" else (math.inf, 0.0)
     folder = tmp_path / "there"
     inside = folder / "state" if kind == "resume_dir" else folder
     *points, last = run_task(
@@ -418,7 +414,8 @@ def test_a_link_out_of_a_state_or_a_model_fails_its_training_and_is_gone(
             metric="score",
             limits=limits,
             **{kind: str(folder)},
-        )
+        ),
+        between_looks=between,
     )
     outcome = last["outcome"]
     assert (outcome.error is None) == (error is None)

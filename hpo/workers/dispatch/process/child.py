@@ -21,8 +21,6 @@ from hpo.workers.objective.path import PYTHONPATH, path_variable, python, whole_
 from hpo.workers.training.tasks import Payload
 from hpo.workers.training.worker import LAST_MESSAGES, Message
 
-# A core dump of a large process takes a while.
-_SECONDS_TO_DIE = 10.0
 # Interval at which to check that the process lives, where the system has no pidfd.
 _SECONDS_BETWEEN_LOOKS = 0.2
 _CHUNK_BYTES = 1 << 16
@@ -33,7 +31,8 @@ class Child:
     """Runs tasks one after another in a separate process, so that libraries and data are loaded once.
 
     A segmentation fault or the kernel's want of memory ends this process with its group, not the worker, which starts
-    another; with `is_fresh` each task has one of its own.
+    another; with `is_fresh` each task has one of its own. To one that no longer answers it leaves `seconds_to_die`: a
+    core dump of a large process takes a while.
     """
 
     def __init__(
@@ -42,8 +41,9 @@ class Child:
         is_fresh: bool = False,
         arguments: Sequence[str] | None = None,
         path: Sequence[str] | None = None,
+        seconds_to_die: float = 10.0,
     ) -> None:
-        self._import_from = import_from
+        self._import_from, self._seconds_to_die = import_from, seconds_to_die
         # What the search's process can import, so that a function finds the modules that it found there.
         self._path = list(whole_path(import_from or str(Path.cwd())) if path is None else path)
         self._arguments = list(sys.argv if arguments is None else arguments)  # of the search's command line
@@ -198,7 +198,7 @@ class Child:
 
     def _died(self, call: str, out_of_step: bool = False) -> Message:
         """Return how the process ended, after waiting for its end, and drop it."""
-        deadline = time.monotonic() + _SECONDS_TO_DIE
+        deadline = time.monotonic() + self._seconds_to_die
         # Its end of the pipe is closed: it is dying, or its task closed all open files and it has become useless.
         while not out_of_step and not self._is_dead() and time.monotonic() < deadline:
             time.sleep(0.005)

@@ -72,9 +72,6 @@ def variables_of(seats: Sequence[Seat], address: str = LOOPBACK) -> list[dict[st
     return result
 
 
-# From the failure of another's objective to the end of the first, which waits for it. Where all fail alike, as with a
-# loss that is not finite, the first tells of it in that time.
-_SECONDS_ALONE = 10.0
 # From the failure of the first to the end of the others: where one of them has died, that is the reason.
 _SECONDS_TO_LEARN_WHY = 2.0
 # From the end of the first to that of the others, where all is well; those that have not finished are killed.
@@ -94,9 +91,14 @@ class Rank(NamedTuple):
 
 
 class Group:
-    """Runs one task, in `first` with rank 0 and `others` with 1, 2, ...; after its last message none of them trains."""
+    """Runs one task, in `first` with rank 0 and `others` with 1, 2, ...; after its last message none of them trains.
 
-    def __init__(self, first: Child, others: Sequence[Rank]) -> None:
+    `seconds_alone` pass from the failure of another's objective to the end of the first, which waits for it. Where all
+    fail alike, as with a loss that is not finite, the first tells of it in that time.
+    """
+
+    def __init__(self, first: Child, others: Sequence[Rank], seconds_alone: float = 10.0) -> None:
+        self._seconds_alone = seconds_alone
         self._first = first
         self._others = others
         self._change = threading.Condition()
@@ -131,7 +133,7 @@ class Group:
             self._change.notify_all()
             if _is_success(ending):
                 return
-            alone = _SECONDS_ALONE if "outcome" in ending else 0.0
+            alone = self._seconds_alone if "outcome" in ending else 0.0
             patience = _SECONDS_TO_SAVE if self._is_told else alone
             if not self._change.wait_for(lambda: self._is_first_done, patience):
                 self._cause = self._cause or _of_rank(rank, ending)
@@ -175,11 +177,11 @@ class Group:
             if rank not in before:
                 other.kill()
         with self._change:
-            self._change.wait_for(have_ended, _SECONDS_ALONE)
+            self._change.wait_for(have_ended, self._seconds_alone)
         return before
 
 
-def run_here(payload: Payload, import_from: str | None = None) -> Iterator[Message]:
+def run_here(payload: Payload, import_from: str | None = None, seconds_alone: float = 10.0) -> Iterator[Message]:
     """Yield what `run_task` yields; with several processes, which never score the test part, a death is a failure."""
     if payload.processes == 1 or payload.test is not None:
         with alone():
@@ -188,7 +190,7 @@ def run_here(payload: Payload, import_from: str | None = None) -> Iterator[Messa
     folder = import_from or str(Path.cwd())
     with ExitStack() as stack:
         first, *others = (stack.enter_context(closing(Child(folder))) for _ in range(payload.processes))
-        group = Group(first, [_rank_of(child, payload) for child in others])
+        group = Group(first, [_rank_of(child, payload) for child in others], seconds_alone)
         variables = variables_of([Seat()] * payload.processes)
         for message in group.run("here", variables, lambda given: first.run(payload, "here", variables=given)):
             yield {"outcome": Outcome(error=describe_death(message["died"]))} if "died" in message else message

@@ -17,9 +17,6 @@ from hpo.workers.objective.path import PYTHONPATH
 from hpo.workers.training.tasks import Payload
 from hpo.workers.training.worker import run_task
 
-# Between two copies of a state. Sending takes bandwidth; with a machine at most so much training is lost.
-_SECONDS_BETWEEN = 60.0
-
 
 def main(
     tasks_fd: int,
@@ -98,16 +95,20 @@ def release_gpu_memory() -> None:
 
 
 class Snapshots:
-    """Copies a training's state into a folder, whole, to be sent while it goes on; whoever sends it deletes it."""
+    """Copies a training's state into a folder, whole, to be sent while it goes on; whoever sends it deletes it.
 
-    def __init__(self, state: str | None, folder: str | None) -> None:
+    Sending takes bandwidth; with a machine at most those `seconds_between` of training are lost.
+    """
+
+    def __init__(self, state: str | None, folder: str | None, seconds_between: float = 60.0) -> None:
+        self._seconds_between = seconds_between
         self._places = (Path(state), Path(folder)) if state and folder else None
         self._last = time.monotonic()
 
     def take(self) -> dict[str, Any]:
         """Return `{"snapshot": path}` with a new copy; empty where it is not time yet, or there is no state."""
         now = time.monotonic()
-        if self._places is None or now - self._last < _SECONDS_BETWEEN or not self._places[0].is_dir():
+        if self._places is None or now - self._last < self._seconds_between or not self._places[0].is_dir():
             return {}
         state, folder = self._places
         copy = folder / f"{now}"

@@ -21,7 +21,7 @@ def is_connected_here() -> bool:
     return ray is not None and bool(ray.is_initialized())
 
 
-def refuse_dead_address(address: str) -> None:
+def refuse_dead_address(address: str, seconds: float = _ANSWER_SECONDS) -> None:
     """Raise DispatchError unless a Ray cluster that we can join listens at `host:port`; other forms are left to Ray."""
     place = _host_and_port(address)
     if place is None:
@@ -32,11 +32,11 @@ def refuse_dead_address(address: str) -> None:
         reason = getattr(error, "strerror", None) or str(error) or "nothing answers"
         raise DispatchError(f"dispatch.address: no Ray cluster is at {address!r}: {reason}; {_HINT}") from error
     try:
-        asked = _ask(address, os.environ)
+        asked = _ask(address, os.environ, seconds)
     except subprocess.TimeoutExpired as error:
         raise DispatchError(
             f"dispatch.address: what listens at {address!r} does not answer as a Ray cluster within "
-            f"{_ANSWER_SECONDS:g} s; {_HINT}, and its token if it asks for one"
+            f"{seconds:g} s; {_HINT}, and its token if it asks for one"
         ) from error
     if "answered" not in asked.stdout:
         lines = asked.stderr.strip().splitlines() or ["no reason given"]
@@ -80,7 +80,9 @@ def _host_and_port(address: str) -> tuple[str, int] | None:
     return (host.strip("[]"), int(port)) if host and port.isdigit() and "/" not in host else None
 
 
-def _ask(address: str, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+def _ask(
+    address: str, environment: Mapping[str, str], seconds: float = _ANSWER_SECONDS
+) -> subprocess.CompletedProcess[str]:
     """Call the cluster in a separate process: the call waits in C code and cannot be cancelled."""
     return subprocess.run(
         [sys.executable, "-P", "-c", ASK, address],
@@ -88,6 +90,6 @@ def _ask(address: str, environment: Mapping[str, str]) -> subprocess.CompletedPr
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=_ANSWER_SECONDS,
+        timeout=seconds,
         check=False,
     )

@@ -7,7 +7,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hpo.workers.dispatch.process import group
 from hpo.workers.dispatch.process.child import Child
 from hpo.workers.dispatch.process.group import VARIABLES, Seat, run_here, variables_of
 from hpo.workers.training.tasks import Payload
@@ -65,11 +64,11 @@ def mine(tmp_path, monkeypatch):
     Path("mine.py").write_text(MINE)
 
 
-def ended(objective, processes=3):
+def ended(objective, processes=3, **given):
     """The messages of a task, after which none of its processes is left."""
     before = set(psutil.Process().children())
     payload = Payload(f"mine:{objective}", {}, "score", processes=processes)
-    messages = list(run_here(payload, str(Path.cwd())))
+    messages = list(run_here(payload, str(Path.cwd()), **given))
     deadline = time.monotonic() + 10
     while set(psutil.Process().children()) - before:
         assert time.monotonic() < deadline, "a process is left"
@@ -101,9 +100,8 @@ def test_only_the_first_must_have_a_score():
         ("other_returns", ("rank 1 has returned a score, but only that of rank 0 counts")),
     ],
 )
-def test_one_that_ends_early_ends_them_all_and_says_why(monkeypatch, objective, words):
-    monkeypatch.setattr(group, "_SECONDS_ALONE", 1.0)
-    error = ended(objective)[-1]["outcome"].error
+def test_one_that_ends_early_ends_them_all_and_says_why(objective, words):
+    error = ended(objective, seconds_alone=1.0)[-1]["outcome"].error
     assert all(word in error for word in words), error
 
 
