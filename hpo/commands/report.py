@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from hpo.commands.arguments import StudyRef, Word
 from hpo.config.keys import refuse_unknown
+from hpo.config.sections import ReportSection
 from hpo.errors import ConfigError
 from hpo.study.files.folder import short_path
 
@@ -56,8 +57,6 @@ class ReportSchema:
 
 def report_texts(words: Sequence[str]) -> dict[str, str | None]:
     """Return the given texts, by key without its section; texts are taken literally, and null removes one."""
-    from hpo.config.sections import ReportSection
-
     said: dict[str, str | None] = {}
     for text in words:
         key, equals, value = text.partition("=")

@@ -5,9 +5,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from hpo.commands.archive import Archived, archive
+from hpo.commands.arguments import Progress
 from hpo.commands.best import Best, best_of, front_table, winner_of
-from hpo.commands.resume import changed_config
+from hpo.commands.evaluation import Evaluation, evaluate
+from hpo.commands.exchange import Exported, Synced, export, sync
+from hpo.commands.remove import Freed, Removed, clean, remove
+from hpo.commands.replay import replay
+from hpo.commands.report import Reported, report
+from hpo.commands.reproduce import Reproduction, reproduce
+from hpo.commands.resume import changed_config, extend, resume
+from hpo.commands.show import Logs, Shown, logs, show
+from hpo.commands.steer import Added, Noted, Stopped, add, note, stop
 from hpo.commands.train import train_tree
+from hpo.commands.trained_model import Attention, Predictions, attention, predict
+from hpo.commands.watch import LivePage, open_page
 from hpo.config.study_config import StudyConfig
 from hpo.errors import StudyError, TrackError, nearest
 from hpo.report.figures import FIGURES, Drawn, draw_figures
@@ -29,18 +41,6 @@ from hpo.trials.table import trials_table
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from hpo.commands.archive import Archived
-    from hpo.commands.arguments import Progress
-    from hpo.commands.evaluation import Evaluation
-    from hpo.commands.exchange import Exported, Synced
-    from hpo.commands.remove import Freed, Removed
-    from hpo.commands.report import Reported
-    from hpo.commands.reproduce import Reproduction
-    from hpo.commands.show import Logs, Shown
-    from hpo.commands.steer import Added, Noted, Stopped
-    from hpo.commands.trained_model import Attention, Predictions
-    from hpo.commands.watch import LivePage
 
 
 class Study:
@@ -69,7 +69,7 @@ class Study:
         """Its tags, each with its last value."""
         return tags(self._folder)
 
-    def clean(self, *, dry_run: bool = False, states: bool = False, logs: bool = False) -> "Freed":
+    def clean(self, *, dry_run: bool = False, states: bool = False, logs: bool = False) -> Freed:
         """Free what no study needs: states, models that are not among the best, copies of data, leftovers.
 
         Args:
@@ -80,11 +80,9 @@ class Study:
         Raises:
             hpo.HpoError: a study that is named runs, or cannot be read.
         """
-        from hpo.commands.remove import clean
-
         return clean([self.folder], dry_run=dry_run, states=states, logs=logs)
 
-    def archive(self, file: str | Path) -> "Archived":
+    def archive(self, file: str | Path) -> Archived:
         """Write a study into one file, `NAME.tar.gz`, with the SHA-256 of each of its files; see `hpo.unarchive`.
 
         Args:
@@ -93,11 +91,9 @@ class Study:
         Raises:
             hpo.HpoError: it runs just now, its record is damaged, or the file is there already.
         """
-        from hpo.commands.archive import archive
-
         return archive(self.folder, file)
 
-    def remove(self, *, mirror: bool = False, runs: bool = True) -> "Removed":
+    def remove(self, *, mirror: bool = False, runs: bool = True) -> Removed:
         """Delete studies, with their runs in MLflow; a shell says first what goes, and asks.
 
         From Python nothing is asked.
@@ -109,11 +105,9 @@ class Study:
         Raises:
             hpo.HpoError: one runs just now, MLflow or the mirror cannot be reached, or the answer was no.
         """
-        from hpo.commands.remove import remove
-
         return remove([self.folder], yes=True, mirror=mirror, runs=runs)
 
-    def export(self, url: str, name: str | None = None) -> "Exported":
+    def export(self, url: str, name: str | None = None) -> Exported:
         """Copy a study into another Optuna storage, for optuna-dashboard and `optuna.load_study`.
 
         Args:
@@ -123,11 +117,9 @@ class Study:
         Raises:
             hpo.HpoError: a storage cannot be opened, or it has a study of that name.
         """
-        from hpo.commands.exchange import export
-
         return export(self.folder, url, name)
 
-    def logs(self, trial: int | None = None, *, tail: int | None = None) -> "Logs":
+    def logs(self, trial: int | None = None, *, tail: int | None = None) -> Logs:
         """Show what the trainings of a study printed, which is kept; with dispatch=local what Python code printed.
 
         Args:
@@ -137,11 +129,9 @@ class Study:
         Raises:
             hpo.HpoError: there is no such trial, or nothing was printed.
         """
-        from hpo.commands.show import logs
-
         return logs(self.folder, trial, tail=tail)
 
-    def sync(self, uri: str | None = None, overrides: Sequence[str] = ()) -> "Synced":
+    def sync(self, uri: str | None = None, overrides: Sequence[str] = ()) -> Synced:
         """Send what MLflow does not have yet of a study; what it has is not changed.
 
         Args:
@@ -151,8 +141,6 @@ class Study:
         Raises:
             hpo.HpoError: it runs just now, or what is changed is not of `track`; from Python, MLflow cannot be reached.
         """
-        from hpo.commands.exchange import sync
-
         synced = sync(self.folder, uri, overrides)
         if synced.there is None:
             # Python has no exit code that says it.
@@ -177,7 +165,7 @@ class Study:
         """All that can be known of it now: its state, who runs it, how far it is, the best so far, what can be done."""
         return StudyReader(self._folder, self._folder.reference).view()
 
-    def show(self, trial: int | None = None) -> "Shown":
+    def show(self, trial: int | None = None) -> Shown:
         """Show one study at a glance, running or not: state, best, what runs now, failures, cautions; or one trial.
 
         Args:
@@ -186,11 +174,9 @@ class Study:
         Raises:
             hpo.HpoError: there is no such study, or it has no such trial.
         """
-        from hpo.commands.show import show
-
         return show(self.folder, trial)
 
-    def note(self, text: str = "", *, tag: Mapping[str, str] | None = None) -> "Noted":
+    def note(self, text: str = "", *, tag: Mapping[str, str] | None = None) -> Noted:
         """Write beside a study what only a person knows, or tag it; without either: what was written.
 
         Args:
@@ -200,11 +186,9 @@ class Study:
         Raises:
             hpo.HpoError: a tag's name is none.
         """
-        from hpo.commands.steer import note
-
         return note(self.folder, text, tag=tag)
 
-    def add(self, point: Mapping[str, Any]) -> "Added":
+    def add(self, point: Mapping[str, Any]) -> Added:
         """Let a running or stopped search try a point of your own next.
 
         Args:
@@ -213,11 +197,9 @@ class Study:
         Raises:
             hpo.HpoError: it is none of the space, it was tried or added before, or the search has just ended.
         """
-        from hpo.commands.steer import add
-
         return add(self.folder, point)
 
-    def stop(self, trial: int | None = None, *, now: bool = False) -> "Stopped":
+    def stop(self, trial: int | None = None, *, now: bool = False) -> Stopped:
         """End a search once its running trials have ended, at once, or one of its trials, from any terminal.
 
         Args:
@@ -227,8 +209,6 @@ class Study:
         Raises:
             hpo.HpoError: no process runs the study, or the trial does not run.
         """
-        from hpo.commands.steer import stop
-
         return stop(self.folder, trial, now=now)
 
     def test(
@@ -238,7 +218,7 @@ class Study:
         data: Mapping[str, str] | None = None,
         *,
         front: bool = False,
-    ) -> "Evaluation":
+    ) -> Evaluation:
         """Open the test part, once, with the winner, and write down that it was opened.
 
         The study's run in MLflow gets the score, too, where there is one. Where the data lie now is kept.
@@ -255,8 +235,6 @@ class Study:
         Raises:
             hpo.HpoError: the search is not finished, there is no test part, or it was opened before and not `again`.
         """
-        from hpo.commands.evaluation import evaluate
-
         return evaluate(self.folder, again, with_default, data, front=front)
 
     def test_front(
@@ -300,8 +278,6 @@ class Study:
             hpo.HpoError: it cannot go on, in one line that says what to do.
             KeyboardInterrupt: an interrupt; everything that was finished is saved, and the same call goes on.
         """
-        from hpo.commands.resume import resume
-
         went_on = resume(
             self.folder,
             trials,
@@ -353,8 +329,6 @@ class Study:
             hpo.HpoError: it cannot be extended so, in one line that says what to do. Nothing was created.
             KeyboardInterrupt: an interrupt; everything that was finished is saved, and the same call goes on.
         """
-        from hpo.commands.resume import extend
-
         extended = extend(
             self.folder,
             changes,
@@ -393,8 +367,8 @@ class Study:
         tolerance: float | None = None,
         trust: bool = False,
         uri: str = "sqlite:///mlflow.db",
-        progress: "Progress" = "auto",
-    ) -> "Reproduction":
+        progress: Progress = "auto",
+    ) -> Reproduction:
         """Train recorded trials again in this process and compare; exit code 1 when they differ.
 
         Where the study was made, its folder gets what was found (reproduction.json), and its next report tells it.
@@ -412,8 +386,6 @@ class Study:
         Raises:
             hpo.HpoError: there is no such study, it was not made here and is not trusted, or has no winner for `best`.
         """
-        from hpo.commands.reproduce import reproduce
-
         return reproduce(
             self.folder, trial, data, folds=folds, tolerance=tolerance, trust=trust, uri=uri, progress=progress
         )
@@ -431,8 +403,6 @@ class Study:
         Returns:
             One row per trial that differs: its number, and in what. None differs: the search was replayed.
         """
-        from hpo.commands.replay import replay
-
         return replay(self.folder, *overrides, trust=trust, progress=progress)
 
     def predict(
@@ -448,7 +418,7 @@ class Study:
         max_tokens: int | None = None,
         seed: int | None = None,
         **options: Any,
-    ) -> "Predictions":
+    ) -> Predictions:
         """Classify, tag, translate or continue texts with a study's winner or any checkpoint.
 
         Args:
@@ -466,8 +436,6 @@ class Study:
         Raises:
             hpo.HpoError: there is no such model, or it cannot read an input.
         """
-        from hpo.commands.trained_model import predict
-
         return predict(
             self.folder,
             inputs,
@@ -489,7 +457,7 @@ class Study:
         output: str | Path | None = None,
         *,
         input_: str | Path | None = None,
-    ) -> "Attention":
+    ) -> Attention:
         """Draw what each head of a study's winner, or of any checkpoint, attends to while it reads a text.
 
         Args:
@@ -501,8 +469,6 @@ class Study:
         Raises:
             hpo.HpoError: there is no such model, or it has no attention.
         """
-        from hpo.commands.trained_model import attention
-
         return attention(self.folder, text, target, output, input_=input_)
 
     @contextmanager
@@ -566,7 +532,7 @@ class Study:
 
     def report(
         self, *, publish: bool = False, checklist: bool = False, latex: bool = False, **said: str | None
-    ) -> "Reported":
+    ) -> Reported:
         """Write report.html, report.md, report.json, trials.csv and best.yaml of a study, finished or not.
 
         Args:
@@ -581,8 +547,6 @@ class Study:
         Raises:
             hpo.HpoError: there is no such key, or the study was published without its record.
         """
-        from hpo.commands.report import Reported, report
-
         reported = report(self.folder, publish=publish, checklist=checklist, latex=latex, schema=False, **said)
         assert isinstance(reported, Reported)
         return reported
@@ -613,7 +577,7 @@ class Study:
             raise StudyError(f"figure: {figure} has nothing to show: {content.reason}")
         return NotebookFigure(content.figure)
 
-    def watch(self, height: int = 800) -> "LivePage":
+    def watch(self, height: int = 800) -> LivePage:
         """Serve its live page beside this process, and return it: a notebook shows it in the cell.
 
         It follows a search that runs, here in a thread or in any other process, and changes nothing.
@@ -625,8 +589,6 @@ class Study:
             The page, with its `address` for any browser of this machine; `close()`, or the end of this process, ends
             it.
         """
-        from hpo.commands.watch import open_page
-
         return open_page(str(self.folder), height)
 
     def __repr__(self) -> str:
