@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 from hpo.commands.given.objects import as_given
 from hpo.config.keys import copy_plain
 from hpo.errors import StudyError
+from hpo.study.files.folder import inner
 from hpo.study.results.choosing import standard_error, why_none
 from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
+from hpo.trials.estimate import ExpectedScore
 from hpo.trials.table import column_of, metric_column
 from hpo.trials.trial import Trial
 
@@ -31,6 +33,8 @@ class Best:
         amount: how far it was trained, under a strategy that trains by amounts; None = to its end.
         scores: all metrics and what has a limit, by name, each the mean over folds and repeats.
         search_scores: the same in the search, of a winner that fresh seeds chose; else empty.
+        expected: what it is expected to score, trained and scored anew: `value` with `low` and `high`, the ends of its
+            95 % interval; None before there is a report, or where nothing shows how noisy scores are.
     """
 
     number: int
@@ -40,6 +44,7 @@ class Best:
     amount: int | None = None
     scores: Mapping[str, float] = field(default_factory=dict)
     search_scores: Mapping[str, float] = field(default_factory=dict)
+    expected: ExpectedScore | None = None
 
 
 def best_of(study: PreparedStudy, run: StudyRun) -> Best:
@@ -52,7 +57,10 @@ def best_of(study: PreparedStudy, run: StudyRun) -> Best:
         function = kept.load()
         point, config = as_given(function, point), as_given(function, config)
     scores, in_search = ({name: trial.mean(name) for name in study.goal.names} for trial in (by, winner))
-    return Best(winner.number, by.score, point, config, winner.amount, scores, in_search if fresh else {})
+    report = run.folder.report()
+    is_its = inner(report, "winner").get("number") == winner.number
+    expected = ExpectedScore.of(report) if is_its else None
+    return Best(winner.number, by.score, point, config, winner.amount, scores, in_search if fresh else {}, expected)
 
 
 def winner_of(study: PreparedStudy, run: StudyRun) -> Trial:

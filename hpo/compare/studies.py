@@ -14,12 +14,12 @@ from hpo.compare.result import ONE_EACH, Budget, Measure, as_json, notes_on_meas
 from hpo.config.study_config import StudyConfig
 from hpo.errors import StudyError
 from hpo.report.comparison import ComparisonJson, FoldPair, WinnerOf
-from hpo.report.part import is_missing
-from hpo.report.sections.scores import interval
 from hpo.report.subject import score_of
 from hpo.report.words import join_names
 from hpo.study.basis.counted_in import Units, varied_keys
 from hpo.study.files.folder import StudyFolder, find_study, inner
+from hpo.study.results.expected import expected_of, gain
+from hpo.study.results.optimism import Worth
 from hpo.study.results.run import StudyRun
 from hpo.trials.goal import Goal
 from hpo.trials.score_format import score_format
@@ -28,7 +28,7 @@ from hpo.trials.trial import Trial
 # All pairs of more would be more sentences than anybody reads.
 _MOST_FOR_ALL_PAIRS = 4
 _REPEAT = "To compare strategies, repeat whole searches: hpo compare --strategies A,B --repeats 30."
-_TOO_NARROW = "An interval over folds is too narrow: they share training examples, and the winners were chosen on them."
+_TOO_NARROW = "An interval over folds is too narrow, since they share training examples."
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,12 @@ class FinishedStudy:
     def score(self) -> float:
         """The winner's; of a study that has one."""
         return statistics.fmean(self.folds.values())
+
+    @cached_property
+    def worth(self) -> Worth | None:
+        """What its winner is expected to have of the (leading) metric; None where that is not known."""
+        expected = expected_of(self.run)
+        return None if expected is None else expected.worths[self.goal.metric]
 
     @property
     def budget(self) -> int:
@@ -188,7 +194,7 @@ def compare_studies(
     are_all = len(studies) <= _MOST_FOR_ALL_PAIRS
     method = {}
     if measure.yardstick is None:
-        method = {"interval": "Student's, of the mean of the paired differences of the winners; each pair by itself"}
+        method = {"interval": "of the difference of what the winners are expected to score; each pair by itself"}
         pairs = [pair for group in groups for pair in _fold_pairs(group, measure, are_all)]
         written = score_format(study.score for group in groups for study in group)
         says = [_sentence(pair, measured, budgets[0], written) for pair in pairs]
@@ -226,13 +232,15 @@ def _winner(study: FinishedStudy) -> WinnerOf:
 
 
 def _on_fresh_seeds(studies: Sequence[FinishedStudy]) -> Iterator[str]:
-    """Yield for each study whose winner fresh seeds chose its score there, which is not the one compared."""
+    """Yield for each study whose winner fresh seeds chose its score there, and which one is compared."""
+    are_expected = all(study.worth for study in studies)
     for study in studies:
         if (fresh := study.run.fresh_winner) is not None:
             text = score_format([score_of(fresh), study.score])
+            compared = "" if are_expected else f"; compared is its {text(study.score)} in the search"
             yield (
                 f"{study.label}: fresh seeds chose trial {fresh.number}, {study.goal.metric} {text(score_of(fresh))} "
-                f"on them; compared is its {text(study.score)} in the search"
+                f"on them{compared}"
             )
 
 
@@ -258,12 +266,13 @@ def _pairs(
 
 
 def _fold_pairs(group: Sequence[FinishedStudy], measure: Measure, are_all: bool) -> Iterator[FoldPair]:
-    """Yield by how much the winners of a group's studies differ on each fold."""
+    """Yield by how much the winners of a group's studies differ on each fold, and in what is expected of them."""
     for one, other in _pairs(group, lambda study: measure.sign * study.score, are_all):
         by_fold = {fold: measure.sign * (score - other.folds[fold]) for fold, score in one.folds.items()}
-        mean, ends = statistics.fmean(by_fold.values()), interval(list(by_fold.values()))
-        band = None if is_missing(ends) else ends
-        yield {"a": one.label, "b": other.label, "by_fold": by_fold, "mean_difference": mean, "interval": band}
+        mean, ends = statistics.fmean(by_fold.values()), None
+        if one.worth is not None and other.worth is not None:
+            mean, *ends = gain(other.worth, one.worth, same_folds=True)
+        yield {"a": one.label, "b": other.label, "by_fold": by_fold, "mean_difference": mean, "interval": ends}
 
 
 def _front_pairs(group: Sequence[FinishedStudy], goal: Goal, budget: Budget, are_all: bool) -> Iterator[FoldPair]:

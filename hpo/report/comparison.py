@@ -68,10 +68,12 @@ class Pair(AtBudget):
 
 
 class FoldPair(TypedDict):
-    """By how much B's winner is better than A's on each fold, and in the mean, in the metric's unit.
+    """By how much B's winner is better than A's, in the metric's unit.
 
     Attributes:
-        interval: of the mean; null where each has one score.
+        by_fold: of their scores.
+        mean_difference: of what they are expected to score; where that is not known, of their scores.
+        interval: 95 %, of the first; else null.
     """
 
     a: str

@@ -30,7 +30,7 @@ _ROUNDING = 1e-9
 # A trial's score under other names.
 _SAME = {"search_score": "score", "validation_score": "score"}
 # Parts of a section that are named one by one.
-_FEW = 3
+_FEW = 4
 # Where a report tells of trials, and under which key it names them.
 _PLACES = {
     **{"winner": "number", "top": "number", "baselines.default": "number", "finalists": "number", "test": "trial"},

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from hpo.engine.asking import Asking
 from hpo.engine.observers import Observer
@@ -22,6 +22,9 @@ from hpo.study.opening import code_of, open_study
 from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
 from hpo.track.make import make_tracker
+
+if TYPE_CHECKING:
+    from hpo.report.write import WrittenReport
 
 _log = logging.getLogger(__name__)
 _SECONDS_BETWEEN_TRIES = 0.05
@@ -51,6 +54,7 @@ class OutsideSession:
         study = replace(study, code=code_of(study))
         self.study, self._is_shown, self._tracker = study, is_shown, None
         self._run: StudyRun | None = None
+        self._report: WrittenReport | None = None
         with ExitStack() as stack, machine_faults("study: cannot go on", study.folder.path):
             _lock(study, stack, seconds)
             self.record = open_study(study)
@@ -133,7 +137,7 @@ class OutsideSession:
 
     def _conclude(self, keeper: StatusKeeper) -> None:
         if self._run is not None:
-            keeper.conclude(self._run)
+            keeper.conclude(self._run, self._report)
 
     def close(self) -> None:
         """Write the report where it is shown, send what the tracker lacks, and give the lock back; once."""
@@ -148,7 +152,7 @@ class OutsideSession:
                 from hpo.report.write import write_report
                 from hpo.track.projection import close_in_tracker
 
-                report = write_report(self.study, run)
+                self._report = report = write_report(self.study, run)
                 if self._tracker is not None:
                     close_in_tracker(self.study, run, self._tracker, report)
                     if not self._tracker.close():

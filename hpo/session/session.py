@@ -99,7 +99,7 @@ def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Ended:
         with progress, keeper:
             dispatching = SessionDispatcher(dispatcher, stopping, study)
             result = run_study(study, record, dispatching, tracker, [*observers, keeper], hand)
-        status = keeper.conclude(result.run)
+        status = keeper.conclude(result.run, result.report)
         return Ended(view_of(result.run, status), result.report, result.is_tracked)
 
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from hpo.engine.loop import seconds_spent
 from hpo.errors import first_line
@@ -15,11 +15,15 @@ from hpo.study.files.status import Phase, RunningTask, State, Status, write_runn
 from hpo.study.notes import Notes
 from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
+from hpo.trials.estimate import ExpectedScore
 from hpo.trials.record.record import Record
 from hpo.trials.record.user_actions import Instruction
 from hpo.trials.trial import Trial
 from hpo.workers.dispatch.dispatcher import TaskReport
 from hpo.workers.training.tasks import Task
+
+if TYPE_CHECKING:
+    from hpo.report.write import WrittenReport
 
 # Where a curve has so many points, every second one is left out.
 _MOST_POINTS = 200
@@ -49,6 +53,7 @@ class StatusKeeper(Progress):
         self._phase: Phase = "asked and told" if study.is_outside else "search"
         self._following: str | None = None
         self._fresh: Trial | None = None
+        self._expected: ExpectedScore | None = None
         self._left: State = "open" if study.is_outside else "interrupted"
         self._changing, self._is_changed, self._is_over = threading.Lock(), threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._write_changes, daemon=True)
@@ -66,8 +71,9 @@ class StatusKeeper(Progress):
         error = next((first_line(error) for error in raised if isinstance(error, Exception)), None)
         self._write("failed" if error else self._left, error)
 
-    def conclude(self, run: StudyRun) -> Status:
+    def conclude(self, run: StudyRun, report: "WrittenReport | None") -> Status:
         """Say how the study has ended, and return that; the last call, after it was left."""
+        self._expected = None if report is None else ExpectedScore.of(report.summary)
         study, winner = self._prepared, run.winner
         # Elsewhere nothing follows the search.
         is_over = study.is_over(self._record) and (study.is_outside or run.is_trained)
@@ -177,6 +183,8 @@ class StatusKeeper(Progress):
             best=best.number if best else None,
             scores=scores,
             search_scores=in_search,
+            expected=self._expected,
+            expected_texts=self._expected.texts(self._score_text) if self._expected else {},
             texts={name: self._score_text(score, name) for name, score in scores.items()},
             search_texts={name: self._score_text(score, name) for name, score in in_search.items()},
             on_front=(len(self._front) if on_front is None else on_front) if is_several else None,

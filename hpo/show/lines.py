@@ -64,13 +64,13 @@ def question_text(view: StudyView) -> str:
     return f"{goal}{limits}; {view.strategy} over {space}; objective {view.objective}{data}"
 
 
-def best_text(view: StudyView) -> str:
-    """Return the winner, or the best so far, in a line; without one why there is none, or nothing."""
+def best_text(view: StudyView, values: str | None = None) -> str:
+    """Return the winner, or the best so far, with its values; without one why there is none, or nothing."""
     best = view.best
     if best is None:
         return view.why_none or ""
     chosen = f": {view.why_chosen}" if view.why_chosen else ""
-    return f"trial {best.trial}, {best.values}{best.how_far}{chosen}"
+    return f"trial {best.trial}, {values or best.values}{best.how_far}{chosen}"
 
 
 def front_text(view: StudyView) -> str:

@@ -18,7 +18,7 @@ from hpo.report.sections.scales import scales_text
 from hpo.report.sections.search import end_text
 from hpo.report.sections.space import describe_range
 from hpo.report.sections.study import heading, reproduction_text
-from hpo.report.sections.winner import chosen_score, interval_text, score_text, winner_view
+from hpo.report.sections.winner import score_text, spread_note, winner_view
 from hpo.report.words import point_text, times_text
 from hpo.study.files.imports import imported_text
 
@@ -87,7 +87,7 @@ def _validation(report: ReportJson) -> str:
     if not is_missing(test):
         score = score_text(report)(test["metrics"][report["metric"]["name"]])
         line = f"; test {score}, opened {times_text(test['openings_of_these_data'])}"
-    return f"{view.values} on validation{view.how_far}{line}."
+    return f"{view.values if view.expected else f'{view.values} on validation'}{view.how_far}{line}."
 
 
 def _metric(report: ReportJson) -> str:
@@ -135,10 +135,11 @@ def _choice(report: ReportJson) -> str:
 
 
 def _statistics(report: ReportJson) -> str:
-    values, interval = winner_view(report).values_with_spread, chosen_score(require(report["winner"]))["interval"]
-    if is_missing(interval):
-        return f"{values}. {_or_missing(interval)}"
-    return f"{values}{interval_text(report)}, by Student's t over folds and seeds."
+    view, expected = winner_view(report), require(report["winner"]).get("expected")
+    values = f"{view.values_with_spread}{spread_note(view)}"
+    if expected is None or is_missing(expected):
+        return f"{values}. {'' if expected is None else _or_missing(expected)}"
+    return f"{values}; the optimism of choosing the best is taken off by a parametric bootstrap."
 
 
 def _data(report: ReportJson) -> str:

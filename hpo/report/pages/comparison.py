@@ -148,7 +148,7 @@ def _winners(result: ComparisonJson) -> Table:
         if "fronts" not in result
     ]
     has_interval = any(pair["interval"] for pair in result.get("folds", ()))
-    mean = "mean [95 %]" if has_interval else "mean"
+    mean = "expected [95 %]" if has_interval else "mean"
     return Table(("A", "B", "by how much B's winner is better, on each fold", mean), rows)
 
 

@@ -12,6 +12,7 @@ from hpo.report.sections.space import describe_range
 from hpo.report.sections.study import heading
 from hpo.report.sections.winner import DefaultTrial, chosen_score, score_text
 from hpo.report.words import times_text
+from hpo.trials.estimate import ExpectedScore
 from hpo.trials.score_format import with_spread
 
 _ESCAPED = {
@@ -71,9 +72,20 @@ def _results(summary: ReportJson) -> Iterable[str]:
     caption = (
         f"{_title(summary)}{escaped(metric)}{leading} ({summary['metric']['direction']}): "
         f"{escaped(summary['metric']['aggregation'])} $\\pm$ standard deviation on validation, and on the test "
-        f"part{opened}."
+        f"part{opened}.{_expected(summary, text)}"
     )
     yield from _table(("Configuration", "Validation", "Test"), rows, caption, f"tab:{summary['study']['name']}-results")
+
+
+def _expected(summary: ReportJson, text: Callable[[float], str]) -> str:
+    expected = ExpectedScore.of(summary)
+    if expected is None:
+        return ""
+    value, low, high = (f"${text(number)}$" for number in (expected.value, expected.low, expected.high))
+    return (
+        f" The best of {expected.best_of:,} is expected to score {value} when it is trained anew (95 \\% interval "
+        f"{low} to {high})."
+    )
 
 
 def _default(default: DefaultTrial | Missing, text: Callable[[float], str]) -> str:

@@ -48,7 +48,7 @@ FIELDS = {
     "How the winner is chosen": "chosen_by",
     "Baselines at equal budget": "baselines.default baselines.random",
     "The winner as a configuration that runs": "winner.config winner.run",
-    "Validation score with its spread": "winner.score winner.values winner.interval",
+    "Validation score with its spread": "winner.score winner.values winner.expected",
     "Test score, and how often the test part was opened": "test",
     "Best so far; expected validation performance": "best_so_far expected_performance",
     "The table of all trials": "files",

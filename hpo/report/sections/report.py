@@ -69,6 +69,7 @@ from hpo.report.sections.winner import (
 from hpo.report.subject import Subject
 from hpo.report.transfer import expected_point
 from hpo.study.basis.counted_in import Units, varied_keys
+from hpo.study.results.expected import expected_of
 from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
 from hpo.study.upgrade import FORMAT
@@ -126,7 +127,8 @@ def summarise(study: PreparedStudy, run: StudyRun, subject: Subject, files: dict
     method = part(lambda: describe_method(study), no_method)
     comparison = value_or_missing(lambda: describe_comparison(study))
     test = describe_test(study)
-    described = value_or_missing(lambda: describe_winner(study, run))
+    expected = value_or_missing(lambda: expected_of(run))
+    described = value_or_missing(lambda: describe_winner(study, run, expected))
     # Beyond a limit none is the best.
     scores = [trial.score for trial in trials if trial.keeps_limits and trial.score is not None]
     on_front = {trial.number for trial in subject.front}
@@ -136,8 +138,8 @@ def summarise(study: PreparedStudy, run: StudyRun, subject: Subject, files: dict
         front = {"front": value_or_missing(lambda: describe_front(study, run, subject, definitions))}
     scales: ScalesSection = {}
     if (climb := subject.climb) is not None:
-        expected = part(lambda: expected_point(config.strategy, config.study.seed, climb), lambda _: None)
-        scales = {"scales": value_or_missing(lambda: describe_scales(climb, study.goal.metric, expected))}
+        point = part(lambda: expected_point(config.strategy, config.study.seed, climb), lambda _: None)
+        scales = {"scales": value_or_missing(lambda: describe_scales(climb, study.goal.metric, point))}
     summary: ReportJson = {
         "format": FORMAT,
         "study": describe_study(study, run.notes, trials),
@@ -147,7 +149,7 @@ def summarise(study: PreparedStudy, run: StudyRun, subject: Subject, files: dict
         "metric": describe_metric(study, method),
         "config": config.to_dict(),
         **part(lambda: describe_search(study, run), no_search),
-        "baselines": value_or_missing(lambda: describe_baselines(study, trials, comparison)),
+        "baselines": value_or_missing(lambda: describe_baselines(study, trials, comparison, expected)),
         "winner": described,
         **front,
         **scales,

@@ -26,16 +26,23 @@ from hpo.report.part import (
     require,
 )
 from hpo.report.sections import ReportJson
+from hpo.report.sections.expected_score import (
+    ExpectedPart,
+    Interval,
+    describe_expected_score,
+)
 from hpo.report.sections.goal import aim_text, front_of, value_format
 from hpo.report.sections.scores import Spread, interval, spread_text, spreads
 from hpo.report.subject import score_of
 from hpo.report.words import code_rows, sentence
 from hpo.study.files.folder import short_path
 from hpo.study.results.choosing import why_none
+from hpo.study.results.expected import Expected
 from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy, training_command
 from hpo.study.upgrade import upgraded
 from hpo.study.view.view import TrialView
+from hpo.trials.estimate import ExpectedScore
 from hpo.trials.goal import Goal
 from hpo.trials.score_format import score_format
 from hpo.trials.space.first_points import default_at_target, why_no_default
@@ -81,6 +88,7 @@ class Winner(TypedDict):
     n: Positive
     standard_deviation: Annotated[float | None, Field(description="of `values`, with n - 1; null for one value")]
     interval: Annotated[list[float] | Missing, Field(description="95 % interval of the mean by Student's t")]
+    expected: NotRequired[Annotated[ExpectedPart | Missing, Field(description="what it is expected to score anew")]]
     num_parameters: int | None
     fresh: NotRequired[
         Annotated[FreshScore, Field(description="the score by which it was chosen; absent where `score` is that")]
@@ -131,6 +139,15 @@ class DefaultTrial(TypedDict):
             Field(description="of each metric, and of what has a limit; absent with one score, or where it has none"),
         ]
     ]
+    gain: NotRequired[
+        Annotated[
+            Interval,
+            Field(
+                description="by how much the winner is expected to be better in the (leading) metric; "
+                "above 0 is better; absent where it is not known"
+            ),
+        ]
+    ]
 
 
 @with_config(EXACT)
@@ -144,8 +161,8 @@ class Baselines(TypedDict):
 _UNFINISHED = {"failed": "failed", "stopped": "was stopped"}
 
 
-def describe_winner(study: PreparedStudy, run: StudyRun) -> Winner | Missing:
-    """Return the winner's point, its score on each task, and the paths of its configuration and model."""
+def describe_winner(study: PreparedStudy, run: StudyRun, expected: Expected | Missing | None) -> Winner | Missing:
+    """Return the winner's point, what it scored and is expected to, and the paths of its configuration and model."""
     winner = run.winner
     if winner is None:
         return no_winner(run)
@@ -161,6 +178,7 @@ def describe_winner(study: PreparedStudy, run: StudyRun) -> Winner | Missing:
         "n": len(values),
         "standard_deviation": statistics.stdev(values) if len(values) > 1 else None,
         "interval": interval(values),
+        "expected": describe_expected_score(expected, study.goal),
         "num_parameters": winner.num_parameters,
         "config": str(short_path(study.folder.best_path)),
         "model": vars(run.model) if run.model else None,
@@ -204,7 +222,7 @@ def winner_view(report: ReportJson) -> TrialView:
         writes = {name: write if name == metric else value_format(report, name) for name in values}
         return {name: writes[name](value) for name, value in values.items()}
 
-    in_search = {} if by is winner else scores(winner)
+    in_search, expected = {} if by is winner else scores(winner), ExpectedScore.of(report)
     return TrialView(
         trial=winner["number"],
         score=by["score"],
@@ -215,19 +233,17 @@ def winner_view(report: ReportJson) -> TrialView:
         point=winner["point"],
         trainings=by["n"],
         standard_deviation=by["standard_deviation"],
+        expected=expected,
+        expected_texts=expected.texts(write) if expected else {},
         amount=winner["amount"],
         reached=winner.get("reached"),
         full_amount=require(report["strategy"]).get("max_amount"),
     )
 
 
-def interval_text(report: ReportJson) -> str:
+def spread_note(view: TrialView) -> str:
     """Return what follows the winner's values with their spread; empty of a single training."""
-    by, text = chosen_score(require(report["winner"])), score_text(report)
-    if is_missing(by["interval"]):
-        return ""
-    low, high = by["interval"]
-    return f" (standard deviation, n = {by['n']}; 95 % interval {text(low)} to {text(high)})"
+    return f" (± standard deviation, n = {view.trainings})" if view.standard_deviation is not None else ""
 
 
 def no_winner(run: StudyRun) -> Missing:
@@ -248,7 +264,10 @@ def describe_short(trial: Trial, goal: Goal, front: Collection[int] = ()) -> Sho
 
 
 def describe_baselines(
-    study: PreparedStudy, trials: Sequence[Trial], comparison: dict[str, Any] | Missing
+    study: PreparedStudy,
+    trials: Sequence[Trial],
+    comparison: dict[str, Any] | Missing,
+    expected: Expected | Missing | None,
 ) -> Baselines:
     """Return the default configuration's trial, and random search at equal budget, if they exist."""
     random: dict[str, Any] | Missing = {"this_study": True}
@@ -259,10 +278,12 @@ def describe_baselines(
         if scores:
             what = "mean_score" if len(study.goal.metrics) == 1 else "mean_hypervolume_regret"
             random = {"this_study": False, "trials": scores[-1]["budget"], what: scores[-1]["mean_score"]}
-    return {"default": _default(study, trials), "random": random}
+    return {"default": _default(study, trials, expected), "random": random}
 
 
-def _default(study: PreparedStudy, trials: Sequence[Trial]) -> DefaultTrial | Missing:
+def _default(
+    study: PreparedStudy, trials: Sequence[Trial], expected: Expected | Missing | None
+) -> DefaultTrial | Missing:
     if none := why_no_default(study.space, study.config):
         return missing(none)
     try:
@@ -287,6 +308,9 @@ def _default(study: PreparedStudy, trials: Sequence[Trial]) -> DefaultTrial | Mi
     }
     if default.state == "complete" and not study.goal.is_single:
         described["scores"] = {name: default.mean(name) for name in study.goal.names}
+    gain = None if expected is None or is_missing(expected) else expected.gain_over(default)
+    if gain is not None:
+        described["gain"] = {"value": gain.value, "low": gain.low, "high": gain.high}
     return described
 
 
@@ -336,8 +360,10 @@ def read_winner(report: ReportJson) -> Iterator[Block]:
         yield Paragraph(sentence(winner["missing"]))
         return
     view, text, against = winner_view(report), score_text(report), against_default(report)
-    score = f"**{view.values_with_spread}**{interval_text(report)}{view.how_far}"
+    score = f"**{view.values_with_spread}**{spread_note(view)}{view.how_far}"
     says = f"Trial {view.trial}: {score}, chosen by {report['chosen_by']}."
+    if why := reason_missing(winner.get("expected")):
+        says = f"{says} How much of that is chance is not known: {why}."
     if scores := [*_read_scores(report)]:
         yield from (Paragraph(says), *scores, Paragraph(against))
     else:
@@ -365,9 +391,10 @@ def _read_scores(report: ReportJson) -> Iterator[Block]:
 
 
 def against_default(summary: ReportJson) -> str:
-    """Return the difference in the units of the metric, with its interval over folds and seeds, as a sentence.
+    """Return the difference in the units of the metric as a sentence, with its interval where that is known.
 
-    Of several metrics that of the leading one, which the sentence then names.
+    It is that of the winner's expected score, since its score is the best of many. Of several metrics it is that of the
+    leading one, which the sentence then names.
     """
     winner, baselines = summary["winner"], summary["baselines"]
     default = baselines if is_missing(baselines) else baselines["default"]
@@ -386,25 +413,15 @@ def against_default(summary: ReportJson) -> str:
         trained = f"was trained to {default['amount']} only (trial {number}), where it had {text(score)}"
         return f"The default configuration {trained}: the two cannot be compared."
     theirs = f"the default configuration, which has {text(score)} (trial {number}){leading}"
-    # The default was trained on the seeds of the search alone: on the same ones both have the same luck.
-    place = "In the search it is {}" if "fresh" in winner else "{}"
-    gain = loss_of(score - winner["score"], direction)
-    if gain == 0:
-        return _capital(place.format(f"as good as {theirs}."))
-    before, now = default["values"], winner["values"]
-    pairs = [(before[name], now[name]) for name in before if name in now]
-    spread = interval([loss_of(one - other, direction) for one, other in pairs])
-    within = ""
-    if not is_missing(spread):
-        low, high = spread
+    if expected := default.get("gain"):
+        gain, low, high = expected["value"], expected["low"], expected["high"]
         chance = ", which may be chance" if low <= 0 <= high else ""
-        within = f" (95 % interval over {len(pairs)} folds and seeds: {text(low)} to {text(high)}{chance})"
-    by = f"{'better' if gain > 0 else 'worse'} by {text(abs(gain))}{within} than {theirs}."
-    return _capital(place.format(by))
-
-
-def _capital(text: str) -> str:
-    return text[0].upper() + text[1:]
+        place, within = "It is expected to be", f" (95 % {text(low)} to {text(high)}{chance})"
+    else:
+        gain, place, within = loss_of(score - winner["score"], direction), "In the search it is", ""
+    if gain == 0:
+        return f"{place} as good as {theirs}."
+    return f"{place} {'better' if gain > 0 else 'worse'} by {text(abs(gain))}{within} than {theirs}."
 
 
 def _how_to_train(objective: str, best: str) -> str:

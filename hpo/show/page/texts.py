@@ -20,7 +20,7 @@ def state(view: StudyView) -> Mapping[str, Any]:
         "view": view,
         "question": question_text(view),
         "progress": progress_text(view),
-        "best": "; ".join(filter(None, (best_text(view), front_text(view)))),
+        "best": "; ".join(filter(None, (best_text(view, view.best.headline if view.best else None), front_text(view)))),
         "point": [(key, cut_text(format_value(value))) for key, value in point.items()],
     }
 

@@ -15,6 +15,7 @@ from hpo.machine import Site
 from hpo.study.files.folder import StudyFolder, inner, short_path
 from hpo.study.files.lock import Holder
 from hpo.study.upgrade import FORMAT, upgraded
+from hpo.trials.estimate import ExpectedScore
 
 State = Literal["running", "interrupted", "open", "ended", "failed", "imported", "unreadable"]
 Phase = Literal["starting", "search", "after the search", "asked and told"]
@@ -45,6 +46,7 @@ class Status(BaseModel):
         following: while that is trained, what of it and how much of it has ended.
         best, scores: the winner's number, or the best so far, and what it has of the metrics and of what has a limit.
         search_scores: what it has in the search, where it was chosen on fresh seeds, which `scores` are then of.
+        expected: of a winner, what it is expected to score anew; `expected_texts` the same as text.
         texts, search_texts: both as text, with as many digits as tell them apart from those of other trials.
         on_front: with several metrics the number of trials on the front; else None.
         done, budget, counts: how much of the budget is used, and what that counts.
@@ -73,6 +75,8 @@ class Status(BaseModel):
     best: int | None = None
     scores: dict[str, float] = {}
     search_scores: dict[str, float] = {}
+    expected: ExpectedScore | None = None
+    expected_texts: dict[str, str] = {}
     texts: dict[str, str] = {}
     search_texts: dict[str, str] = {}
     on_front: int | None = None
@@ -188,6 +192,7 @@ def _derived(folder: StudyFolder) -> Status:
         best=winner.get("number"),
         scores=_scores(by, section.metric),
         search_scores={} if by is winner else _scores(winner, section.metric),
+        expected=ExpectedScore.of(report),
         done=counts["configurations"] if is_by_points else sum(trials.values()) - trials["running"],
         budget=section.trials,
         counts=counts.get("budget_counts", "trials"),

@@ -58,8 +58,12 @@ def choose(members: Sequence[Trial], goal: Goal, choice: Choice) -> Trial:
     - `{best: a, within: {b: share}}`: the best of `a` among those whose `b` is worse than the front's best by at most
       this share of its size; where the shares leave none, those that are beyond them by the least.
     """
-    losses = np.array([trial.losses for trial in members])
-    names = list(goal.metrics)
+    members = sorted(members, key=lambda trial: trial.number)
+    return members[chosen_row(np.array([trial.losses for trial in members]), list(goal.metrics), choice)]
+
+
+def chosen_row(losses: Array, names: Sequence[str], choice: Choice) -> int:
+    """Return the row of the member of a front that a choice takes, of losses (members, metrics); see `choose`."""
     if choice == "first_within_limits":
         keys = losses[:, 0]
     elif choice == "knee":
@@ -71,8 +75,7 @@ def choose(members: Sequence[Trial], goal: Goal, choice: Choice) -> Trial:
         assert isinstance(choice, Mapping)
         weights = np.array([choice.get(name, 0.0) for name in names])
         keys = scaled(losses, scale_of(losses)) @ weights
-    ranked = sorted(range(len(members)), key=lambda place: (keys[place], members[place].number))
-    return members[ranked[0]]
+    return int(keys.argmin())
 
 
 def chosen_first(leaders: Sequence[Trial], members: Sequence[Trial], goal: Goal, choice: Choice) -> list[Trial]:

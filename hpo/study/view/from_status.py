@@ -39,7 +39,18 @@ def view_of_status(
     best, texts, in_search = None, status.texts or _texts(status.scores), status.search_texts
     if status.best is not None and status.scores:
         in_search = in_search or _texts(status.search_scores)
-        best = TrialView(status.best, status.score, status.scores, status.search_scores, texts, in_search)
+        expected = status.expected
+        said = status.expected_texts or (expected.texts(score_format([expected.value])) if expected else {})
+        best = TrialView(
+            trial=status.best,
+            score=status.score,
+            scores=status.scores,
+            search_scores=status.search_scores,
+            texts=texts,
+            search_texts=in_search,
+            expected=expected,
+            expected_texts=said,
+        )
     return StudyView(
         study=folder.path.name if reference is None or "://" not in reference else status.name,
         reference=reference or folder.reference,

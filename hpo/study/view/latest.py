@@ -95,6 +95,8 @@ def _as_recorded(status: Status, run: "StudyRun") -> Status:
         "scores": {name: by.mean(name) for name in names} if by else {},
         "search_scores": {name: best.mean(name) for name in names} if best and fresh else {},
         # With other trials there are other digits.
+        "expected": None,
+        "expected_texts": {},
         "texts": {},
         "search_texts": {},
         "on_front": len(run.history.front) if len(run.goal.metrics) > 1 else None,

@@ -21,6 +21,7 @@ from hpo.study.view.from_status import view_of_status
 from hpo.study.view.latest import status_of_record
 from hpo.study.view.next_steps import next_steps
 from hpo.study.view.view import FailureView, NoteView, StudyView, TaskView, TrialView
+from hpo.trials.estimate import ExpectedScore
 from hpo.trials.goal import Goal
 from hpo.trials.history import History
 from hpo.trials.score_format import score_format, shown_value
@@ -67,7 +68,7 @@ def view_of(
         scales=goal.target or None,
         folds=run.layout.folds,
         repeats=run.layout.repeats,
-        best=None if best is None else write.trial(best),
+        best=None if best is None else write.winner(best, report),
         why_none=why_none(run.history, goal) if best is None else None,
         why_chosen=why(config.study.choose) if several else None,
         on_front=len(front) if several else None,
@@ -128,6 +129,15 @@ class _Writer:
             reached=trial.reached,
             full_amount=self._full_amount,
         )
+
+    def winner(self, trial: Trial, report: Mapping[str, Any] | None) -> TrialView:
+        """Return the view of the best, with what its report expects of it, once there is one."""
+        view = self.trial(trial)
+        expected = None if report is None else ExpectedScore.of(report)
+        if expected is None or inner(report or {}, "winner").get("number") != trial.number:
+            return view
+        write = self._write[self._run.goal.metric]
+        return replace(view, expected=expected, expected_texts=expected.texts(write))
 
     def texts(self, scores: Mapping[str, float]) -> dict[str, str]:
         """Return values of metrics as text."""

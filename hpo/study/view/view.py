@@ -9,6 +9,7 @@ from hpo.config.goals import Direction
 from hpo.formatting import format_scores
 from hpo.study.files.lock import Holder
 from hpo.study.files.status import Phase, State
+from hpo.trials.estimate import ExpectedScore
 from hpo.trials.places import how_far
 from hpo.trials.score_format import with_spread
 
@@ -28,6 +29,8 @@ class TrialView:
         default: the default configuration's; `null` where that is not in the space.
         trainings: how many trainings (folds and seeds) `score` is the mean of; `null` = it has none, or not known.
         standard_deviation: of the score over these; `null` of a single one.
+        expected: of the winner of a study that has ended, what it is expected to score anew, as below; else `null`.
+        expected_texts: its `value`, `low` and `high` as text.
         amount: how far it was to be trained; `null` = all of its training.
         reached: the amount at its last report, of its shortest training; `null` = it reported nothing.
         full_amount: how far a full training goes; `null` where every training is one.
@@ -43,19 +46,57 @@ class TrialView:
     default: Mapping[str, Any] | None = None
     trainings: int | None = None
     standard_deviation: float | None = None
+    expected: ExpectedScore | None = None
+    expected_texts: Mapping[str, str] = field(default_factory=dict)
     amount: int | None = None
     reached: float | None = None
     full_amount: int | None = None
 
     @property
     def values(self) -> str:
-        """Its metrics as people read them: `accuracy 0.91 on fresh seeds (0.93 in the search)`."""
-        return values_text(self.texts, self.search_texts)
+        """Its metrics as people read them, what is expected of a winner first.
+
+        `accuracy 0.91`; of finalists `accuracy 0.91 on fresh seeds (0.93 in the search)`; of a winner `accuracy 0.90
+        expected (95 % 0.88 to 0.92); 0.91 on validation, the best of 16`.
+        """
+        return self._in_words(self.texts)
 
     @property
     def values_with_spread(self) -> str:
         """The same, with the standard deviation of the leading metric: `accuracy 0.91 ± 0.02`."""
-        return values_text(_with_spread(self.texts, self.score, self.standard_deviation), self.search_texts)
+        return self._in_words(_with_spread(self.texts, self.score, self.standard_deviation))
+
+    @property
+    def headline(self) -> str:
+        """The number to look at first: `accuracy 0.90 expected`, or else its metrics."""
+        name = next(iter(self.texts), "")
+        return f"{name} {self.expected_texts['value']} expected" if self.expected else self.values
+
+    @property
+    def headline_note(self) -> str:
+        """What follows that in small letters: the interval, and by which scores it was chosen."""
+        if self.expected is None:
+            return "on validation"
+        return f"{self._interval}; {self._scored(self.texts)}"
+
+    def _in_words(self, texts: Mapping[str, str]) -> str:
+        if self.expected is None:
+            return values_text(texts, self.search_texts)
+        return f"{self.headline} ({self._interval}); {self._scored(texts)}"
+
+    @property
+    def _interval(self) -> str:
+        assert self.expected is not None
+        noise = "; the noise is that of all complete trials" if self.expected.of_all else ""
+        return f"95 % {self.expected_texts['low']} to {self.expected_texts['high']}{noise}"
+
+    def _scored(self, texts: Mapping[str, str]) -> str:
+        assert self.expected is not None
+        name, *others = texts
+        said = values_text(texts, self.search_texts)
+        said = said if others else said.removeprefix(f"{name} ")
+        on = "" if self.search_texts else " on validation"
+        return f"{said}{on}, {'chosen from' if others else 'the best of'} {self.expected.best_of:,}"
 
     @property
     def how_far(self) -> str:

@@ -100,7 +100,7 @@ def test_the_score_that_chose_the_winner_is_the_one_that_is_shown_with_that_of_t
     both = f"{best.score:.4f} on fresh seeds ({best.search_scores['score']:.4f} in the search)"
     page = state(PageReader(study._folder).read().view)
     written = f"{best.score:.4f}", f"{best.search_scores['score']:.4f}"
-    for says in (out, str(study), page["best"], hpo_says(capsys, "show", "fin")):
+    for says in (out, str(study), page["view"].best.headline_note, hpo_says(capsys, "show", "fin")):
         assert both in says
     assert all(text in (study.folder / "report.md").read_text() for text in written)
     assert json.loads(hpo_says(capsys, "list", "--json"))["studies"][0]["best"]["score"] == best.score

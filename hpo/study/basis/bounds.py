@@ -1,0 +1,44 @@
+"""What an objective says of a metric's values: their bounds, and whether they are shares of independent examples."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, FiniteFloat, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
+
+from hpo.config.study_config import explain
+from hpo.errors import DataError
+from hpo.workers.objective.path import ObjectivePath
+
+Bounds = tuple[float | None, float | None]  # the least and the greatest value; None = without an end, or not known
+
+
+def _in_order(bounds: Bounds) -> Bounds:
+    low, high = bounds
+    if low is not None and high is not None and low >= high:
+        raise ValueError("must be the least and the greatest value, the least first")
+    return bounds
+
+
+class _Known(TypedDict, total=False):
+    bounds: dict[str, Annotated[tuple[FiniteFloat | None, FiniteFloat | None], AfterValidator(_in_order)]]
+    shares: list[str]
+
+
+def refuse_bad_bounds(method: Mapping[str, Any], objective: str) -> None:
+    """Raise DataError for `bounds` or `shares` of `describe_method` that cannot be read."""
+    try:
+        TypeAdapter(_Known).validate_python({key: method[key] for key in ("bounds", "shares") if key in method})
+    except ValidationError as error:
+        raise DataError(f"objective: {ObjectivePath.of(objective).owner}.describe_method: {explain(error)}") from error
+
+
+def bounds_of(method: Mapping[str, Any] | None, metric: str) -> Bounds:
+    """Return the bounds of a metric, given what `describe_method` returned; a share lies in 0 to 1."""
+    low, high = (method or {}).get("bounds", {}).get(metric, (0.0, 1.0) if is_share(method, metric) else (None, None))
+    return low, high
+
+
+def is_share(method: Mapping[str, Any] | None, metric: str) -> bool:
+    """Return whether a metric is the share of the independent examples that it was measured on, such as accuracy."""
+    return metric in (method or {}).get("shares", ())

@@ -1,0 +1,261 @@
+"""What the winner of a study is expected to score, trained and scored anew; and its gain over another trial."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hpo.config.sections import StudySection
+from hpo.study.basis.bounds import Bounds, bounds_of, is_share
+from hpo.study.results.choosing import chosen_row, standard_error
+from hpo.study.results.noise import Noise, noise_of
+from hpo.study.results.optimism import Candidates, Choose, Variance, Worth, near_ones, true_values
+from hpo.study.results.run import StudyRun
+from hpo.trials.estimate import ExpectedScore
+from hpo.trials.fronts import Array, is_on_front
+from hpo.trials.goal import Goal
+from hpo.trials.trial import TaskLayout, Trial, loss_sign
+
+LEVEL = 0.95
+# From so many trials on their own noise is used; of fewer that of all complete ones, however far they were trained.
+FEWEST = 8
+# Smallest degrees of freedom with which an interval is stated.
+_LEAST_FREEDOM = 1.0
+
+
+class Gain(NamedTuple):
+    """By how much a loss is lower than another, and the ends of its 95 % interval; above 0 is better."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What the winner is expected to score.
+
+    Attributes:
+        worths: by the goal's names, in which lower is better for metrics.
+        num_candidates: of how many trials it is the best.
+        of_all: whether the noise is that of all complete trials, since few were trained as far as it.
+    """
+
+    worths: dict[str, Worth]
+    num_candidates: int
+    of_all: bool
+    _run: StudyRun
+    _search: "_Group | None"
+
+    def score(self, name: str) -> ExpectedScore:
+        """Return what is expected of a metric, or of what has a limit, within the bounds that its objective gives."""
+        worth, sign = self.worths[name], _signs(self._run.goal)[name]
+        value, half = sign * worth.value, half_width(worth.own, worth.folds)
+        low, high = bounded(value, half, bounds_of(_method(self._run), name))
+        return ExpectedScore(value, low, high, self.num_candidates, self.of_all)
+
+    def gain_over(self, other: Trial) -> Gain | None:
+        """Return by how much the leading metric is better than that of another trial of the study, as it was scored.
+
+        None where that was not trained as far. Both were scored on the same folds, whose effects cancel.
+        """
+        winner, metric = self._run.winner, self._run.goal.metric
+        assert winner is not None
+        if self._search is None or other.rank[:2] != winner.rank[:2]:
+            return None
+        trials, candidates = self._search
+        numbers, noise = [trial.number for trial in trials], candidates.noises[0]
+        values = _values([other], self._run.goal, self._run.layout)[0, :, 0]
+        if other.number in numbers:
+            row = numbers.index(other.number)
+            variance, freedom = float(noise.variances[row]), float(noise.freedom[row])
+        elif len(values) == 1:
+            return None
+        else:
+            # Far below the rest its noise is its own.
+            variance, freedom = float((values - noise.effects).var(ddof=1)), len(values) - 1.0
+        theirs = Worth(float(values.mean()), Variance(variance / len(values), freedom), Variance(0.0, math.inf))
+        return gain(self.worths[metric], theirs, same_folds=True)
+
+
+def gain(ours: Worth, theirs: Worth, *, same_folds: bool) -> Gain:
+    """Return how much lower ours is, with its interval."""
+    better = theirs.value - ours.value
+    half = half_width(ours.own, theirs.own, *(() if same_folds else (ours.folds, theirs.folds)))
+    return Gain(better, better - half, better + half)
+
+
+def half_width(*variances: Variance) -> float:
+    """Return half of the width of the 95 % interval of a sum of independent means, whose variances these are.
+
+    Source: Satterthwaite 1946, "An approximate distribution of estimates of variance components".
+    """
+    from scipy.stats import t  # here: it takes a while to load
+
+    total = math.fsum(each.size for each in variances)
+    if not total:
+        return 0.0
+    unsure = math.fsum(each.size**2 / each.freedom for each in variances)
+    freedom = max(total**2 / unsure, _LEAST_FREEDOM) if unsure else math.inf
+    return float(t.ppf((1 + LEVEL) / 2, freedom) * math.sqrt(total))
+
+
+def bounded(value: float, half: float, bounds: Bounds) -> tuple[float, float]:
+    """Return the ends of an interval of something that lies within bounds.
+
+    Each is the outer one of two: of the interval itself, cut at the bounds, and of that of its logit (delta method).
+    The logit's alone is too short towards the nearer bound: it held .91 of the true scores where both held .945.
+    """
+    least, most = (-math.inf if bounds[0] is None else bounds[0]), (math.inf if bounds[1] is None else bounds[1])
+    low, high, size = max(value - half, least), min(value + half, most), most - least
+    if half and least < low and high < most and math.isfinite(size):
+        share = (value - least) / size
+        odds, around = math.log(share / (1 - share)), half / size / (share * (1 - share))
+        of_logit = [least + size / (1 + math.exp(side * around - odds)) for side in (1, -1)]
+        low, high = min(low, of_logit[0]), max(high, of_logit[1])
+    return low, high
+
+
+def expected_of(run: StudyRun) -> Expected | None:
+    """Return what the winner is expected to score; None where there is no winner, or nothing says how noisy it is.
+
+    It was chosen among the complete trials of its scale that were trained as far, or among the finalists, whose noise
+    is known from the search as well. Of a single fold and seed the noise is known where the objective says that the
+    metric is a share of independent examples.
+    """
+    winner, goal = run.winner, run.goal
+    if winner is None:
+        return None
+    complete = [trial for trial in run.history if trial.state == "complete"]
+    equal = [trial for trial in complete if trial.rank[:2] == winner.rank[:2]]
+    of_all = len(equal) < FEWEST and len(complete) > len(equal)
+    search = _in_search(run, equal, complete if of_all else equal)
+    chosen_among = _finalists(run, search) if run.fresh else search
+    if chosen_among is None:
+        return None
+    trials, candidates = chosen_among
+    row = next(row for row, trial in enumerate(trials) if trial.number == winner.number)
+    worths = candidates.worth(row, _choose(trials, run.config.study, goal))
+    among = len(trials) if run.fresh else len(equal)
+    return Expected(dict(zip(goal.names, worths, strict=True)), among, of_all, run, search)
+
+
+_Group = tuple[Sequence[Trial], Candidates]
+
+
+def _in_search(run: StudyRun, equal: Sequence[Trial], noisy: Sequence[Trial]) -> _Group | None:
+    """Return those of equal trials that could have won, with their noise, which is estimated from the noisy ones."""
+    values = _values(equal, run.goal, run.layout)
+    keep_limits = np.array([trial.excess == 0 for trial in equal])
+    rows = near_ones(values.mean(axis=1), keep_limits, len(run.goal.metrics))
+    near, values = [equal[row] for row in rows], values[rows]
+    if values.shape[1] == 1:
+        examples = run.parts["validation"]["size"] if "validation" in run.parts else 0
+        if not (examples and run.goal.is_single and is_share(_method(run), run.goal.metric)):
+            return None
+        return near, Candidates(values, [_noise_of_share(values[:, :, 0], examples)])
+    if noisy is equal:
+        return near, Candidates(values, _noises(values, run.layout))
+    places = {trial.number: place for place, trial in enumerate(noisy)}
+    noises = _noises(_values(noisy, run.goal, run.layout), run.layout)
+    return near, Candidates(values, [noise.of([places[trial.number] for trial in near]) for noise in noises])
+
+
+def _finalists(run: StudyRun, search: _Group | None) -> _Group | None:
+    """Return the finalists on their fresh seeds, with their noise: that of these seeds, and that of the search."""
+    again, layout = [*run.fresh.values()], run.layout
+    values = _values(again, run.goal, layout)
+    if values.shape[1] == 1:
+        return None
+    noises = _noises(values, layout)
+    rows = {} if search is None else {trial.number: row for row, trial in enumerate(search[0])}
+    if search is not None and rows.keys() >= run.fresh.keys():
+        trials, candidates = search
+        at, repeats = [rows[trial.number] for trial in again], run.config.study.finalist_repeats
+        before = [noise.of(at) for noise in candidates.noises]
+        if layout.folds > 1 and repeats != layout.repeats:
+            # A fold's mean over more repeats has less noise of seeds, but no less of what the fold does to the trial.
+            seeds = _variance_of_seeds(again if repeats > 1 else [trials[row] for row in at], run.goal, layout)
+            for place, noise in enumerate(before):
+                other = noise.variances - seeds[place] * (1 / layout.repeats - 1 / repeats)
+                before[place] = replace(noise, variances=np.maximum(other, seeds[place] / repeats))
+        noises = [noise.and_earlier(earlier) for noise, earlier in zip(noises, before, strict=True)]
+    return again, Candidates(values, noises)
+
+
+def _variance_of_seeds(trials: Sequence[Trial], goal: Goal, layout: TaskLayout) -> Array:
+    """Return the variance of each value over the repeats of a fold, of which there are several."""
+    tasks = np.array([[[o.metrics[name] for name in goal.names] for o in t.outcomes.values()] for t in trials])
+    by_repeat = tasks.reshape(len(trials), -1, layout.folds, len(goal.names))
+    variances: Array = by_repeat.var(axis=1, ddof=1).mean(axis=(0, 1))
+    return variances
+
+
+def _method(run: StudyRun) -> Mapping[str, Any] | None:
+    return run.described.method if run.described else None
+
+
+def _values(trials: Sequence[Trial], goal: Goal, layout: TaskLayout) -> Array:
+    """Return what trials have in each column, (trials, columns, names): lower is better in each metric.
+
+    A column is a fold, with the mean of its repeats, or with a hold-out a seed.
+    """
+    columns = layout.fold if layout.folds > 1 else layout.repeat
+    signs = _signs(goal)
+
+    def of(trial: Trial) -> list[list[float]]:
+        tasks: dict[int, list[list[float]]] = {}
+        for index, outcome in sorted(trial.outcomes.items()):
+            tasks.setdefault(columns(index), []).append([sign * outcome.metrics[n] for n, sign in signs.items()])
+        return [[float(value) for value in np.mean(each, axis=0)] for _, each in sorted(tasks.items())]
+
+    return np.array([of(trial) for trial in trials])
+
+
+def _signs(goal: Goal) -> dict[str, float]:
+    """Return by name what turns a value into one of which lower is better; 1 for what has a limit alone."""
+    return {name: loss_sign(goal.metrics[name]) if name in goal.metrics else 1.0 for name in goal.names}
+
+
+def _noises(values: Array, layout: TaskLayout) -> list[Noise]:
+    return [noise_of(values[:, :, place], layout.folds > 1) for place in range(values.shape[2])]
+
+
+def _noise_of_share(losses: Array, examples: int) -> Noise:
+    """Return the noise of shares of so many independent examples, of shape (trials, 1): that of the binomial.
+
+    One example more of each kind is added, so that a share of 1 has some noise, too (Laplace's rule of succession). The
+    noise is that of the true shares: the best ones look better than they are, and so less noisy.
+    """
+    shares = (np.abs(losses[:, 0]) * examples + 1) / (examples + 2)
+    shares = true_values(shares, np.sqrt(shares * (1 - shares) / examples))
+    return Noise(shares * (1 - shares) / examples, np.full(len(losses), math.inf), np.zeros(1))
+
+
+def _choose(trials: Sequence[Trial], section: StudySection, goal: Goal) -> Choose:
+    """Return what chooses among these trials as `choose_best` does, given what they have."""
+    signs, names = _signs(goal), list(goal.metrics)
+    errors = [standard_error(trial, goal.metric) or 0.0 for trial in trials]
+    costs = np.array([trial.total_cost if trial.amount is None else trial.cost for trial in trials])
+
+    def choose(means: Array) -> int | None:
+        excess = np.zeros(len(means))
+        for limit in goal.limits:
+            beyond = signs[limit.metric] * means[:, goal.names.index(limit.metric)] - limit.bound
+            excess += np.maximum(-beyond if limit.is_least else beyond, 0.0)
+        rows = np.flatnonzero(excess == 0)
+        if not len(rows):
+            return None
+        losses = means[rows, : len(names)]
+        if len(names) > 1:
+            members = np.flatnonzero(is_on_front(losses))
+            return int(rows[members[chosen_row(losses[members], names, section.choose)]])
+        best = int(losses[:, 0].argmin())
+        if section.winner == "best":
+            return int(rows[best])
+        good = rows[losses[:, 0] - losses[best, 0] <= errors[rows[best]]]
+        return int(good[np.lexsort((means[good, 0], costs[good]))[0]])
+
+    return choose
