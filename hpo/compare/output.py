@@ -28,7 +28,7 @@ _WIDTH_OF_A_FILE = 170
 _NARROW = 130
 _PAIR_COLUMNS = (
     *("budget", "unit", "a", "b", "pairs", "mean_difference", "mean_difference_low", "mean_difference_high"),
-    *("a_beats_b", "a_beats_b_low", "a_beats_b_high", "p", "p_holm", "better", "verdict"),
+    *("a_beats_b", "a_beats_b_low", "a_beats_b_high", "p", "p_holm", "level", "better", "verdict"),
 )
 _FOLD_COLUMNS = ("a", "b", "fold", "difference")
 

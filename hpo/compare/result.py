@@ -13,10 +13,9 @@ from hpo.compare.statistics import (
     FLIPS,
     LEVEL,
     RESAMPLES,
+    SignFlips,
     fewest_repeats,
     holm,
-    mean_interval,
-    sign_flip_p,
     win_interval,
     win_share,
 )
@@ -35,10 +34,14 @@ _SEED = 0
 
 _METHOD = {
     "curves": f"mean of the best score so far; percentile bootstrap of whole curves, {RESAMPLES:,} resamples",
-    "interval": f"bias-corrected and accelerated bootstrap of the mean, {RESAMPLES:,} resamples; each pair by itself",
-    "a_beats_b_interval": "Wilson's score interval",
+    "interval": (
+        "the shifts that a sign-flip test does not reject: of a mean at 0.05, of a pair at its level, so that 0 is "
+        "outside exactly where one is better; none where so few repeats cannot reject any"
+    ),
+    "a_beats_b_interval": "Wilson's score interval, 95 %",
     "p": f"two-sided sign-flip test on the mean difference: all patterns up to 16 pairs, {FLIPS:,} random ones beyond",
     "p_holm": "Holm's correction over all pairs of a budget",
+    "level": "to which Holm's correction compares p; all pairs after the first that is not below it share its level",
     "verdict": f"one is better where p_holm < {LEVEL:g}",
     "seconds": "of all trainings together, however many ran at once",
 }
@@ -154,44 +157,48 @@ def as_json(
 
 def compare_pairs(searches: Mapping[str, Sequence[FinishedSearch]], budget: Budget) -> list[Pair]:
     """Return the tests of each pair of strategies at one budget, corrected for the number of pairs."""
-    pairs = [_pair(a, b, searches, budget) for a, b in itertools.combinations(searches, 2)]
-    tested = [(pair, pair["p"]) for pair in pairs if pair["p"] is not None]
-    for (pair, _), corrected in zip(tested, holm([p for _, p in tested]), strict=True):
-        pair["p_holm"] = corrected
-        if corrected < LEVEL:
+    made = [_pair(a, b, searches, budget) for a, b in itertools.combinations(searches, 2)]
+    tested = [(pair, flips) for pair, flips in made if flips is not None]
+    for (pair, flips), (p, divisor) in zip(tested, holm([flips.p for _, flips in tested]), strict=True):
+        pair |= {"p": flips.p, "p_holm": p, "level": LEVEL / divisor, "interval": flips.interval(divisor)}
+        if p < LEVEL:
             pair["better"] = pair["a"] if (pair["mean_difference"] or 0.0) < 0 else pair["b"]
         pair["verdict"] = f"{pair['better']} is better" if pair["better"] else NOT_DISTINGUISHABLE
-    return pairs
+    return [pair for pair, _ in made]
 
 
-def _pair(a: str, b: str, searches: Mapping[str, Sequence[FinishedSearch]], budget: Budget) -> Pair:
-    """Return a pair whose p-value is not yet corrected; without one, the verdict stands."""
+def _pair(
+    a: str, b: str, searches: Mapping[str, Sequence[FinishedSearch]], budget: Budget
+) -> tuple[Pair, SignFlips | None]:
+    """Return a pair that is not tested yet, and its test; without one, the verdict stands."""
     of_a, of_b = ([search.best_at(*budget) for search in searches[label]] for label in (a, b))
     is_complete = all(math.isfinite(loss) for loss in (*of_a, *of_b))
     differences = [mine - its for mine, its in zip(of_a, of_b, strict=True)] if is_complete else []
     share = win_share(of_a, of_b)
     limits = "within the limits and " if any(any(search.excess) for search in (*searches[a], *searches[b])) else ""
-    return {
+    pair: Pair = {
         "budget": budget.amount,
         "unit": budget.unit,
         "a": a,
         "b": b,
         "pairs": len(of_a),
         "mean_difference": statistics.fmean(differences) if is_complete else None,
-        "interval": mean_interval(differences, _SEED),
+        "interval": None,
         "a_beats_b": share,
         "a_beats_b_interval": win_interval(share, len(of_a)),
-        "p": sign_flip_p(differences, _SEED) if is_complete else None,
+        "p": None,
         "p_holm": None,
+        "level": None,
         "better": None,
         "verdict": f"not comparable: searches without a complete trial {limits}within this budget",
     }
+    return pair, SignFlips.of(differences, _SEED) if is_complete else None
 
 
 def _standing(label: str, searches: Sequence[FinishedSearch], measure: Measure, budget: Budget) -> Standing:
     losses = [search.best_at(*budget) for search in searches]
     is_complete = all(math.isfinite(loss) for loss in losses)
-    mean, ends = (statistics.fmean(losses), mean_interval(losses, _SEED)) if is_complete else (None, None)
+    mean, ends = (statistics.fmean(losses), SignFlips.of(losses, _SEED).interval()) if is_complete else (None, None)
     best = None if measure.optimum is None else measure.sign * measure.optimum
     standing: Standing = {
         "budget": budget.amount,
@@ -218,7 +225,7 @@ def _notes(searches: Mapping[str, Sequence[FinishedSearch]], measure: Measure, r
         corrected = f", with Holm's correction for {pairs} pairs {needed}" if needed > 6 else ""
         notes.append(
             f"A sign-flip test needs at least 6 repeats to reach p < 0.05{corrected}, given {repeats}. So the only "
-            f"possible verdict is '{NOT_DISTINGUISHABLE}'."
+            f"possible verdict is '{NOT_DISTINGUISHABLE}', and no difference has an interval."
         )
     partial = [label for label, those in searches.items() if any(search.is_partial for search in those)]
     if partial:

@@ -1,7 +1,7 @@
 """What comparison.json holds, key by key.
 
-Scores and differences are in the metric's own unit; intervals are 95 %, and null where a single search says nothing of
-spread.
+Scores and differences are in the metric's own unit. Intervals are 95 %, that of a pair's difference 1 - `level`; null
+where there are too few searches for one.
 """
 
 from typing import Any, Literal, NotRequired, TypedDict
@@ -50,7 +50,9 @@ class Pair(AtBudget):
         pairs: how many searches had the same seed.
         mean_difference: by how much B is better than A, in the metric's unit: below 0, A is better.
         a_beats_b: share of the pairs that A wins; a tie is half a win.
+        interval: of the mean difference; without 0 exactly where one is better.
         p, p_holm: of a two-sided sign-flip test, and corrected for all pairs of this budget.
+        level: to which p is compared, 0.05 divided as Holm's correction does; null without p.
         better: a label, or null.
     """
 
@@ -63,6 +65,7 @@ class Pair(AtBudget):
     a_beats_b_interval: Ends
     p: float | None
     p_holm: float | None
+    level: float | None
     better: str | None
     verdict: str
 

@@ -15,7 +15,10 @@ from hpo.trials.score_format import score_format
 from hpo.trials.trial import loss_of
 
 _TITLES = {"a_beats_b_interval": "P(A beats B)", "p_holm": "p (Holm)", "folds": "fold by fold"}
-READING = "B better by less than 0 means that A is better; [95 % intervals]."
+READING = (
+    "B better by less than 0 means that A is better. In brackets 95 % intervals, those of differences at the level of "
+    "their tests: 0 is outside exactly where one is better."
+)
 
 
 def render_comparison_markdown(result: ComparisonJson) -> str:

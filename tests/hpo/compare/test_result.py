@@ -6,6 +6,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hpo.compare.curves import FinishedSearch, mean_curve
 from hpo.compare.result import NOT_DISTINGUISHABLE, Budget, Measure, compare_pairs, compare_strategies
@@ -82,6 +84,19 @@ def test_more_pairs_ask_for_more():
     among = compare_pairs(searches, FULL)[0]
     assert alone["p"] == among["p"] < among["p_holm"]
     assert (alone["better"], among["better"]) == ("b", None)
+    assert (alone["level"], among["level"], among["interval"]) == (0.05, 0.05 / 6, None)
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 3)] * 3), min_size=8, max_size=18))
+def test_an_interval_is_without_0_exactly_where_one_is_better(losses):
+    searches = {
+        label: [FinishedSearch(label, k, k, (float(loss),), (1.0,)) for k, loss in enumerate(those)]
+        for label, those in zip("abc", zip(*losses, strict=True), strict=True)
+    }
+    for pair in compare_pairs(searches, FULL):
+        low, high = pair["interval"]
+        assert low <= pair["mean_difference"] <= high
+        assert {pair["a"]: high < 0, pair["b"]: low > 0, None: low <= 0 <= high}[pair["better"]]
 
 
 def test_a_search_without_a_complete_trial_is_named_not_averaged():

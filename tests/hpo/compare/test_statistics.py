@@ -1,4 +1,4 @@
-"""Intervals, the probability to win, the sign-flip test and Holm's correction, against scipy and by their laws."""
+"""The sign-flip test with its interval, the probability to win, Holm's correction: against scipy and by their laws."""
 
 import math
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from hpo.compare.statistics import fewest_repeats, holm, mean_bands, mean_interval, sign_flip_p, win_interval, win_share
+from hpo.compare.statistics import SignFlips, fewest_repeats, holm, mean_bands, win_interval, win_share
 
 LOSSES = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=12)
 PROBABILITIES = st.lists(st.floats(0, 1), max_size=8)
@@ -20,41 +20,79 @@ def normal(count, seed=0, mean=0.4):
 
 @pytest.mark.parametrize("pairs", [1, 5, 6, 10])
 def test_when_one_always_wins_the_smallest_p_is_two_patterns_of_all(pairs):
-    assert sign_flip_p([1.0 + k for k in range(pairs)], 0) == 2 / 2**pairs
-    assert sign_flip_p([-0.1] * pairs, 0) == 2 / 2**pairs
+    assert SignFlips.of([1.0 + k for k in range(pairs)], 0).p == 2 / 2**pairs
+    assert SignFlips.of([-0.1] * pairs, 0).p == 2 / 2**pairs
 
 
 @pytest.mark.parametrize("differences", [normal(8), [1.0, -1, 1, 1, 0, 2, 2], [0.1] * 3 + [0.3], [0.0, 0.0]])
 def test_the_exact_test_is_scipys(differences):
     reference = stats.permutation_test((differences,), np.mean, permutation_type="samples", n_resamples=np.inf)
-    assert sign_flip_p(differences, 0) == pytest.approx(reference.pvalue, abs=1e-12)
+    assert SignFlips.of(differences, 0).p == pytest.approx(reference.pvalue, abs=1e-12)
+
+
+def test_rounding_breaks_no_tie():
+    whole, tenths = [3, -1, -2, 1] * 3, [0.3, -0.1, -0.2, 0.1] * 3
+    assert SignFlips.of(tenths, 0).p == SignFlips.of(whole, 0).p
 
 
 def test_the_random_test_is_near_scipys_and_never_zero():
     differences = normal(24)
     reference = stats.permutation_test((differences,), np.mean, permutation_type="samples", n_resamples=9_999, rng=1)
-    assert sign_flip_p(differences, 0) == pytest.approx(reference.pvalue, abs=0.01)
-    assert 0 < sign_flip_p([1.0] * 40, 0) < 1e-4
+    assert SignFlips.of(differences, 0).p == pytest.approx(reference.pvalue, abs=0.01)
+    assert 0 < SignFlips.of([1.0] * 40, 0).p < 1e-4
+    assert SignFlips.of(differences, 3).interval() == SignFlips.of(differences, 3).interval()
+
+
+@given(st.lists(st.integers(-3, 3), max_size=20), st.integers(-6, 6), st.integers(1, 4))
+def test_the_interval_has_the_shifts_that_the_test_does_not_reject(values, half_shifts, tests):
+    """Whole numbers and halves: neither the values nor the shifts are rounded."""
+    shift = half_shifts / 2
+    interval = SignFlips.of(values, 0).interval(tests)
+    is_rejected = SignFlips.of([value - shift for value in values], 0).p < 0.05 / tests
+    assert is_rejected == (interval is not None and not interval[0] <= shift <= interval[1])
+
+
+def test_the_interval_of_six_goes_from_the_least_to_the_largest_and_of_five_there_is_none():
+    values = normal(6)
+    assert SignFlips.of(values, 0).interval() == (min(values), max(values))
+    assert SignFlips.of([0.1] * 6, 0).interval() == (0.1, 0.1)
+    assert SignFlips.of(values, 0).interval(tests=2) is SignFlips.of(values[:5], 0).interval() is None
+
+
+@pytest.mark.parametrize("count", [16, 17, 200])
+def test_the_interval_is_near_students_for_normal_values_and_wider_at_a_lower_level(count):
+    values, widths = normal(count), []
+    for tests in (1, 4):
+        reference = stats.t.interval(1 - 0.05 / tests, count - 1, np.mean(values), stats.sem(values))
+        widths.append(reference[1] - reference[0])
+        assert SignFlips.of(values, 0).interval(tests) == pytest.approx(reference, abs=0.06 * widths[-1])
+    assert widths[0] < widths[1]
 
 
 @pytest.mark.parametrize("comparisons", [1, 3, 10, 45])
 def test_the_fewest_repeats_are_those_that_can_reach_significance(comparisons):
     needed = fewest_repeats(comparisons)
     smallest = [2 / 2**pairs for pairs in (needed - 1, needed)]
-    corrected = [holm([p, *[1.0] * (comparisons - 1)])[0] for p in smallest]
+    corrected = [holm([p, *[1.0] * (comparisons - 1)])[0][0] for p in smallest]
     assert corrected[1] < 0.05 <= corrected[0]
+    intervals = [SignFlips.of(normal(pairs), 0).interval(comparisons) for pairs in (needed - 1, needed)]
+    assert intervals[0] is None is not intervals[1]
     assert comparisons > 1 or needed == 6
 
 
 def test_holm_on_an_example_worked_by_hand():
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    corrected, divisors = zip(*holm([0.01, 0.04, 0.03, 0.005]), strict=True)
+    assert corrected == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    # The third is the first that is not below 0.05 / 2, and what comes after it is compared no more.
+    assert divisors == (3, 2, 2, 4)
     assert holm([]) == []
 
 
 @given(PROBABILITIES)
 def test_holm_keeps_the_order_never_lowers_and_never_exceeds_bonferroni(p_values):
-    corrected = holm(p_values)
-    for p, own in zip(p_values, corrected, strict=True):
+    corrected = [p for p, _ in holm(p_values)]
+    for p, (own, divisor) in zip(p_values, holm(p_values), strict=True):
+        assert (own < 0.05) == (divisor * p < 0.05)
         assert p <= own <= min(1.0, len(p_values) * p) + 1e-12
         assert all(own <= other for q, other in zip(p_values, corrected, strict=True) if p < q)
 
@@ -74,26 +112,6 @@ def test_the_interval_of_wins_is_wilsons_and_doubts_six_of_six():
     reference = stats.binomtest(21, 30).proportion_ci(0.95, method="wilson")
     assert win_interval(0.7, 30) == pytest.approx((reference.low, reference.high))
     assert win_interval(1.0, 6)[0] < 0.65
-
-
-def test_the_interval_of_a_mean_is_near_students_for_many_normal_values():
-    values = normal(200)
-    reference = stats.t.interval(0.95, 199, np.mean(values), stats.sem(values))
-    width = reference[1] - reference[0]
-    assert mean_interval(values, 0) == pytest.approx(reference, abs=0.05 * width)
-
-
-def test_the_interval_of_a_mean_at_its_ends():
-    assert mean_interval([0.5], 0) is None
-    assert mean_interval([0.5] * 9, 0) == (0.5, 0.5)
-    assert mean_interval(normal(9), 3) == mean_interval(normal(9), 3)
-
-
-def test_an_interval_of_the_mean_stays_within_the_values():
-    losses = [-20.23] * 29 + [-19.39]
-    low, high = mean_interval(losses, 0)
-    assert low == -20.23
-    assert high < -19.39
 
 
 def test_the_band_of_a_curve_is_scipys_percentile_bootstrap():
