@@ -1,6 +1,6 @@
 """How often does the interval of what the winner is expected to score hold its true score?
 
-    python -m benchmarks.winner.coverage [--searches 1000] [--only WORDS]
+    python -m benchmarks.statistics.winner [--searches 1000] [--only WORDS]
 
 Made-up searches whose true scores are known go the whole way, from the outcomes of tasks to `Expected.score`. Beside
 it stands what is usual: the mean of the winner's own values with Student's t over its folds. Of two metrics the leading
@@ -22,6 +22,7 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.shared.places import strategy_settings
+from benchmarks.shared.printing import conditions
 from hpo.config.composing.compose import compose_config
 from hpo.config.study_config import StudyConfig, config_from_dict
 from hpo.engine.strategies import make_strategy
@@ -241,7 +242,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--searches", type=int, default=1000, help="searches a row")
     parser.add_argument("--only", default="", help="only rows with these words")
     given = parser.parse_args(arguments)
-    print("| noise, true scores, trials x folds | held | error | width | held | error | width |")
+    print(f"{conditions(('numpy', 'scipy'))}\n")
+    print("| noise, true scores, trials x folds | Student's t: held | error | width | expected: held | error | width |")
     print("|---|---|---|---|---|---|---|")
     for case in CASES:
         if given.only in str(case):
