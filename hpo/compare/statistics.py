@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from hpo.trials.estimate import wilson_interval
+
 Interval = tuple[float, float]
 
 LEVEL = 0.05
@@ -43,10 +45,7 @@ def win_interval(share: float, pairs: int) -> Interval:
     Source: the probability is that of Bouthillier et al. 2021 (arXiv 2103.03098), section 4; the interval is the score
     interval of Wilson 1927, since the bootstrap of the former gives [1, 1] for six wins of six. Ties make it too wide.
     """
-    z = statistics.NormalDist().inv_cdf(1 - LEVEL / 2)
-    centre = (share + z**2 / (2 * pairs)) / (1 + z**2 / pairs)
-    half = z / (1 + z**2 / pairs) * math.sqrt(share * (1 - share) / pairs + z**2 / (4 * pairs**2))
-    return max(0.0, centre - half), min(1.0, centre + half)
+    return wilson_interval(share, pairs)
 
 
 @dataclass(frozen=True)
