@@ -40,6 +40,13 @@ _RESOURCES = {
     "examples_per_second": "examples of the validation part that the network predicts in a second, median over the "
     "evaluations; measured on the machine that trained it",
 }
+# The least and the greatest of each; all others are 0 and up.
+_BOUNDS = {
+    **{name: [0, 1] for name in ("accuracy", "macro_f1", "exact_match")},
+    **{name: [0, 100] for name in ("bleu", "chrf")},
+    "perplexity": [1, None],
+}
+_SHARES = ("accuracy", "exact_match")
 _METRICS = {
     "digits": _CLASSIFICATION,
     "text_classification": _CLASSIFICATION,
@@ -57,6 +64,8 @@ def describe_method(config: Config[Any, Any]) -> dict[str, Any]:
         `preprocessing`, `vocabulary`, `checkpoint` (which one is scored), `determinism`: a text each;
         `metrics`: the definition of each metric, with sacrebleu's signature where it is that library's;
         `directions`: which way each of them is better, maximize or minimize;
+        `bounds`: the least and the greatest value of each, None = without an end;
+        `shares`: the names of those that are shares of independent examples;
         `measured`: the names of those that are of the machine that trains, and differ from run to run;
         `counted_in`: what metrics are counted in, where settings change that.
     """
@@ -76,6 +85,9 @@ def describe_method(config: Config[Any, Any]) -> dict[str, Any]:
         "vocabulary": _vocabulary(data),
         "metrics": metrics,
         "directions": {name: DIRECTIONS[name] for name in metrics},
+        "bounds": {name: _BOUNDS.get(name, [0, None]) for name in metrics},
+        # A sentence has several words, of which tagging's accuracy is.
+        "shares": [name for name in _SHARES if name in metrics and data.name != "tagging"],
         "measured": [*MEASURED],
         "counted_in": counted_in(config),
         "checkpoint": f"the best of the evaluations ({every}) by the study's metric on the validation part"

@@ -12,6 +12,7 @@ from hpo.config.study_config import keys_at_fault
 from hpo.engine.strategies import BY_AMOUNT
 from hpo.errors import ConfigError, SpaceError, nearest
 from hpo.formatting import format_short
+from hpo.study.basis.bounds import refuse_bad_bounds
 from hpo.study.basis.counted_in import Units, varied_keys
 from hpo.study.study import PreparedStudy
 from hpo.trials.goal import Goal
@@ -36,6 +37,7 @@ def refuse_bad_parts(study: PreparedStudy) -> None:
     _refuse_bad_amounts(study)
     _refuse_what_trains(study)
     refuse_unknown_metrics(study.goal, study.described.method or {}, study.objective)
+    refuse_bad_bounds(study.described.method or {}, study.config.objective)
     refuse_several_metrics(study)
 
 

@@ -173,10 +173,14 @@ class Objective:
             "tokens", and `depends_on`, the values of those settings by dotted key, such as
             `{"data.min_count": 2}`; and, if need be, `alike`, by such a key the values that make no difference. With a
             metric that depends on what a new study searches, its trials do not compare, which is refused; so are
-            comparisons of studies, imports and extensions in which they differ.
+            comparisons of studies, imports and extensions in which they differ. `bounds` has by the
+            metric's name its least and greatest value, such as [0, 1] or [0, None]; `shares` names those that are
+            shares of independent examples, such as accuracy.
         prepare_data: `(config, indices, data_dir) -> None`; writes only these examples into the folder, so that
             workers read them by position and cannot read the others.
-        run_test: `(task) -> dict`; scores the examples `task["test"]` with the model in `task["checkpoint_dir"]`.
+        run_test: `(task) -> dict`; scores the examples `task["test"]` with the model in `task["checkpoint_dir"]`. In it
+            `scores_by_example` may have, by the name of a metric, a number for each example, in the order of
+            `task["test"]`, of which the metric is the mean: they give it an interval, and are not kept.
         predict: `(checkpoint_dir, inputs, options) -> list of str`; the kept model's output per input text.
             `options` may hold `temperature`, `top_k`, `top_p`, `max_tokens` and `seed`.
         describe_prediction: `(config) -> dict` with what `predict` reads: `inputs`, which is "text" or, for models that
@@ -230,7 +234,7 @@ class Objective:
     describe_data: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     describe_method: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     prepare_data: Callable[[Mapping[str, Any], Sequence[int], str], None] | None = None
-    run_test: Callable[[TaskDict], Mapping[str, float]] | None = None
+    run_test: Callable[[TaskDict], Mapping[str, Any]] | None = None
     predict: Callable[[str, Sequence[Any], Mapping[str, Any]], list[str]] | None = None
     describe_prediction: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     attention: Callable[[str, str, str | None], Mapping[str, Any]] | None = None
