@@ -156,7 +156,7 @@ def output_sizes(task: dict[str, Any]) -> dict[int, dict[str, float]]:
     return coordinate_check.output_sizes(task)
 
 
-def run_test(task: dict[str, Any]) -> dict[str, float]:
+def run_test(task: dict[str, Any]) -> dict[str, Any]:
     """Return the scores of a checkpoint on the examples `test`, numbered as in `describe_data`.
 
     Args:
@@ -164,7 +164,8 @@ def run_test(task: dict[str, Any]) -> dict[str, float]:
 
     Returns:
         Every metric of the task, and of what the network takes all that `run_fold` returns; `examples_per_second` is
-        that of the test part.
+        that of the test part. In `scores_by_example`, of labels of whole sequences: `accuracy`, whether each example,
+        in ascending order, is right.
     """
     from model.training.fold import score_test  # here for the same reason as in run_fold
 

@@ -11,6 +11,7 @@ from hpo.errors import HpoError, StudyError
 from hpo.formatting import format_scores
 from hpo.show.tables import table_text
 from hpo.study.files.folder import short_path
+from hpo.study.winner.estimates import ScoresOnTest
 from hpo.trials.score_format import score_format
 
 if TYPE_CHECKING:
@@ -78,10 +79,14 @@ class Evaluation(Mapping[str, float]):
         yield f"test part of {result['size']} examples, opened {times} time(s) over all studies of these data{scored}"
         score, default = result["validation_score"], result["default"] or {}
         text = score_format([self[metric], score, default.get("metrics", {}).get(metric)])
-        for name, value in self.items():
-            yield f"  {name} = {text(value) if name == metric else score_format([value])(value)}"
-        if "metrics" in default:
-            yield f"the default configuration, in the same opening: {metric} = {text(default['metrics'][metric])}"
+        scores = ScoresOnTest.of(result)
+        for name, each in scores.metrics.items():
+            write = text if name == metric else score_format([each.value])
+            yield f"  {name} = {each.text(write, note=name == metric)}"
+        if metric in scores.default:
+            of_default = scores.default[metric].text(text, note=False)
+            yield f"the default configuration, in the same opening: {metric} = {of_default}"
+            yield f"the winner less the default: {metric} {scores.difference[metric].text(text)}"
         elif self.why_no_default:
             yield self.why_no_default
         chosen = format_scores(text(score), text(result["search_score"]) if "search_score" in result else "")

@@ -36,6 +36,7 @@ from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
 from hpo.study.view.reader import StudyReader
 from hpo.study.view.view import StudyView
+from hpo.study.winner.estimates import ScoresOnTest
 from hpo.study.winner.final_model import best_config
 from hpo.trials.table import trials_table
 
@@ -236,6 +237,18 @@ class Study:
             hpo.HpoError: the search is not finished, there is no test part, or it was opened before and not `again`.
         """
         return evaluate(self.folder, again, with_default, data, front=front)
+
+    @property
+    def test_result(self) -> ScoresOnTest:
+        """What `test` found: `metrics`, those of the `default`, and the `difference`; HpoError before it.
+
+        Each has by metric a `value`, the ends `low` and `high` of its 95 % interval (None without one), `n`, the number
+        of test examples, and a `note` on what gave the interval, or would give one.
+        """
+        result = self._folder.test_result()
+        if result is None:
+            raise StudyError(f"test_result: the test part of study '{self.name}' has not been opened; use study.test()")
+        return ScoresOnTest.of(result)
 
     def test_front(
         self, again: bool = False, with_default: bool = True, data: Mapping[str, str] | None = None

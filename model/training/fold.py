@@ -15,6 +15,7 @@ from model.data.encoded_cache import cache_folder, encode_once
 from model.data.readers.source import read_examples
 from model.data.store import read_store
 from model.tasks.choose import TASKS
+from model.tasks.classification import Classification
 from model.tasks.directions import DIRECTIONS
 from model.tasks.network import build_network
 from model.tasks.resources import MEASURED, RESOURCES, count_resources
@@ -25,7 +26,7 @@ from model.training.numerics import prepare_device
 from model.training.processes import Processes
 from model.training.progress import Resumable
 from model.training.randomness import Randomness
-from model.training.train import Goal, Point, copy_weights, evaluate, train
+from model.training.train import Goal, Point, copy_weights, measure, train
 
 
 def train_fold(task: dict[str, Any]) -> Generator[Point, None, dict[str, float]]:
@@ -73,7 +74,7 @@ def train_fold(task: dict[str, Any]) -> Generator[Point, None, dict[str, float]]
     return {**best.metrics, **_measured(progress.curve or [best.metrics]), **counted, "best_epoch": best.epoch}
 
 
-def score_test(task: dict[str, Any]) -> dict[str, float]:
+def score_test(task: dict[str, Any]) -> dict[str, Any]:
     """Return the scores of a checkpoint on the test part; see `model.objective.run_test`."""
     torch.set_num_threads(task["threads"])
     checkpoint = load_checkpoint(task["checkpoint_dir"])
@@ -83,8 +84,12 @@ def score_test(task: dict[str, Any]) -> dict[str, float]:
     prepare_device(config.training)
     device = choose_device(config.training.device)
     network = checkpoint.network.to(device)
-    metrics = evaluate(checkpoint.task, network, data, device, config.training, Processes())
-    return {**metrics, **count_resources(checkpoint.config, network)}
+    measured, order, speed = measure(checkpoint.task, network, data, device, config.training, Processes())
+    scores: dict[str, Any] = {**checkpoint.task.metrics(data, measured), "examples_per_second": speed}
+    if isinstance(checkpoint.task, Classification):
+        is_correct = torch.cat([each.predicted == each.target for each in measured])
+        scores["scores_by_example"] = {"accuracy": is_correct[order.argsort()].tolist()}
+    return {**scores, **count_resources(checkpoint.config, network)}
 
 
 def _goal(task_type: type[Task], config: Config[Any, Any], metric: str, direction: str) -> Goal:

@@ -211,6 +211,14 @@ def evaluate(
     Raises:
         OutOfMemoryError: a batch of the evaluation did not fit.
     """
+    measured, _, speed = measure(task, network, data, device, config, processes)
+    return processes.by_first(lambda: {**task.metrics(data, measured), "examples_per_second": speed})
+
+
+def measure(
+    task: Task, network: nn.Module, data: Encoded, device: torch.device, config: TrainingConfig, processes: Processes
+) -> tuple[list[Any], Tensor, float]:
+    """Return what is measured of each batch, the examples (examples,) in that order, and how many a second."""
     network.eval()
     batches = batches_by_length(data.lengths, len(data), config.evaluation_tokens)
     began = time.perf_counter()
@@ -224,8 +232,7 @@ def evaluate(
             raise
         raise out_of_evaluation_memory(error, config, device) from error
     measured = processes.interleaved(own)
-    speed = len(data) / (time.perf_counter() - began)
-    return processes.by_first(lambda: {**task.metrics(data, measured), "examples_per_second": speed})
+    return measured, torch.cat(batches), len(data) / (time.perf_counter() - began)
 
 
 def _updates(config: TrainingConfig, data: Encoded, randomness: Randomness, epoch: int) -> list[list[Tensor]]:

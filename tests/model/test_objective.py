@@ -1,6 +1,7 @@
 import json
 import math
 import random
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -142,7 +143,20 @@ def test_the_checkpoint_scores_as_its_training_said(fold, tmp_path):
         {"config": config, "checkpoint_dir": task["checkpoint_dir"], "test": test, "threads": 1}
     )
     assert scored.pop("examples_per_second") > 0
+    assert statistics.fmean(scored.pop("scores_by_example")["accuracy"]) == scored["accuracy"]
     assert scored == pytest.approx({name: result[name] for name in scored})
+
+
+def test_scores_by_example_are_those_of_each_example_alone(fold, reviews, tmp_path):
+    """Texts are scored in batches of like lengths, and given back in ascending order."""
+    config = small("text_classification", data__path=str(reviews), data__min_count=1, training__epochs=2)
+    task = fold(config, metric="accuracy", direction="maximize", checkpoint_dir=str(tmp_path / "checkpoint"))
+    run(task)
+    few = config | {"training": config["training"] | {"evaluation_tokens": 30}}
+    scored = {"config": few, "checkpoint_dir": task["checkpoint_dir"], "threads": 1}
+    by_example = objective.run_test(scored | {"test": [*range(12)]})["scores_by_example"]["accuracy"]
+    assert by_example == [objective.run_test(scored | {"test": [one]})["accuracy"] for one in range(12)]
+    assert {0, 1} == {*by_example}, "another seed, please: all are right, or wrong"
 
 
 def test_texts_are_learned_from_the_training_part_alone(fold, reviews, tmp_path):
@@ -205,6 +219,18 @@ def test_a_batch_of_an_evaluation_has_at_most_its_tokens(fold, monkeypatch):
 def test_a_folder_that_was_not_prepared_is_named(fold, tmp_path):
     with pytest.raises(ValueError, match=r"nowhere.*prepare_data must have written"):
         run(fold(small()) | {"data_dir": str(tmp_path / "nowhere")})
+
+
+@pytest.mark.parametrize("data", TASKS)
+def test_every_metric_has_bounds_and_the_shares_are_of_independent_examples(data):
+    shape = {"language_modelling": "decoder", "translation": "encoder_decoder", "generated": "encoder_decoder"}
+    given = {} if data in ("digits", "generated") else {"data__path": "a.txt"}
+    method = objective.describe_method(small(data, shape.get(data, "encoder"), **given))
+    assert method["bounds"].keys() == method["metrics"].keys()
+    assert all(method["bounds"][name] == [0, 1] for name in method["shares"])
+    of_examples = {"digits": ["accuracy"], "text_classification": ["accuracy"]}
+    of_examples |= {"translation": ["exact_match"], "generated": ["exact_match"]}
+    assert method["shares"] == of_examples.get(data, [])
 
 
 def varied(config, key, value):

@@ -21,6 +21,7 @@ from hpo.report.sections.study import heading, reproduction_text
 from hpo.report.sections.winner import score_text, spread_note, winner_view
 from hpo.report.words import point_text, times_text
 from hpo.study.files.imports import imported_text
+from hpo.study.winner.estimates import ScoresOnTest
 
 
 def render_checklist(report: ReportJson) -> str:
@@ -85,8 +86,8 @@ def _parameters(report: ReportJson) -> str:
 def _validation(report: ReportJson) -> str:
     view, test, line = winner_view(report), report["test"], ""
     if not is_missing(test):
-        score = score_text(report)(test["metrics"][report["metric"]["name"]])
-        line = f"; test {score}, opened {times_text(test['openings_of_these_data'])}"
+        score, text = ScoresOnTest.of(test).metrics[report["metric"]["name"]], score_text(report)
+        line = f"; test {score.text(text, note=False)}, opened {times_text(test['openings_of_these_data'])}"
     return f"{view.values if view.expected else f'{view.values} on validation'}{view.how_far}{line}."
 
 

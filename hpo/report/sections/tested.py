@@ -7,17 +7,29 @@ from typing import Annotated, Any, NotRequired, cast
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
-from hpo.report.part import EXACT, Block, Items, Missing, Paragraph, Table, is_missing, missing, reason_missing, require
+from hpo.report.part import EXACT, Block, Items, Missing, Paragraph, Table, is_missing, missing, reason_missing
 from hpo.report.sections import ReportJson
 from hpo.report.sections.goal import front_of, names_of, value_format
 from hpo.report.sections.winner import Winner, score_text
 from hpo.report.words import sentence, times_text
 from hpo.study.results.after_search import Finalist
 from hpo.study.study import PreparedStudy
+from hpo.study.winner.estimates import ScoresOnTest
 from hpo.trials.goal import Goal
 from hpo.trials.score_format import score_format, with_spread
 from hpo.trials.space.first_points import why_no_default
 from hpo.trials.trial import Direction, loss_of
+
+
+@with_config(EXACT)
+class EstimatePart(TypedDict):
+    """A number on the test part, and how sure it is."""
+
+    value: float
+    low: Annotated[float | None, Field(description="lower end of the 95 % interval; null = there is none")]
+    high: Annotated[float | None, Field(description="upper end of it")]
+    n: Annotated[int | None, Field(description="examples")]
+    note: Annotated[str, Field(description="the method of the interval; without one, what would give one")]
 
 
 class TestedMember(TypedDict):
@@ -25,6 +37,7 @@ class TestedMember(TypedDict):
 
     trial: int
     metrics: NotRequired[Annotated[dict[str, float], Field(description="absent where it has no score")]]
+    estimates: NotRequired[Annotated[dict[str, EstimatePart], Field(description="of metrics; as of the winner")]]
     error: NotRequired[Annotated[str, Field(description="why it has no score; absent where it has one")]]
     validation_score: float
     validation_metrics: Annotated[dict[str, float], Field(description="each metric, and what has a limit")]
@@ -40,6 +53,12 @@ class TestPart(TypedDict):
     trial: int
     fingerprint: Annotated[str, Field(description="of the test part")]
     metrics: dict[str, float]
+    estimates: NotRequired[
+        Annotated[dict[str, EstimatePart], Field(description="the study's metrics, and others that have an interval")]
+    ]
+    difference: NotRequired[
+        Annotated[dict[str, EstimatePart], Field(description="the same, less those of the default configuration")]
+    ]
     size: int
     validation_score: Annotated[float, Field(description="by which the winner was chosen")]
     search_score: NotRequired[
@@ -47,7 +66,8 @@ class TestPart(TypedDict):
     ]
     openings_of_these_data: int
     default: Annotated[
-        dict[str, Any] | None, Field(description="the default configuration's metrics, or its error; null = not scored")
+        dict[str, Any] | None,
+        Field(description="the default configuration's `metrics` and `estimates`, or its `error`; null = not scored"),
     ]
     scored: NotRequired[
         Annotated[list[int], Field(description="the trials that were scored; absent without `hpo test --front`")]
@@ -160,15 +180,18 @@ def read_test(report: ReportJson) -> Iterator[Block]:
         yield from () if is_missing(report["winner"]) else (Paragraph(sentence(test["missing"])),)
         return
     metric, often, text = report["metric"]["name"], test["openings_of_these_data"], score_text(report)
-    score, opened = text(test["metrics"][metric]), times_text(often)
+    scores, opened = ScoresOnTest.of(test), times_text(often)
     front = front_of(report)
     others = [] if front is None else [name for name in names_of(front)[1:] if name in test["metrics"]]
-    also = "".join(f", {name} **{value_format(report, name)(test['metrics'][name])}**" for name in others)
-    default, beside = require(report["overtuning"])["default_on_test"], ""
-    if not is_missing(default):
-        beside = f" The default configuration, in the same opening: {text(default['default'])}."
+    also = "".join(f", {name} **{scores.metrics[name].text(value_format(report, name), False)}**" for name in others)
+    score, blank, interval = scores.metrics[metric].text(text).partition(" ")
+    beside = ""
+    if metric in scores.default:
+        beside += f" The default configuration, in the same opening: {scores.default[metric].text(text, note=False)}."
+    if metric in scores.difference:
+        beside += f" The winner less the default: {scores.difference[metric].text(text)}."
     yield Paragraph(
-        f"Test {metric}: **{score}**{also} on {test['size']:,} examples, trial {test['trial']}, "
+        f"Test {metric}: **{score}**{blank}{interval}{also} on {test['size']:,} examples, trial {test['trial']}, "
         f"opened {test['time']}. This "
         f"test part has been opened {opened if often == 1 else f'**{opened}**, over all studies of these data'}."
         + beside

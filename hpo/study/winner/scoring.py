@@ -5,8 +5,8 @@ Source: Schneider et al. 2025, "Overtuning in Hyperparameter Optimization" (arXi
 """
 
 import datetime
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,7 +17,9 @@ from hpo.study.ledger import Opening, all_openings, num_scored, write_opening
 from hpo.study.results.choosing import why_none
 from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
+from hpo.study.winner.estimates import Sample, Scored
 from hpo.study.winner.final_model import has_own_model, lacks_model, model_task
+from hpo.trials.estimate import Estimate
 from hpo.trials.space.first_points import default_of, why_no_default
 from hpo.trials.space.space import Point
 from hpo.trials.trial import Outcome, Trial
@@ -98,23 +100,39 @@ def open_test(
         # Before the part is read, so that a crash cannot hide it.
         write_opening(study.folder, opening)
         kept = str(study.folder.inside(run.model.checkpoint_dir)) if run.model and study.keeps_models else None
-        metrics = _score(_Model(winner, study.as_of(allowed, winner), kept), test)
+        scored = _score(_Model(winner, study.as_of(allowed, winner), kept), test)
         of_default = None if default is None else _try(default, test)
         of_others = [_try(model, test) for model in models]
+    sample = Sample(len(test), study.described.method, study.examples.groups is not None)
+    differences = sample.differences(scored, of_default) if isinstance(of_default, Scored) else {}
+    names = study.goal.names
     result = opening | {
-        "metrics": dict(metrics),
-        "default": of_default,
+        **_describe(scored, sample, names),
+        "default": None if of_default is None else _describe(of_default, sample, names),
+        "difference": _describe_estimates(differences, names),
         "size": len(test),
         "validation_score": (run.fresh_winner or winner).score,
         **({"search_score": winner.score} if run.fresh_winner else {}),
         "openings_of_these_data": len(earlier) + 1,
     }
     if with_front:
-        told = zip((winner, *others), ({"metrics": dict(metrics)}, *of_others), strict=True)
-        result["front"] = [_member(study, trial, scored) for trial, scored in told]
+        told = zip((winner, *others), (scored, *of_others), strict=True)
+        result["front"] = [_member(study, trial, _describe(each, sample, names)) for trial, each in told]
         result["scored_of_these_data"] = num_scored([*earlier, opening])
     study.folder.write_json(study.folder.test_path, result)
     return result
+
+
+def _describe(scored: Scored | str, sample: Sample, names: Collection[str]) -> dict[str, Any]:
+    """Return what test.json says of a model: its metrics and their intervals, or its error."""
+    if isinstance(scored, str):
+        return {"error": scored}
+    return {"metrics": dict(scored.metrics), "estimates": _describe_estimates(sample.estimates(scored), names)}
+
+
+def _describe_estimates(estimates: Mapping[str, Estimate], names: Collection[str]) -> dict[str, Any]:
+    """Return those with an interval; of the study's own metrics also why there is none."""
+    return {name: asdict(each) for name, each in estimates.items() if each.low is not None or name in names}
 
 
 def _member(study: PreparedStudy, trial: Trial, scored: Mapping[str, Any]) -> dict[str, Any]:
@@ -195,22 +213,23 @@ def _trained(trial: Trial, study: PreparedStudy, task: Task) -> _Model:
     return _Model(trial, study, None if outcome.error else task.payload.checkpoint_dir, outcome.error)
 
 
-def _try(model: _Model, test: Sequence[int]) -> dict[str, Any]:
-    """Return the metrics of a model that is not the winner's, or its error, which must not spoil the opening."""
+def _try(model: _Model, test: Sequence[int]) -> Scored | str:
+    """Return the scores of a model that is not the winner's, or its error, which must not spoil the opening."""
     if model.error:
-        return {"error": model.error}
+        return model.error
     try:
-        return {"metrics": dict(_score(model, test))}
+        return _score(model, test)
     except (StudyError, MachineError) as fault:
-        return {"error": str(fault)}
+        return str(fault)
 
 
-def _score(model: _Model, test: Sequence[int]) -> Mapping[str, float]:
-    """Return the metrics of a trained model, or of one trained now where the objective keeps none."""
+def _score(model: _Model, test: Sequence[int]) -> Scored:
+    """Return the scores of a trained model, or of one trained now where the objective keeps none."""
     trial = model.trial
     task = model.study.task_builder().test_task(trial, test, model.checkpoint_dir)
-    outcome = outcome_of(run_here(task.payload))
+    by_example: dict[str, Sequence[float]] = {}
+    outcome = outcome_of(run_here(task.payload), lambda sent: by_example.update(sent.get("scores_by_example", {})))
     if outcome.error:
         what = "the default configuration" if trial.number == _DEFAULT else f"trial {trial.number}"
         raise StudyError(f"test: scoring {what} on the test part failed: {outcome.error}")
-    return outcome.metrics
+    return Scored(outcome.metrics, by_example)

@@ -19,7 +19,7 @@ from hpo.workers.objective.resolution import resolve
 from hpo.workers.objective.source_files import code_watch
 from hpo.workers.training.journal import Entry
 from hpo.workers.training.reports import Reports, StateIsAhead
-from hpo.workers.training.tasks import Payload
+from hpo.workers.training.tasks import FINAL_FOLD, Payload
 
 Steps = Generator[tuple[str, Any], None, Any]
 
@@ -73,6 +73,7 @@ def steps_of(
 ) -> Generator[tuple[str, Any], None, None]:
     """Run the objective; yield `point`, `warning` or `differs` and last `result`, with numbers or a text.
 
+    On the test part, `scores_by_example` comes before the result; elsewhere nothing needs them.
     Points are those that are new on the learning curve, with their places; `units` are counted.
     """
     watch = code_watch(payload.code, import_from)
@@ -115,6 +116,11 @@ def _trained(
         is_max = payload.direction == "maximize"
         returned = reported_values.of_curve(reports.points, payload.metric, payload.score, is_max, reports.named)
     if isinstance(returned, Mapping):
+        returned = dict(returned)
+        by_example = returned.pop("scores_by_example", None)
+        is_test = payload.test is not None or (payload.fold == FINAL_FOLD and payload.validation)
+        if is_test and isinstance(by_example, Mapping):
+            yield "scores_by_example", by_example
         returned = reported_values.flat(returned)
     if counts and isinstance(returned, Mapping):
         units.end(returned.get("units"))

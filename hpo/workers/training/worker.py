@@ -52,6 +52,7 @@ def run_task(
 
     Yields:
         `{"point": {...}, "units": ..., "goes_on": ...}` for each step of the curve, `{"warning": text}` for people,
+        `{"scores_by_example": ...}` of the test part,
         then once `{"outcome": Outcome, "lacks_metric": ...}`, see `TaskReport`. Errors of the objective are not raised:
         a failure is an outcome. Where the machine is at fault and not the point, as with a full disk, the last is
         `{"machine_fault": text}`. All texts of the objective have their secrets hidden; names of metrics stay as they
@@ -120,6 +121,8 @@ def run_task(
                 continue
         elif kind == "warning":
             yield {"warning": excerpt(content, values, _LONGEST_LINE)}
+        elif kind == "scores_by_example":
+            yield {kind: content}
         elif kind == "differs":
             differs = excerpt(content, values, _LONGEST_LINE)
             yield {"warning": f"repeated after an interruption, the training is not the same: {differs}"}

@@ -9,10 +9,14 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
+from pydantic import TypeAdapter
 
 from hpo.cli.main import main
 from hpo.config.composing.compose import compose_config
+from hpo.report.pages.checklist import render_checklist
 from hpo.report.pages.report_page import render_report_page
+from hpo.report.sections import tested
+from hpo.trials.estimate import Estimate
 from hpo.trials.table import TIMES
 from tests.hpo.cli.commands import QUICK, hpo, refused
 from tests.studies import rows
@@ -96,6 +100,12 @@ def test_the_test_part_is_opened_once_and_counted(capsys, study):
     assert (code, "180 examples, opened 1 time" in out) == (0, True)
     first = json.loads((study / "test.json").read_text())
     assert set(first["metrics"]) >= {"accuracy", "macro_f1"}
+    estimate = Estimate(**first["estimates"]["accuracy"])
+    assert f"accuracy = {estimate.text('{:.4f}'.format)}" in out
+    assert f"Test accuracy: **{first['metrics']['accuracy']:.4f}** (95 % " in (study / "report.md").read_text()
+    answers = render_checklist(json.loads((study / "report.json").read_text()))
+    assert f"test {estimate.text('{:.4f}'.format)}, opened once" in answers
+    assert TypeAdapter(tested.TestPart).validate_python(first) == first
 
     assert "--again" in refused(capsys, "test", "digits")
     assert json.loads((study / "test.json").read_text()) == first
@@ -167,7 +177,8 @@ def test_the_default_is_scored_in_the_same_opening_unless_it_is_not_wanted(capsy
     assert f"the default configuration, in the same opening: accuracy = {default:.4f}" in out
     first_screen = render_report_page(report, (), pd.read_csv(study / "trials.csv")).partition("id='part-1'")[0]
     for page in (first_screen, (study / "report.md").read_text()):
-        assert f"The default configuration, in the same opening: {default:.4f}." in page
+        assert f"The default configuration, in the same opening: {default:.4f} (95 % " in page
+        assert f"The winner less the default: {winner - default:.4f} (95 % " in page
     assert report["test"]["openings_of_these_data"] == 1
     assert any("overtuned" in caution for caution in report["cautions"]) == (winner <= default)
     assert hpo(capsys, "test", "digits", "--again", "--no-default")[0] == 0

@@ -217,7 +217,7 @@ def test_a_front_that_was_scored_on_the_test_part_is_set_beside_the_search(repor
     del scored[-1]["metrics"]
     scored[-1]["error"] = "out of memory"
     opened = {"time": "now", "trial": members[0]["number"], "metrics": values[0], "size": 9, "validation_score": 0.5}
-    opened |= {"openings_of_these_data": 1, "front": scored}
+    opened |= {"openings_of_these_data": 1, "front": scored, "default": None}
     first, second, table, failed = read_test(report | {"test": opened})
     assert f"latency **{values[0]['latency']:.4f}**" in first.text
     assert f"all {len(members)} trials of the front" in second.text
