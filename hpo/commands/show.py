@@ -35,6 +35,7 @@ FIELDS: dict[str, tuple[Kind, Callable[[StudyView], Any]]] = {
     "counts": ("text", lambda view: view.counts),
     "following": ("text", lambda view: view.following),
     "score": ("number", lambda view: view.best and view.best.score),
+    "expected": ("number", lambda view: view.best and view.best.expected and view.best.expected.value),
     "search_score": ("number", lambda view: view.best and view.best.search_scores.get(view.metric or "")),
     "best": ("number", lambda view: view.best and view.best.trial),
     "metric": ("text", lambda view: view.metric),
@@ -59,9 +60,9 @@ FIELDS: dict[str, tuple[Kind, Callable[[StudyView], Any]]] = {
 
 _KINDS = {name: kind for name, (kind, _) in FIELDS.items()}
 
-_COLUMNS = ("study", "state", "done", "best", "metric", "strategy", "data", "test", "size", "date")
+_COLUMNS = ("study", "state", "done", "best", "expected", "metric", "strategy", "data", "test", "size", "date")
 # On a narrow terminal these are left out, the first one first.
-_LEAST = ("size", "data", "strategy", "test", "date")
+_LEAST = ("size", "expected", "data", "strategy", "test", "date")
 # Characters of a log's last line.
 _MOST_OF_A_LINE = 100
 
@@ -198,9 +199,9 @@ def studies(
         hpo list --json                                             for programs
 
     Fields:
-        name, state, since, process, host, done, budget, counts, following, score, search_score, best, metric,
-        direction, strategy, data, tags, test, on_front, complete, failed, stopped, running, minutes, size, date,
-        ended_by, error, folder
+        name, state, since, process, host, done, budget, counts, following, score, expected, search_score, best,
+        metric, direction, strategy, data, tags, test, on_front, complete, failed, stopped, running, minutes, size,
+        date, ended_by, error, folder
 
     Operators:
         =, !=, <, <=, >, >=, ~ (contains); and, or, not; none is a missing value; size is in bytes

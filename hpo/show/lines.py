@@ -124,6 +124,7 @@ def list_texts(view: StudyView) -> dict[str, str]:
         "state": f"{view.state}{since}{f', {view.following}' if view.following else ''}",
         "done": f"{view.done}/{view.budget}" if view.budget else "",
         "best": best.texts.get(metric, "") if best else _none_text(view),
+        "expected": best.expected_texts.get("value", "") if best else "",
         "metric": f"{metric} ({(view.direction or '')[:3]})" if metric else "",
         "strategy": view.strategy or "",
         "data": view.data or "",
