@@ -90,7 +90,10 @@ class Evaluation(Mapping[str, float]):
         elif self.why_no_default:
             yield self.why_no_default
         chosen = format_scores(text(score), text(result["search_score"]) if "search_score" in result else "")
-        yield f"validation {metric} was {chosen} (trial {result['trial']})"
+        best = self.study.best
+        is_its = best is not None and best.expected is not None and best.trial == result["trial"]
+        expected = f", where {best.expected_texts['value']} was expected" if best and is_its else ""
+        yield f"validation {metric} was {chosen}{expected} (trial {result['trial']})"
         if has_front:
             yield from self._front_lines()
         yield f"report: {short_path(self.report)}"

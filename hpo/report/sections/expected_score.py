@@ -1,5 +1,6 @@
 """What the winner is expected to score, and its gain over the default configuration."""
 
+from collections.abc import Callable
 from typing import Annotated, NotRequired
 
 from pydantic import Field, with_config
@@ -32,6 +33,12 @@ class ExpectedPart(Interval):
             dict[str, Interval], Field(description="of each metric, and of what has a limit; absent with one score")
         ]
     ]
+
+
+def interval_text(said: Interval, text: Callable[[float], str]) -> str:
+    """Return a number with its interval, where that is not a single value."""
+    value, low, high = (text(said[key]) for key in ("value", "low", "high"))
+    return value if low == high else f"{value} ({low} to {high})"
 
 
 def describe_expected_score(expected: Expected | Missing | None, goal: Goal) -> ExpectedPart | Missing:

@@ -30,9 +30,10 @@ from hpo.report.sections.expected_score import (
     ExpectedPart,
     Interval,
     describe_expected_score,
+    interval_text,
 )
 from hpo.report.sections.goal import aim_text, front_of, value_format
-from hpo.report.sections.scores import Spread, interval, spread_text, spreads
+from hpo.report.sections.scores import Spread, interval, spreads
 from hpo.report.subject import score_of
 from hpo.report.words import code_rows, sentence
 from hpo.study.files.folder import short_path
@@ -383,11 +384,14 @@ def _read_scores(report: ReportJson) -> Iterator[Block]:
         return
     default = require(report["baselines"])["default"]
     theirs = {} if is_missing(default) else default.get("scores", {})
+    expected = winner.get("expected")
+    of_each = {} if expected is None or is_missing(expected) else expected.get("scores", {})
     rows = []
     for name, score in chosen_score(winner)["scores"].items():
-        text = value_format(report, name)
-        rows.append((aim_text(front, name), spread_text(score, text), text(theirs[name]) if name in theirs else "–"))
-    yield Table(("metric", "winner (95 % interval)", "default configuration"), rows)
+        text, said = value_format(report, name), of_each.get(name)
+        anew = "–" if said is None else interval_text(said, text)
+        rows.append((aim_text(front, name), anew, text(score["mean"]), text(theirs[name]) if name in theirs else "–"))
+    yield Table(("metric", "expected (95 % interval)", "on validation", "default configuration"), rows)
 
 
 def against_default(summary: ReportJson) -> str:
