@@ -271,7 +271,7 @@ def _fold_pairs(group: Sequence[FinishedStudy], measure: Measure, are_all: bool)
         by_fold = {fold: measure.sign * (score - other.folds[fold]) for fold, score in one.folds.items()}
         mean, ends = statistics.fmean(by_fold.values()), None
         if one.worth is not None and other.worth is not None:
-            mean, *ends = gain(other.worth, one.worth, same_folds=True)
+            mean, *ends = gain(other.worth, one.worth)
         yield {"a": one.label, "b": other.label, "by_fold": by_fold, "mean_difference": mean, "interval": ends}
 
 

@@ -52,9 +52,9 @@ def sections(*overrides):
 @pytest.mark.usefixtures("surroundings")
 def test_mlflows_own_variables_are_followed_and_the_studys_keys_win():
     for track in sections():
-        assert track == {"name": "mlflow", "uri": ADDRESS, "experiment": "theirs"}
+        assert track == {"name": "mlflow", "uri": ADDRESS, "experiment": "theirs", "patience": 60}
     for track in sections("track.uri=sqlite:///mlflow.db", "track.experiment=mine"):
-        assert track == {"name": "mlflow", "uri": "sqlite:///mlflow.db", "experiment": "mine"}
+        assert track == {"name": "mlflow", "uri": "sqlite:///mlflow.db", "experiment": "mine", "patience": 60}
     for track in sections("track=none"):
         assert track["name"] == "none"
     assert found(lambda config: config["lr"], trials=1).config["track"]["name"] == "none"
@@ -84,7 +84,7 @@ def test_without_variables_the_store_is_a_file(monkeypatch):
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.delenv("MLFLOW_EXPERIMENT_NAME", raising=False)
     for track in sections():
-        assert track == {"name": "mlflow", "uri": "sqlite:///mlflow.db", "experiment": "hpo"}
+        assert track == {"name": "mlflow", "uri": "sqlite:///mlflow.db", "experiment": "hpo", "patience": 60}
 
 
 @pytest.mark.nightly

@@ -76,14 +76,18 @@ class Expected:
         else:
             # Far below the rest its noise is its own.
             variance, freedom = float((values - noise.effects).var(ddof=1)), len(values) - 1.0
-        theirs = Worth(float(values.mean()), Variance(variance / len(values), freedom), Variance(0.0, math.inf))
-        return gain(self.worths[metric], theirs, same_folds=True)
+        own = Variance(variance / len(values), freedom)
+        return gain(self.worths[metric], Worth(float(values.mean()), own, Variance(0.0, math.inf), values))
 
 
-def gain(ours: Worth, theirs: Worth, *, same_folds: bool) -> Gain:
-    """Return how much lower ours is, with its interval."""
-    better = theirs.value - ours.value
-    half = half_width(ours.own, theirs.own, *(() if same_folds else (ours.folds, theirs.folds)))
+def gain(ours: Worth, theirs: Worth) -> Gain:
+    """Return how much lower ours is, with its interval; both were scored on the same folds, whose effects cancel."""
+    better, own = theirs.value - ours.value, [ours.own, theirs.own]
+    if ours.is_alone or theirs.is_alone:
+        # Only in the differences fold by fold.
+        apart = theirs.columns - ours.columns
+        own = [Variance(float(apart.var(ddof=1)) / len(apart), len(apart) - 1.0)]
+    half = half_width(*own)
     return Gain(better, better - half, better + half)
 
 

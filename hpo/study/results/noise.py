@@ -24,12 +24,14 @@ class Noise:
         freedom: with how many degrees of freedom each of these is known.
         effects: what each fold adds to the loss of every trial; all 0 where columns have nothing in common.
         of_effects: how much of the variance of the effects is noise of the trials.
+        is_of_one: whether it is of a single trial on folds, whose effects are then part of its noise.
     """
 
     variances: Array
     freedom: Array
     effects: Array
     of_effects: float = 0.0
+    is_of_one: bool = False
 
     def of(self, rows: Sequence[int]) -> "Noise":
         """Return that of some of the trials."""
@@ -79,7 +81,8 @@ def noise_of(losses: Array, are_folds: bool) -> Noise:
         weights /= weights.sum()
     of_effects = float(weights**2 @ variances) if have_effects else 0.0
     if trials < _LEAST_TO_MODERATE:
-        return Noise(np.full(trials, variances.mean()), np.full(trials, most), effects, of_effects)
+        pooled = np.full(trials, variances.mean())
+        return Noise(pooled, np.full(trials, most), effects, of_effects, is_of_one=are_folds and trials == 1)
     from scipy.special import digamma, polygamma  # here: it takes a while to load
 
     # Smyth's equations for d0 and s0 squared, trial by trial: what the logs vary beyond their sampling, and the line's

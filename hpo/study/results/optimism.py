@@ -41,11 +41,15 @@ class Worth:
         value: its mean, less the optimism.
         own: the variance of its own noise or of the optimism, whichever is larger.
         folds: the variance of what the folds add to all trials alike.
+        columns: what it has in each fold, or with each seed of a hold-out.
+        is_alone: whether there is no other trial from which to tell what the folds add, which `own` then holds, too.
     """
 
     value: float
     own: Variance
     folds: Variance
+    columns: Array
+    is_alone: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,7 @@ class Candidates:
     def worth(self, chosen: int, choose: Choose) -> list[Worth]:
         """Return what the trial that was chosen is worth, of each value."""
         excess, spread = self._optimism(choose)
-        columns, found = self.values.shape[1], []
+        columns, found = self.values.shape[1], list[Worth]()
         for place, noise in enumerate(self.noises):
             between = float(noise.effects.var(ddof=1)) if columns > 1 else 0.0
             of_folds = max(0.0, between - noise.of_effects) / columns
@@ -84,7 +88,8 @@ class Candidates:
             freedom = (columns - 1) * (of_folds * columns / between) ** 2 if of_folds else math.inf
             own = Variance(max(noise.variances[chosen] / columns, spread[place]), float(noise.freedom[chosen]))
             value = float(self.means[chosen, place] - excess[place])
-            found.append(Worth(value, own, Variance(of_folds, freedom)))
+            columns_of = self.values[chosen, :, place]
+            found.append(Worth(value, own, Variance(of_folds, freedom), columns_of, noise.is_of_one))
         return found
 
     def _optimism(self, choose: Choose) -> tuple[Array, Array]:

@@ -198,7 +198,7 @@ def test_at_a_terminal_the_table_is_as_wide_as_that(capsys, monkeypatch, width):
     header, *lines = re.sub("\x1b.*?m", "", out).splitlines()
     assert (code, len(lines)) == (0, len(studies(PUBLISHED, "name~digits").studies))
     assert max(map(len, lines)) <= width
-    assert header.split()[:5] == ["study", "state", "done", "best", "expected"]
+    assert header.split()[:4] == ["study", "state", "done", "best"]
     assert ("size" in header) == (width == 200)
 
 
