@@ -62,6 +62,7 @@ class Case:
     diverged: float = 0.0
     examples: int | None = None
     rungs: tuple[int, ...] = ()
+    is_smooth: bool = False  # noise that neighbours in the space share, as on one validation set
 
     def __str__(self) -> str:
         """As it stands in the table."""
@@ -102,6 +103,7 @@ CASES = [
     *(Case("constant", kind, (n, 3, 1), study=TWO, what="two metrics") for kind, n in (("equal", 16), ("random", 50))),
     *(Case("constant", "random", (n, 3, 1), study=(("limits", {"seconds": 1.0}),), what="a limit") for n in (16, 50)),
     *(Case("constant", kind, (27, 3, 1), rungs=(1, 3, 9), what="27 -> 9 -> 3") for kind in ("equal", "random")),
+    *(Case("constant", "evolutionary", (n, 3, 1), is_smooth=True, what="neighbours share it") for n in (16, 50)),
     *(Case("share", kind, (16, 1, 1), examples=200, what="of 200 examples") for kind in ("equal", "random")),
 ]
 
@@ -128,10 +130,13 @@ class Search:
         trials, folds, repeats = case.shape
         self.layout, self.goal = TaskLayout(folds, repeats), goal_of(config.study)
         self.of_folds = rng.normal(0, case.of_folds, folds)
+        # A smooth random function of the point for each fold: random Fourier features with a length of .5.
+        self._waves = rng.normal(0, 2, (folds, 40, 3)), rng.uniform(0, 2 * math.pi, (folds, 40))
         self.config, self.space = config, space_from_dict(SPACE, {}, None)
         self.truths: list[float] = []
         self._sizes: list[float] = []
         self._pairs: list[Array] = []
+        self._points: list[Array] = []
         record = memory_record(self.goal, self.layout, [*self._trials(trials)])
         shares: Any = SimpleNamespace(method={"shares": ["score"]}, parts={"validation": {"size": case.examples}})
         described = shares if case.examples else None
@@ -181,16 +186,23 @@ class Search:
 
     def _trial(self, trial: Trial, far: float) -> Trial:
         self._sizes.append(SPREAD * (0.3 + 3 * far) if self.case.noise == "grows" else SPREAD)
+        self._points.append(np.array([*trial.point.values()]))
         self._pairs.append(self.rng.normal(0, self.case.of_pairs, self.layout.folds))
         outcomes = {k: self._outcome(trial.number, self.layout.fold(k)) for k in range(self.layout.size)}
         return finished(trial, outcomes, self.goal)
 
+    def _noise(self, number: int, fold: int) -> float:
+        if not self.case.is_smooth:
+            return float(self.rng.normal(0, self._sizes[number]))
+        frequencies, phases = (each[fold] for each in self._waves)
+        return SPREAD * float(np.cos(frequencies @ self._points[number] + phases).sum() / math.sqrt(20))
+
     def _outcome(self, number: int, fold: int) -> Outcome:
-        truth, size = self.truths[number], self._sizes[number]
+        truth = self.truths[number]
         if self.case.examples:
             score = self.rng.binomial(self.case.examples, truth) / self.case.examples
         else:
-            score = truth + self.of_folds[fold] + self._pairs[number][fold] + self.rng.normal(0, size)
+            score = truth + self.of_folds[fold] + self._pairs[number][fold] + self._noise(number, fold)
         if self.case.rounded:
             score = round(score / self.case.rounded) * self.case.rounded
         metrics = {"score": float(score)}
