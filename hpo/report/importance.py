@@ -2,9 +2,7 @@
 
 import itertools
 import math
-import warnings
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +11,14 @@ import numpy as np
 from hpo.report.part import Absent
 from hpo.trials.space.dimensions import Choices, Dimension, Range, Value
 from hpo.trials.space.space import Point, Space, point_key
-from hpo.trials.trial import Direction, Trial
+from hpo.trials.trial import Direction, Trial, loss_sign
 
-# Optuna's PED-ANOVA needs five trials among the best; of ten, these are half.
+# PED-ANOVA needs five trials among the best; of ten, these are half.
 FEWEST, _AMONG_BEST = 10, 5
+# With fewer trials shares that are not told apart from chance are not shown.
+ENOUGH = 30
+# The shuffles take 5 ms for each range. Optuna's PED-ANOVA has grids of 50 places.
+_SHUFFLES, _MOST_PLACES = 199, 50
 # Fits of the surrogate, each to so many trials at most; 2^12 subsets are predicted in a moment.
 _FITS, _TREES, _MOST_TRIALS, _MOST_PLAYERS = 20, 20, 1_000, 12
 _ABSENT = object()
@@ -31,47 +33,133 @@ class Contribution:
     high: float
 
 
+@dataclass(frozen=True)
+class Importances:
+    """How much each hyperparameter matters for reaching the best trials.
+
+    Attributes:
+        shares: of all that were searched, the most important first; they sum to 1.
+        told_apart: those that matter more than chance explains, in the same order.
+        num_trials: how many trials they come from.
+    """
+
+    shares: dict[str, float]
+    told_apart: list[str]
+    num_trials: int
+
+    @property
+    def shown(self) -> dict[str, float]:
+        """The shares that a figure shows: below 30 trials only those of hyperparameters that are told apart."""
+        return {key: v for key, v in self.shares.items() if self.num_trials >= ENOUGH or key in self.told_apart}
+
+
 def importances(
     space: Space, direction: Direction, trials: Sequence[Trial], scores: Sequence[float]
-) -> dict[str, float] | Absent:
-    """Return the share of each hyperparameter that was searched, the most important first; shares sum to 1.
+) -> Importances | Absent:
+    """Return the share of each hyperparameter that was searched, and whether it is told apart from chance.
 
     The share measures how far its values among the best trials (see `best_share`) differ from those among all trials,
     which have comparable `scores` of one metric. Each hyperparameter is considered alone. A dimension with one value
     has no share.
 
-    Source: PED-ANOVA, Watanabe, Bansal & Hutter 2023 (arXiv 2304.10255), as `optuna.importance` computes it, with
-    conditional hyperparameters as in arXiv 2601.20800.
+    It is told apart where at most 5 % of 199 shuffles of the scores (seed 0), the scores themselves counted among them,
+    give it as much importance. Importance is compared before it is divided by the sum of all, so that one that matters
+    much hides no other. Of those that do nothing one in twenty is told apart; how often others are, says
+    docs/explanation/statistics.md.
+
+    Source: PED-ANOVA, Watanabe, Bansal & Hutter 2023 (arXiv 2304.10255), with conditional hyperparameters as in arXiv
+    2601.20800, and with the settings of `optuna.importance.PedAnovaImportanceEvaluator`, whose shares these are;
+    p-values of shuffles: Phipson & Smyth 2010, "Permutation P-values Should Never Be Zero".
     """
     if len(trials) < FEWEST:
         return too_few(len(trials))
     if len(set(scores)) == 1:
         return Absent("all complete trials have the same score")
-    import optuna
-    from optuna.distributions import CategoricalDistribution
-    from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
-
-    from hpo.trials.record.rows import distribution
-
-    kinds = {
-        d.key: distribution(d) if isinstance(d, Range) else CategoricalDistribution(range(len(d.values)))
-        for d in space.dimensions
-    }
-    keys = sorted({key for trial in trials for key in trial.point})
-    with _quiet():
-        study = optuna.create_study(direction=direction)
-        for trial, score in zip(trials, scores, strict=True):
-            there = {key: kinds[key] for key in trial.point}
-            # Optuna treats true as 1, so values that are no numbers of a range are their ranks.
-            params = {k: v if isinstance(space[k], Range) else rank_of(space[k], v) for k, v in trial.point.items()}
-            study.add_trial(optuna.create_trial(params=params, distributions=there, value=score))
-        evaluator = PedAnovaImportanceEvaluator(target_quantile=best_share(len(trials)))
-        # Optuna's own names come from a set, whose order differs between processes.
-        raw = get_param_importances(study, evaluator=evaluator, params=keys, normalize=False)
-    total = sum(raw.values())
+    losses = loss_sign(direction) * np.asarray(scores)
+    among_best = losses <= np.sort(losses)[math.ceil(best_share(len(trials)) * len(trials)) - 1]
+    shuffled = np.random.default_rng(0).permuted(np.tile(among_best, (_SHUFFLES, 1)), axis=1)
+    sets = np.concatenate((among_best[np.newaxis], shuffled))
+    found = {d.key: _divergences(d, trials, sets) for d in space.dimensions if any(d.key in t.point for t in trials)}
+    total = sum(each[0] for each in found.values())
     if not total:
         return Absent("the best trials have the same values as all the others")
-    return {key: float(raw[key] / total) for key in sorted(keys, key=lambda key: (-raw[key], key))}
+    shares = {key: float(found[key][0] / total) for key in sorted(found, key=lambda key: (-found[key][0], key))}
+    # With few values many shuffles give the same, but for rounding.
+    told_apart = [key for key in shares if (found[key] >= (1 - 1e-9) * found[key][0]).mean() <= 0.05]
+    return Importances(shares, told_apart, len(trials))
+
+
+def _divergences(dimension: Dimension, trials: Sequence[Trial], sets: Any) -> Any:
+    """Return how far the values of a dimension in each set of trials differ from those in all of them.
+
+    Pearson's divergence of the two densities, weighted by how many trials of the set have the dimension. `sets` says
+    which trials are members, shape (sets, trials).
+    """
+    there = [place for place, trial in enumerate(trials) if dimension.key in trial.point]
+    if len(there) < 2:
+        return np.zeros(len(sets))
+    places, sizes = _places(dimension, [trials[place].point[dimension.key] for place in there])
+    members = sets[:, there]
+    of_sets = [places[those] for those in members]
+    counts = np.array([np.bincount(each, minlength=len(sizes)) for each in (*of_sets, places)])
+    density = _density(counts) if isinstance(dimension, Range) else _density_of_choices(counts, sizes.sum())
+    within, overall = density[:-1], density[-1]
+    weights = (members.sum(axis=1) / sets.sum(axis=1)) ** 2 * len(trials) / len(there)
+    return weights * (overall * (within / overall - 1) ** 2 @ sizes)
+
+
+def _places(dimension: Dimension, values: Sequence[Any]) -> tuple[Any, Any]:
+    """Return the place of each value, and of how many values of the dimension each place is.
+
+    A range has at most 50 places. Otherwise each value that occurs has a place, and one more is of all others.
+    """
+    if not isinstance(dimension, Range):
+        occur, places = np.unique([rank_of(dimension, value) for value in values], return_inverse=True)
+        return places, np.append(np.ones(len(occur)), len(dimension.values) - len(occur))
+    low, high, numbers = (np.log(n) if dimension.log else n for n in (dimension.low, dimension.high, np.array(values)))
+    num_places = _MOST_PLACES
+    if dimension.integer:
+        count = int(dimension.high - dimension.low) + 1
+        num_places = min(num_places, math.ceil(math.log2(count)) + 1 if dimension.log else count)
+    # Optuna rounds a middle between two places down.
+    places = np.ceil((numbers - low) / ((high - low) / (num_places - 1)) - 0.5).astype(int)
+    return np.clip(places, 0, num_places - 1), np.ones(num_places)
+
+
+def _density(counts: Any) -> Any:
+    """Return the density over the places of a range in which there are `counts` values, both of shape (sets, places).
+
+    The mean of a normal kernel for each value and of one in the middle, as wide as all places; each is cut off at the
+    ends. The width of kernels is that of Scott's rule, and at least about a place.
+
+    Source: Scott 1992, "Multivariate Density Estimation", as in Optuna's `ScottParzenEstimator`, with its constants.
+    """
+    from scipy.special import ndtr  # here: it takes a while to load
+
+    num_places = counts.shape[1]
+    grid, number, up_to = np.arange(num_places), counts.sum(axis=1, keepdims=True), counts.cumsum(axis=1)
+    mean = counts @ grid[:, np.newaxis] / np.maximum(1, number)
+    deviation = np.sqrt((counts * (grid - mean) ** 2).sum(axis=1, keepdims=True) / np.maximum(1, number - 1))
+    first_quarter = (up_to >= np.maximum(1, number // 4)).argmax(axis=1, keepdims=True)
+    last_quarter = (up_to > number * 3 // 4).argmax(axis=1, keepdims=True)
+    spread = np.minimum((last_quarter - first_quarter) / 1.34, deviation)
+    width = np.maximum(1.059 * spread * np.maximum(1, number) ** -0.2, 0.5 / 1.64)
+    edges = np.arange(num_places + 1) - 0.5
+
+    def kernels(middle: Any, width: Any) -> Any:
+        below = ndtr((edges - middle) / width)
+        return np.diff(below) / (below[..., -1:] - below[..., :1])
+
+    of_values = (counts[:, np.newaxis] @ kernels(grid[:, np.newaxis], width[:, np.newaxis]))[:, 0]
+    return (of_values + kernels((num_places - 1) / 2, num_places)) / (number + 1) + 1e-12
+
+
+def _density_of_choices(counts: Any, num_values: int) -> Any:
+    """Return the same for values without an order: each count is smoothed, and as much as one value is uniform."""
+    number = counts.sum(axis=1, keepdims=True)
+    smoothing = 1 / ((counts > 0).sum(axis=1, keepdims=True) + 1)
+    smoothed = (counts + number * smoothing) / (1 + num_values * smoothing)
+    return (smoothed + 1 / num_values) / (number + 1) + 1e-12
 
 
 def shapley_values(
@@ -123,21 +211,6 @@ def rank_of(dimension: Dimension, value: Value) -> int:
     return next(
         k for k, v in enumerate(dimension.values) if v == value and isinstance(v, bool) == isinstance(value, bool)
     )
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence Optuna, which says that the evaluator is new and that parts of a conditional space have few trials."""
-    import optuna
-
-    verbosity = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        optuna.logging.set_verbosity(verbosity)
 
 
 def _players(space: Space, default: Point, winner: Point) -> dict[str, list[str]]:

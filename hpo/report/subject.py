@@ -11,7 +11,7 @@ from hpo.engine.schedule.clock import Key
 from hpo.engine.schedule.scheduler import clock_times
 from hpo.formatting import format_count
 from hpo.report.hypervolume import Expectation, Growth, expected_growth, growth
-from hpo.report.importance import Contribution, importances, shapley_values
+from hpo.report.importance import Contribution, Importances, importances, shapley_values
 from hpo.report.part import Absent
 from hpo.report.transfer import Climb
 from hpo.study.results.run import StudyRun
@@ -174,8 +174,8 @@ class Subject:
         return expected_growth(self._ended, self.growth.scale)
 
     @cached_property
-    def importances(self) -> dict[str, float] | Absent:
-        """The share of each hyperparameter that was searched, the most important first; see `importances`."""
+    def importances(self) -> Importances | Absent:
+        """How much each hyperparameter matters, and which are told apart from chance; see `importances`."""
         return self.importances_by_metric[self.metric]
 
     @cached_property
@@ -185,7 +185,7 @@ class Subject:
         return inner, [trial.within_scale for trial in self.scored]
 
     @cached_property
-    def importances_by_metric(self) -> dict[str, dict[str, float] | Absent]:
+    def importances_by_metric(self) -> dict[str, Importances | Absent]:
         """The same for each metric, the leading one first."""
         space, scored = self._of_one_scale
         return {
@@ -205,7 +205,7 @@ class Subject:
         """The hyperparameters that complete trials have, the most important first if that is known."""
         there = {key for trial in self.scored for key in trial.point if key != SCALE}
         known = self.importances
-        ordered = self.space.keys if isinstance(known, Absent) else list(known)
+        ordered = self.space.keys if isinstance(known, Absent) else list(known.shares)
         return [key for key in ordered if key in there]
 
     @cached_property

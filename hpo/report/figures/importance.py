@@ -1,34 +1,46 @@
 """What mattered: the importance of each hyperparameter, and its part of the gain over the default."""
 
+from collections.abc import Mapping
 from typing import Any
 
-from hpo.report.figures.look import GOOD, OTHER, Drawn, new_figure, styled
-from hpo.report.importance import best_share
+from hpo.formatting import format_count
+from hpo.report.figures.look import GOOD, OTHER, Drawn, new_figure, pale, styled
+from hpo.report.importance import ENOUGH, Importances, best_share
 from hpo.report.part import Absent
 from hpo.report.subject import Subject
 from hpo.report.words import escape_markup
 
 
 def draw_importance(subject: Subject) -> Drawn | Absent:
-    """Draw one bar per hyperparameter, the longest at the top; beside them its part of the winner's gain."""
-    shares, parts = subject.importances, subject.contributions
-    if isinstance(shares, Absent):
-        return shares
-    others = {name: each for name, each in subject.importances_by_metric.items() if name != subject.metric}
-    drawn = {name: each for name, each in others.items() if not isinstance(each, Absent)}
-    titles = ["share of importance (PED-ANOVA)"]
-    if others:
-        titles = [*map(escape_markup, (subject.metric, *drawn))]
-    gain = f"gain in {escape_markup(subject.metric)}" if others else "gain over the default (Shapley)"
+    """Draw one bar per hyperparameter, the longest at the top; beside them its part of the winner's gain.
+
+    Bars that are not told apart from chance are hollow, and with few trials left out.
+    """
+    known, parts = subject.importances, subject.contributions
+    if isinstance(known, Absent):
+        return known
+    by_metric, has_several = subject.importances_by_metric, len(subject.goal.metrics) > 1
+    drawn = {name: each for name, each in by_metric.items() if not isinstance(each, Absent) and each.shown}
+    nothing = f"no hyperparameter is told apart from chance by {format_count(known.num_trials, 'trial*')}"
+    if not drawn and isinstance(parts, Absent):
+        return Absent(nothing)
+    titles = [*map(escape_markup, drawn)] if has_several else ["share of importance (PED-ANOVA)"] * len(drawn)
+    gain = f"gain in {escape_markup(subject.metric)}" if has_several else "gain over the default (Shapley)"
     titles += [] if isinstance(parts, Absent) else [gain]
     figure = new_figure(len(titles), titles)
-    for column, each in enumerate((shares, *drawn.values()), start=1):
-        _add(figure, each, {"marker": {"color": OTHER}, "hovertemplate": "%{y}: %{x:.3f}<extra></extra>"}, column)
+    for column, each in enumerate(drawn.values(), start=1):
+        colours = [OTHER if key in each.told_apart else pale(OTHER, 0.0) for key in each.shown]
+        marker = {"color": colours, "line": {"color": OTHER, "width": 1.5}}
+        _add(figure, each.shown, {"marker": marker, "hovertemplate": "%{y}: %{x:.3f}<extra></extra>"}, column)
         figure.update_xaxes(rangemode="tozero", row=1, col=column)
     caption = (
         f"Left: PED-ANOVA (Watanabe et al. 2023, Optuna's) on {subject.which}: how far the values among the best "
         f"{best_share(len(subject.scored)):.0%} differ from those among all, one hyperparameter at a time."
+        f"{_chance_text(known)}"
     )
+    if not drawn:
+        caption = f"Left out is importance (PED-ANOVA): {nothing}."
+    gains: Mapping[str, float] = {}
     if isinstance(parts, Absent):
         caption = caption.removeprefix("Left: ") + f" No gain over the default: {parts.reason}."
     else:
@@ -40,20 +52,33 @@ def draw_importance(subject: Subject) -> Drawn | Absent:
         look = {"marker": {"color": colours}, "error_x": error}
         _add(figure, gains, {**look, "hovertemplate": "%{y}: %{x:+.4g}<extra></extra>"}, len(titles))
         caption += (
-            f" Right: what each of the {subject.called}'s values adds to the default's {subject.named.rstrip(',')}, "
-            "with those of hyperparameters that depend on it; above 0 is better. Shapley values (HyperSHAP, Wever "
-            "et al. 2025) of what randomised trees predict, and the middle 95 % of twenty fits to samples of the "
-            "trials."
+            f" {'Right: what' if drawn else 'What'} each of the {subject.called}'s values adds to the default's "
+            f"{subject.named.rstrip(',')}, with those of hyperparameters that depend on it; above 0 is better. "
+            "Shapley values (HyperSHAP, Wever et al. 2025) of what randomised trees predict, and the middle 95 % of "
+            "twenty fits to samples of the trials."
         )
-    if others:
+    if has_several and drawn:
         caption += f" Each metric has its own panel, in the order of {subject.metric}, limits aside."
-        caption += "".join(f" {name}: {each.reason}." for name, each in others.items() if isinstance(each, Absent))
+        caption += "".join(
+            f" {name}: {each.reason if isinstance(each, Absent) else nothing}."
+            for name, each in by_metric.items()
+            if name not in drawn
+        )
     caption += subject.few_text
-    styled(figure, 110 + 30 * len(shares), margin={"t": 40, "r": 40, "b": 40, "l": 20}, bargap=0.35, showlegend=False)
-    names = [escape_markup(key) for key in reversed(shares)]
-    figure.update_yaxes(automargin=True, ticksuffix="  ", categoryorder="array", categoryarray=names)
+    names = [key for key in known.shares if key in gains or any(key in each.shown for each in drawn.values())]
+    styled(figure, 110 + 30 * len(names), margin={"t": 40, "r": 40, "b": 40, "l": 20}, bargap=0.35, showlegend=False)
+    order = [escape_markup(key) for key in reversed(names)]
+    figure.update_yaxes(automargin=True, ticksuffix="  ", categoryorder="array", categoryarray=order)
     return Drawn(figure, f"{caption} Neither says anything of values that were not tried.")
 
 
-def _add(figure: Any, values: dict[str, float], look: dict[str, Any], column: int) -> None:
+def _chance_text(known: Importances) -> str:
+    """Return a sentence, to follow others, on which bars chance explains."""
+    chance = "at most 5 % of shuffles of the scores give as much"
+    if known.num_trials < ENOUGH:
+        return f" Of so few trials only what is told apart from chance is shown ({chance})."
+    return f" Filled bars are told apart from chance ({chance}), hollow ones are not, which is no proof of no effect."
+
+
+def _add(figure: Any, values: Mapping[str, float], look: dict[str, Any], column: int) -> None:
     figure.add_bar(orientation="h", y=[*map(escape_markup, values)], x=list(values.values()), row=1, col=column, **look)

@@ -41,6 +41,11 @@ class Importance(TypedDict):
 
     evaluator: str
     values: dict[str, float]
+    told_apart: NotRequired[
+        Annotated[
+            list[str], Field(description="those of `values` that matter more than chance explains, by shuffled scores")
+        ]
+    ]
     shapley: Annotated[
         dict[str, Contributed] | Missing, Field(description="HyperSHAP, with the middle 95 % of the fits")
     ]
@@ -49,6 +54,9 @@ class Importance(TypedDict):
             dict[str, dict[str, float] | Missing],
             Field(description="`values` of each of several metrics; absent with one metric"),
         ]
+    ]
+    told_apart_by_metric: NotRequired[
+        Annotated[dict[str, list[str]], Field(description="the same of each of several metrics")]
     ]
 
 
@@ -90,19 +98,27 @@ def _scale(values: Sequence[Value]) -> str | None:
 
 def describe_importance(subject: Subject) -> Importance | Missing:
     """Return the importances and the contributions, or why there are none."""
-    shares, parts = subject.importances, subject.contributions
-    if isinstance(shares, Absent):
-        return missing(shares.reason)
+    known, parts = subject.importances, subject.contributions
+    if isinstance(known, Absent):
+        return missing(known.reason)
     shapley: dict[str, Contributed] | Missing
     if isinstance(parts, Absent):
         shapley = missing(parts.reason)
     else:
         shapley = {key: {"gain": each.gain, "low": each.low, "high": each.high} for key, each in parts.items()}
-    described: Importance = {"evaluator": "PED-ANOVA", "values": shares, "shapley": shapley}
+    described: Importance = {
+        "evaluator": "PED-ANOVA",
+        "values": known.shares,
+        "told_apart": known.told_apart,
+        "shapley": shapley,
+    }
     if len(subject.goal.metrics) > 1:
+        by_metric = subject.importances_by_metric
         described["by_metric"] = {
-            name: missing(each.reason) if isinstance(each, Absent) else each
-            for name, each in subject.importances_by_metric.items()
+            name: missing(each.reason) if isinstance(each, Absent) else each.shares for name, each in by_metric.items()
+        }
+        described["told_apart_by_metric"] = {
+            name: each.told_apart for name, each in by_metric.items() if not isinstance(each, Absent)
         }
     return described
 

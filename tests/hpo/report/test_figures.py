@@ -4,9 +4,7 @@ import itertools
 import random
 import statistics
 
-import optuna
 import pytest
-from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
 from hpo.report.figures import Drawn
 from hpo.report.figures.best_so_far import draw_best_so_far, draw_expected_performance
@@ -17,13 +15,8 @@ from hpo.report.figures.parallel_coordinates import draw_parallel_coordinates
 from hpo.report.figures.score_over_values import draw_contours, draw_slices
 from hpo.report.part import Absent
 from hpo.report.sections.curves import describe_expected
-from hpo.report.subject import Subject
-from hpo.study.opening import read_study
-from hpo.study.results.run import StudyRun
-from hpo.trials.record.storage import sqlite_url
 from hpo.trials.space.reader import space_from_dict
 from tests.hpo.report.made_up import point, scored, subject, trial
-from tests.studies import prepared, run_toy, toy_config
 
 
 def traces(content, name):
@@ -102,24 +95,6 @@ def test_the_sample_is_even_and_keeps_the_order():
     assert best_and_even(trials, 1000) == trials
 
 
-@pytest.mark.slow
-def test_importances_are_those_that_optuna_finds_in_the_study_itself(tmp_path):
-    config = toy_config(
-        "random", {"toy": {"layers": [1, 2, 3, 4, 5], "lr": {"low": 1e-4, "high": 0.1, "log": True}}}, 60
-    )
-    run_toy(tmp_path / "toy", config)
-    study = prepared(tmp_path / "toy", config)
-    record = read_study(study)
-    found = Subject.of(study, StudyRun.of(study, record)).importances
-    record.close()
-    stored = optuna.load_study(study_name="toy", storage=sqlite_url(study.folder.database_path))
-    complete = [t for t in stored.trials if t.state == optuna.trial.TrialState.COMPLETE]
-    evaluator = PedAnovaImportanceEvaluator(target_quantile=max(0.1, 5 / len(complete)))
-    assert found == pytest.approx(get_param_importances(stored, evaluator=evaluator))
-    assert list(found.values()) == sorted(found.values(), reverse=True)
-    assert sum(found.values()) == pytest.approx(1)
-
-
 def test_what_decides_the_score_is_the_most_important_and_its_bar_the_longest_on_top():
     trials = [trial(k, [0.9 - abs(point(k)["layers"] - 3) / 10 + k % 7 / 1e4]) for k in range(60)]
     content = draw_importance(subject(trials))
@@ -170,7 +145,7 @@ def test_maps_share_one_scale_of_colours_and_four_of_the_most_important_hyperpar
     assert {t.coloraxis for t in figure.select_traces({"type": "contour"})} == {"coloraxis"}
     known = subject(trials).importances
     titles = {axis.title.text.removesuffix(" (log)") for axis in figure.select_xaxes() if axis.title.text}
-    assert titles == set(list(known)[:4])
+    assert titles == set(list(known.shares)[:4])
 
 
 @pytest.mark.parametrize("direction", ["maximize", "minimize"])

@@ -169,6 +169,8 @@ def test_the_report_keeps_its_schema_and_says_when_it_was_decided(folder, report
     assert {"front.metrics", "front.limits"} < set(keys[8])
     assert "front.choice" in keys[12]
     assert set(report["importance"]["by_metric"]) == {"score", "size"}
+    for name, keys in report["importance"]["told_apart_by_metric"].items():
+        assert set(keys) <= report["importance"]["by_metric"][name].keys()
     text = (folder / "report.md").read_text()
     assert "search for the front of score (maximize) and size (minimize), within latency <= 6" in text
     winner = report["winner"]["number"]

@@ -152,7 +152,7 @@ def test_what_compares_trials_has_those_of_the_largest_scale_only():
     assert SCALE not in subject.keys
     few = climbed(0.7, (12, 0, 11, 0))
     assert not isinstance(few.importances, Absent)
-    assert SCALE not in few.importances
+    assert SCALE not in few.importances.shares
     assert "at scale 3 of 4, below the target" in few.which
 
 

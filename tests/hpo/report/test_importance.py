@@ -1,0 +1,118 @@
+"""Importances: Optuna's shares, which of them chance does not explain, and what the figure shows of both."""
+
+from dataclasses import replace
+
+import optuna
+import pytest
+from numpy.random import default_rng
+from optuna.distributions import CategoricalDistribution
+from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
+
+from hpo.report.figures.importance import draw_importance
+from hpo.report.figures.look import OTHER
+from hpo.report.importance import importances, rank_of
+from hpo.report.part import Absent
+from hpo.trials.record.rows import distribution
+from hpo.trials.space.dimensions import Range
+from hpo.trials.space.reader import space_from_dict
+from tests.hpo.report.made_up import subject, trial
+
+EVERY_KIND = space_from_dict(
+    {
+        "lr": {"low": 1e-5, "high": 1.0, "log": True},
+        "momentum": {"low": 0.0, "high": 1.0},
+        "width": {"low": 8, "high": 512, "log": True},
+        "layers": {"low": 1, "high": 6},
+        "units": {"low": 1, "high": 900},
+        "values": [1, True, 2, 4],
+        "one": [3],
+        "optimizer": {"choices": ["adamw", "sgd"]},
+        "beta": {"values": [0.0, 0.9], "when": {"optimizer": ["sgd"]}},
+        "epsilon": {"low": 0.0, "high": 1.0, "when": {"optimizer": ["adamw"]}},
+    }
+)
+ONE_MATTERS = space_from_dict(
+    {"strong": {"low": 0.0, "high": 1.0}, "values": [1, 2, 3, 4], "choices": {"choices": ["a", "b"]}}
+)
+
+
+def drawn_at_random(space, count, score, seed=0, direction="maximize"):
+    """Return trials of a random search; `score` is given a point and random numbers."""
+    rng = default_rng(seed)
+    points = [dict(space.draw(rng)) for _ in range(count)]
+    return [trial(k, [score(point, rng)], at=point, direction=direction) for k, point in enumerate(points)]
+
+
+def of_one_that_matters(count, seed=0):
+    return drawn_at_random(ONE_MATTERS, count, lambda point, rng: point["strong"] + 0.1 * rng.normal(), seed)
+
+
+def of_noise(count, seed=0):
+    return drawn_at_random(ONE_MATTERS, count, lambda _, rng: rng.normal(), seed)
+
+
+def found_in(trials, space=ONE_MATTERS, direction="maximize"):
+    return importances(space, direction, trials, [t.score for t in trials])
+
+
+@pytest.mark.parametrize(("count", "direction"), [(10, "maximize"), (25, "minimize"), (200, "maximize")])
+def test_the_shares_are_optunas_for_every_kind_of_dimension_and_with_ties(count, direction):
+    trials = drawn_at_random(EVERY_KIND, count, lambda _, rng: round(rng.random(), 1), direction=direction)
+    found = found_in(trials, EVERY_KIND, direction).shares
+    kinds = {
+        d.key: distribution(d) if isinstance(d, Range) else CategoricalDistribution(range(len(d.values)))
+        for d in EVERY_KIND.dimensions
+    }
+    study = optuna.create_study(direction=direction)
+    for each in trials:
+        # Optuna takes True for 1.
+        params = {
+            k: v if isinstance(EVERY_KIND[k], Range) else rank_of(EVERY_KIND[k], v) for k, v in each.point.items()
+        }
+        there = {key: kinds[key] for key in params}
+        study.add_trial(optuna.trial.create_trial(params=params, distributions=there, value=each.score))
+    evaluator = PedAnovaImportanceEvaluator(target_quantile=max(0.1, 5 / count))
+    assert found == pytest.approx(get_param_importances(study, evaluator=evaluator), rel=1e-9, abs=1e-12)
+    assert list(found.values()) == sorted(found.values(), reverse=True)
+
+
+@pytest.mark.parametrize("count", [20, 50])
+def test_what_matters_much_is_told_apart_and_what_does_nothing_in_one_study_of_twenty(count):
+    told_apart = [key for seed in range(20) for key in found_in(of_one_that_matters(count, seed)).told_apart]
+    assert told_apart.count("strong") >= 19
+    # Three standard deviations above 5 %, of 40 and of 60.
+    assert len(told_apart) - told_apart.count("strong") <= 6
+    assert len([key for seed in range(20) for key in found_in(of_noise(count, seed)).told_apart]) <= 8
+
+
+def test_the_same_trials_give_the_same_answer():
+    trials = of_one_that_matters(25)
+    assert found_in(trials) == found_in(trials)
+
+
+def test_what_has_one_value_has_no_share_and_is_not_told_apart():
+    space = space_from_dict({"a": [1, 2, 3], "one": [3]})
+    found = found_in(drawn_at_random(space, 30, lambda point, _: float(point["a"])), space)
+    assert found.shares == {"a": 1, "one": 0}
+    assert found.told_apart == ["a"]
+
+
+@pytest.mark.parametrize(("count", "is_few"), [(29, True), (30, False)])
+def test_with_few_trials_only_what_is_told_apart_is_shown_later_the_others_are_hollow(count, is_few):
+    drawn = subject(of_one_that_matters(count), space=ONE_MATTERS)
+    known, content = drawn.importances, draw_importance(drawn)
+    bars = content.figure.data[0]
+    assert known.told_apart == ["strong"]
+    assert list(bars.y) == (["strong"] if is_few else list(known.shares))
+    assert [colour == OTHER for colour in bars.marker.color] == [key in known.told_apart for key in bars.y]
+    assert ("Of so few trials" in content.caption) == is_few != ("hollow" in content.caption)
+
+
+def test_where_chance_explains_all_one_sentence_says_so():
+    trials = next(those for seed in range(9) if not found_in(those := of_noise(20, seed)).told_apart)
+    sentence = "no hyperparameter is told apart from chance by 20 trials"
+    assert draw_importance(subject(trials, space=ONE_MATTERS)) == Absent(sentence)
+    # The gain over the default is another question.
+    content = draw_importance(replace(subject(trials, space=ONE_MATTERS), default=trials[1].point))
+    assert len(content.figure.data) == 1
+    assert sentence in content.caption
