@@ -190,7 +190,7 @@ def test_report_page_and_checklist_say_the_winner_or_why_there_is_none_as_the_vi
     assert (best.scores, best.search_scores) == (view.best.scores, view.best.search_scores)
     assert best.standard_deviation == view.best.standard_deviation
     assert f"Trial {best.trial}: **{best.values_with_spread}**" in markdown
-    assert f"<p class='big'>{best.headline} <small>{escape(best.headline_note)}</small></p>" in page
+    assert f"<p class='big'>{best.headline}</p>" in page
     assert f"  {best.values}" in render_checklist(summary)
     if len(best.scores) == 1:
         # What is counted is written as a count in a report.
