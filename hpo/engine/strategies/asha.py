@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hpo.engine.strategies.drawing.draws import draw_untried
+from hpo.engine.strategies.drawing.new_points import NewPoints
 from hpo.engine.strategies.halving import HalvingSettings
 from hpo.engine.strategies.strategy import Learns, generator
 from hpo.trials.history import History
@@ -210,7 +210,7 @@ class Asha:
 
     Whenever a lane is free, the highest rung is searched for a trial among the best 1 / eta of those that have ended on
     it (failures last, ties to the earlier trial) that was not continued yet; it is continued, `eta` times as far. Where
-    no rung has one, a random untried point starts on the first rung. A trial is one point on one rung, and a
+    no rung has one, a new point (`NewPoints`) starts on the first rung. A trial is one point on one rung, and a
     continuation costs what it adds. Ends when a finite space is exhausted and nobody can rise.
 
     With several metrics the best of a rung are those of its first fronts, and of one front those that add most to the
@@ -231,7 +231,7 @@ class Asha:
     """
 
     # Rises where the same settings, history and seed would give other points.
-    REVISION: ClassVar[int] = 2
+    REVISION: ClassVar[int] = 3
 
     settings: AshaSettings
     space: Space
@@ -271,8 +271,11 @@ class Asha:
             if trial is not None:
                 return [Proposal(trial.point, amounts[place + 1], trial.number, amounts[place])]
         rng = generator(self.seed, known, pending)
-        points = draw_untried(self.space, rng, known.tried(pending), 1)
-        return [Proposal(point, amounts[0]) for point in points]
+        return [Proposal(point, amounts[0]) for point in self._new_points.draw(known, pending, rng, 1)]
+
+    @cached_property
+    def _new_points(self) -> NewPoints:
+        return NewPoints(self.space, self.settings.new_points == "learned")
 
     @cached_property
     def _rungs(self) -> Rungs:

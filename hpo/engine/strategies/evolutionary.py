@@ -5,15 +5,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal, Self
 
-import numpy as np
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from hpo.engine.strategies.drawing.children import Breeding
 from hpo.engine.strategies.drawing.draws import draw_stratified, draw_untried
 from hpo.engine.strategies.drawing.preselection import Preselection
 from hpo.engine.strategies.strategy import MOST, Learns, Settings, generator, next_round
 from hpo.trials.history import History
-from hpo.trials.space.dimensions import Dimension, Range, Value
 from hpo.trials.space.space import Point, Space
 from hpo.trials.trial import Trial
 
@@ -122,7 +121,7 @@ class Evolutionary:
             return draw_first(self.space, rng, tried, missing)
         parents = [trial.point for trial in known.ranked(settings.survivors) if trial.score is not None]
         count = settings.generation
-        breed = (lambda: self.child(parents, rng)) if parents else None
+        breed = (lambda: self.breeding.child(parents, rng)) if parents else None
         made = draw_untried(self.space, rng, tried, count * settings.candidates, breed, settings.patience)
         return made if len(made) <= count else self._preselection.most_promising(known, pending, made, count)
 
@@ -130,41 +129,10 @@ class Evolutionary:
     def _preselection(self) -> Preselection:
         return Preselection(self.space, self.settings.penalize_pending)
 
-    def child(self, parents: Sequence[Point], rng: np.random.Generator) -> Point:
-        """Return a mutated child of two different parents (or of a single one)."""
-        place = int(rng.integers(len(parents)))
-        first, second = parents[place], parents[place - int(rng.integers(1, max(len(parents), 2)))]
-        probability = self.settings.mutation
-        if probability is None:
-            probability = 1 / max(len(first), 1)
-        values: dict[str, Value] = {}
-        # All at once: one number at a time takes most of the time of a proposal.
-        crossing, mutating = rng.random((2, len(self.space.dimensions))).tolist()
-        for dimension, crosses, mutates in zip(self.space.dimensions, crossing, mutating, strict=True):
-            # A dimension of only one parent comes from that parent; `complete` drops it if inactive.
-            key, (one, other) = dimension.key, (second, first) if crosses < self.settings.crossover else (first, second)
-            if key in one or key in other:
-                value = one[key] if key in one else other[key]
-                values[key] = self.mutated(dimension, value, rng) if mutates < probability else value
-        return self.space.complete(values, rng)
-
-    def mutated(self, dimension: Dimension, value: Value, rng: np.random.Generator) -> Value:
-        """Return another value of the dimension near this one (the same where it is the only one)."""
-        if isinstance(dimension, Range):
-            assert isinstance(value, int | float)
-            unit = dimension.to_unit(value) + float(rng.normal(0.0, self.settings.mutation_scale))
-            # Reflected, not clipped: near the end of a range, clipping would propose the end repeatedly.
-            return dimension.from_unit(1 - abs(1 - abs(unit) % 2))
-        last = len(dimension.values) - 1
-        if last == 0:
-            return value
-        place = dimension.values.index(value)
-        if not dimension.ordered:
-            other = int(rng.integers(last))
-            return dimension.values[other + (other >= place)]
-        while True:
-            steps = self.settings.mutation_steps
-            distance = int(rng.geometric(0.5)) if steps is None else int(rng.integers(1, steps + 1))
-            target = place + distance * (1 if rng.random() < 0.5 else -1)
-            if 0 <= target <= last:
-                return dimension.values[target]
+    @cached_property
+    def breeding(self) -> Breeding:
+        """How children are made."""
+        settings = self.settings
+        return Breeding(
+            self.space, settings.crossover, settings.mutation, settings.mutation_steps, settings.mutation_scale
+        )

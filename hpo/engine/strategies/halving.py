@@ -3,13 +3,14 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from hpo.engine.strategies.drawing.draws import draw_untried
+from hpo.engine.strategies.drawing.new_points import NewPoints
 from hpo.engine.strategies.strategy import MOST, Learns, Settings
 from hpo.trials.history import History
 from hpo.trials.ranking import at_same_place, leaders
@@ -24,6 +25,7 @@ class HalvingSettings(Settings):
     max_amount: int = Field(ge=1, le=MOST)
     eta: int = Field(ge=2, le=MOST)
     counts: Literal["trials", "configurations"]
+    new_points: Literal["learned", "random"]
 
     @field_validator("max_amount", mode="before")
     @classmethod
@@ -118,10 +120,11 @@ class SuccessiveHalvingSettings(HalvingSettings):
 
 @dataclass(frozen=True)
 class SuccessiveHalving:
-    """Consecutive brackets: random points on the first rung, the best 1 / eta of each rung on the next.
+    """Consecutive brackets: new points on the first rung, the best 1 / eta of each rung on the next.
 
     Synchronous: a rung is finished before the next is proposed. A survivor continues from its own checkpoint, so a rung
-    costs only what it adds. First points: eta ** (number of halvings) random ones. Failures never survive; ties go to
+    costs only what it adds. First points: eta ** (number of halvings) new ones,
+    drawn by `NewPoints` (in the first bracket at random). Failures never survive; ties go to
     the earlier trial. A rung with too few successes passes on fewer. Ends when a finite space is exhausted.
 
     With several metrics the best of a rung are those of its first fronts, and of one front those that add most to its
@@ -139,7 +142,7 @@ class SuccessiveHalving:
     """
 
     # Rises where the same settings, history and seed would give other points.
-    REVISION: ClassVar[int] = 2
+    REVISION: ClassVar[int] = 3
 
     settings: HalvingSettings
     space: Space
@@ -185,8 +188,12 @@ class SuccessiveHalving:
                 return [Proposal(t.point, amounts[rung], t.number, amounts[rung - 1]) for t in survivors]
         halvings = self.next_halvings(halvings)
         rng = np.random.default_rng((self.seed, len(history)))
-        points = draw_untried(self.space, rng, history.keys, self.settings.first_points(halvings))
+        points = self._new_points.draw(history, [], rng, self.settings.first_points(halvings))
         return [Proposal(point, self.settings.amounts(halvings)[0]) for point in points]
+
+    @cached_property
+    def _new_points(self) -> NewPoints:
+        return NewPoints(self.space, self.settings.new_points == "learned")
 
     def _place(self, history: History) -> tuple[int | None, int]:
         """Return the halvings of the last bracket (None before the first), and the next rung, reading from the end."""
@@ -227,7 +234,7 @@ class Hyperband(SuccessiveHalving):
     from 9, then 9 points again.
     """
 
-    REVISION: ClassVar[int] = 2
+    REVISION: ClassVar[int] = 3
 
     def next_halvings(self, last: int | None) -> int:
         """Return the number of halvings of the next bracket (s of algorithm 1): from most to none, and again."""

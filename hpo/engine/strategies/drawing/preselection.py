@@ -56,7 +56,7 @@ class Preselection:
         self._row_of: dict[str, int] = {}
 
     def most_promising(
-        self, known: History, pending: Sequence[Trial], candidates: Sequence[Point], count: int
+        self, known: Sequence[Trial], pending: Sequence[Trial], candidates: Sequence[Point], count: int
     ) -> list[Point]:
         """Return the `count` candidates of the highest expected gain, best first; ties to the earlier candidate.
 

@@ -5,8 +5,8 @@ import pytest
 
 from hpo.engine.strategies import make_strategy
 from hpo.engine.strategies.drawing import preselection
+from hpo.engine.strategies.drawing.children import Breeding
 from hpo.engine.strategies.drawing.preselection import Preselection
-from hpo.engine.strategies.evolutionary import Evolutionary, EvolutionarySettings
 from hpo.trials.goal import Goal, finished
 from hpo.trials.history import History
 from hpo.trials.space.reader import space_from_dict
@@ -41,7 +41,7 @@ def test_without_mutation_children_mix_the_best_and_nothing_else():
     points = [{"a": 1, "b": "x", "c": 0.1}, {"a": 2, "b": "y", "c": 0.2}, {"a": 5, "b": "z", "c": 0.9}]
     strategy = make(mutation=0.0)
     rng = np.random.default_rng(0)
-    children = [strategy.child(points[:2], rng) for _ in range(200)]
+    children = [strategy.breeding.child(points[:2], rng) for _ in range(200)]
     assert {child["a"] for child in children} == {1, 2}
     assert {(child["a"], child["b"]) for child in children} == {(1, "x"), (1, "y"), (2, "x"), (2, "y")}
 
@@ -50,25 +50,25 @@ def test_without_crossover_a_child_is_one_parent_mutated():
     parents = [{"a": 1, "b": "x", "c": 0.1}, {"a": 5, "b": "z", "c": 0.9}]
     rng = np.random.default_rng(0)
     strategy = make(mutation=0.0, crossover=0.0)
-    assert all(strategy.child(parents, rng) in parents for _ in range(50))
+    assert all(strategy.breeding.child(parents, rng) in parents for _ in range(50))
 
 
 @pytest.mark.parametrize(("steps", "expected"), [(1, {2, 4}), (2, {1, 2, 4, 5})])
 def test_an_ordered_value_moves_to_a_neighbour(steps, expected):
     strategy = make(mutation_steps=steps)
     rng = np.random.default_rng(0)
-    assert {strategy.mutated(strategy.space["a"], 3, rng) for _ in range(100)} == expected
-    assert strategy.mutated(strategy.space["a"], 1, rng) in {2, 3}
+    assert {strategy.breeding.mutated(strategy.space["a"], 3, rng) for _ in range(100)} == expected
+    assert strategy.breeding.mutated(strategy.space["a"], 1, rng) in {2, 3}
 
 
 def test_a_choice_becomes_any_other():
     strategy, rng = make(), np.random.default_rng(0)
-    assert {strategy.mutated(strategy.space["b"], "y", rng) for _ in range(100)} == {"x", "z"}
+    assert {strategy.breeding.mutated(strategy.space["b"], "y", rng) for _ in range(100)} == {"x", "z"}
 
 
 def test_a_range_moves_by_a_gaussian_step_on_its_log_scale():
     strategy, rng = make(mutation_scale=0.05), np.random.default_rng(0)
-    steps = [(np.log10(strategy.mutated(strategy.space["c"], 0.01, rng)) + 2) / 4 for _ in range(2000)]
+    steps = [(np.log10(strategy.breeding.mutated(strategy.space["c"], 0.01, rng)) + 2) / 4 for _ in range(2000)]
     assert np.mean(steps) == pytest.approx(0.0, abs=0.005)
     assert np.std(steps) == pytest.approx(0.05, rel=0.1)
 
@@ -76,7 +76,7 @@ def test_a_range_moves_by_a_gaussian_step_on_its_log_scale():
 def test_the_default_probability_changes_one_dimension_on_average():
     parent = {"a": 3, "b": "x", "c": 0.1}
     strategy, rng = make(mutation=None), np.random.default_rng(0)
-    changed = [sum(strategy.child([parent], rng)[key] != parent[key] for key in parent) for _ in range(2000)]
+    changed = [sum(strategy.breeding.child([parent], rng)[key] != parent[key] for key in parent) for _ in range(2000)]
     assert np.mean(changed) == pytest.approx(1.0, abs=0.07)
 
 
@@ -100,10 +100,10 @@ def test_it_ends_after_its_generations():
 
 def test_steps_of_random_length_are_mostly_short_and_stay_in_the_range():
     strategy, rng = make({"a": list(range(21))}, mutation_steps=None), np.random.default_rng(0)
-    steps = [abs(strategy.mutated(strategy.space["a"], 10, rng) - 10) for _ in range(4000)]
+    steps = [abs(strategy.breeding.mutated(strategy.space["a"], 10, rng) - 10) for _ in range(4000)]
     assert np.mean([step == 1 for step in steps]) == pytest.approx(0.5, abs=0.03)
     assert np.mean([step == 2 for step in steps]) == pytest.approx(0.25, abs=0.03)
-    assert {strategy.mutated(strategy.space["a"], 0, rng) for _ in range(100)} <= set(range(1, 21))
+    assert {strategy.breeding.mutated(strategy.space["a"], 0, rng) for _ in range(100)} <= set(range(1, 21))
 
 
 def test_of_many_candidates_those_are_trained_that_the_trials_near_them_speak_for():
@@ -143,17 +143,11 @@ def test_candidates_near_pending_points_count_for_less():
 
 
 @pytest.mark.parametrize(("patience", "made"), [(7, 7), (None, 64 + 4 * 8)])
-def test_after_its_patience_it_draws_at_random(patience, made):
+def test_after_its_patience_it_draws_at_random(patience, made, monkeypatch):
     """Without mutation and crossover each child is a parent, and so was tried before."""
-    children = []
-
-    class Counting(Evolutionary):
-        def child(self, parents, rng):
-            children.append(super().child(parents, rng))
-            return children[-1]
-
-    settings = shipped("evolutionary") | {"population": 2, "mutation": 0.0, "crossover": 0.0, "patience": patience}
-    strategy = Counting(EvolutionarySettings(**settings), space_from_dict(TREE), 0)
+    children, breed = [], Breeding.child
+    monkeypatch.setattr(Breeding, "child", lambda *given: children.append(breed(*given)) or children[-1])
+    strategy = make(population=2, children=1, candidates=8, mutation=0.0, crossover=0.0, patience=patience)
     history = history_of([{"a": 1, "b": "x", "c": 0.1}, {"a": 2, "b": "y", "c": 0.2}], [0.0, 1.0])
     (point,) = strategy.propose(history, [])
     assert len(children) == made
