@@ -21,6 +21,7 @@ from hpo.study.notes import FinalModel
 from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.final_model import best_config
+from hpo.trials.estimate import ExpectedScore
 from hpo.trials.table import trials_table, write_trials
 
 STUDIES = Path("studies")
@@ -79,6 +80,8 @@ def write_report(study: PreparedStudy, run: StudyRun, has_page: bool = True) -> 
     if winner is not None:
         paths.append(folder.best_path)
         metrics |= {"best_score": score_of(run.fresh_winner or winner), "best_trial": float(winner.number)}
+    if expected := ExpectedScore.of(summary):
+        metrics["expected_score"] = expected.value
     return WrittenReport(tuple(paths), summary, metrics)
 
 
