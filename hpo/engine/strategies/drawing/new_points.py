@@ -21,8 +21,8 @@ from hpo.trials.trial import Trial
 # of two trainings.
 _KNOWN, _SHARE, _PARENTS, _CANDIDATES, _PATIENCE = 15, 0.75, 4, 8, 20
 # What is promising is told by the highest rung that has so many points: a low one may mislead. Of four to eight none is
-# told apart from another; with the points of all rungs regret is a third larger where low rungs
-# mislead (benchmarks/search_quality/by_cost.md).
+# told apart from another; with the points of all rungs regret is a third larger where low rungs mislead
+# (benchmarks/search_quality/by_cost.md).
 _ENOUGH = 6
 
 
