@@ -25,6 +25,11 @@ def run_fold(task):
 
 def _die(trial, epoch, moment):
     flag = Path("deadly.json")
-    if flag.exists() and json.loads(flag.read_text()) == [trial, epoch, moment]:
+    try:
+        deadly = json.loads(flag.read_text())
+    except FileNotFoundError:
+        # Another worker has removed it, and is dead.
+        return
+    if deadly == [trial, epoch, moment]:
         flag.unlink()
         os.kill(os.getpid(), signal.SIGKILL)
