@@ -23,7 +23,7 @@ import math
 import statistics
 import subprocess
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -31,6 +31,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from benchmarks.shared.peers import PATIENCE
 from benchmarks.shared.places import strategy_settings
@@ -304,13 +305,15 @@ METHODS: Mapping[str, Method] = {
     **{f"{name}, {new}": partial(with_ours, name, NEW_POINTS[new]) for name in HALVING for new in NEW_POINTS},
     **{f"tpe, {pruner}": partial(with_optuna, pruner) for pruner in ("SuccessiveHalvingPruner", "HyperbandPruner")},
 }
-SETS = ("ja-en", "en-ja", "ru-en", "zh-en", "agreeing", "misleading")
+ALL = (*METHODS, "bohb")
+MADE_UP = ("agreeing", "misleading")
+SETS = ("ja-en", "en-ja", "ru-en", "zh-en", *MADE_UP)
 FIELDS = ("set", "method", "seed", *(f"regret_{budget}" for budget in BUDGETS), "points")
 
 
 def run_search(name: str, method: str, seed: int, python: str | None) -> dict[str, Any]:
     """Run one search; return its row of the results."""
-    curves = made_up(seed, name == "misleading") if name in ("agreeing", "misleading") else measured(name)
+    curves = made_up(seed, name == "misleading") if name in MADE_UP else measured(name)
     trainings = Trainings(curves)
     with contextlib.suppress(Enough):
         if method == "bohb":
@@ -323,16 +326,28 @@ def run_search(name: str, method: str, seed: int, python: str | None) -> dict[st
     return dict(zip(FIELDS, [name, method, seed, *regrets, trainings.num_points], strict=True))
 
 
-def table(rows: Sequence[Mapping[str, str]], name: str, methods: Sequence[str]) -> str:
-    """Return the mean regrets on one set with their 95 % bootstrap intervals."""
+def table(rows: Sequence[Mapping[str, str]], name: str) -> str:
+    """Return the mean regrets on one set, and what learning changes seed by seed, with 95 % bootstrap intervals."""
+    found = {method: {r["seed"]: r for r in rows if (r["set"], r["method"]) == (name, method)} for method in ALL}
+    number = "{:.3f}" if name in MADE_UP else "{:.2f}"
+
+    def regrets(method: str, seeds: Collection[str]) -> NDArray[np.float64]:
+        return np.array([[float(found[method][seed][f"regret_{budget}"]) for budget in BUDGETS] for seed in seeds])
+
+    def line(label: str, values: NDArray[np.float64], points: str) -> list[str]:
+        cells = [f"{number} ({number} to {number})".format(*interval(column)) for column in values.T]
+        return [label, str(len(values)), *cells, points]
+
     lines = []
-    for method in methods:
-        found = [row for row in rows if (row["set"], row["method"]) == (name, method)]
-        if found:
-            columns = [np.array([float(row[f"regret_{budget}"]) for row in found]) for budget in BUDGETS]
-            cells = ["{:.2f} ({:.2f}-{:.2f})".format(*interval(column)) for column in columns]
-            points = statistics.mean(float(row["points"]) for row in found)
-            lines.append([method, str(len(found)), *cells, f"{points:.0f}"])
+    for method, of_seeds in found.items():
+        if of_seeds:
+            points = statistics.mean(float(row["points"]) for row in of_seeds.values())
+            lines.append(line(method, regrets(method, of_seeds), f"{points:.0f}"))
+    for strategy in HALVING:
+        learned, at_random = f"{strategy}, learned", f"{strategy}, random"
+        if seeds := sorted(found.get(learned, {}).keys() & found[at_random].keys()):
+            change = regrets(learned, seeds) - regrets(at_random, seeds)
+            lines.append(line(f"{strategy}: learned - random", change, ""))
     return markdown([name, "searches", *(f"after {budget}" for budget in BUDGETS), "points"], lines)
 
 
@@ -340,7 +355,7 @@ def main() -> None:
     """Run what is missing and print a table for each set."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--searches", type=int, default=40, help="searches a method and set; default 40")
-    parser.add_argument("--methods", nargs="+", choices=[*METHODS, "bohb"], help="default: all; bohb with --python")
+    parser.add_argument("--methods", nargs="+", choices=ALL, help="default: all; bohb with --python")
     parser.add_argument("--sets", nargs="+", choices=SETS, default=["ja-en", "en-ja", "agreeing", "misleading"])
     parser.add_argument("--results", type=Path, default=Path("by_cost.csv"), help="finished searches; by_cost.csv")
     parser.add_argument("--python", help="the Python of BOHB's environment: see bohb.py")
@@ -352,7 +367,7 @@ def main() -> None:
     run(arguments.results, FIELDS, run_search, missing, jobs=1)
     print(conditions())
     for name in arguments.sets:
-        print("\n" + table(read(arguments.results), name, [*METHODS, "bohb"]))
+        print("\n" + table(read(arguments.results), name))
 
 
 if __name__ == "__main__":
