@@ -81,13 +81,15 @@ STRATEGIES = {
     "cma_es": shipped("cma_es") | {"patience": 3},
     "qmc": shipped("qmc") | {"round_size": 5},
     "ladder": shipped("ladder")
-    | {"first": shipped("evolutionary") | {"population": 4}, "trials": 6, "costs": [1, 2, 5]},
+    | {"first": shipped("evolutionary") | {"population": 4}, "trials": 6, "costs": [1, 2, 5], "max_amount": None},
+    "ladder_by_halving": shipped("ladder")
+    | {"first": shipped("asha") | {"max_amount": 4, "eta": 2}, "trials": 8, "costs": [1, 2, 5], "max_amount": 4},
 }
 
 
 def searched_by(name, tree):
     """Return a space for a strategy: with three scales for the ladder."""
-    return tree | {"study": {"scale": {"values": [1, 2, 3], "default": 1}}} if name == "ladder" else tree
+    return tree | {"study": {"scale": {"values": [1, 2, 3], "default": 1}}} if name.startswith("ladder") else tree
 
 
 def environment():
@@ -102,7 +104,7 @@ def dispatch_section(name="ray", **changes):
 
 def toy_config(strategy="random", space=None, trials=12, objective="tests.toy:score", **changes):
     """Return a whole study configuration of the toy objective as a plain tree; of a ladder with three scales."""
-    scales = [{"toy.momentum": size} for size in (0.1, 0.2, 0.3)] if strategy == "ladder" else None
+    scales = [{"toy.momentum": size} for size in (0.1, 0.2, 0.3)] if "ladder" in strategy else None
     return {
         **deepcopy(CONFIG),
         "objective": objective,

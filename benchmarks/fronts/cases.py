@@ -13,7 +13,7 @@ import pandas as pd
 
 from benchmarks.shared.peers import GP_PATIENCE, PATIENCE
 from benchmarks.shared.places import strategy_settings
-from benchmarks.shared.tables import DATA, NMT_KEYS, NMT_TASKS, Ranks, load, space_of
+from benchmarks.shared.tables import DATA, NMT_KEYS, NMT_TASKS, Ranks, load, space_of_rows
 from hpo.engine.strategies import make_strategy
 from hpo.trials.fronts import Array, hypervolume, scale_of, scaled
 from hpo.trials.goal import Goal, finished
@@ -25,8 +25,15 @@ COLUMNS: dict[str, tuple[str, Direction]] = {
     "bleu": ("dev_bleu", "maximize"),
     "seconds": ("dev_gpu_time_s", "minimize"),
     "parameters": ("num_param", "minimize"),
+    "memory": ("gpu_memory_mb", "minimize"),
 }
-METRICS = (("bleu", "seconds"), ("bleu", "parameters"), ("bleu", "seconds", "parameters"))
+METRICS = (
+    ("bleu", "seconds"),
+    ("bleu", "parameters"),
+    ("bleu", "memory"),
+    ("bleu", "seconds", "parameters"),
+    ("bleu", "seconds", "memory"),
+)
 CASES = tuple(itertools.product(NMT_TASKS, METRICS))
 
 
@@ -57,9 +64,9 @@ class Case:
 
 @cache
 def case(task: str, metrics: tuple[str, ...]) -> Case:
-    """Return a translation task by some of its columns."""
+    """Return a translation task by some of its columns, of those rows where each was measured (memory is 0 in one)."""
     rows = pd.read_csv(DATA / "nmt_hpo.csv")
-    rows = rows[rows["task"] == task]
+    rows = rows[(rows["task"] == task) & (rows[[COLUMNS[name][0] for name in metrics]] > 0).all(axis=1)]
     goal = Goal({name: COLUMNS[name][1] for name in metrics})
     values = load(task).values
     losses = {}
@@ -73,7 +80,7 @@ def with_ours(name: str, of: Case, seed: int, trials: int, goal: Goal | None = N
     """Return the losses of one search by a strategy of ours, one trial after the other."""
     goal = goal or of.goal
     settings = strategy_settings(name)
-    strategy: Any = make_strategy(settings, space_of(of.name), seed)
+    strategy: Any = make_strategy(settings, space_of_rows(of.values, list(of.losses)), seed)
     known, found = History(), list[tuple[float, ...]]()
     while len(found) < trials:
         for proposed in strategy.propose(known, ())[: trials - len(found)]:

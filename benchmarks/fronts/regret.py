@@ -1,10 +1,10 @@
 """Quality of the front: how much hypervolume each method lacks after 30, 60 and 100 trials on measured tables.
 
 The tables are the four grids of Transformer translation systems of ../shared/data/tables, each by BLEU against seconds,
-BLEU against parameters, and all three. Losses are scaled by the best and worst of the whole table, the reference point
-is 1.1; regret is 1 - hypervolume of what was found / hypervolume of the table's own front, lower is better. Every
-method gets the same tables and budgets in one run. Ours search the rows that exist; Optuna's samplers are helped as
-search_quality/regret.py says: a repeated or absent point is not counted.
+parameters or memory, and against seconds and one of the others. Losses are scaled by the best and worst of the whole
+table, the reference point is 1.1; regret is 1 - hypervolume of what was found / hypervolume of the table's own front,
+lower is better. Every method gets the same tables and budgets in one run. Ours search the rows that exist; Optuna's
+samplers are helped as search_quality/regret.py says: a repeated or absent point is not counted.
 
     python -m benchmarks.fronts.regret --results fronts.csv --jobs 2
     python -m benchmarks.fronts.regret limits      (shares of trials over a limit)

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from scipy import stats
 
 from benchmarks.shared.printing import markdown
 from benchmarks.shared.rows import read
 
 # Sums of shares are not exact.
-_NEAR = 1e-6
+NEAR = 1e-6
 
 
 @dataclass(frozen=True)
@@ -27,9 +28,9 @@ class Curve:
         None = the search ended before, or nothing was trained at the target by then.
         """
         cost = getattr(self, by)
-        if cost[-1] < budget - _NEAR:
+        if cost[-1] < budget - NEAR:
             return None
-        loss = float(self.best[np.searchsorted(cost, budget - _NEAR)])
+        loss = float(self.best[np.searchsorted(cost, budget - NEAR)])
         return loss if np.isfinite(loss) else None
 
     def until(self, loss: float, by: str) -> float | None:
@@ -49,72 +50,86 @@ class Curve:
 
 def curves(
     results: Path, methods: Iterable[str], target: int, steps: int
-) -> tuple[dict[str, list[Curve]], dict[int, float]]:
-    """Return the searches of each method, and the median seconds of a whole training at each width."""
+) -> tuple[dict[str, list[Curve]], dict[int, tuple[float, float]]]:
+    """Return the searches of each method, and of each width a whole training's median seconds and its cost by count."""
     found = {
         name: [read(path) for path in sorted(results.glob(f"{name.replace(', ', '_')}-[0-9]*.csv"))] for name in methods
     }
     every = [row for searches in found.values() for rows in searches for row in rows]
     whole = [row for row in every if row["steps"] == str(steps)]
-    seconds = {
-        width: float(np.median([float(row["seconds"]) for row in whole if row["width"] == str(width)]))
+    trained = {
+        width: (
+            float(np.median([float(row["seconds"]) for row in whole if row["width"] == str(width)])),
+            max(float(row["cost"]) for row in whole if row["width"] == str(width)),
+        )
         for width in sorted({int(row["width"]) for row in whole})
     }
-    counted = {width: max(float(row["cost"]) for row in whole if row["width"] == str(width)) for width in seconds}
 
     def curve(rows: Sequence[Mapping[str, str]]) -> Curve:
         count = np.array([float(row["cost"]) for row in rows])
         # A training that goes on costs its share; each width as much as its median, since the machine is noisy.
-        relative = [seconds[int(row["width"])] / counted[int(row["width"])] / seconds[target] for row in rows]
+        seconds_of_count = {width: seconds / cost / trained[target][0] for width, (seconds, cost) in trained.items()}
         losses = [
             float(row["loss"]) if row["width"] == str(target) and row["steps"] == str(steps) else np.inf for row in rows
         ]
-        return Curve(np.cumsum(count), np.cumsum(count * relative), np.minimum.accumulate(losses))
+        seconds = count * [seconds_of_count[int(row["width"])] for row in rows]
+        return Curve(np.cumsum(count), np.cumsum(seconds), np.minimum.accumulate(losses))
 
-    return {name: [curve(rows) for rows in searches] for name, searches in found.items() if searches}, seconds
+    return {name: [curve(rows) for rows in searches] for name, searches in found.items() if searches}, trained
 
 
 def tables(
     results: Path, methods: Iterable[str], direct: Collection[str], target: int, steps: int, budget: float
 ) -> Iterator[str]:
-    """Yield the best losses at parts of a budget, by method, and at which cost the others reach the best direct one."""
-    found, seconds = curves(results, methods, target, steps)
-    text = ", ".join(f"{width}: {each:.1f}" for width, each in seconds.items())
-    yield f"Median seconds of a training by width: {text}."
-    yield f"\nThe first training at width {target}; means ± standard deviation (searches)\n"
+    """Yield the best losses at parts of a budget, by method, and what each pays for the end of each direct one.
+
+    The intervals are Student's, 95 %, over searches.
+    """
+    found, trained = curves(results, methods, target, steps)
+    yield "A whole training by width:\n"
+    rows = [
+        [str(width), f"{seconds:.1f}", f"{cost:.3f}", f"{seconds / trained[target][0]:.3f}"]
+        for width, (seconds, cost) in trained.items()
+    ]
+    yield markdown(["width", "median seconds", f"cost by count, in trainings at {target}", "by seconds"], rows)
+    yield f"\nThe first training at width {target}\n"
     rows = []
     for name in (each for each in found if each not in direct):
         firsts = np.array([first for each in found[name] if (first := each.first) is not None])
         if len(firsts):
             loss, count, spent = firsts.T
-            cells = [
-                f"{loss.mean():.3f} ± {loss.std():.3f} ({len(loss)})",
-                f"{count.mean():.1f}",
-                f"{spent.mean():.1f}",
-            ]
-            rows.append([name, *cells])
+            rows.append([name, _cell(loss.tolist()), f"{count.mean():.1f}", f"{spent.mean():.1f}"])
     yield markdown(["method", "loss", "cost by count", "by seconds"], rows)
     for by in ("count", "seconds"):
         budgets = [budget / 6, budget / 3, budget / 2, budget]
-        rows = []
-        for name, searches in found.items():
-            ended = [[loss for each in searches if (loss := each.at(part, by)) is not None] for part in budgets]
-            cells = [
-                f"{np.mean(losses):.3f} ± {np.std(losses):.3f} ({len(losses)})" if losses else "" for losses in ended
-            ]
-            rows.append([name, *cells])
-        yield f"\nCost by {by}, in trainings at width {target}; mean loss ± standard deviation (searches)\n"
+        rows = [
+            [name, *(_cell([loss for each in searches if (loss := each.at(part, by)) is not None]) for part in budgets)]
+            for name, searches in found.items()
+        ]
+        yield f"\nCost by {by}, in trainings at width {target}; mean loss (95 %; searches)\n"
         yield markdown(["method", *(f"at {part:.3g}" for part in budgets)], rows)
         ends = {
-            name: [loss for each in found[name] if (loss := each.at(budget, by)) is not None]
+            name: float(np.mean(losses))
             for name in found
             if name in direct
+            and (losses := [loss for each in found[name] if (loss := each.at(budget, by)) is not None])
         }
-        if not any(ends.values()):
-            continue
-        best = min((name for name in ends if ends[name]), key=lambda name: float(np.mean(ends[name])))
-        loss = float(np.mean(ends[best]))
-        yield f"\nThe best direct search, {best}, ends at {loss:.3f}. As good, and at which cost:\n"
-        for name, searches in found.items():
-            costs = [cost for each in searches if (cost := each.until(loss, by)) is not None]
-            yield f"- {name}: {len(costs)} of {len(searches)}{f', mean {np.mean(costs):.1f}' if costs else ''}"
+        if ends:
+            yield "\nSearches that are as good as the mean end of each direct one, and their mean cost by then\n"
+            rows = [[name, *(_until(searches, loss, by) for loss in ends.values())] for name, searches in found.items()]
+            yield markdown(["method", *(f"{name}: {loss:.3f}" for name, loss in ends.items())], rows)
+
+
+def _cell(losses: Sequence[float]) -> str:
+    if not losses:
+        return ""
+    mean, count = float(np.mean(losses)), len(losses)
+    if count == 1:
+        return f"{mean:.3f} (1)"
+    half = float(stats.t.ppf(0.975, count - 1) * np.std(losses, ddof=1) / count**0.5)
+    return f"{mean:.3f} ({mean - half:.3f} to {mean + half:.3f}; {count})"
+
+
+def _until(searches: Sequence[Curve], loss: float, by: str) -> str:
+    costs = [cost for each in searches if (cost := each.until(loss, by)) is not None]
+    return f"{len(costs)} of {len(searches)}{f', {np.mean(costs):.1f}' if costs else ''}"

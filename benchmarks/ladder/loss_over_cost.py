@@ -5,10 +5,12 @@
     python -m benchmarks.ladder.loss_over_cost --data-dir DIR --results ANOTHER --target 512 --device cuda --jobs 8
 
 A character model of DIR/tinyshakespeare/input.txt.gz (3 layers, 198 steps of 16 x 64 characters), five ordered
-hyperparameters; loss on the last 2 % of the text after the last step, in nats per character. `random`, `evolutionary`,
-`tpe` (Optuna's) and `asha` (a third at least of the trainings end after 22 steps) train at the target alone, with
+hyperparameters; loss on the last tenth of the text after the last step, in nats per character. `random`,
+`evolutionary`, `tpe` (Optuna's) and `asha` (most trainings end after 22 steps) train at the target alone, with
 `standard`, and once more with `mup`; `ladder` climbs over widths 32, 64, 128 and so on; `ladder, two scales` goes from
-32 to the target at once; `zero-shot` has the ladder's trials at width 32 and trains the best of them at the target.
+32 to the target at once; `halving` and `asha` train by amounts at width 32; `zero-shot` has the ladder's trials at
+width 32 and trains the best of them at the target. What a ladder trains at which width follows from `--budget`
+(`strategy.budget`).
 Every search goes through the loop of `hpo search`, with its published settings, one training after the other. Cost is
 counted from the configuration (`describe_cost`), in trainings at the target; seconds are those of one core, and say
 nothing where several processes share a GPU.
@@ -31,7 +33,7 @@ from typing import Any, Literal
 import numpy as np
 import yaml
 
-from benchmarks.ladder.curves import tables
+from benchmarks.ladder.curves import NEAR, tables
 from benchmarks.scale.rates import CASES, configuration
 from benchmarks.shared.places import strategy_settings
 from benchmarks.shared.printing import conditions
@@ -40,7 +42,7 @@ from hpo.config.goals import SCALE
 from hpo.engine.loop import search
 from hpo.engine.schedule.rules import Rules
 from hpo.engine.strategies import make_strategy
-from hpo.engine.strategies.ladder import Ladder
+from hpo.engine.strategies.ladder import Ladder, LadderSettings
 from hpo.trials.goal import Goal
 from hpo.trials.history import History
 from hpo.trials.record.record import memory_record
@@ -52,6 +54,7 @@ from hpo.workers.training.tasks import Payload, Task
 from model import objective
 
 WIDTHS = (32, 64, 128, 256, 512)
+LAYERS = 3
 # A whole training, in steps, and in the amounts of asha: its rungs are 1, 3 and 9.
 STEPS, AMOUNTS = 198, 9
 SPACE = {
@@ -68,11 +71,12 @@ FIELDS = ("number", "parametrization", "width", "steps", *KEYS, "loss", "cost", 
 
 @dataclass(frozen=True)
 class Method:
-    """A strategy, at the target alone, from every width, or from the smallest one."""
+    """A strategy, at the target alone, from every width, or from the smallest one; `first` of a ladder's."""
 
     strategy: str
     parametrization: str = "standard"
     scales: Literal["target", "all", "two"] = "target"
+    first: str = "tpe"
 
     def widths(self, target: int) -> list[int]:
         """Return the widths that it trains at."""
@@ -85,6 +89,9 @@ METHODS = {
     **{f"{name}, mup": Method(name, "mup") for name in ("random", "evolutionary", "tpe", "asha")},
     "ladder": Method("ladder", "mup", "all"),
     "ladder, two scales": Method("ladder", "mup", "two"),
+    "ladder, halving": Method("ladder", "mup", "all", "successive_halving"),
+    "ladder, two scales, halving": Method("ladder", "mup", "two", "successive_halving"),
+    "ladder, two scales, asha": Method("ladder", "mup", "two", "asha"),
     "ladder, standard": Method("ladder", "standard", "all"),
     "zero-shot": Method("zero-shot", "mup", "two"),
 }
@@ -138,7 +145,7 @@ class Trainings:
 
     def wait(self, timeout: float | None = None) -> Sequence[TaskReport]:  # noqa: ARG002 -- the protocol's
         """Train, and return the outcome; raise Enough where the budget was spent before."""
-        if sum(row["cost"] for row in self.rows) >= self._budget:
+        if sum(row["cost"] for row in self.rows) >= self._budget - NEAR:
             raise Enough
         task = self._submitted.pop(0)
         self.rows.append(self._of.train(self._trials[task.trial]))
@@ -169,8 +176,12 @@ class Searched:
             settings |= {"max_amount": AMOUNTS}
         if len(self._widths) > 1:
             space |= {"study": {"scale": {"values": list(range(1, len(self._widths) + 1)), "default": 1}}}
-            first = strategy_settings(settings["first"])
-            settings |= {"first": first, "costs": [self._cost(width) for width in self._widths]}
+            first = strategy_settings(self.method.first)
+            settings["max_amount"] = None
+            if self.method.first != "tpe":
+                settings["max_amount"] = first["max_amount"] = AMOUNTS
+            settings |= {"first": first, "costs": [self._cost(width) for width in self._widths], "budget": budget}
+            settings = LadderSettings.model_validate(settings).within_budget()[0].model_dump()
         strategy: Any = make_strategy(settings, space_from_dict(space), self._seed)
         if self.method.strategy == "zero-shot":
             strategy = ZeroShot(strategy.settings, strategy.space, strategy.seed)
@@ -223,8 +234,10 @@ class Searched:
 
 @cache
 def _published(data_dir: str, parametrization: str, width: int) -> str:
-    config = configuration(data_dir, CASES["characters"], parametrization, width, 3, 0.004)
-    config["data"]["validation_fraction"] = 0.02
+    config = configuration(data_dir, CASES["characters"], parametrization, width, LAYERS, 0.004)
+    if parametrization == "mup":
+        # So that a residual branch counts in full, as with `standard`.
+        config["model"]["base"]["num_layers"] = LAYERS
     config["training"]["max_steps"] = STEPS
     return yaml.safe_dump(config)
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from benchmarks.shared.places import strategy_settings
 from benchmarks.shared.printing import conditions, interval, markdown
-from benchmarks.shared.tables import DATA
+from benchmarks.shared.tables import DATA, NMT_KEYS
 from hpo.config.composing.compose import compose_config
 from hpo.config.study_config import config_from_dict
 from hpo.engine.loop import search
@@ -57,6 +57,7 @@ def study_of(pair: str) -> PreparedStudy:
     overrides = [
         f"data.path={DATA / 'nmt_hpo.csv'}",
         f"data.where={{task: {pair}}}",
+        f"data.columns=[{','.join(NMT_KEYS)}]",
         "data.metric=dev_ppl",
         "data.absent=exclude",
         f"data.curves={CURVES}",

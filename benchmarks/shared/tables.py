@@ -1,7 +1,7 @@
 """The tables of measured configurations on which searches are compared, and random search's expectation on them."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -75,14 +75,21 @@ def load(name: str) -> Measured:
 @cache
 def space_of(name: str) -> Any:
     """Return the space whose points are the rows of a table."""
+    table = load(name)
+    return space_of_rows(table.values, list(table.losses), table.unordered)
+
+
+def space_of_rows(
+    values: Mapping[str, tuple[Any, ...]], rows: Sequence[Ranks], unordered: Collection[str] = frozenset()
+) -> Any:
+    """Return the space whose points are these rows, each the ranks of its values."""
     from hpo.trials.space.dimensions import Choices, Values
     from hpo.trials.space.space import Space
 
-    table = load(name)
-    dimensions = tuple((Choices if k in table.unordered else Values)(k, v) for k, v in table.values.items())
-    if len(table.losses) == math.prod(len(values) for values in table.values.values()):
+    dimensions = tuple((Choices if key in unordered else Values)(key, of) for key, of in values.items())
+    if len(rows) == math.prod(len(of) for of in values.values()):
         return Space(dimensions)
-    points = tuple({d.key: d.values[rank] for d, rank in zip(dimensions, ranks, strict=True)} for ranks in table.losses)
+    points = tuple({d.key: d.values[rank] for d, rank in zip(dimensions, ranks, strict=True)} for ranks in rows)
     return Space(dimensions, members=points)
 
 

@@ -68,6 +68,8 @@ VARIANTS: dict[str, tuple[str, Settings]] = {
         every_child_is_trained={"candidates": 1},
         the_best_of_4_candidates={"candidates": 4},
         the_best_of_16_candidates={"candidates": 16},
+        the_best_of_32_candidates={"candidates": 32},
+        the_best_of_64_candidates={"candidates": 64},
         steps_of_one_value={"mutation_steps": 1},
         no_crossover={"crossover": 0.0},
         one_survivor={"surviving": 0.17},
@@ -101,7 +103,7 @@ def regrets(problem: Problem, variant: str, lanes: int, seed: int) -> list[float
     return [(min(found[:b]) - problem.optimum) / (problem.median - problem.optimum) for b in BUDGETS]
 
 
-def run_missing(path: Path, variants: list[str], all_lanes: list[int], repeats: int) -> None:
+def run_missing(path: Path, variants: list[str], all_lanes: list[int], repeats: int, first: int) -> None:
     """Run every search that is missing in the results: all variants on all problems of a seed before the next seed."""
     done = {(row["variant"], int(row["lanes"]), row["suite"], row["problem"], int(row["seed"])) for row in read(path)}
     is_new = not path.exists()
@@ -110,8 +112,9 @@ def run_missing(path: Path, variants: list[str], all_lanes: list[int], repeats: 
         if is_new:
             writer.writeheader()
         seeds = range(repeats * SHARED_FACTOR)
-        for seed, lanes, variant, suite in itertools.product(seeds, all_lanes, variants, SUITES):
-            for problem in suite_of(suite) if suite == "shared" or seed < repeats else ():
+        for place, lanes, variant, suite in itertools.product(seeds, all_lanes, variants, SUITES):
+            seed = first + place
+            for problem in suite_of(suite) if suite == "shared" or place < repeats else ():
                 key = (variant, lanes, suite, problem.name, seed)
                 if key not in done:
                     writer.writerow(dict(zip(FIELDS, (*key, *regrets(problem, variant, lanes, seed)), strict=True)))
@@ -154,8 +157,9 @@ def main() -> None:
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS), help="default: all")
     parser.add_argument("--lanes", type=int, nargs="+", default=[1, 4, 8, 32], help="default: 1 4 8 32")
     parser.add_argument("--repeats", type=int, default=20, help="searches of a made-up problem; default 20")
+    parser.add_argument("--first-seed", type=int, default=0, help="of the searches; default 0")
     arguments = parser.parse_args()
-    run_missing(arguments.results, arguments.variants, arguments.lanes, arguments.repeats)
+    run_missing(arguments.results, arguments.variants, arguments.lanes, arguments.repeats, arguments.first_seed)
     print(conditions())
     print(f"\nNormalised regret at {', '.join(map(str, BUDGETS))} trials, and half its 95 % interval.\n")
     print(report(read(arguments.results)))

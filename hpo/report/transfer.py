@@ -14,9 +14,8 @@ import numpy as np
 from hpo.config.goals import SCALE
 from hpo.config.study_config import StudyConfig
 from hpo.engine.strategies import make_strategy
-from hpo.engine.strategies.drawing.shift import Place, Shift, elite, fit_shift, from_unit, place_of
+from hpo.engine.strategies.drawing.shift import Place, Shift, elite, fit_shift, from_unit, place_of, ranked_points
 from hpo.engine.strategies.ladder import Ladder
-from hpo.trials.ranking import leaders
 from hpo.trials.space.dimensions import Choices, Dimension, Range
 from hpo.trials.space.space import Point, Space
 from hpo.trials.trial import Trial
@@ -83,8 +82,8 @@ class Climb:
 
     @cached_property
     def ranked(self) -> list[list[Trial]]:
-        """The complete trials of each scale, from best to worst."""
-        return [leaders(trials, len(trials)) for trials in self.by_scale]
+        """The complete trials of each scale, from best to worst, one of each point; see `ranked_points`."""
+        return [ranked_points(trials) for trials in self.by_scale]
 
     @cached_property
     def costs(self) -> list[float | None]:

@@ -3,17 +3,14 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from pydantic import ValidationError
-
 from hpo.config.goals import SCALE, changed_keys
 from hpo.config.keys import at, differences, flatten, own_key
 from hpo.config.shipped import strategy_settings
-from hpo.config.study_config import DATA_SOURCES, StudyConfig, explain, is_free, study_name
-from hpo.engine.strategies.ladder import LadderSettings, planned
+from hpo.config.study_config import DATA_SOURCES, StudyConfig, is_free, study_name
 from hpo.errors import ConfigError, StudyError
 from hpo.study.extension import is_own
 from hpo.study.files.imports import read_imports
-from hpo.study.preparing.scales import costs_of_scales
+from hpo.study.preparing.scales import costs_of_scales, ladder_settings
 from hpo.study.study import PreparedStudy
 from hpo.trials.space.reader import parted
 
@@ -88,12 +85,8 @@ def _ended(study: PreparedStudy) -> int:
 
 
 def _planned(settings: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return how many trials a ladder with these settings trains at each scale; ConfigError for bad ones."""
-    try:
-        plan = LadderSettings.model_validate({**settings, "first": {}})
-    except ValidationError as error:
-        raise ConfigError(explain(error, "strategy.")) from error
-    return planned(plan.trials, plan.costs or (), plan.cost_ratio)
+    """Return how many trials a ladder plans at each scale, full trainings all; ConfigError for bad settings."""
+    return ladder_settings({**settings, "first": {}}).planned
 
 
 def _without_scale(space: Mapping[str, Any]) -> dict[str, Any]:

@@ -196,14 +196,13 @@ class PreparedStudy:
 
 def counts_of(config: StudyConfig) -> Counts:
     """Return what a study's budget of trials counts; another than `trials` only under a strategy by amounts."""
-    strategy = config.strategy
-    counts: Counts = strategy["counts"] if strategy["name"] in BY_AMOUNT else "trials"
+    counts: Counts = "trials" if full_amount_of(config) is None else config.strategy.get("counts", "configurations")
     return counts
 
 
 def full_amount_of(config: StudyConfig) -> int | None:
     """Return how far a full training of a study goes; None where every training is one."""
-    return config.strategy["max_amount"] if config.strategy["name"] in BY_AMOUNT else None
+    return config.strategy["max_amount"] if config.strategy["name"] in (*BY_AMOUNT, "ladder") else None
 
 
 def is_outside(config: StudyConfig) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal, Self
 
+import numpy as np
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
@@ -63,15 +64,15 @@ class Evolutionary:
     """Delete the worst, pair the best at random, cross and mutate.
 
     First points: `population` of them, spread evenly over every dimension. Then the best complete points of all that is
-    known (`surviving` of the population) have children: two different survivors are paired at random, each
-    hyperparameter is taken from one or the other, and is changed with a probability: to another value near it where
-    values have an order, to any other where not, by a Gaussian step, reflected at the ends, on the (log) scale of a
-    range. With several metrics the best are those of the first fronts, and of one front those that add most to the
-    hypervolume (SMS-EMOA: Beume, Naujoks & Emmerich 2007); what exceeds a limit comes after all that does not (Deb
-    2000). `Preselection` chooses the child that is trained from several candidates, and keeps away from pending points
-    and from where trials failed. A child that was tried before is made again; where `patience` is out, random points
-    replace the missing. Failures have no children, ties go to the earlier trial; while no trial is complete, candidates
-    are drawn at random. Ends after its generations, or when a finite space is exhausted.
+    known (`surviving` of the population, with several metrics so many for each) have children: two different survivors
+    are paired at random, each hyperparameter is taken from one or the other, and is changed with a probability: to
+    another value near it where values have an order, to any other where not, by a Gaussian step, reflected at the ends,
+    on the (log) scale of a range. With several metrics the best are those of the first fronts, and of one front those
+    that add most to the hypervolume (SMS-EMOA: Beume, Naujoks & Emmerich 2007); what exceeds a limit comes after all
+    that does not (Deb 2000). `Preselection` chooses the child that is trained from several candidates, and keeps away
+    from pending points and from where trials failed. A child that was tried before is made again; where `patience` is
+    out, random points replace the missing. Failures have no children, ties go to the earlier trial; while no trial is
+    complete, candidates are drawn at random. Ends after its generations, or when a finite space is exhausted.
 
     Source: lecture "Hyperparameter Optimization", CIS, LMU Munich, 2020; in the terms of evolution strategies (Beyer &
     Schwefel 2002, "Evolution strategies: a comprehensive introduction") a (mu + lambda) strategy. With `children: 1`
@@ -83,7 +84,7 @@ class Evolutionary:
     """
 
     # Rises where the same settings, history and seed would give other points.
-    REVISION: ClassVar[int] = 1
+    REVISION: ClassVar[int] = 2
 
     settings: EvolutionarySettings
     space: Space
@@ -119,11 +120,18 @@ class Evolutionary:
         if missing > 0:
             draw_first = draw_stratified if settings.opening == "stratified" else draw_untried
             return draw_first(self.space, rng, tried, missing)
-        parents = [trial.point for trial in known.ranked(settings.survivors) if trial.score is not None]
+        parents = [trial.point for trial in self._best(known)]
         count = settings.generation
         breed = (lambda: self.breeding.child(parents, rng)) if parents else None
         made = draw_untried(self.space, rng, tried, count * settings.candidates, breed, settings.patience)
         return made if len(made) <= count else self._preselection.most_promising(known, pending, made, count)
+
+    def _best(self, known: History) -> list[Trial]:
+        """Return the trials that survive; a metric in which the best are all equal does not count as one."""
+        survivors = self.settings.survivors
+        best = [trial for trial in known.ranked(survivors * known.num_metrics) if trial.score is not None]
+        differing = int((np.ptp([trial.losses for trial in best], axis=0) > 0).sum()) if best else 0
+        return best[: survivors * max(1, differing)]
 
     @cached_property
     def _preselection(self) -> Preselection:

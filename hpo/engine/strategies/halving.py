@@ -73,6 +73,14 @@ class HalvingSettings(Settings):
             kinds.setdefault(self.amounts(num_halvings)[0], num_halvings)
         return list(kinds.values())
 
+    def share_of_training(self, num_halvings: int) -> float:
+        """Return what a point of a bracket costs on average, as a share of a full training."""
+        points, amounts, cost = self.first_points(num_halvings), self.amounts(num_halvings), 0
+        for rung, amount in enumerate(amounts):
+            trained = self.survivors(num_halvings, rung) if rung else points
+            cost += trained * (amount - (amounts[rung - 1] if rung else 0))
+        return cost / (points * self.max_amount)
+
     def first_points(self, num_halvings: int) -> int:
         """Return a bracket's number of first points: n of algorithm 1, so that brackets have similar costs."""
         longest = self.num_halvings + 1

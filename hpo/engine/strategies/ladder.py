@@ -5,19 +5,29 @@ import operator
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from pydantic import Field, PositiveFloat
 
 from hpo.config.goals import SCALE
+from hpo.engine.strategies.asha import AshaSettings
 from hpo.engine.strategies.drawing.draws import draw_stratified
 from hpo.engine.strategies.drawing.expected import Expected, expect
+from hpo.engine.strategies.halving import HalvingSettings, SuccessiveHalvingSettings
 from hpo.engine.strategies.strategy import MOST, Learns, Settings, Strategy, generator
 from hpo.errors import ConfigError
 from hpo.trials.history import History
 from hpo.trials.space.space import Point, Space, point_key
 from hpo.trials.trial import Proposal, Trial
+
+HALVINGS: Mapping[str, type[HalvingSettings]] = {"asha": AshaSettings, "successive_halving": SuccessiveHalvingSettings}
+"""The strategies at the smallest scale that train by amounts, with their settings."""
+
+# What asha costs, over what halving with the same numbers of points does: it continues what is among the best for a
+# while, and the later points that are drawn by what it has learned are better (benchmarks/ladder: 1.5 by 39 points and
+# by 63).
+_ASHA = 1.5
 
 
 class LadderSettings(Settings):
@@ -25,17 +35,56 @@ class LadderSettings(Settings):
 
     first: Mapping[str, Any]
     trials: int = Field(ge=1, le=MOST)
+    budget: PositiveFloat | None
     elite: float = Field(gt=0, le=1)
     costs: list[PositiveFloat] | None
     cost_ratio: float = Field(gt=0, le=1)
+    max_amount: int | None = Field(ge=1, le=MOST)
+
+    @property
+    def costs_of_points(self) -> list[float]:
+        """What a point costs at each scale, in trainings at the target; less than one where halving trains it."""
+        assert self.costs is not None
+        shares = [cost / self.costs[-1] for cost in self.costs]
+        if (halving := HALVINGS.get(self.first.get("name", ""))) is not None:
+            settings = halving.model_validate(dict(self.first))
+            shares[0] *= settings.share_of_training(settings.num_halvings)
+            shares[0] *= _ASHA if isinstance(settings, AshaSettings) else 1.0
+        return shares
+
+    @property
+    def planned(self) -> tuple[int, ...]:
+        """How many points each scale gets: `trials` the first, each other as many as its share of cost allows."""
+        costs = self.costs_of_points
+        return tuple(
+            max(1, round(self.trials * costs[0] / cost * self.cost_ratio**place)) for place, cost in enumerate(costs)
+        )
+
+    def within_budget(self) -> tuple[Self, int]:
+        """Return the settings with the most `trials` whose plan `budget` pays, and how many trials it pays in all.
+
+        What is left over pays for more at the target. ConfigError where it does not pay for one trial at each scale.
+        """
+        costs, budget = self.costs_of_points, self.budget
+        assert budget is not None
+        for trials in range(min(MOST, int(budget / costs[0])), 0, -1):
+            plan = self.model_copy(update={"trials": trials, "budget": None})
+            left = budget - sum(map(operator.mul, plan.planned, costs))
+            if left >= 0:
+                return plan, sum(plan.planned) + int(left)
+        raise ConfigError(
+            f"strategy.budget: must pay for a trial at each scale, {math.fsum(costs):.3g} trainings at the target, "
+            f"given {budget:g}"
+        )
 
 
 @dataclass(frozen=True)
 class Ladder:
     """Climbs from scale to scale, as shifting windows move.
 
-    At the smallest scale another strategy searches, for `trials` trials. Each larger scale then gets as many as cost
-    together `cost_ratio` times what the scale before does, at least one, all planned when that has ended. The first is
+    At the smallest scale another strategy searches, for `trials` points; one that halves trains its best further. Each
+    larger scale then gets as many trials, full trainings, as cost together `cost_ratio` times what the scale before
+    does, at least one, all planned when that has ended. The first is
     the point that is expected to be the best, the others are spread over windows around it; both move on as the best
     values have moved so far, and are the narrower the surer that is (see `expect`). After the last planned trial
     further ones are drawn from the windows around the best at the target, one at a time.
@@ -82,10 +131,8 @@ class Ladder:
 
     @cached_property
     def counts(self) -> tuple[int, ...]:
-        """How many trials are planned at each scale, of which each point is one at most."""
-        assert self.settings.costs is not None
-        counts = planned(self.settings.trials, self.settings.costs, self.settings.cost_ratio)
-        return tuple(min(count, self._inner.size or count) for count in counts)
+        """How many points are planned at each scale, each once at most."""
+        return tuple(min(count, self._inner.size or count) for count in self.settings.planned)
 
     @property
     def announcement(self) -> str:
@@ -118,7 +165,7 @@ class Ladder:
 
         return make_strategy(self.settings.first, self._inner, self.seed)
 
-    def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
+    def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Proposal]:
         """Return the next points of the scale that is searched; none while an earlier one has not ended."""
         ended = [[trial.within_scale for trial in known if trial.point[SCALE] == scale] for scale in self._scales]
         running = [[trial.within_scale for trial in pending if trial.point[SCALE] == scale] for scale in self._scales]
@@ -126,10 +173,11 @@ class Ladder:
         # Of a search that goes on from another one's scales, those are over.
         begun = max((trial.scale for trial in known if trial.number < 0), default=1)
         for scale, count in enumerate(self.counts, start=1):
-            missing = 0 if scale < begun else count - len(ended[scale - 1]) - len(running[scale - 1])
-            if missing > 0 and scale == 1:
-                if points := self._first_points(ended[0], running[0]):
-                    return [{SCALE: 1, **point} for point in points[:missing]]
+            there = sum(trial.continues is None for trial in (*ended[scale - 1], *running[scale - 1]))
+            missing = 0 if scale < begun else count - there
+            if scale == begun == 1 and (missing > 0 or self.settings.max_amount is not None):
+                if proposed := self._first_points(ended[0], running[0], max(0, missing)):
+                    return proposed
                 if running[0]:
                     return []
             elif missing > 0 and pending:
@@ -137,13 +185,20 @@ class Ladder:
             elif missing > 0:
                 tried = {trial.key for trial in ended[scale - 1]}
                 if points := self._draw(scale, ended[: scale - 1], rng, tried, missing):
-                    return points
+                    return self._in_full(points)
         tried = {trial.key for trial in (*ended[-1], *running[-1])}
-        return self._draw(self._target, ended, rng, tried, 1)
+        return self._in_full(self._draw(self._target, ended, rng, tried, 1))
 
-    def _first_points(self, ended: Sequence[Trial], running: Sequence[Trial]) -> Sequence[Point]:
+    def _first_points(self, ended: Sequence[Trial], running: Sequence[Trial], missing: int) -> Sequence[Proposal]:
+        """Return what the strategy of the smallest scale trains further, and so many of its new points at most."""
         proposed = self._first.propose(History(ended), running)
-        return [each.point if isinstance(each, Proposal) else each for each in proposed]
+        each = [one if isinstance(one, Proposal) else Proposal(one) for one in proposed]
+        further = [one for one in each if one.continues is not None]
+        new = [one for one in each if one.continues is None]
+        return [replace(one, point={SCALE: 1, **one.point}) for one in (*further, *new[:missing])]
+
+    def _in_full(self, points: Sequence[Point]) -> Sequence[Proposal]:
+        return [Proposal(point, self.settings.max_amount) for point in points]
 
     def _draw(
         self, scale: int, known: Sequence[Sequence[Trial]], rng: np.random.Generator, tried: Collection[str], count: int
@@ -170,8 +225,3 @@ class Ladder:
         assert self.settings.costs is not None
         doublings = [math.log2(cost / self.settings.costs[0]) for cost in self.settings.costs]
         return expect(self._inner, known, doublings, doublings[scale - 1], doublings[-1], self.settings.elite)
-
-
-def planned(trials: int, costs: Sequence[float], cost_ratio: float) -> tuple[int, ...]:
-    """Return how many trials each scale gets: so many the first, and each other as many as its share of cost allows."""
-    return tuple(max(1, round(trials * costs[0] / cost * cost_ratio**place)) for place, cost in enumerate(costs))

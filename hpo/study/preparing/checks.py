@@ -9,7 +9,6 @@ from hpo.config.goals import SCALE, changed_keys
 from hpo.config.keys import GROUPS, at, flatten, refuse_inside_of_list, typed_key
 from hpo.config.sections import FAILURES
 from hpo.config.study_config import keys_at_fault
-from hpo.engine.strategies import BY_AMOUNT
 from hpo.errors import ConfigError, SpaceError, nearest
 from hpo.formatting import format_short
 from hpo.study.basis.bounds import refuse_bad_bounds
@@ -215,7 +214,7 @@ def _refuse_bad_amounts(study: PreparedStudy) -> None:
             f"objective: {path.function} continues trainings, and sees neither how far to train nor its state; write "
             f"`def {path.function}(config, trial)`, {_GOES_ON}"
         )
-    if name not in BY_AMOUNT:
+    if study.full_amount is None:
         return
     if needed is not None:
         raise ConfigError(f"strategy: {name} continues trainings, which needs {needed}, or choose another strategy")

@@ -5,13 +5,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from hpo.config.goals import SCALE, changed_keys
 from hpo.config.keys import at, flatten, replaced
-from hpo.config.shipped import strategy_settings
-from hpo.config.study_config import StudyConfig, config_from_dict
-from hpo.engine.strategies import BY_AMOUNT, STRATEGIES, Strategy
+from hpo.config.shipped import shipped, strategy_settings
+from hpo.config.study_config import StudyConfig, config_from_dict, explain
+from hpo.engine.strategies import STRATEGIES, Strategy
 from hpo.engine.strategies.first import FirstPoints
-from hpo.engine.strategies.ladder import Ladder
+from hpo.engine.strategies.ladder import HALVINGS, Ladder, LadderSettings
 from hpo.errors import ConfigError, nearest
 from hpo.trials.space.reader import leaves, parted
 from hpo.trials.trial import Trial
@@ -19,6 +21,7 @@ from hpo.workers.objective.objective import Objective, ScalesDescription
 from hpo.workers.objective.resolution import resolve
 
 _STRATEGIES = ("ladder", "grid")
+_EPOCHS = "training.epochs"
 # What compares trials as if all were of one scale, with the value for none.
 _COMPARING = {
     ("study", "stop_rule"): "none",
@@ -50,11 +53,19 @@ def with_scales(config: StudyConfig, objective: Objective) -> StudyConfig:
             )
         return config
     _refuse_bad_scales(config, scales, searched)
+    study = config.study
     if is_ladder:
-        strategy["first"] = _first(strategy.get("first"))
+        full = strategy["max_amount"] = strategy.get("max_amount") or flatten(config.objective_config).get(_EPOCHS)
+        strategy["first"] = first = _first(strategy.get("first"), full)
+        strategy["max_amount"] = first["max_amount"] if first["name"] in HALVINGS else None
         strategy["costs"] = strategy.get("costs") or costs_of_scales(config, objective)
+        if strategy.get("budget") is not None:
+            _refuse_numbers_beside_budget(config)
+            plan, trials = ladder_settings(strategy).within_budget()
+            strategy |= {"trials": plan.trials, "budget": None}
+            study = study.model_copy(update={"trials": trials})
     space = {**config.space, "study": {**(branch or {}), "scale": dimension}}
-    return config.model_copy(update={"space": space, "strategy": strategy})
+    return config.model_copy(update={"space": space, "strategy": strategy, "study": study})
 
 
 def notes_on_scales(config: StudyConfig, strategy: Strategy, imports: Sequence[Trial]) -> tuple[str, ...]:
@@ -93,16 +104,40 @@ def refuse_imports_of_other_scales(path: Path, made_by: StudyConfig, config: Stu
                 )
 
 
-def _first(given: Any) -> dict[str, Any]:
-    """Return all settings of the strategy at the smallest scale."""
+def _first(given: Any, full: int | None) -> dict[str, Any]:
+    """Return all settings of the strategy at the smallest scale; `full` is how far its trainings go where it halves."""
     settings = strategy_settings(given if isinstance(given, Mapping) else {"name": given})
-    allowed = [name for name in STRATEGIES if name != "ladder" and name not in BY_AMOUNT]
+    allowed = [name for name in STRATEGIES if name not in ("ladder", "hyperband")]
     if (name := settings.get("name", "")) not in allowed:
         raise ConfigError(
-            f"strategy.first: must be one of {', '.join(allowed)}, which train every point to its end, given {name!r}"
-            f"{nearest(str(name), allowed)}"
+            f"strategy.first: must be one of {', '.join(allowed)}, given {name!r}{nearest(str(name), allowed)}"
         )
+    if name in HALVINGS:
+        settings["max_amount"] = settings["max_amount"] or full
+        if settings["counts"] != "configurations":
+            raise ConfigError(
+                f"strategy.first.counts: must be configurations, given {settings['counts']!r}; a ladder plans by points"
+            )
     return settings
+
+
+def ladder_settings(strategy: Mapping[str, Any]) -> LadderSettings:
+    """Return the checked settings of a ladder; ConfigError for bad ones."""
+    try:
+        return LadderSettings.model_validate(dict(strategy))
+    except ValidationError as error:
+        raise ConfigError(explain(error, "strategy.")) from error
+
+
+def _refuse_numbers_beside_budget(config: StudyConfig) -> None:
+    """Refuse numbers of trials where the budget says them."""
+    numbers = {
+        "study.trials": (config.study.trials, shipped("study", "default")["trials"]),
+        "strategy.trials": (config.strategy.get("trials"), shipped("strategy", "ladder")["trials"]),
+    }
+    for key, (given, default) in numbers.items():
+        if given != default:
+            raise ConfigError(f"{key}: follows from strategy.budget, given {given} beside it; give one of the two")
 
 
 def _refuse_bad_scales(config: StudyConfig, scales: list[dict[str, Any]], searched: list[str]) -> None:

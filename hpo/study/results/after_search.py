@@ -25,10 +25,11 @@ def trials_to_finish(config: StudyConfig, record: Record, with_next: bool = Fals
 
     They are those of the `eta` best points (`study.finalists`, if that is more), each by its furthest trial: first
     those within the limits, with several metrics by fronts. In the place of one whose further training failed comes the
-    next; `with_next` adds those that may come so. None where the budget counts trials.
+    next; `with_next` adds those that may come so. None where the budget counts trials, and of a ladder, whose best at
+    the target are.
     """
     full = full_amount_of(config)
-    if full is None or counts_of(config) == "trials":
+    if full is None or counts_of(config) == "trials" or config.strategy["name"] == "ladder":
         return []
     history, known = record.history(), Notes(record).full_outcomes
     best: dict[str, Trial] = {}

@@ -62,10 +62,10 @@ def _strategies():
             "structures": case(name, SPACES["structured"], trials),
             "another seed": case(name, trials=trials // 2, seed=7, lanes=1),
         }
-        if name != "ladder":
+        if not name.startswith("ladder"):
             cases["a front"] = case(name, trials=trials // 2, **_FRONT)
             cases["limits"] = case(name, trials=trials // 2, **_LIMITS)
-        if name in ("grid", "ladder"):
+        if name == "grid" or name.startswith("ladder"):
             del cases["fractions"]
         if name == "cma_es":
             del cases["a front"], cases["limits"]

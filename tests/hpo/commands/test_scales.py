@@ -44,6 +44,36 @@ def test_a_study_climbs_its_scales_and_the_winner_is_of_the_target():
     assert more["study.scale"].tolist() == [*scales, 3, 3]
 
 
+def test_a_budget_in_trainings_at_the_target_says_how_many_trials_there_are(capsys):
+    given = {key: value for key, value in LADDER.items() if key != "trials"}
+    study = climbed(strategy={**given, "budget": 4}, trials=None, progress=True)
+    assert "ladder: 8, 4, 1 trials" in capsys.readouterr().out
+    assert study.trials["study.scale"].tolist() == [1] * 8 + [2] * 4 + [3]
+    assert (study.config["strategy"]["trials"], study.config["study"]["trials"]) == (8, 13)
+    for beside in ({"trials": 40}, {"strategy": {**LADDER, "budget": 4}, "trials": None}):
+        with pytest.raises(hpo.HpoError, match=r"trials: follows from strategy\.budget, given .* give one of the two"):
+            climbed(**{"strategy": {**given, "budget": 4}, "name": "both", **beside})
+
+
+@pytest.mark.slow
+def test_halving_at_the_smallest_scale_is_followed_by_full_trainings(capsys):
+    @hpo.objective(continues=True)
+    def further(config, trial):
+        for epoch in range(trial.trained + 1, (trial.amount or 4) + 1):
+            trial.report(train(config) - 1 / epoch, epoch)
+
+    strategy = {**LADDER, "trials": 8, "first": {"name": "asha", "eta": 2}, "max_amount": 4}
+    arguments = {"space": SPACE, "config": {"width": 4}, "scales": WIDTHS, "trials": 14}
+    study = found(further, strategy=strategy, **arguments)
+    trials = study.trials
+    small, larger = trials[trials["study.scale"] == 1], trials[trials["study.scale"] > 1]
+    assert small["amount"].value_counts()[1] == 8
+    assert set(small["amount"]) == {1, 2, 4}
+    assert set(larger["amount"]) == {4}
+    assert study.best.point["study.scale"] == 3
+    assert "Does it transfer?" in study.report().page.with_suffix(".md").read_text()
+
+
 def test_where_the_budget_ends_below_the_target_nothing_wins(capsys):
     study = climbed(trials=8, progress=True)
     assert "8 end before the target" in capsys.readouterr().out

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from hpo.trials.fronts import hypervolume, is_on_front, scale_of, scaled
 from hpo.trials.history import History
 from hpo.trials.ranking import one_loss
 from hpo.trials.space.dimensions import Dimension, Range, Value
@@ -31,6 +32,8 @@ _FEASIBLE = 0.7
 _LIMIT_POWER, _RIDGE = 1.5, 0.1
 # As _FEASIBLE, of the share that keeps the limits.
 _WITHIN = 0.6
+# From so many metrics on the hypervolume of a front takes too long for each proposal.
+_MANY = 4
 
 Array = NDArray[np.float64]
 
@@ -65,32 +68,36 @@ class Preselection:
         middle. Ranks, not losses, so that diverged trials do not dominate; and a factor for feasibility, so that the
         search keeps away from failures (Gelbart, Snoek & Adams 2014, "Bayesian optimization with unknown constraints":
         expected improvement times probability of feasibility). Where trials exceed a limit, another one is the expected
-        share of those that keep it, to the power of 1.5.
+        share of those that keep it, to the power of 1.5; what they say of the loss counts all the same.
 
         A last factor, where pending trials are penalized, is 1 - exp(-10 x distance) to the nearest of them: many
         lanes spread out, and while nothing is known the farthest candidate is the best, up to a distance of 3.7, where
         the factor is 1 in floating point (Gonzalez et al. 2016, "Batch Bayesian optimization via local penalization",
         with the kernel of above in place of a Lipschitz constant).
+
+        With two or three metrics the gain is first what the candidate is expected to add to the hypervolume of the
+        front, times the same factors; equals come in the order of above.
         """
         trials = known[-MEMORY:]
         failed = np.array([trial.state == "failed" for trial in trials], dtype=bool)
-        compared = ~failed & np.array([trial.excess == 0 for trial in trials], dtype=bool)
-        losses = one_loss([trial for trial, is_compared in zip(trials, compared, strict=True) if is_compared])
+        losses = one_loss([trial for trial in trials if trial.state != "failed"])
         # The share of better trials: equal losses share a rank.
         ranks = np.searchsorted(np.sort(losses), losses) / max(len(losses), 1)
         ranks = np.append(ranks, np.full(len(pending), _PENDING))
         distances = self._distances(candidates, [*trials, *pending])
-        gains = _feasibility(distances[:, : len(trials)], failed)
+        factors = _feasibility(distances[:, : len(trials)], failed)
         if (within := self._within_limits(candidates, trials)) is not None:
-            gains = gains * within**_LIMIT_POWER
+            factors = factors * within**_LIMIT_POWER
+        if self._penalizes_pending and pending:
+            factors = factors * (1 - np.exp(-_SHARPNESS * distances[:, len(trials) :].min(axis=1)))
+        gains = factors
         if len(ranks):
             # Not by a mask: its columns lie otherwise in memory, and sums that differ in the last bit decide ties.
-            others = np.append(np.flatnonzero(compared), np.arange(len(trials), distances.shape[1]))
+            others = np.append(np.flatnonzero(~failed), np.arange(len(trials), distances.shape[1]))
             weights = _weights(distances.take(others, axis=1))
-            gains = gains * (1 - weights @ ranks / weights.sum(axis=1))
-        if self._penalizes_pending and pending:
-            gains = gains * (1 - np.exp(-_SHARPNESS * distances[:, len(trials) :].min(axis=1)))
-        return [candidates[int(i)] for i in np.argsort(-gains, kind="stable")[:count]]
+            gains = factors * (1 - weights @ ranks / weights.sum(axis=1))
+        added = factors * self._added_volumes(candidates, trials)
+        return [candidates[int(i)] for i in np.lexsort((-gains, -added))[:count]]
 
     def most_feasible(self, known: History, candidates: Sequence[Point], count: int) -> list[Point]:
         """Return the first `count` candidates that are feasible enough, then the most feasible of the others."""
@@ -104,24 +111,50 @@ class Preselection:
     def _within_limits(self, candidates: Sequence[Point], trials: Sequence[Trial]) -> Array | None:
         """Return the expected share of trials that keep the limits, .01 to .99, of each candidate; None if all do.
 
-        By a linear model of the coordinates, since what is limited (size, time, memory) rises or falls with most
-        hyperparameters: ridge regression (Hoerl & Kennard 1970) on whether a trial exceeds a limit.
+        By a linear model on whether a trial exceeds a limit, since what is limited (size, time, memory) rises or falls
+        with most hyperparameters.
         """
         complete = [trial for trial in trials if trial.state == "complete"]
         over = np.array([trial.excess > 0 for trial in complete], dtype=float)
         if not over.any():
             return None
-        known = self._features(self._rows_of(complete))
-        middle, share = known.mean(axis=0), over.mean()
+        within: Array = np.clip(1 - self._linear(complete, over, candidates)[1], 0.01, 0.99)
+        return within
+
+    def _added_volumes(self, candidates: Sequence[Point], trials: Sequence[Trial]) -> Array:
+        """Return what each candidate is expected to add to the front's hypervolume; 0 with one metric, or with many.
+
+        A metric in which all are equal does not count as one.
+
+        Its losses, as shares of those seen, are expected by a linear model, and near trials by what that leaves.
+        """
+        complete = [trial for trial in trials if trial.state == "complete"]
+        losses = np.array([trial.losses for trial in complete])
+        front = losses[[trial.keeps_limits for trial in complete]]
+        if not len(front) or (np.ptp(losses, axis=0) > 0).sum() < 2 or losses.shape[1] >= _MANY:
+            return np.zeros(len(candidates))
+        scale = scale_of(losses)
+        units = scaled(losses, scale)
+        there, expected = self._linear(complete, units, candidates)
+        weights = _weights(self._distances(candidates, complete))
+        expected = expected + weights @ (units - there) / weights.sum(axis=1, keepdims=True)
+        members = scaled(front[is_on_front(front)], scale)
+        volumes = np.array([hypervolume(np.vstack((members, one))) for one in expected])
+        return volumes - hypervolume(members)
+
+    def _linear(self, trials: Sequence[Trial], values: Array, candidates: Sequence[Point]) -> tuple[Array, Array]:
+        """Return what ridge regression on the coordinates (Hoerl & Kennard 1970) says of trials and of candidates."""
+        known, asked = (
+            self._features(rows) for rows in (self._rows_of(trials), np.array([self._row(one) for one in candidates]))
+        )
+        middle, mean = known.mean(axis=0), values.mean(axis=0)
         apart = known - middle
         if len(apart) < apart.shape[1]:
             # The same slopes by as many equations as there are trials, where choices have many values.
-            slopes = apart.T @ np.linalg.solve(apart @ apart.T + _RIDGE * np.eye(len(apart)), over - share)
+            slopes = apart.T @ np.linalg.solve(apart @ apart.T + _RIDGE * np.eye(len(apart)), values - mean)
         else:
-            slopes = np.linalg.solve(apart.T @ apart + _RIDGE * np.eye(apart.shape[1]), apart.T @ (over - share))
-        asked = self._features(np.array([self._row(point) for point in candidates]))
-        within: Array = np.clip(1 - share - (asked - middle) @ slopes, 0.01, 0.99)
-        return within
+            slopes = np.linalg.solve(apart.T @ apart + _RIDGE * np.eye(apart.shape[1]), apart.T @ (values - mean))
+        return mean + apart @ slopes, mean + (asked - middle) @ slopes
 
     def _features(self, rows: Array) -> Array:
         """Return coordinates for a linear model, shape (rows, features): of choices one for each value."""

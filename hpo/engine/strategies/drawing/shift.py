@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hpo.trials.history import History
+from hpo.trials.ranking import leaders
 from hpo.trials.space.dimensions import Choices, Dimension, Range, Value
 from hpo.trials.trial import Trial
 
@@ -34,9 +34,17 @@ class Place:
 
 
 def ranked_scales(known: Sequence[Sequence[Trial]]) -> dict[int, Sequence[Trial]]:
-    """Return the complete trials of each scale that has some, the best first, by its place from 0."""
-    ranked = {place: History(trials).leaders(len(trials)) for place, trials in enumerate(known)}
+    """Return each scale's `ranked_points`, by its place from 0, of those that have some."""
+    ranked = {place: ranked_points(trials) for place, trials in enumerate(known)}
     return {place: trials for place, trials in ranked.items() if trials}
+
+
+def ranked_points(trials: Sequence[Trial]) -> list[Trial]:
+    """Return the furthest complete training of each point, the furthest first and of these the best."""
+    furthest = dict[str, Trial]()
+    for trial in leaders(trials, len(trials)):
+        furthest.setdefault(trial.key, trial)
+    return list(furthest.values())
 
 
 def elite(ranked: Sequence[Trial], share: float, least: int = 1) -> Sequence[Trial]:
@@ -120,6 +128,7 @@ def fit_shift(
     """Return how the best of an ordered dimension moves with cost; None where the trials are too few to tell.
 
     `ranked` has the complete trials of each scale, the best first, `doublings` the logarithm of its cost to base 2.
+    Those trained less far than the first of their scale are left out: their losses do not compare.
 
     The losses of the better half of each scale are fitted by a level of the scale, a parabola of each ordered dimension
     and a level of each other value. That of `dimension` moves by the same distance with each doubling; the distances
@@ -127,7 +136,9 @@ def fit_shift(
 
     Source: Bates & Watts 1988, "Nonlinear regression analysis and its applications", section 6.1.
     """
-    near = [_near_best([trial for trial in those if dimension.key in trial.point]) for those in ranked]
+    near = [
+        _near_best([t for t in those if dimension.key in t.point and t.amount == those[0].amount]) for those in ranked
+    ]
     behind = [trial.loss - those[0].loss for those in near for trial in those[1:]]
     most = _FAR * float(np.median(behind)) if behind else 0.0
     near = [[trial for trial in those if trial.loss - those[0].loss <= most] for those in near]

@@ -7,7 +7,7 @@ from hpo.engine.strategies import make_strategy
 from hpo.engine.strategies.drawing import preselection
 from hpo.engine.strategies.drawing.children import Breeding
 from hpo.engine.strategies.drawing.preselection import Preselection
-from hpo.trials.goal import Goal, finished
+from hpo.trials.goal import Goal, Limit, finished
 from hpo.trials.history import History
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.trial import Outcome, Trial
@@ -140,6 +140,33 @@ def test_candidates_near_pending_points_count_for_less():
     assert spreads.most_promising(history, elsewhere, [near, far], 2) == [near, far]
     # While nothing is known, the farthest first.
     assert spreads.most_promising(History(), beside, [near, far, {"a": 14, "b": "y"}], 2) == [{"a": 14, "b": "y"}, far]
+
+
+def test_what_trials_beyond_a_limit_say_of_the_loss_counts():
+    """All that is known of small `b`, where the limit is kept, is that one value of `a`."""
+    space = space_from_dict({"a": list(range(9)), "b": list(range(9))})
+    points = [{"a": 4, "b": 0}, *({"a": a, "b": 6} for a in range(9))]
+    goal = Goal({"loss": "minimize"}, (Limit("size", 5),))
+    outcomes = [Outcome({"loss": float(abs(point["a"] - 7)), "size": point["b"]}) for point in points]
+    history = History(
+        finished(Trial(n, n, point), {0: outcome}, goal)
+        for n, (point, outcome) in enumerate(zip(points, outcomes, strict=True))
+    )
+    worse, better = {"a": 1, "b": 2}, {"a": 7, "b": 2}
+    assert Preselection(space).most_promising(history, [], [worse, better], 1) == [better]
+
+
+def test_with_several_metrics_the_candidate_comes_first_that_is_expected_to_add_most_to_the_front():
+    """One end of the front is known well, and the middle is empty; all lie on the same plane."""
+    space = space_from_dict({"a": list(range(21)), "b": list(range(21))})
+    points = [{"a": a, "b": 0} for a in (0, 1, 2, 3, 20)]
+    goal = Goal({"loss": "minimize", "size": "minimize"})
+    history = History(
+        finished(Trial(n, n, point), {0: Outcome({"loss": float(20 - point["a"]), "size": float(point["a"])})}, goal)
+        for n, point in enumerate(points)
+    )
+    crowded, middle, end = {"a": 2, "b": 1}, {"a": 11, "b": 1}, {"a": 19, "b": 1}
+    assert Preselection(space).most_promising(history, [], [crowded, end, middle], 3) == [middle, end, crowded]
 
 
 @pytest.mark.parametrize(("patience", "made"), [(7, 7), (None, 64 + 4 * 8)])

@@ -6,10 +6,13 @@ from statistics import fmean
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hpo.config.goals import SCALE
 from hpo.engine.strategies import make_strategy
 from hpo.engine.strategies.drawing.expected import expect
+from hpo.engine.strategies.ladder import LadderSettings
 from hpo.errors import ConfigError
 from hpo.testing.strategies import play
 from hpo.trials.goal import Goal, finished
@@ -110,6 +113,50 @@ def test_that_the_best_stays_is_believed_until_trials_tell_otherwise(drift):
     assert abs(moved) < 1
     _, away = expected(200)
     assert abs(away) < 0.5
+
+
+HALVING = STRATEGIES["successive_halving"] | {"min_amount": 1, "max_amount": 9, "eta": 3}
+
+
+def test_halving_trains_the_best_of_the_smallest_scale_further_and_the_others_are_trained_in_full():
+    first, scale = (
+        {"first": HALVING, "max_amount": 9, "trials": 27, "costs": COSTS},
+        {"scale": {"values": [1, 2, 3, 4]}},
+    )
+    strategy = make_strategy(STRATEGIES["ladder"] | first, space_from_dict(TREE | {"study": scale}), 0)
+    assert strategy.settings.costs_of_points[0] == pytest.approx(7 / 27 / 64)
+    trials = by_scale(play(strategy, 80, loss(1.0)))
+    amounts = [trial.amount for trial in trials[1]]
+    assert (amounts.count(1), amounts.count(9)) == (27, 3)
+    assert all((trial.amount, trial.continues) == (9, None) for scale in (2, 3, 4) for trial in trials[scale])
+    assert len(trials[4]) > 1
+    # The quarter of the points that says where the best lie has those that were trained the furthest, and then others.
+    further = sorted(trials[1], key=lambda trial: (-trial.amount, trial.loss))
+    rates = [trial.point["lr"] for trial in further[:12]]
+    assert min(rates) <= trials[2][0].point["lr"] <= max(rates)
+
+
+@given(
+    costs=st.lists(st.floats(1.1, 8), min_size=1, max_size=4).map(np.cumprod),
+    ratio=st.floats(0.05, 1),
+    budget=st.floats(0.5, 50),
+    first=st.sampled_from([STRATEGIES["random"], HALVING]),
+)
+def test_a_budget_pays_the_plan_and_not_one_point_more(costs, ratio, budget, first):
+    """In trainings at the target; what the plan leaves over is less than one of these."""
+    given = {"costs": [1.0, *costs.tolist()], "cost_ratio": ratio, "first": first, "budget": budget}
+    settings = LadderSettings.model_validate(STRATEGIES["ladder"] | given)
+    shares = settings.costs_of_points
+    if sum(shares) > budget:
+        with pytest.raises(ConfigError, match="must pay for a trial at each scale"):
+            settings.within_budget()
+        return
+    plan, trials = settings.within_budget()
+    more = trials - sum(plan.planned)
+    spent = float(np.dot(plan.planned, shares)) + more
+    assert budget - 1 < spent <= budget + 1e-9
+    larger = plan.model_copy(update={"trials": plan.trials + 1})
+    assert float(np.dot(larger.planned, shares)) > budget
 
 
 @pytest.mark.parametrize("costs", [[1.0, 1.0], [4.0, 1.0], None])
