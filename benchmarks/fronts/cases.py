@@ -95,13 +95,30 @@ def with_optuna(
     sampler: Callable[[int], Any], patience: int, of: Case, seed: int, trials: int
 ) -> list[tuple[float, ...]]:
     """Return the losses of one sequential search by a sampler of Optuna's, helped as search_quality/regret.py does."""
+    return asked(sampler(seed), patience, of, seed, trials, len(of.goal.metrics))
+
+
+def within_limit(of: Case, limit: float, seed: int, trials: int) -> list[tuple[float, ...]]:
+    """Return the losses of one search by Optuna's TPE for the first metric, with a limit of the second."""
+
+    def excess(trial: Any) -> tuple[float]:
+        losses = of.losses.get(tuple(trial.params[key] for key in of.values))
+        return (np.inf if losses is None else losses[1] - limit,)
+
+    sampler = optuna.samplers.TPESampler(seed=seed, constraints_func=excess)
+    # A point that is drawn at random, when its patience is out, is told without what it exceeds.
+    return asked(sampler, 100 * GP_PATIENCE, of, seed, trials, 1)
+
+
+def asked(sampler: Any, patience: int, of: Case, seed: int, trials: int, num_metrics: int) -> list[tuple[float, ...]]:
+    """Return the losses of a search by so many of the metrics; a repeated or absent point is not counted."""
     import torch
 
     torch.set_num_threads(1)
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     warnings.simplefilter("ignore")
     space = {key: optuna.distributions.IntDistribution(0, len(values) - 1) for key, values in of.values.items()}
-    study = optuna.create_study(directions=["minimize"] * len(of.goal.metrics), sampler=sampler(seed))
+    study = optuna.create_study(directions=["minimize"] * num_metrics, sampler=sampler)
     rng = np.random.default_rng(seed)
     found: dict[Ranks, tuple[float, ...]] = {}
     uncounted = 0
@@ -110,14 +127,14 @@ def with_optuna(
             untried = [ranks for ranks in of.losses if ranks not in found]
             ranks = untried[int(rng.integers(len(untried)))]
             point = dict(zip(space, ranks, strict=True))
-            study.add_trial(
-                optuna.trial.create_trial(params=point, distributions=dict(space), values=list(of.losses[ranks]))
-            )
+            values = list(of.losses[ranks][:num_metrics])
+            study.add_trial(optuna.trial.create_trial(params=point, distributions=dict(space), values=values))
         else:
             trial = study.ask(dict(space))
             ranks = tuple(int(trial.params[key]) for key in space)
             worst = np.max(list(found.values()), axis=0).tolist() if found else None
             known = of.losses.get(ranks, worst)
+            known = known and list(known[:num_metrics])
             study.tell(trial, known, state=optuna.trial.TrialState.FAIL if known is None else None)
         is_new = ranks in of.losses and ranks not in found
         uncounted = 0 if is_new else uncounted + 1
