@@ -100,18 +100,16 @@ def with_optuna(
 
 def within_limit(of: Case, limit: float, seed: int, trials: int) -> list[tuple[float, ...]]:
     """Return the losses of one search by Optuna's TPE for the first metric, with a limit of the second."""
-
-    def excess(trial: Any) -> tuple[float]:
-        losses = of.losses.get(tuple(trial.params[key] for key in of.values))
-        return (np.inf if losses is None else losses[1] - limit,)
-
-    sampler = optuna.samplers.TPESampler(seed=seed, constraints_func=excess)
-    # A point that is drawn at random, when its patience is out, is told without what it exceeds.
-    return asked(sampler, 100 * GP_PATIENCE, of, seed, trials, 1)
+    return asked(optuna.samplers.TPESampler(seed=seed), GP_PATIENCE, of, seed, trials, 1, limit)
 
 
-def asked(sampler: Any, patience: int, of: Case, seed: int, trials: int, num_metrics: int) -> list[tuple[float, ...]]:
-    """Return the losses of a search by so many of the metrics; a repeated or absent point is not counted."""
+def asked(
+    sampler: Any, patience: int, of: Case, seed: int, trials: int, num_metrics: int, limit: float | None = None
+) -> list[tuple[float, ...]]:
+    """Return the losses of a search by so many of the metrics; `limit` is that of the last one.
+
+    A repeated or absent point is not counted.
+    """
     import torch
 
     torch.set_num_threads(1)
@@ -127,13 +125,19 @@ def asked(sampler: Any, patience: int, of: Case, seed: int, trials: int, num_met
             untried = [ranks for ranks in of.losses if ranks not in found]
             ranks = untried[int(rng.integers(len(untried)))]
             point = dict(zip(space, ranks, strict=True))
-            values = list(of.losses[ranks][:num_metrics])
-            study.add_trial(optuna.trial.create_trial(params=point, distributions=dict(space), values=values))
+            losses = of.losses[ranks]
+            over = {} if limit is None else {"limit": losses[-1] - limit}
+            made = optuna.trial.create_trial(
+                params=point, distributions=dict(space), values=list(losses[:num_metrics]), constraints=over
+            )
+            study.add_trial(made)
         else:
             trial = study.ask(dict(space))
             ranks = tuple(int(trial.params[key]) for key in space)
             worst = np.max(list(found.values()), axis=0).tolist() if found else None
             known = of.losses.get(ranks, worst)
+            if known is not None and limit is not None:
+                trial.set_constraint("limit", known[-1] - limit)
             known = known and list(known[:num_metrics])
             study.tell(trial, known, state=optuna.trial.TrialState.FAIL if known is None else None)
         is_new = ranks in of.losses and ranks not in found
