@@ -201,7 +201,7 @@ def test_the_search_its_strategies_and_an_objective_of_the_toolkit_are_noted_by_
     """Of a ladder also the strategy of its first scale; of a user's own strategy none."""
     config = toy_config("ladder", searched_by("ladder", SPACES["mixed"]), objective="tests.toy:score")
     assert code_of(prepared(Path("ladder"), config)).revisions == {
-        "search": loop.REVISION, "strategy ladder": 1, "strategy evolutionary": 1,
+        "search": loop.REVISION, "strategy ladder": 1, "strategy evolutionary": 2,
     }  # fmt: skip
     told = describe_code(resolve("model.objective:run_fold"), {"own": type("Own", (), {"__module__": "tests.toy"})})
     assert told.revisions == {"search": loop.REVISION, "objective model.objective": model_objective.REVISION}

@@ -231,7 +231,7 @@ class Asha:
     """
 
     # Rises where the same settings, history and seed would give other points.
-    REVISION: ClassVar[int] = 3
+    REVISION: ClassVar[int] = 4
 
     settings: AshaSettings
     space: Space

@@ -150,7 +150,7 @@ class SuccessiveHalving:
     """
 
     # Rises where the same settings, history and seed would give other points.
-    REVISION: ClassVar[int] = 3
+    REVISION: ClassVar[int] = 4
 
     settings: HalvingSettings
     space: Space
@@ -242,7 +242,7 @@ class Hyperband(SuccessiveHalving):
     from 9, then 9 points again.
     """
 
-    REVISION: ClassVar[int] = 3
+    REVISION: ClassVar[int] = 4
 
     def next_halvings(self, last: int | None) -> int:
         """Return the number of halvings of the next bracket (s of algorithm 1): from most to none, and again."""

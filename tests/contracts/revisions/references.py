@@ -3,6 +3,7 @@
 import importlib.metadata
 import json
 import math
+from functools import partial
 from pathlib import Path
 
 from hpo.engine import loop
@@ -30,14 +31,23 @@ def key_of(part):
     return f"{revisions()['the search']}, {number}" if part in STRATEGIES else str(number)
 
 
+def cases(part):
+    """Return what runs each case of a part, by its name."""
+    if part == "model":
+        return {name: partial(trainings.run, made) for name, made in trainings.all_cases().items()}
+    if part in bundled.cases():
+        return {name: partial(bundled.run, made) for name, made in bundled.cases()[part].items()}
+    trees = searches.of_the_search() if part == "the search" else searches.by_strategy()[part]
+    return {name: partial(_searched, tree) for name, tree in trees.items()}
+
+
+def _searched(tree):
+    return searches.summary(searches.rows(*searches.run(tree)))
+
+
 def found(part):
     """Return what a part makes now, by the names of its cases."""
-    if part == "model":
-        return {name: trainings.run(made) for name, made in trainings.all_cases().items()}
-    if part in bundled.cases():
-        return {name: bundled.run(made) for name, made in bundled.cases()[part].items()}
-    cases = searches.of_the_search() if part == "the search" else searches.by_strategy()[part]
-    return {name: searches.summary(searches.rows(*searches.run(tree))) for name, tree in cases.items()}
+    return {name: run() for name, run in cases(part).items()}
 
 
 def versions_of(part):

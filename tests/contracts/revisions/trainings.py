@@ -31,7 +31,9 @@ def case(data="digits", family="transformer", size=80, task=None, **keys):
     """Return what a training is made of: its data, how many examples, keys of its configuration, and of its task."""
     shape = next(shape for shape, kinds in _FILES.items() if data in kinds)
     sizes = {f"model__{key}": value for key, value in _SIZES[family].items()}
-    keys = sizes | {"training__epochs": 2, "training__batch_size": 16} | keys
+    # The references were written with these numbers of cost.
+    cost = {"training__cost_number": 200.0, "training__cost_step": 3e7}
+    keys = sizes | cost | {"training__epochs": 2, "training__batch_size": 16} | keys
     return {"data": data, "model": f"{_MODEL[family]}{shape}", "size": size, "keys": keys, "task": task or {}}
 
 
