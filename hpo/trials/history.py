@@ -127,6 +127,33 @@ class History(Sequence[Trial]):
         return self._length - 1 - (self._log.gains[count - 1] if count else -1)
 
 
+class Reader:
+    """Reads histories trial by trial: of one that grew from the last, only what was added."""
+
+    def __init__(self) -> None:
+        self._known = History()
+        self._forget()
+
+    def read(self, known: History) -> None:
+        """Read what was added."""
+        added = known.since(self._known)
+        if added is None:
+            self._forget()
+        # Until all of it is read: after an exception everything is read again.
+        self._known = History()
+        for trial in known if added is None else added:
+            self._add(trial)
+        self._known = known
+
+    def _forget(self) -> None:
+        """Forget all that was read."""
+        raise NotImplementedError
+
+    def _add(self, trial: Trial) -> None:
+        """Read one more trial."""
+        raise NotImplementedError
+
+
 class _Log:
     """Trials in order, their ranking, and the place of each point's first trial.
 

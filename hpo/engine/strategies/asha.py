@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hpo.engine.strategies.drawing.new_points import NewPoints
 from hpo.engine.strategies.halving import HalvingSettings
 from hpo.engine.strategies.strategy import Learns, generator
-from hpo.trials.history import History
+from hpo.trials.history import History, Reader
 from hpo.trials.ranking import Fronts, at_same_place, have_same_places, sort_key
 from hpo.trials.space.space import Space
 from hpo.trials.trial import Proposal, Trial
@@ -119,35 +119,27 @@ class Rung:
         return self._trials[best[-1]]
 
 
-class Rungs:
-    """The rungs of a history, the lowest amount first; of one that grew from the last, only what was added is read."""
+class Rungs(Reader):
+    """The rungs of a history, the lowest amount first."""
 
     def __init__(self, amounts: Sequence[int]) -> None:
         self._amounts = amounts
-        self._forget()
+        super().__init__()
 
     def _forget(self) -> None:
-        self._known = History()
         self._rungs = {amount: Rung() for amount in self._amounts}
         self._ranking: _Ranking | None = None
 
-    def read(self, known: History) -> Sequence[Rung]:
-        """Return the rungs of a history, the lowest first."""
-        added = known.since(self._known)
-        if added is None:
-            self._forget()
-            added = known
-        # Until all of it is read: after an exception everything is read again.
-        self._known = History()
-        for trial in added:
-            # Imported trials have no states to continue from.
-            if trial.number >= 0 and trial.amount in self._rungs:
-                if self._rungs[trial.amount].add(trial):
-                    self._ranking = None
-                if trial.continues is not None:
-                    self._rungs[trial.trained].mark_continued(trial.continues)
-        self._known = known
-        return list(self._rungs.values())
+    def _add(self, trial: Trial) -> None:
+        # Imported trials have no states to continue from.
+        if trial.number >= 0 and trial.amount in self._rungs:
+            if self._rungs[trial.amount].add(trial):
+                self._ranking = None
+            if trial.continues is not None:
+                self._rungs[trial.trained].mark_continued(trial.continues)
+
+    def __getitem__(self, place: int) -> Rung:
+        return self._rungs[self._amounts[place]]
 
     @property
     def highest_open(self) -> int:
@@ -264,10 +256,11 @@ class Asha:
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Proposal]:
         """Return the best trial to continue, or a new point for the first rung."""
         amounts = self.amounts
-        rungs, continued = self._rungs.read(known), {trial.continues for trial in pending}
+        self._rungs.read(known)
+        continued = {trial.continues for trial in pending}
         top = len(amounts) - 1 if self.settings.rungs == "fixed" else self._rungs.highest_open
         for place in range(top - 1, -1, -1):
-            trial = rungs[place].best_waiting(self.settings.eta, continued)
+            trial = self._rungs[place].best_waiting(self.settings.eta, continued)
             if trial is not None:
                 return [Proposal(trial.point, amounts[place + 1], trial.number, amounts[place])]
         rng = generator(self.seed, known, pending)

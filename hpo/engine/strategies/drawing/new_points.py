@@ -11,7 +11,7 @@ import numpy as np
 from hpo.engine.strategies.drawing.children import Breeding
 from hpo.engine.strategies.drawing.draws import draw_untried
 from hpo.engine.strategies.drawing.preselection import MEMORY, Preselection
-from hpo.trials.history import History
+from hpo.trials.history import History, Reader
 from hpo.trials.ranking import Ranking
 from hpo.trials.space.space import Point, Space
 from hpo.trials.trial import Trial
@@ -43,7 +43,8 @@ class NewPoints:
 
     def draw(self, known: History, pending: Sequence[Trial], rng: np.random.Generator, count: int) -> list[Point]:
         """Return up to `count` points that were not tried; fewer only where the space has no more."""
-        best = self._rungs.read(known)
+        best = self._rungs
+        best.read(known)
         if not self.is_learned or best.num_points < _KNOWN:
             return draw_untried(self.space, rng, known.tried(pending), count)
         parents, near = [trial.point for trial in islice(best.furthest(), _PARENTS)], best.latest_of_highest()
@@ -79,12 +80,8 @@ class NewPoints:
         return Preselection(self.space, penalizes_pending=True)
 
 
-class _Rungs:
-    """The complete trials of a history by rung, ranked; of one that grew from the last only what was added is read."""
-
-    def __init__(self) -> None:
-        self._known = History()
-        self._forget()
+class _Rungs(Reader):
+    """The complete trials of a history by rung, ranked, and those that failed."""
 
     def _forget(self) -> None:
         self._keys = set[str]()
@@ -92,25 +89,15 @@ class _Rungs:
         self._complete: dict[float, list[Trial]] = {}
         self._rankings: dict[float, Ranking] = {}
 
-    def read(self, known: History) -> "_Rungs":
-        """Read what was added, and return this."""
-        added = known.since(self._known)
-        if added is None:
-            self._forget()
-            added = known
-        # Until all of it is read: after an exception everything is read again.
-        self._known = History()
-        for trial in added:
-            if trial.state == "failed":
-                self._failed.append(trial)
-            elif trial.state == "complete":
-                # Those of other studies may be trained to their end, without an amount.
-                amount = math.inf if trial.amount is None else trial.amount
-                self._keys.add(trial.key)
-                self._complete.setdefault(amount, []).append(trial)
-                self._rankings.setdefault(amount, Ranking()).add(trial)
-        self._known = known
-        return self
+    def _add(self, trial: Trial) -> None:
+        if trial.state == "failed":
+            self._failed.append(trial)
+        elif trial.state == "complete":
+            # Those of other studies may be trained to their end, without an amount.
+            amount = math.inf if trial.amount is None else trial.amount
+            self._keys.add(trial.key)
+            self._complete.setdefault(amount, []).append(trial)
+            self._rankings.setdefault(amount, Ranking()).add(trial)
 
     @property
     def num_points(self) -> int:
