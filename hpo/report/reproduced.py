@@ -162,14 +162,10 @@ def _named(part: Any, key: str, checked: Collection[str], is_inner: bool = False
 def _given(values: Mapping[str, float], amount: int | None) -> dict[str, float | None]:
     """Return what follows from a trial's values, by the keys that a report has for it."""
     numbers = list(values.values())
-    within = interval(numbers)
-    low, high = (None, None) if is_missing(within) else within
     return {
         "score": math.fsum(numbers) / len(numbers),
         "n": len(numbers),
         "standard_deviation": statistics.stdev(numbers) if len(numbers) > 1 else None,
-        "interval.0": low,
-        "interval.1": high,
         "amount": amount,
         **{f"values.{name}": value for name, value in values.items()},
     }
@@ -177,12 +173,13 @@ def _given(values: Mapping[str, float], amount: int | None) -> dict[str, float |
 
 def _given_of_several(values: Mapping[str, float], further: Mapping[str, float], goal: Goal) -> dict[str, float | None]:
     """Return what follows from a trial's values of the leading metric, and the means of the further ones, by key."""
-    leading, ends = _given(values, None), ("interval.0", "interval.1")
+    numbers, name = [*values.values()], f"scores.{goal.metric}"
     means = {goal.metric: math.fsum(values.values()) / len(values), **further}
-    deviation = leading["standard_deviation"]
+    low, high = interval(numbers) or (None, None)
     return {
-        **{f"scores.{goal.metric}.{end}": leading[end] for end in ends},
-        f"scores.{goal.metric}.standard_error": None if deviation is None else deviation / math.sqrt(len(values)),
+        f"{name}.interval.0": low,
+        f"{name}.interval.1": high,
+        f"{name}.standard_error": statistics.stdev(numbers) / math.sqrt(len(numbers)) if len(numbers) > 1 else None,
         **{f"{key}.{name}": mean for name, mean in means.items() for key in ("scores", "validation_metrics")},
         **{f"scores.{name}.mean": mean for name, mean in means.items()},
         **({"excess": goal.excess(means)} if means.keys() == {*goal.names} else {}),

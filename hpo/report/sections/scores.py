@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
-from hpo.report.part import EXACT, Missing, is_missing, missing
+from hpo.report.part import EXACT
 from hpo.study.results.choosing import standard_error
 from hpo.trials.goal import Goal
 from hpo.trials.trial import Trial
@@ -27,11 +27,10 @@ def spreads(trial: Trial, goal: Goal) -> dict[str, Spread]:
 
 
 def _spread(trial: Trial, name: str) -> Spread:
-    within = interval(trial.values(name))
     return {
         "mean": trial.mean(name),
         "standard_error": standard_error(trial, name),
-        "interval": None if is_missing(within) else within,
+        "interval": interval(trial.values(name)),
     }
 
 
@@ -46,14 +45,14 @@ def spread_text(score: Spread, text: Callable[[float], str]) -> str:
 _LEVEL = 0.95
 
 
-def interval(values: Sequence[float]) -> list[float] | Missing:
-    """Return the 95 % interval of the mean by Student's t over folds and seeds, lower end first.
+def interval(values: Sequence[float]) -> list[float] | None:
+    """Return the 95 % interval of the mean by Student's t over folds and seeds, lower end first; None of one value.
 
     Folds share training examples, so the interval is too narrow (Bengio & Grandvalet 2004, JMLR 5, "No unbiased
     estimator of the variance of k-fold cross-validation"); the report says over what it was computed.
     """
     if len(values) < 2:
-        return missing("one value has no spread: give split.folds or study.repeats of 2 or more")
+        return None
     from scipy import stats  # here: it takes a while to load
 
     if min(values) == max(values):

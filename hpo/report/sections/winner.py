@@ -33,7 +33,7 @@ from hpo.report.sections.expected_score import (
     interval_text,
 )
 from hpo.report.sections.goal import aim_text, front_of, value_format
-from hpo.report.sections.scores import Spread, interval, spreads
+from hpo.report.sections.scores import Spread, spreads
 from hpo.report.subject import score_of
 from hpo.report.words import code_rows, sentence
 from hpo.study.files.folder import short_path
@@ -60,7 +60,6 @@ class FreshScore(TypedDict):
     values: Annotated[list[float], Field(description="score of each fold and fresh seed")]
     n: Positive
     standard_deviation: Annotated[float | None, Field(description="of `values`, with n - 1; null for one value")]
-    interval: Annotated[list[float] | Missing, Field(description="95 % interval of the mean by Student's t")]
     scores: NotRequired[
         Annotated[
             dict[str, Spread], Field(description="of each metric, and of what has a limit; absent with one score")
@@ -88,7 +87,6 @@ class Winner(TypedDict):
     values: Annotated[dict[str, float], Field(description="score of each fold and seed, by its column in trials.csv")]
     n: Positive
     standard_deviation: Annotated[float | None, Field(description="of `values`, with n - 1; null for one value")]
-    interval: Annotated[list[float] | Missing, Field(description="95 % interval of the mean by Student's t")]
     expected: NotRequired[Annotated[ExpectedPart | Missing, Field(description="what it is expected to score anew")]]
     num_parameters: int | None
     fresh: NotRequired[
@@ -178,7 +176,6 @@ def describe_winner(study: PreparedStudy, run: StudyRun, expected: Expected | Mi
         "values": dict(zip(tasks, values, strict=True)),
         "n": len(values),
         "standard_deviation": statistics.stdev(values) if len(values) > 1 else None,
-        "interval": interval(values),
         "expected": describe_expected_score(expected, study.goal),
         "num_parameters": winner.num_parameters,
         "config": str(short_path(study.folder.best_path)),
@@ -201,7 +198,6 @@ def _fresh(again: Trial, goal: Goal) -> FreshScore:
         "values": values,
         "n": len(values),
         "standard_deviation": statistics.stdev(values) if len(values) > 1 else None,
-        "interval": interval(values),
     }
     return fresh if goal.is_single else {**fresh, "scores": spreads(again, goal)}
 

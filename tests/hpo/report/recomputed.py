@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import optuna
-from scipy import stats
 
 
 def of_trials(trials):
@@ -53,7 +52,7 @@ def of_trials(trials):
 def of_winner(trials, number):
     row = trials[trials.number == number].iloc[0]
     values = [row[column] for column in trials if column.startswith("fold_")]
-    mean, deviation, n, low, high = of_values(values)
+    mean, deviation, n = of_values(values)
     keys = [column for column in trials if column.startswith("toy.")]
     point = {key: row[key] for key in keys if not isinstance(row[key], str)}
     layers = int(row["toy.layers"])
@@ -69,17 +68,14 @@ def of_winner(trials, number):
         "winner.score": mean,
         "winner.n": n,
         "winner.standard_deviation": deviation,
-        "winner.interval[0]": low,
-        "winner.interval[1]": high,
         "winner.num_parameters": row.num_parameters,
         **{f"at_the_end[{k}].value": row[key] for k, key in enumerate(ends)},
     }
 
 
 def of_values(values):
-    """Mean, standard deviation, number and the ends of Student's interval of the mean."""
-    mean, deviation, n = statistics.fmean(values), statistics.stdev(values), len(values)
-    return mean, deviation, n, *stats.t.interval(0.95, n - 1, loc=mean, scale=deviation / math.sqrt(n))
+    """Mean, standard deviation and number."""
+    return statistics.fmean(values), statistics.stdev(values), len(values)
 
 
 def of_best_so_far(trials):
@@ -191,7 +187,7 @@ def of_finalists(study, number):
             **{f"finalists[{k}].fresh_values[{j}]": value for j, value in enumerate(fresh)},
         }
         if trial.number == number:
-            names = ("score", "standard_deviation", "n", "interval[0]", "interval[1]")
+            names = ("score", "standard_deviation", "n")
             found |= {f"winner.fresh.{name}": value for name, value in zip(names, of_values(fresh), strict=True)}
             found |= {f"winner.fresh.values[{j}]": value for j, value in enumerate(fresh)}
     return found

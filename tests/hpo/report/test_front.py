@@ -102,7 +102,6 @@ def test_each_member_has_its_values_with_their_spread_over_the_seeds(report, tri
         assert member["point"] == {key: row[key] for key in member["point"]}
     winner = report["winner"]
     assert winner["scores"]["score"]["mean"] == pytest.approx(winner["score"])
-    assert winner["scores"]["score"]["interval"] == pytest.approx(winner["interval"])
 
 
 def test_the_hypervolume_is_the_area_below_the_staircase_after_each_trial(report, trials):

@@ -83,9 +83,7 @@ def test_a_number_that_its_trainings_do_not_give_is_said_and_ends_in_exit_code_1
     assert "not reproduced: 0 of 3 trainings differ, and 1 of " in out
 
 
-def test_an_interval_and_a_value_that_the_trainings_do_not_give(capsys, place):
-    changed(place, "winner.interval", [0.1, 0.2])
-    assert "report.json: winner.interval.0 is 0.1, the trainings give " in hpo(capsys, "reproduce", "made")[1]
+def test_a_value_that_the_trainings_do_not_give(capsys, place):
     changed(place, "winner.values", lambda values: values | {"fold_1": 7.5})
     out = hpo(capsys, "reproduce", "made")[1]
     assert "report.json: winner.values.fold_1 is 7.5, the trainings give " in out
