@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal, Self
 
-import numpy as np
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
@@ -130,7 +129,7 @@ class Evolutionary:
         """Return the trials that survive; a metric in which the best are all equal does not count as one."""
         survivors = self.settings.survivors
         best = [trial for trial in known.ranked(survivors * known.num_metrics) if trial.score is not None]
-        differing = int((np.ptp([trial.losses for trial in best], axis=0) > 0).sum()) if best else 0
+        differing = sum(len(set(losses)) > 1 for losses in zip(*(trial.losses for trial in best), strict=True))
         return best[: survivors * max(1, differing)]
 
     @cached_property
