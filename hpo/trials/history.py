@@ -3,6 +3,7 @@
 import bisect
 import itertools
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -127,7 +128,7 @@ class History(Sequence[Trial]):
         return self._length - 1 - (self._log.gains[count - 1] if count else -1)
 
 
-class Reader:
+class Reader(ABC):
     """Reads histories trial by trial: of one that grew from the last, only what was added."""
 
     def __init__(self) -> None:
@@ -145,13 +146,13 @@ class Reader:
             self._add(trial)
         self._known = known
 
+    @abstractmethod
     def _forget(self) -> None:
         """Forget all that was read."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _add(self, trial: Trial) -> None:
         """Read one more trial."""
-        raise NotImplementedError
 
 
 class _Log:

@@ -20,8 +20,8 @@ from hpo.trials.trial import Trial
 # candidates. On learning curves of real trainings six parents were worse, and nine known points were worse at the cost
 # of two trainings.
 _KNOWN, _SHARE, _PARENTS, _CANDIDATES, _PATIENCE = 15, 0.75, 4, 8, 20
-# What is promising is told by the highest rung that has so many points: a low one may mislead. Of four to eight none is
-# told apart from another; with the points of all rungs regret is a third larger where low rungs mislead
+# What is promising is told by the highest rung that has so many points: a low one may mislead. From four to eight the
+# regret differs by less than its noise; with the points of all rungs it is a third larger where low rungs mislead
 # (benchmarks/search_quality/by_cost.md).
 _ENOUGH = 6
 

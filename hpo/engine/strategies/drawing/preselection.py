@@ -144,9 +144,8 @@ class Preselection:
 
     def _linear(self, trials: Sequence[Trial], values: Array, candidates: Sequence[Point]) -> tuple[Array, Array]:
         """Return what ridge regression on the coordinates (Hoerl & Kennard 1970) says of trials and of candidates."""
-        known, asked = (
-            self._features(rows) for rows in (self._rows_of(trials), np.array([self._row(one) for one in candidates]))
-        )
+        known = self._features(self._rows_of(trials))
+        asked = self._features(np.array([self._row(point) for point in candidates]))
         middle, mean = known.mean(axis=0), values.mean(axis=0)
         apart = known - middle
         if len(apart) < apart.shape[1]:
