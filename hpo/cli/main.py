@@ -48,6 +48,7 @@ GROUPS = {
         "logs": ("show:logs", "what the trainings of a study printed"),
         "stop": ("steer:stop", "end a running search, at once or after its running trials; or one of its trials"),
         "add": ("steer:add", "let a running or stopped search try a point of your own next"),
+        "retry": ("steer:retry", "let a running or stopped search try its failed trials again"),
     },
     "train elsewhere": {
         "ask": ("ask:ask", "a further trial of a study that is trained elsewhere, by whatever means"),
@@ -90,6 +91,7 @@ _LONGEST, _SHOWN = 500, 100
 _ELSEWHERE = {
     **dict.fromkeys(("run", "tune", "sweep", "optimize", "optimise", "start", "launch"), "search"),
     **dict.fromkeys(("continue", "restart"), "resume"),
+    **dict.fromkeys(("rerun", "retry-failed"), "retry"),
     **dict.fromkeys(("status", "info", "describe", "best", "view", "results"), "show"),
     **dict.fromkeys(("ls", "studies"), "list"),
     **dict.fromkeys(("delete", "rm", "del", "destroy"), "remove"),
@@ -110,7 +112,7 @@ _ELSEWHERE = {
 # These commands write state that only this user may read. Files of the others get the user's default permissions.
 _PRIVATE = (
     *("search", "resume", "extend", "report", "reproduce", "test", "compare", "train", "scale", "sync", "import"),
-    *("stop", "add", "ask", "tell", "note", "clean", "archive", "remove"),
+    *("stop", "add", "retry", "ask", "tell", "note", "clean", "archive", "remove"),
 )
 
 _EXAMPLES = """examples:

@@ -1,4 +1,4 @@
-"""`stop`, `add`, a larger budget, and `note`: what users do to a search, also while it runs.
+"""`stop`, `add`, `retry`, a larger budget, and `note`: what users do to a search, also while it runs.
 
 Each of these actions but a note is written to the study's record with its place before it takes effect, so that
 resume, replay and reproduction repeat it; the report lists it.
@@ -19,7 +19,7 @@ from hpo.study.files.folder import StudyFolder, find_study
 from hpo.study.files.requests import is_searching, request
 from hpo.study.files.user_notes import UserNote, add_note, read_notes, tags
 from hpo.study.view.latest import latest_status
-from hpo.trials.space.space import short_text
+from hpo.trials.record.user_actions import Given
 
 # What a running search takes: with another budget its trials stay the same.
 BUDGET = ("trials", "minutes")
@@ -55,6 +55,24 @@ class Added(Fields):
 
     study: str
     point: Mapping[str, Any]
+    says: str
+
+    def __str__(self) -> str:
+        return f"study {self.study}: {self.says}"
+
+
+@dataclass(frozen=True)
+class Retried(Fields):
+    """Failed trials that are tried again, and what was answered.
+
+    Attributes:
+        study: as it was given.
+        trial: the one that was given; `null` = all that failed.
+        says: what the search answered.
+    """
+
+    study: str
+    trial: int | None
     says: str
 
     def __str__(self) -> str:
@@ -111,24 +129,54 @@ def add(study: StudyRef, point: Point) -> Added:
     if folder.holder() is not None:
         _refuse_past_search(folder, "added")
         return Added(str(study), point, request(folder, "add", point))
-    from hpo.study.opening import add_point
+    from hpo.study.additions import added_text, new_point
+    from hpo.study.opening import add_while_idle
     from hpo.study.preparing.preparation import known_study
 
-    added, untried = add_point(known_study(str(folder)), point, user_name())
-    says = f"it is tried next when the study goes on ({_goes_on(folder, untried)}): {short_text(added)}"
-    return Added(str(study), point, says)
+    known = known_study(str(folder))
+    (added,), untried = add_while_idle(known, lambda record: [new_point(known, record, point)], user_name())
+    return Added(str(study), point, f"{added_text(added)}; {_goes_on(folder, untried)}")
 
 
-def _goes_on(folder: StudyFolder, untried: int) -> str:
-    """By which command a study that no process runs tries so many points that were added."""
+def retry(study: StudyRef, trial: Annotated[int | None, Word("NUMBER", option="--trial")] = None) -> Retried:
+    """Let a running or stopped search try its failed trials again, once their fault is fixed.
+
+    Each retry is a further trial with the same point, amount and training seed. It uses no budget, and names the
+    failed trial, which stays as it is.
+
+    Args:
+        trial: this failed trial alone (default: all that failed and were not retried).
+
+    Raises:
+        hpo.HpoError: no trial failed, or this one did not, or was retried before.
+
+    Examples:
+        hpo retry digits              all that failed; then `hpo resume digits`, with --allow-changes for changed code
+        hpo retry digits --trial 7    this trial alone
+    """
+    folder = find_study(str(study))
+    if folder.holder() is not None:
+        _refuse_past_search(folder, "retried")
+        says = request(folder, "retry", {} if trial is None else {"trial": trial})
+        return Retried(str(study), trial, says)
+    from hpo.study.additions import retried_text, retries
+    from hpo.study.opening import add_while_idle
+    from hpo.study.preparing.preparation import known_study
+
+    adds, untried = add_while_idle(known_study(str(folder)), lambda record: retries(record, trial), user_name())
+    return Retried(str(study), trial, f"{retried_text(adds)}; {_goes_on(folder, untried)}")
+
+
+def _goes_on(folder: StudyFolder, untried: Sequence[Given]) -> str:
+    """Say by which command a study that no process runs tries what was added."""
     name, status = folder.reference, latest_status(folder)
     if status.state == "open":
-        return f"`hpo ask {name}`"
+        return f"`hpo ask {name}` asks for it"
     from hpo.study.additions import what_tries
 
-    goes_on = f"hpo resume {name}"
-    command = what_tries(name, untried, status.done, folder.config().study, status.ended_by)
-    return f"`{command}`" if command == goes_on else f"its budget is used up: `{command}`"
+    goes_on, new = f"hpo resume {name}", sum(each.retry_of is None for each in untried)
+    command = what_tries(name, new, status.done, folder.config().study, status.ended_by)
+    return f"`{command}` goes on" if command == goes_on else f"its budget is used up: `{command}` goes on"
 
 
 def _refuse_past_search(folder: StudyFolder, what: str) -> None:

@@ -16,7 +16,7 @@ from hpo.commands.report import Reported, report
 from hpo.commands.reproduce import Reproduction, reproduce
 from hpo.commands.resume import changed_config, extend, resume
 from hpo.commands.show import Logs, Shown, logs, show
-from hpo.commands.steer import Added, Noted, Stopped, add, note, stop
+from hpo.commands.steer import Added, Noted, Retried, Stopped, add, note, retry, stop
 from hpo.commands.train import train_tree
 from hpo.commands.trained_model import Attention, Predictions, attention, predict
 from hpo.commands.watch import LivePage, open_page
@@ -199,6 +199,20 @@ class Study:
             hpo.HpoError: it is none of the space, it was tried or added before, or the search has just ended.
         """
         return add(self.folder, point)
+
+    def retry(self, trial: int | None = None) -> Retried:
+        """Let a running or stopped search try its failed trials again, once their fault is fixed.
+
+        Each retry is a further trial with the same point, amount and training seed. It uses no budget, and names the
+        failed trial, which stays as it is.
+
+        Args:
+            trial: this failed trial alone (default: all that failed and were not retried).
+
+        Raises:
+            hpo.HpoError: no trial failed, or this one did not, or was retried before.
+        """
+        return retry(self.folder, trial)
 
     def stop(self, trial: int | None = None, *, now: bool = False) -> Stopped:
         """End a search once its running trials have ended, at once, or one of its trials, from any terminal.

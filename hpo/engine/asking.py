@@ -15,7 +15,7 @@ from hpo.errors import ConfigError, NoTrialError, StudyError
 from hpo.trials import reported_values
 from hpo.trials.places import Places, place_of, reached
 from hpo.trials.record.record import Asked, Ended, EndedBy, Record
-from hpo.trials.space.space import Point
+from hpo.trials.record.user_actions import Add
 from hpo.trials.trial import Outcome, seconds_trained
 from hpo.workers.dispatch.dispatcher import TaskReport
 from hpo.workers.training.tasks import Task
@@ -70,9 +70,9 @@ class Asking:
         """The budget that is used up, as far as no question is needed to know; None where there may be more."""
         return "trials" if self._course.ended_by == "trials" else None
 
-    def give(self, point: Point, by: str | None = None) -> None:
-        """Let an untried point of the space, that of a hand, be asked for before the strategy's next."""
-        self._course.give(point, time.time(), by)
+    def give(self, add: Add, by: str | None = None) -> None:
+        """Let an untried point of the space, or a failed trial's, that of a hand, be asked for before the next."""
+        self._course.give(add, time.time(), by)
 
     def ask(self) -> Task:
         """Return the one task of a new trial.

@@ -229,7 +229,7 @@ class _Search:
         """Write an act to the record, and let it take effect."""
         ask, now = instruction.ask, time.time()
         if isinstance(ask, Add):
-            self._course.give(ask.point, now, instruction.by)
+            self._course.give(ask, now, instruction.by)
             return
         if isinstance(ask, Stop) and ask.trial in self._stopped:
             # On the clock it may end later, and until then it is open.

@@ -95,9 +95,14 @@ class StateKeeper(Observer):
         self._artifacts = artifacts
 
     def reported(self, trial: Trial, report: TaskReport) -> None:
-        """Delete the state of a task that has an outcome, unless it was stopped before its end."""
+        """Delete the state of a task that has an outcome, unless it was stopped before its end.
+
+        That of a failed one always, so that a retry does not go on from what the fault has left.
+        """
         state, outcome = report.task.payload.resume_dir, report.outcome
-        if outcome is not None and outcome.stopped is None and trial.amount is None and state is not None:
+        if outcome is None or state is None:
+            return
+        if outcome.error is not None or (outcome.stopped is None and trial.amount is None):
             _remove(state, self._artifacts)
 
 

@@ -1,18 +1,17 @@
 """What hands ask of a search that runs: by requests of other processes, and by Optuna's `enqueue_trial`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from hpo.config.study_config import StudyConfig
 from hpo.errors import HpoError, StudyError
-from hpo.study.additions import new_point, queued_points
+from hpo.study.additions import added_text, new_point, queued_points, retried_text, retries
 from hpo.study.files.requests import waiting
 from hpo.study.opening import freeze
 from hpo.study.study import PreparedStudy
 from hpo.trials.record.record import Record
 from hpo.trials.record.user_actions import Add, Instruction, Raise, Stop
-from hpo.trials.space.space import short_text
 
 
 class Hand:
@@ -31,34 +30,38 @@ class Hand:
 
     def __call__(self, can_stop_trials: bool) -> Iterator[Instruction]:
         """Yield what was asked since the last call; to stop a trial waits until that can be done."""
-        for point in queued_points(self.study, self._record):
-            yield Instruction(Add(point))
+        for add in queued_points(self.study, self._record):
+            yield Instruction(add)
         for asking in waiting(self.study.folder):
-            if not can_stop_trials and asking.request.given.get("trial") is not None:
+            if not can_stop_trials and asking.request.do == "stop" and asking.request.given.get("trial") is not None:
                 continue
             try:
-                ask, says = self._read(asking.request.do, asking.request.given)
+                asks, says = self._read(asking.request.do, asking.request.given)
             except HpoError as error:
                 asking.answer(str(error), is_done=False)
                 continue
-            yield Instruction(ask, asking.request.by)
-            if isinstance(ask, Raise):
+            for ask in asks:
+                yield Instruction(ask, asking.request.by)
+            if asking.request.do == "raise":
                 # After the record: a driver that dies between them goes on with the smaller budget.
                 freeze(self.study)
             asking.answer(says)
 
-    def _read(self, verb: str, given: Mapping[str, Any]) -> tuple[Add | Stop | Raise, str]:
+    def _read(self, verb: str, given: Mapping[str, Any]) -> tuple[Sequence[Add | Stop | Raise], str]:
         """Return what is asked, and what is answered then; HpoError where it cannot be done."""
         if verb == "add":
-            point = new_point(self.study, self._record, given)
-            return Add(point), f"it is tried next, as far as the budget goes: {short_text(point)}"
+            add = new_point(self.study, self._record, given)
+            return [add], added_text(add)
+        if verb == "retry":
+            adds = retries(self._record, given.get("trial"))
+            return adds, retried_text(adds)
         if verb == "raise":
             ask = Raise(given.get("trials"), given.get("minutes"))
             self.study = replace(self.study, config=_raised(self.study.config, ask))
-            return ask, f"the search goes on; {self.study.done(self._record.history())} are done"
+            return [ask], f"the search goes on; {self.study.done(self._record.history())} are done"
         number = given.get("trial")
         if number is None:
-            return Stop(), "it begins no further trial, and ends when those that run have ended"
+            return [Stop()], "it begins no further trial, and ends when those that run have ended"
         stopped = {act.trial for act in self._record.acts}
         # One that was stopped may end later on the clock.
         states = {t.number: "stopped" if t.number in stopped else t.state for t in self._record.trials()}
@@ -66,7 +69,7 @@ class Hand:
             running = ", ".join(str(each) for each, state in states.items() if state == "running") or "none"
             is_there = f"has ended already ({states[number]})" if number in states else "is not there"
             raise StudyError(f"--trial: trial {number} {is_there}; give one that runs ({running})")
-        return Stop(number), f"trial {number} is stopped where it is"
+        return [Stop(number)], f"trial {number} is stopped where it is"
 
 
 def _raised(config: StudyConfig, budget: Raise) -> StudyConfig:

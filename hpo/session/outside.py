@@ -101,8 +101,8 @@ class OutsideSession:
     def ask(self) -> int:
         """Return the number of a new trial, that of a hand's point first; NoTrialError where there is none."""
         asking = self.asking
-        for point in queued_points(self.study, self.record):
-            asking.give(point)
+        for add in queued_points(self.study, self.record):
+            asking.give(add)
         try:
             return asking.ask().trial
         except NoTrialError as error:
@@ -115,7 +115,7 @@ class OutsideSession:
             raise
 
     def add(self, values: Mapping[str, Any]) -> None:
-        """Let a point of one's own be asked for next; what it leaves out has its default. HpoError where it is none."""
+        """Let a point of one's own, or a failed trial's, be asked for next; HpoError where it is none, or known."""
         self.asking.give(new_point(self.study, self.record, values), user_name())
 
     def __reduce__(self) -> NoReturn:

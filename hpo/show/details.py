@@ -98,6 +98,8 @@ def _says_of_trial(trial: TrialDetails) -> _Says:
     beyond = f", {trial.excess:.3g} beyond the limits" if trial.excess else ""
     yield "trial", f"{trial.trial} of study {trial.study}: {trial.state}{score}{beyond}"
     yield from (("point", line) for line in _point_lines(trial.point, trial.default, len(trial.point)))
+    if trial.retry_of is not None:
+        yield "retry", f"of trial {trial.retry_of}, which failed"
     if trial.amount is not None:
         further = f", further from trial {trial.continues}" if trial.continues is not None else ""
         far = trial.reached if trial.state == "complete" else None

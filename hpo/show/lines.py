@@ -96,12 +96,12 @@ def progress_text(view: StudyView) -> str:
         states.append(f"{unfinished} {called}")
     done = ": ".join(filter(None, (done_text(view), ", ".join(states))))
     minutes = f"{format_duration(60 * view.minutes)} of search" if view.minutes is not None else ""
-    return "; ".join(filter(None, (done, minutes, untried_text(view))))
+    return "; ".join(filter(None, (done, minutes, untried_line(view))))
 
 
-def untried_text(view: StudyView) -> str:
-    """Return how many of the added points were not tried; empty where all were."""
-    return f"{format_count(view.untried, 'added point*')} not tried so far" if view.untried else ""
+def untried_line(view: StudyView) -> str:
+    """Return how many of the added points and retries were not tried; empty where all were."""
+    return f"{view.untried_text} not tried so far" if view.untried_text else ""
 
 
 def report_text(view: StudyView, task: TaskView) -> str:
@@ -157,7 +157,7 @@ def _outcome(view: StudyView) -> Iterator[str]:
         yield from point_lines(view.best)
     elif view.why_none:
         yield f"no winner: {view.why_none}"
-    if says := untried_text(view):
+    if says := untried_line(view):
         yield says
     if (page := view.files.get("report.html")) is not None:
         yield f"report: {short_path(page)}"

@@ -5,7 +5,7 @@ import logging
 import shutil
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,8 @@ from hpo.config.study_config import StudyConfig
 from hpo.engine.loop import seconds_spent
 from hpo.engine.strategies import strategy_type
 from hpo.errors import StudyError
-from hpo.study.additions import new_point, queued_points, untried_points
+from hpo.formatting import format_count
+from hpo.study.additions import failed_trials, queued_points, untried_points
 from hpo.study.basis.changes import Basis, allowed_change, refuse_changes, refuse_other_data
 from hpo.study.basis.configurations import refuse_other_config
 from hpo.study.basis.environment import describe_environment
@@ -32,8 +33,8 @@ from hpo.study.upgrade import FORMAT, upgraded
 from hpo.trials.goal import goal_of
 from hpo.trials.record.own_file import DamagedRecordError
 from hpo.trials.record.record import Record
-from hpo.trials.record.user_actions import Given
-from hpo.trials.space.space import Point, Space
+from hpo.trials.record.user_actions import Add, Given
+from hpo.trials.space.space import Space
 from hpo.trials.trial import TaskLayout
 from hpo.workers.store.packing import digest_of
 
@@ -186,10 +187,14 @@ def _continue(study: PreparedStudy, frozen: StudyConfig) -> Record:
         notes = Notes(record)
         notes.allowed_changes = [*notes.allowed_changes, allowed_change(before, now, record.trials())]
         notes.write_basis(now)
+    if changes and (failed := failed_trials(record)):
+        tries = format_count(len(failed), "trial*")
+        _log.warning("%s failed before this change; `hpo retry %s` tries what failed again", tries, study.reference)
     study.folder.keep_function(study.objective.kept)
     _note_choice(study, frozen, record)
     if points := queued_points(study, record):
-        record.write_given(Given(point, len(record.trials())) for point in points)
+        place = len(record.trials())
+        record.write_given(Given(add.point, place, retry_of=add.retry_of) for add in points)
     return record
 
 
@@ -204,19 +209,20 @@ def _note_choice(study: PreparedStudy, frozen: StudyConfig, record: Record) -> N
     notes.changed_choices = [*notes.changed_choices, change]
 
 
-def add_point(study: PreparedStudy, values: Mapping[str, Any], by: str) -> tuple[Point, int]:
-    """Let a study that no process runs try a point next; return it, and how many wait. Errors as of `new_point`."""
+def add_while_idle(
+    study: PreparedStudy, added: Callable[[Record], Sequence[Add]], by: str
+) -> tuple[Sequence[Add], Sequence[Given]]:
+    """Let a study that no process runs try points next; return them, and all that wait. Raises what `added` does."""
     from hpo.trials.record.storage import continue_record
 
     with study.folder.lock():
         record = continue_record(_stored(study))
         try:
-            point = new_point(study, record, values)
-            record.write_given([Given(point, len(record.trials()), time.time(), by)])
-            untried = len(untried_points(record))
+            adds, place, now = added(record), len(record.trials()), time.time()
+            record.write_given(Given(add.point, place, now, by, add.retry_of) for add in adds)
+            return adds, untried_points(record)
         finally:
             record.close()
-    return point, untried
 
 
 def _copy_data(study: PreparedStudy, notes: Notes) -> None:

@@ -107,7 +107,8 @@ class PreparedStudy:
     def num_counted(self, trials: Iterable[Trial]) -> int:
         """Return how many of these trials the budget counts."""
         # One that was trained anew after the search continues none, and is the same configuration.
-        return len({trial.key if self.counts == "configurations" else trial.number for trial in trials})
+        counted = (trial for trial in trials if trial.retry_of is None)
+        return len({trial.key if self.counts == "configurations" else trial.number for trial in counted})
 
     def done(self, trials: Sequence[Trial]) -> str:
         """Return how much of the budget these finished trials are: `14 of 16 trials`."""

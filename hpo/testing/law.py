@@ -12,6 +12,7 @@ from hpo.engine.schedule.rules import Rules
 from hpo.engine.schedule.stopping import StopRule
 from hpo.engine.strategies import Strategy
 from hpo.engine.strategies.drawing.draws import draw_untried
+from hpo.study.additions import failed_trials
 from hpo.testing.simulated_tasks import AnyOrder, RulesOf, States, World, ask_and_tell, empty_record, facts, run
 from hpo.trials.record.record import Record
 from hpo.trials.record.user_actions import Add, Instruction, Raise, Stop
@@ -74,8 +75,8 @@ def check_hand(
 ) -> None:
     """Check that what a hand does to a running search is done once, and that the record repeats it all.
 
-    Arguments as above; before or after the crash two points are given, two running trials are stopped, and the budget
-    is raised from that of the disturbance.
+    Arguments as above; before or after the crash two points are given, two running trials are stopped, two failed ones
+    are retried, and the budget is raised from that of the disturbance.
     """
     course, slots, first = _rules(make, lanes=lanes, order="clock", stop_rule=stop_rule), disturbed.slots, None
     states: States = {}
@@ -85,7 +86,7 @@ def check_hand(
         budget = _TRIALS if any(act.do == "raise_budget" for act in first.acts) else disturbed.budget
         run(world, course, budget, slots, disturbed.orders[0], first, dies_after, _Ticking, hand, states)
     expected = facts(first)
-    assert len({row[3:6] for row in expected}) == len(expected), "where a hand gives points, one is tried twice"
+    assert len({row[3:7] for row in expected}) == len(expected), "where a hand gives points, one is tried twice"
     again = empty_record(world)
     again.write_given(first.given)
     again.acts = first.acts
@@ -99,7 +100,8 @@ class _RandomHand:
 
     def __init__(self, points: Sequence[Point], seed: int) -> None:
         self.record: Record | None = None
-        self._rng, self._points, self._num_stops, self._is_raised = random.Random(seed), [*points], 2, False
+        self._rng, self._points, self._is_raised = random.Random(seed), [*points], False
+        self._num_stops = self._num_retries = 2
 
     def __call__(self, can_stop_trials: bool) -> Iterator[Instruction]:
         """Yield what is asked at this look."""
@@ -111,6 +113,10 @@ class _RandomHand:
             yield Instruction(Stop(self._rng.choice(running)))
         if self._points and self._rng.random() < 0.2:
             yield Instruction(Add(self._points.pop()))
+        if self._num_retries and (failed := failed_trials(self.record)) and self._rng.random() < 0.2:
+            self._num_retries -= 1
+            trial = self._rng.choice(failed)
+            yield Instruction(Add(trial.point, trial.number))
         if can_stop_trials and running and self._num_stops and self._rng.random() < 0.2:
             self._num_stops -= 1
             yield Instruction(Stop(self._rng.choice(running)))

@@ -13,9 +13,11 @@ from hpo.engine.asking import Asking
 from hpo.engine.loop import Hand, search
 from hpo.engine.schedule.rules import Rules
 from hpo.errors import NoTrialError
+from hpo.study.additions import failed_trials
 from hpo.trials.goal import Goal
 from hpo.trials.places import place_of
 from hpo.trials.record.record import Record, memory_record
+from hpo.trials.record.user_actions import Add
 from hpo.trials.space.space import Point
 from hpo.trials.trial import Outcome, TaskLayout, Trial
 from hpo.workers.dispatch.dispatcher import Gpus, TaskReport
@@ -280,7 +282,8 @@ def ask_and_tell(
 ) -> tuple[Record, list[str]]:
     """Ask for trials and tell what they come to in a world, in an order that is drawn; return the record, and answers.
 
-    `opens`: whether the record is opened again before each call. `points` are given by a hand between the calls.
+    `opens`: whether the record is opened again before each call. `points` are given by a hand between the calls,
+    which then retries what failed.
     `rules_of` as above, with a new strategy each time.
     """
     record, rng, answers, hand = empty_record(world), random.Random(seed), list[str](), [*points]
@@ -292,8 +295,9 @@ def ask_and_tell(
     for _ in range(4 * num_trials):
         if opens:
             asking = Asking(rules_of(tasks_of, world.cost_of), record, num_trials)
-        if hand and rng.random() < _SHARE_OF_HANDS:
-            asking.give(hand.pop())
+        failed = failed_trials(record)
+        if (hand or failed) and rng.random() < _SHARE_OF_HANDS:
+            asking.give(Add(hand.pop()) if hand else Add(failed[0].point, failed[0].number))
             continue
         number = rng.choice([None, *sorted(asking.open)])
         if number is None:
@@ -317,7 +321,10 @@ def ask_and_tell(
 def facts(record: Record) -> list[tuple[Any, ...]]:
     """Return what must be the same whatever the workers do."""
     return [
-        (t.number, t.round, t.learned, t.key, t.amount, t.continues, t.cost, t.state, t.score, t.total_cost, _curves(t))
+        (
+            *(t.number, t.round, t.learned, t.key, t.amount, t.continues, t.retry_of),
+            *(t.cost, t.state, t.score, t.total_cost, _curves(t)),
+        )
         for t in record.trials()
     ]
 

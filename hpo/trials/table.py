@@ -25,7 +25,10 @@ Row = Mapping[str, str]
 TIMES = ("seconds", "started", "ended")
 _FOLD = re.compile(r"fold_\d+(_repeat_\d+)?")
 _OTHERS = frozenset(
-    {*("number", "round", "learned", "cost", "state", "score", "amount", "reached", "num_parameters", "error"), *TIMES}
+    {
+        *("number", "round", "learned", "cost", "state", "score", "amount", "reached", "retry_of", "num_parameters"),
+        *("error", *TIMES),
+    }
 )
 
 # The columns that studies of several metrics or with limits have besides.
@@ -142,10 +145,10 @@ def trials_table(trials: Sequence[Trial], keys: Sequence[str], goal: Goal, layou
 
     The hyperparameters have their dotted keys, with `space.` before one that is called as another column; so have
     further metrics and what has a limit, with `metric.`; `is_on_front` says of a trial of several metrics whether no
-    other one of them dominates it, `excess` how far it is beyond the limits. Cost is of all its training, on the
-    study's clock; the folds have the (leading) metric (with repeats fold_0_repeat_0 and so on), seconds
-    is the wall time of all of them together, started and ended those of its first and last fold, since the study's
-    first.
+    other one of them dominates it, `excess` how far it is beyond the limits, `retry_of` which failed trial it tries
+    again. Cost is of all its training, on the study's clock; the folds have the (leading) metric (with repeats
+    fold_0_repeat_0 and so on), seconds is the wall time of all of them together, started and ended those of its first
+    and last fold, since the study's first.
     """
     start = first_start(trials)
     columns: dict[str, list[Any]] = {
@@ -169,6 +172,8 @@ def trials_table(trials: Sequence[Trial], keys: Sequence[str], goal: Goal, layou
     if any(trial.amount is not None for trial in trials):
         columns["amount"] = [trial.amount for trial in trials]
         columns["reached"] = [trial.reached for trial in trials]
+    if any(trial.retry_of is not None for trial in trials):
+        columns["retry_of"] = [trial.retry_of for trial in trials]
     for index in range(layout.size):
         outcomes = [trial.outcomes.get(index) for trial in trials]
         columns[layout.name(index)] = [outcome and outcome.metrics.get(goal.metric) for outcome in outcomes]

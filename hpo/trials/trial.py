@@ -90,12 +90,14 @@ class Proposal:
 
     The `amount` says how far to train, counted from the start (epochs; for a table, places on its curves). `continues`
     is the number of the earlier trial of the same point to continue, None = from the start, and `trained` its amount.
+    `retry_of` is the number of the failed trial that it tries again.
     """
 
     point: Point
     amount: int | None = None
     continues: int | None = None
     trained: int = 0
+    retry_of: int | None = None
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ class Trial:
     Attributes:
         number: from 0, in the order of proposal; never depends on the order of finishing.
         round: number of the proposal that it came from, from 0; points proposed together share it.
-        amount, continues, trained: how far it was trained, and from where; see `Proposal`.
+        amount, continues, trained, retry_of: how far it was trained, and from where; see `Proposal`.
         cost: cost of one unit of its training, on the study's clock.
         learned: numbers of the trials that had become known since the proposal before its own, in that order.
         outcomes: by the index of the task; a complete trial has all.
@@ -132,6 +134,7 @@ class Trial:
     amount: int | None = None
     continues: int | None = None
     trained: int = 0
+    retry_of: int | None = None
     cost: float = 1.0
     learned: tuple[int, ...] = ()
     ended_later: float | None = None

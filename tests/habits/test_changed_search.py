@@ -1,5 +1,9 @@
 """A search that is run again with something changed says what, in the user's own words."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 import hpo
@@ -81,3 +85,26 @@ def test_a_refusal_names_arguments_as_they_are_typed_in_python():
         return before(given) + 1
 
     assert "started: the code of the function changed; undo it" in refusal(train, name="a")
+
+
+@pytest.mark.slow
+def test_failed_trials_are_tried_again_once_their_fault_is_fixed():
+    def typed(*words):
+        done = subprocess.run([sys.executable, "-m", "hpo", *words], check=False, capture_output=True, text=True)
+        return done.stdout + done.stderr
+
+    code = "import hpo\n\ndef train(config):\n    {}\n    return config['lr']\n"
+    Path("mine.py").write_text(code.format("assert config['lr'] < 0.5"))
+    hpo.search(
+        "mine:train", {"lr": [0.1, 0.2, 0.6, 0.7]}, strategy="grid", direction="maximize", name="m", settings=HERE
+    )
+    Path("mine.py").write_text(code.format("pass"))
+    assert "2 trials failed before this change; `hpo retry m` tries what failed again" in typed(
+        "resume", "m", "--allow-changes"
+    )
+    assert "2 retries, which use no budget" in typed("retry", "m")
+    typed("resume", "m")
+    study = hpo.load("m")
+    assert list(study.trials.state[-2:]) == ["complete", "complete"]
+    assert (len(study.trials), sum(study.trials.state == "failed")) == (6, 2), "those that failed stay as they are"
+    assert study.best.score == 0.7

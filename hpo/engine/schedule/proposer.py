@@ -1,7 +1,7 @@
 """Asks the strategy, with what is known, and opens its points as trials; those in the record are taken again first."""
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
 from hpo.engine.schedule.rules import Rules, is_counted
@@ -31,6 +31,8 @@ class Proposer:
         self._recorded = record.trials()
         self._script = [trial.learned for trial in self._recorded] + list(rules.script[len(self._recorded) :])
         self._given = record.given
+        # Numbers of failed trials that wait to be tried again, whatever the budget.
+        self._to_retry = {given.retry_of for given in self._given} - {None}
         self.known = History(rules.imported)
         # Open and not known; and those of them that have ended.
         self._pending: dict[int, Trial] = {}
@@ -42,7 +44,7 @@ class Proposer:
         self._first = 0
         self._round = -1
         self.num_opened = 0
-        self.is_spent = budget == 0
+        self.is_spent = budget == 0 and not self._to_retry
         self.has_gained = True
         # What the last proposal in the record was made from, and its first trial; None once it was made again.
         self._asked: tuple[History, tuple[Trial, ...], int] | None = None
@@ -53,6 +55,9 @@ class Proposer:
         self._record.write_given([given])
         self._given.append(given)
         self._waits_with = -1
+        if given.retry_of is not None:
+            self._to_retry.add(given.retry_of)
+            self.is_spent = False
         if self._proposals:
             self._proposals = deque(self._whole()[self.num_opened - self._first :])
 
@@ -89,8 +94,10 @@ class Proposer:
         self._pending[number] = trial.as_opened
         self.num_opened += 1
         self._left -= is_counted(trial, self._rules.counts)
+        self._to_retry.discard(trial.retry_of)
         # Where it counts all of them, nothing is asked to find that out.
-        self.is_spent = self._left <= 0 and self._rules.counts == "trials"
+        is_all = self._rules.counts == "trials" and self.num_opened >= len(self._recorded) and not self._to_retry
+        self.is_spent = self._left <= 0 and is_all
         return trial
 
     def _ask(self, number: int) -> bool:
@@ -114,8 +121,52 @@ class Proposer:
                     f"correct the strategy (`hpo.testing.check_strategy` finds this) and start a new study"
                 )
         self._first = first
-        self._whole = partial(_joined, proposals, first, self._given, known.tried(pending), bool(pending))
+        tried, retried = known.tried(pending), set[int | None]()
+        if any(each.retry_of is not None for each in self._given):
+            retried = {trial.retry_of for trial in (*known, *pending) if trial.number >= 0}
+        self._whole = partial(self._joined, proposals, first, tried, retried, bool(pending))
         return self._whole()
+
+    def _joined(
+        self,
+        proposals: Sequence[Proposal],
+        first: int,
+        tried: Collection[str],
+        retried: Collection[int | None],
+        waits: bool,
+    ) -> Sequence[Proposal]:
+        """Return a proposal with the points that hands gave, each before what was left of it when the point came.
+
+        So the answer is the same whether a point came before the proposal was made, or while its trials were opened.
+        What came after its last trial was opened joins the next; so does a new point where earlier trials are trained
+        further. Nothing joins a strategy that `waits` for pending trials where it proposes nothing. `first` is the
+        number of its first trial, `tried` has the keys of the points tried before, `retried` the numbers of the failed
+        trials that were tried again.
+        """
+        if waits and not proposals:
+            return proposals
+        # A strategy that trains by amounts starts new points on its first rung, as its own.
+        takes_new = all(proposal.continues is None for proposal in proposals)
+        amount = proposals[0].amount if proposals else None
+        left, whole = deque(proposals), list[Proposal]()
+        for each in self._given:
+            key, is_retry = point_key(each.point), each.retry_of is not None
+            if each.retry_of in retried if is_retry else (not takes_new or key in tried):
+                continue
+            while left and first + len(whole) < each.after:
+                whole.append(left.popleft())
+            if (proposals and not left) or first + len(whole) < each.after:
+                break
+            if each.retry_of is not None:
+                # It may be one of the same proposal.
+                place = each.retry_of - first
+                failed = whole[place] if place >= 0 else self._record.trial(each.retry_of)
+                amounts = failed.amount, failed.continues, failed.trained
+                whole.append(Proposal(failed.point, *amounts, retry_of=each.retry_of))
+            elif all(point_key(proposal.point) != key for proposal in whole):
+                whole.append(Proposal(each.point, amount))
+                left = deque(proposal for proposal in left if point_key(proposal.point) != key)
+        return [*whole, *left]
 
     @property
     def _open_trials(self) -> tuple[Trial, ...]:
@@ -164,32 +215,3 @@ def propose(strategy: Strategy, known: History, pending: Sequence[Trial] = ()) -
     if not isinstance(proposals, Sequence) or not all(isinstance(p, Proposal | Mapping) for p in proposals):
         raise StudyError(f"strategy: propose must return a list of points, each a dict, given {proposals!r}")
     return [p if isinstance(p, Proposal) else Proposal(p) for p in proposals]
-
-
-def _joined(
-    proposals: Sequence[Proposal], first: int, given: Iterable[Given], tried: Collection[str], waits: bool
-) -> Sequence[Proposal]:
-    """Return a proposal with the points that hands gave, each before what was left of it when the point came.
-
-    So the answer is the same whether a point came before the proposal was made, or while its trials were opened. What
-    came after its last trial was opened joins the next; so it does where earlier trials are trained further. Nothing
-    joins a strategy that `waits` for pending trials where it proposes nothing. `first` is the number of its first
-    trial, `tried` has the keys of the points tried before.
-    """
-    if any(proposal.continues is not None for proposal in proposals) or (waits and not proposals):
-        return proposals
-    # A strategy that trains by amounts starts them on its first rung, as its own.
-    amount = proposals[0].amount if proposals else None
-    left, whole = deque(proposals), list[Proposal]()
-    for each in given:
-        key = point_key(each.point)
-        if key in tried:
-            continue
-        while left and first + len(whole) < each.after:
-            whole.append(left.popleft())
-        if (proposals and not left) or first + len(whole) < each.after:
-            break
-        if all(point_key(proposal.point) != key for proposal in whole):
-            whole.append(Proposal(each.point, amount))
-            left = deque(proposal for proposal in left if point_key(proposal.point) != key)
-    return [*whole, *left]

@@ -15,8 +15,8 @@ Counts = Literal["trials", "configurations"]
 
 
 def is_counted(proposed: Proposal | Trial, counts: Counts) -> bool:
-    """Return whether a budget of trials that counts these counts this one."""
-    return counts == "trials" or proposed.continues is None
+    """Return whether a budget of trials that counts these counts this one; it counts no retry."""
+    return proposed.retry_of is None and (counts == "trials" or proposed.continues is None)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,12 +8,11 @@ from typing import Any
 from hpo.engine.observers import Observer
 from hpo.engine.schedule.clock import Arrival, Clock, Event, Key
 from hpo.engine.schedule.proposer import Proposer
-from hpo.engine.schedule.rules import Rules
+from hpo.engine.schedule.rules import Rules, is_counted
 from hpo.engine.schedule.stopping import Medians, Race, Rivals
 from hpo.errors import StudyError
 from hpo.trials.record.record import EndedBy, Record
-from hpo.trials.record.user_actions import Given
-from hpo.trials.space.space import Point
+from hpo.trials.record.user_actions import Add, Given
 from hpo.trials.trial import Trial
 from hpo.workers.dispatch.dispatcher import TaskReport
 from hpo.workers.training.tasks import Task
@@ -94,9 +93,9 @@ class Course:
         """How many trials were opened, those in the record included."""
         return max(self._num_recorded, self._proposer.num_opened)
 
-    def give(self, point: Point, time: float | None = None, by: str | None = None) -> None:
+    def give(self, add: Add, time: float | None = None, by: str | None = None) -> None:
         """Let a point that a hand gave come before the strategy's next new one."""
-        self._proposer.give(Given(point, self.num_opened, time, by))
+        self._proposer.give(Given(add.point, self.num_opened, time, by, add.retry_of))
 
     def task(self, key: Key) -> Task:
         """Return a task that is to be run."""
@@ -227,7 +226,7 @@ def clock_times(rules: Rules, record: Record) -> Mapping[Key, tuple[float, float
         return {}
     # Nothing is asked, neither the strategy nor the objective.
     recorded = replace(rules, cost_of=lambda trial: trial.cost, counts="trials")
-    course = Course(recorded, record.copy(), len(record.trials()))
+    course = Course(recorded, record.copy(), sum(is_counted(trial, "trials") for trial in record.trials()))
     for _ in course.advance():
         pass
     return {event.key: (course.begun[event.key], event.time) for event in course.events if event.is_end}

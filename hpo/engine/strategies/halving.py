@@ -211,6 +211,9 @@ class SuccessiveHalving:
             trial: Trial = history[place]
             if trial.round < 0:
                 break
+            # A retry joins any rung, and makes none.
+            if trial.retry_of is not None:
+                continue
             rung += trial.round != last_round
             last_round = trial.round
             if trial.trained == 0:
@@ -220,11 +223,14 @@ class SuccessiveHalving:
     def _survivors(self, history: History, halvings: int, rung: int) -> list[Trial]:
         """Return the trials of the last round that are continued, the best first."""
         count = self.settings.survivors(halvings, rung)
+        own = next(trial for trial in reversed(history) if trial.retry_of is None)
         last: list[Trial] = []
-        for place in range(len(history) - 1, -1, -1):
-            if history[place].round != history[-1].round:
+        for trial in reversed(history):
+            if trial.round < own.round:
                 break
-            last.append(history[place])
+            # Retries of the same rung rise as others do.
+            if trial.amount == own.amount:
+                last.append(trial)
         # Only complete ones: a trial that a race stopped lacks the state of some folds, and was behind anyway.
         return leaders(at_same_place(last), count)
 

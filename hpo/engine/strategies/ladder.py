@@ -173,7 +173,8 @@ class Ladder:
         # Of a search that goes on from another one's scales, those are over.
         begun = max((trial.scale for trial in known if trial.number < 0), default=1)
         for scale, count in enumerate(self.counts, start=1):
-            there = sum(trial.continues is None for trial in (*ended[scale - 1], *running[scale - 1]))
+            begun_there = (*ended[scale - 1], *running[scale - 1])
+            there = sum(trial.continues is None and trial.retry_of is None for trial in begun_there)
             missing = 0 if scale < begun else count - there
             if scale == begun == 1 and (missing > 0 or self.settings.max_amount is not None):
                 if proposed := self._first_points(ended[0], running[0], max(0, missing)):

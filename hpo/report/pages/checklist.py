@@ -108,8 +108,11 @@ def _runs(report: ReportJson) -> str:
     counts, known = require(report["counts"]), ""
     if "imports" in report:
         known = f" Known from the start: {imported_text(report['imports'], require(report['imported']))}."
-    configurations, trials = counts.get("configurations", counts["proposed"]), counts["proposed"]
-    inside = f" in {trials} trials, which train some further" if configurations != trials else ""
+    configurations, trials = (
+        counts.get("configurations", counts["proposed"] - counts.get("retries", 0)),
+        counts["proposed"],
+    )
+    inside = f" in {trials} trials, which train some further or again" if configurations != trials else ""
     return (
         f"{configurations} configurations{inside}, {counts['tasks_per_trial']} training(s) each: "
         f"{counts['complete']} complete, {counts['failed']} failed, {counts['stopped']} stopped early, "

@@ -41,7 +41,7 @@ def _ranges(summary: ReportJson) -> Iterable[str]:
         rows.append((f"\\texttt{{{escaped(key)}}}", escaped(text), escaped(format_value(point.get(key, "--")))))
     strategy = summary["strategy"]["name"].replace("_", " ")
     counts = require(summary["counts"])
-    configurations = counts.get("configurations", counts["proposed"])
+    configurations = counts.get("configurations", counts["proposed"] - counts.get("retries", 0))
     caption = (
         f"{_title(summary)}Hyperparameters searched by {strategy} search with {configurations} configurations "
         f"(seed {study['seed']}), and the best configuration."

@@ -23,6 +23,9 @@ class GivenPoint(TypedDict):
     after: Count
     time: NotRequired[Annotated[float, Field(description="absent where another program queued the point")]]
     by: NotRequired[Annotated[str, Field(description="a user's name; absent where another program queued the point")]]
+    retry_of: NotRequired[
+        Annotated[int, Field(description="the failed trial that it tries again; absent for a new point")]
+    ]
 
 
 @with_config(EXACT)
@@ -62,13 +65,17 @@ def describe_acts(record: Record) -> dict[str, Any]:
 
 def read_acts(report: ReportJson) -> Iterator[str]:
     """Yield a line for each, in the order of time."""
-    given = [
-        (each.get("time", 0.0), each, f"gave {point_text(each['point'])}") for each in require(report.get("given", []))
-    ]
+    given = [(each.get("time", 0.0), each, _given_text(each)) for each in require(report.get("given", []))]
     acts = [(each["time"], each, _text(each)) for each in require(report.get("acts", []))]
     for time, each, text in sorted([*given, *acts], key=lambda entry: entry[0]):
         when = f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M} UTC, " if time else ""
         yield f"by hand: {each.get('by') or 'a hand'} {text} ({when}after {each['after']} trials)"
+
+
+def _given_text(given: GivenPoint) -> str:
+    if (failed := given.get("retry_of")) is not None:
+        return f"retried trial {failed}"
+    return f"gave {point_text(given['point'])}"
 
 
 def _text(act: OtherAct) -> str:

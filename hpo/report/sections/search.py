@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 
 from hpo.config.keys import within
 from hpo.engine.schedule.rules import Counts as Counted
+from hpo.formatting import format_count
 from hpo.report.part import EXACT, Block, Count, Items, Missing, Paragraph, Positive, Table, missing, require
 from hpo.report.sections import ReportJson
 from hpo.report.sections.acts import ActsPart, describe_acts, read_acts
@@ -50,6 +51,11 @@ class Counts(TypedDict):
     ]
     configurations: NotRequired[
         Annotated[Count, Field(description="different points among those proposed; absent likewise")]
+    ]
+    retries: NotRequired[
+        Annotated[
+            Count, Field(description="trials that tried a failed one again, outside of the budget; absent with none")
+        ]
     ]
     further_trained: NotRequired[
         Annotated[list[int], Field(description="trials taken to their end after the search; absent likewise")]
@@ -174,6 +180,8 @@ def _counts(study: PreparedStudy, run: StudyRun) -> Counts:
         counts["interrupted"] = unfinished
     if (ended := run.record.ended) is not None and ended.by is not None:
         counts["ended_by"] = ended.by
+    if retries := sum(trial.retry_of is not None for trial in trials):
+        counts["retries"] = retries
     if any(trial.amount is not None for trial in trials):
         counts["budget_counts"] = study.counts
         counts["configurations"] = len({trial.key for trial in trials})
@@ -216,6 +224,8 @@ def read_counts(report: ReportJson) -> Iterator[Block]:
     notes = []
     if further := counts.get("further_trained"):
         notes.append(f"trained to the end after the search: trials {', '.join(map(str, further))}")
+    if retries := counts.get("retries"):
+        notes.append(f"{format_count(retries, 'trial*')} tried a failed one again, outside of the budget")
     if counts["stopped"]:
         saved = f"{counts['tasks_saved']} trainings not begun"
         notes.append(f"{counts['stopped']} stopped early: {saved}")

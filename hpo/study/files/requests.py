@@ -16,7 +16,7 @@ from hpo.machine import user_name
 from hpo.study.files.folder import StudyFolder, short_path
 from hpo.study.files.status import read_status
 
-Verb = Literal["add", "stop", "raise"]
+Verb = Literal["add", "retry", "stop", "raise"]
 _ANSWER = ".answer"
 _SECONDS_BETWEEN_LOOKS = 0.1
 # Who asked and lives has read the answer by then, also where a file system of the network shows it late.
@@ -24,6 +24,7 @@ _SECONDS_UNTIL_READ = 10.0
 # What helps where a study is asked and told.
 _WHILE_ASKED: Mapping[Verb, str] = {
     "add": "give it the point there (`session.add`), or try again when that has closed it",
+    "retry": "add the failed trial's point there (`session.add`), or try again when that has closed it",
     "stop": "close it there (`session.close()`), or end that process",
     "raise": "try again when that has closed it (`session.close()`)",
 }
@@ -95,6 +96,7 @@ def _ended(folder: StudyFolder, do: Verb, given: Mapping[str, Any]) -> StudyErro
     values = " ".join(f"study.{key}={value:g}" for key, value in given.items()) if do == "raise" else ""
     helps = {
         "add": "the same command again has the point tried when the search goes on",
+        "retry": "the same command again has them retried when the search goes on",
         "raise": f"`hpo resume {name} {values}` goes on to the larger budget",
         "stop": f"`hpo show {name}` says how",
     }

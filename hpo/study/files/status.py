@@ -179,6 +179,7 @@ def _derived(folder: StudyFolder) -> Status:
     ended_by, ended = counts.get("ended_by"), inner(report, "study").get("ended")
     by, is_by_points = inner(winner, "fresh") or winner, counts.get("budget_counts") == "configurations"
     goal = section.metrics or {section.metric: section.direction}
+    num_ended = sum(trials.values()) - trials["running"] - counts.get("retries", 0)
     is_over = counts and not trials["running"] and (winner or not trials["complete"])
     return Status(
         name=section.name,
@@ -193,7 +194,7 @@ def _derived(folder: StudyFolder) -> Status:
         scores=_scores(by, section.metric),
         search_scores={} if by is winner else _scores(winner, section.metric),
         expected=ExpectedScore.of(report),
-        done=counts["configurations"] if is_by_points else sum(trials.values()) - trials["running"],
+        done=counts["configurations"] if is_by_points else num_ended,
         budget=section.trials,
         counts=counts.get("budget_counts", "trials"),
         trials=trials,

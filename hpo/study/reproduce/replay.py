@@ -14,7 +14,7 @@ from hpo.study.study import PreparedStudy
 from hpo.trials.goal import Goal, goal_of
 from hpo.trials.record.user_actions import Act, Given
 from hpo.trials.space.first_points import read_point
-from hpo.trials.space.space import Space
+from hpo.trials.space.space import Point, Space
 from hpo.trials.table import TIMES, Row, metric_columns, read_rows
 
 # Besides scores, what differs where a trial was trained further.
@@ -58,9 +58,16 @@ def read_given(told: Any, space: Space) -> tuple[Given, ...]:
         # A report that could not be filled says why.
         return ()
     try:
-        return tuple(Given(read_point(where, each["point"], space, {}), int(each["after"])) for each in told)
+        return tuple(_given(each, read_point(where, each["point"], space, {})) for each in told)
     except (KeyError, TypeError, ValueError) as error:
         raise StudyError(f"{where}: holds what is no point with its place, given {told!r:.80}; restore it") from error
+
+
+def _given(told: Mapping[str, Any], point: Point) -> Given:
+    after, retry_of = int(told["after"]), told.get("retry_of")
+    if retry_of is not None and int(retry_of) not in range(after):
+        raise ValueError(f"retry_of: must be one of the {after} trials before it, given {retry_of}")
+    return Given(point, after, retry_of=retry_of)
 
 
 def read_acts(told: Any) -> tuple[Act, ...]:

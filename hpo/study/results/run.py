@@ -246,7 +246,9 @@ def _trials(table: Iterable[Row], space: Space, goal: Goal, layout: TaskLayout) 
             first, seconds, cost = min(outcomes), row.get("seconds") or 0, row.get("cost") or 0
             outcomes[first] = replace(outcomes[first], seconds=float(seconds), units=float(cost))
         amount = int(row["amount"]) if row.get("amount") else None
-        trial = Trial(int(row["number"]), int(row.get("round") or 0), point_of(row, space) or {}, amount=amount)
+        retry_of = int(row["retry_of"]) if row.get("retry_of") else None
+        point = point_of(row, space) or {}
+        trial = Trial(int(row["number"]), int(row.get("round") or 0), point, amount=amount, retry_of=retry_of)
         is_over = row["state"] != "running" and outcomes
         yield (
             finished(trial, outcomes, goal, row["state"] == "stopped") if is_over else replace(trial, outcomes=outcomes)

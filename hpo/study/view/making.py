@@ -52,6 +52,7 @@ def view_of(
     folder, config, goal = run.folder, run.config, run.goal
     several = len(goal.metrics) > 1
     best, front = _best(run, status), run.history.front if several else []
+    untried = untried_points(run.record)
     failed, complete = ([trial for trial in run.trials if trial.state == state] for state in ("failed", "complete"))
     report = _report(folder, status)
     write = _Writer(run, status)
@@ -78,7 +79,8 @@ def view_of(
         further_trained=[trial.number for trial in run.further],
         finalists={each.trial.number: each.again.score for each in run.finalists},
         running=[*_running(run, tasks)],
-        untried=len(untried_points(run.record)),
+        untried=sum(each.retry_of is None for each in untried),
+        retries=sum(each.retry_of is not None for each in untried),
         failures=[*_failures(folder, failed[: -_MOST_FAILURES - 1 : -1])],
         num_failed=len(failed),
         cautions=_cautions(run, status, best, report),

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from hpo.errors import HpoError
 from hpo.formatting import format_count
-from hpo.study.additions import what_tries
+from hpo.study.additions import failed_trials, what_tries
 from hpo.study.files.folder import StudyFolder, short_path
 from hpo.study.ledger import what_opens
 from hpo.study.results.run import StudyRun
@@ -51,9 +51,13 @@ def _of_idle(view: StudyView, run: StudyRun | None, folder: StudyFolder) -> Iter
         fault = ", once the fault is fixed" if view.state == "failed" else ""
         yield NextStep(folder.go_on, f"goes on with it{fault}")
     if view.state == "ended" and run is not None:
-        if view.untried:
-            command = what_tries(name, view.untried, view.done, run.config.study, view.ended_by)
-            yield NextStep(command, f"tries the {format_count(view.untried, 'added point*')}")
+        if waiting := view.untried_text:
+            yield NextStep(
+                what_tries(name, view.untried, view.done, run.config.study, view.ended_by), f"tries the {waiting}"
+            )
+        if failed := failed_trials(run.record):
+            which = format_count(len(failed), "failed trial*")
+            yield NextStep(f"hpo retry {name}", f"lets `hpo resume` try the {which} again, once the fault is fixed")
         if view.best is not None and not view.test and (opens := what_opens(folder, run.parts)) is not None:
             yield NextStep(*opens)
         if run.config.track.name == "mlflow":

@@ -87,6 +87,7 @@ class TrialDetails:
         amount: how far it was to be trained; `null` = all of its training.
         reached: the amount at its last report, of its shortest training; `null` = it reported nothing.
         continues: the trial that it goes on from.
+        retry_of: the failed trial that it tries again.
         error: why it failed.
         stopped: where and why it was stopped.
         seconds: of training.
@@ -115,6 +116,7 @@ class TrialDetails:
     amount: int | None
     reached: float | None
     continues: int | None
+    retry_of: int | None
     error: str | None
     stopped: str | None
     seconds: float
@@ -161,6 +163,7 @@ def read_trial(view: StudyReader, number: int) -> TrialDetails:
         amount=trial.amount,
         reached=trial.reached,
         continues=trial.continues,
+        retry_of=trial.retry_of,
         error=trial.error,
         stopped=trial.stopped,
         seconds=trial.seconds,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from hpo.config.goals import Direction
-from hpo.formatting import format_scores
+from hpo.formatting import format_count, format_scores
 from hpo.study.files.lock import Holder
 from hpo.study.files.status import Phase, State
 from hpo.trials.estimate import ExpectedScore
@@ -236,6 +236,7 @@ class StudyView:
         test_trial: the trial that was scored there: the winner of then.
         running: trainings under way, as below.
         untried: how many of the points that were added (`hpo add`) were not tried so far.
+        retries: how many failed trials are to be tried again (`hpo retry`) and were not so far.
         failures: the latest trials that failed, at most 20, as below.
         num_failed: how many trials failed.
         cautions: reasons to doubt the result, as far as they can be told now, the gravest first.
@@ -295,6 +296,7 @@ class StudyView:
     test_trial: int | None = None
     running: list[TaskView] = field(default_factory=list)
     untried: int = 0
+    retries: int = 0
     failures: list[FailureView] = field(default_factory=list)
     num_failed: int = 0
     cautions: list[str] = field(default_factory=list)
@@ -314,6 +316,13 @@ class StudyView:
     def direction(self) -> Direction | None:
         """Which way it is better."""
         return self.metrics.get(self.metric or "")
+
+    @property
+    def untried_text(self) -> str:
+        """What users have added and was not tried: `2 added points and 1 failed trial again`; empty for nothing."""
+        again = "" if not self.retries else f"{format_count(self.retries, 'failed trial*')} again"
+        added = "" if not self.untried else format_count(self.untried, "added point*")
+        return " and ".join(filter(None, (added, again)))
 
     @property
     def goes_on(self) -> bool:

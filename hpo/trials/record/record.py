@@ -27,7 +27,7 @@ def is_of_study(attributes: Mapping[str, Any], study: str | None) -> bool:
     return NUMBER in attributes and attributes.get(STUDY) == study
 
 
-_COST, _LEARNED = "cost", "learned"
+_COST, _LEARNED, _RETRY_OF = "cost", "learned", "retry_of"
 EndedBy = Literal["trials", "minutes", "stop_without_gain", "space", "hand"]
 
 # How far a trial was trained, and from which; see `Proposal`.
@@ -212,8 +212,9 @@ class Record:
         """
         number = len(self._trials)
         amounts = {name: getattr(proposal, name) for name in _AMOUNTS if proposal.amount is not None}
-        trial = self.goal.trial(number, round_number, proposal.point, **amounts, learned=tuple(learned))
-        attributes: dict[str, Any] = {ROUND: round_number, **amounts}
+        noted = amounts if proposal.retry_of is None else {**amounts, _RETRY_OF: proposal.retry_of}
+        trial = self.goal.trial(number, round_number, proposal.point, **noted, learned=tuple(learned))
+        attributes: dict[str, Any] = {ROUND: round_number, **noted}
         if cost_of is not None:
             trial = replace(trial, cost=cost_of(trial))
             attributes[_COST] = trial.cost
@@ -305,7 +306,7 @@ class Record:
         for name, index in names.items():
             if (site := attributes.get(f"{name}{_SITE}")) is not None:
                 self.sites[number, index] = Site(**site)
-        noted = {name: attributes[name] for name in (*_AMOUNTS, _COST) if name in attributes}
+        noted = {name: attributes[name] for name in (*_AMOUNTS, _COST, _RETRY_OF) if name in attributes}
         learned = tuple(attributes.get(_LEARNED, ()))
         trial = self.goal.trial(number, attributes[ROUND], point, outcomes=outcomes, learned=learned, **noted)
         has_failed = any(outcome.error for outcome in outcomes.values())

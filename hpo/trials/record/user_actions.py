@@ -9,9 +9,10 @@ from hpo.trials.space.space import Point, short_text
 
 @dataclass(frozen=True)
 class Add:
-    """Try a point of one's own, next."""
+    """Try a point of one's own, next; or the point of the failed trial `retry_of` again, trained as that one was."""
 
     point: Point
+    retry_of: int | None = None
 
 
 @dataclass(frozen=True)
@@ -40,11 +41,15 @@ class Instruction:
         """As people read it: `ada stops trial 7`."""
         who, ask = self.by or "another program", self.ask
         if isinstance(ask, Add):
-            return f"{who} adds a point: {short_text(ask.point)}"
+            return f"{who} {_added(ask)}"
         if isinstance(ask, Stop):
             return f"{who} stops " + ("the search" if ask.trial is None else f"trial {ask.trial}")
         budget = [f"{ask.trials} trials" if ask.trials else "", f"{ask.minutes:g} minutes" if ask.minutes else ""]
         return f"{who} raises the budget to {' and '.join(filter(None, budget))}"
+
+
+def _added(add: Add) -> str:
+    return f"adds a point: {short_text(add.point)}" if add.retry_of is None else f"retries trial {add.retry_of}"
 
 
 @dataclass(frozen=True)
@@ -52,12 +57,14 @@ class Given:
     """A point that a hand gave `after` so many trials were opened; it comes before the strategy's next new point.
 
     `time`, in seconds since the epoch, and `by`, a user's name, are empty where another program queued the point.
+    `retry_of` is the number of the failed trial that it tries again.
     """
 
     point: Point
     after: int
     time: float | None = None
     by: str | None = None
+    retry_of: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-able dict of what is known."""
