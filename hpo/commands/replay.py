@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 # sections `space`, `strategy`, `split` and `objective`, and the objective's own.
 TAKEN = (
     *("seed", "trials", "metric", "direction", "lanes", "order", "repeats", "finalists", "finalist_repeats", "winner"),
-    *("trial_minutes", "stop_without_gain", "stop_rule", "stop_rule_after", "extends", "references", "score"),
+    *("trial_minutes", "stop_without_gain", "target", "stop_rule", "stop_rule_after", "extends", "references", "score"),
     *("metrics", "limits", "choose", "scales"),
 )
 # The other keys of `study`, and these sections, belong to the place where a study runs and is shown: they are those of

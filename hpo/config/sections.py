@@ -103,7 +103,8 @@ class StudySection(Section):
     minutes: float | None = Field(gt=0, le=MOST)
     trial_minutes: float | None = Field(gt=0, le=MOST)
     stop_without_gain: int | None = Field(ge=1, le=MOST)
-    # It changes no trial, so that a configuration may leave it out.
+    # These two change no trial, so that a configuration may leave them out.
+    target: float | dict[str, float] | None = None
     stop_after_failures: int | None = Field(default=FAILURES, ge=1, le=MOST)
     stop_rule: Literal["none", "median"]
     stop_rule_after: int = Field(ge=1, le=MOST)
@@ -141,6 +142,15 @@ class StudySection(Section):
         if self.metrics is not None and self.winner != "best":
             text = "chooses by one metric; with study.metrics study.choose says which is chosen: leave it at best"
             raise conflict(text, "study.winner")
+        return self
+
+    @model_validator(mode="after")
+    def _has_a_target_for_each_metric(self) -> Self:
+        names = [*(self.metrics or {self.metric: self.direction})]
+        given = [self.metric] if isinstance(self.target, float) else self.target
+        if given is not None and sorted(given) != sorted(names):
+            example = "{" + ", ".join(f"{name}: ..." for name in names) + "}" if self.metrics else "a number"
+            raise conflict(f"must have a score for each metric, {example}, given {self.target}", "study.target")
         return self
 
     @model_validator(mode="after")

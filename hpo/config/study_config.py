@@ -40,7 +40,8 @@ DATA_SOURCES = ("data.path", "data.train", "data.validation", "data.test", "data
 # Keys that may change when a study is resumed because no trial depends on them. The numbers of threads and of
 # processes are not among them: they change the order of additions and with it the last digits of a score.
 FREE_KEYS = (
-    *("study.trials", "study.minutes", "study.stop_without_gain", "study.stop_after_failures", "study.winner"),
+    *("study.trials", "study.minutes", "study.stop_without_gain", "study.target", "study.stop_after_failures"),
+    "study.winner",
     *("study.choose", "study.checkpoints", "study.finalists", "study.finalist_repeats"),
     *("study.mirror", "study.artifacts"),
     *(f"dispatch.{name}" for name in DispatchSection.model_fields if name not in ("threads", "processes_per_task")),

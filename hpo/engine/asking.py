@@ -112,6 +112,7 @@ class Asking:
         words: Mapping[EndedBy, str] = {
             "trials": f"the budget of {self._num_trials} is used up",
             "space": "all points of the space are tried, or the strategy proposes no other",
+            "target": "a trial that was told has reached study.target",
             "stop_without_gain": "the last trials told were no gain (study.stop_without_gain)",
         }
         return NoTrialError(f"no further trial: {words[by]}{f'; still open: {self._numbers}' if self.open else ''}")

@@ -15,7 +15,7 @@ from hpo.study.study import PreparedStudy
 from hpo.trials.space.reader import parted
 
 # Of the study's search: what ends it or its trainings before, which compares scores of one scale alone.
-_NONE = {"minutes": None, "extends": None, "stop_rule": "none", "stop_without_gain": None}
+_NONE = {"minutes": None, "extends": None, "stop_rule": "none", "stop_without_gain": None, "target": None}
 # Besides `FREE_KEYS` and the objective's own.
 _ALLOWED = ("study.name", "study.lanes", "study.order", "study.trial_minutes", "study.trials", "strategy.costs")
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 from hpo.config.study_config import StudyConfig
 from hpo.engine.loop import is_over
 from hpo.engine.schedule.rules import Counts, Rules
-from hpo.engine.schedule.stopping import Race, StopRule
+from hpo.engine.schedule.stopping import Race, StopRule, Target
 from hpo.engine.strategies import BY_AMOUNT, Strategy
 from hpo.objectives.outside import OUTSIDE
 from hpo.study.basis.changes import AllowedChange, config_as_of
@@ -128,6 +128,7 @@ class PreparedStudy:
             imported=imported,
             script=self.script,
             stop_without_gain=study.stop_without_gain,
+            target=None if study.target is None else Target.of(study.target, self.goal, self.full_amount),
             stop_rule=None if study.stop_rule == "none" else StopRule(study.stop_rule_after, self.goal),
             space=self.space if self.config.has_own_strategy else None,
             counts=self.counts,

@@ -20,7 +20,7 @@ class Proposer:
     Each trial's record says what was learned before it was proposed. So a search that is continued first opens the
     recorded trials again, each when the same is known, and asks the strategy only after the last: for the rest of that
     one's proposal, which must hold the recorded points. It `is_spent` when the next trial would need more than the
-    budget, and `has_gained` while it goes on by `Rules.stop_without_gain`.
+    budget, `has_gained` while it goes on by `Rules.stop_without_gain`, and `has_reached` the target, which ends it.
     """
 
     def __init__(self, rules: Rules, record: Record, budget: int) -> None:
@@ -46,6 +46,8 @@ class Proposer:
         self.num_opened = 0
         self.is_spent = budget == 0 and not self._to_retry
         self.has_gained = True
+        self.has_reached = False
+        self._is_reached = False
         # What the last proposal in the record was made from, and its first trial; None once it was made again.
         self._asked: tuple[History, tuple[Trial, ...], int] | None = None
         self._waits_with = -1
@@ -78,7 +80,7 @@ class Proposer:
             if self._asked is not None:
                 self._proposals.extend(self._rest_of_last(*self._asked))
                 self._asked = None
-            if self._proposals and (self._rules.judges or self._rules.stop_without_gain is not None):
+            if self._proposals and (self._rules.judges or self._rules.ends_by_scores):
                 # Of several points proposed together, a later one is judged by what is known when it is opened.
                 if not self._learn(number):
                     return None
@@ -158,11 +160,10 @@ class Proposer:
             if (proposals and not left) or first + len(whole) < each.after:
                 break
             if each.retry_of is not None:
-                # It may be one of the same proposal.
+                # It may be one of the same proposal. Trained from the start, since its fault may have spoilt its state.
                 place = each.retry_of - first
                 failed = whole[place] if place >= 0 else self._record.trial(each.retry_of)
-                amounts = failed.amount, failed.continues, failed.trained
-                whole.append(Proposal(failed.point, *amounts, retry_of=each.retry_of))
+                whole.append(Proposal(failed.point, failed.amount, retry_of=each.retry_of))
             elif all(point_key(proposal.point) != key for proposal in whole):
                 whole.append(Proposal(each.point, amount))
                 left = deque(proposal for proposal in left if point_key(proposal.point) != key)
@@ -173,23 +174,26 @@ class Proposer:
         return tuple(self._pending.values())
 
     def _learn(self, number: int) -> bool:
-        """Add to what is known: what this trial learned, or all that has ended; False if it waits, or without gain."""
+        """Learn what this trial had learned, or all that has ended; return False if it waits, or nothing follows."""
         numbers = list(self._ended if number >= len(self._script) else self._script[number])
         if any(learned not in self._ended for learned in numbers):
             return False
         if self._strategy.learns != "by_trial" or self._rules.is_told:
             # As in a search where nothing waits; of what was told the record does not keep the order.
             numbers.sort()
-        self.known = self.known.extended(self._ended.pop(learned) for learned in numbers)
+        added = [self._ended.pop(learned) for learned in numbers]
+        self.known = self.known.extended(added)
         for learned in numbers:
             del self._pending[learned]
         self._learned += numbers
-        limit = self._rules.stop_without_gain
+        limit, target = self._rules.stop_without_gain, self._rules.target
+        self._is_reached |= target is not None and any(map(target.is_reached_by, added))
+        self.has_reached = self._is_reached and number >= len(self._recorded)
         if limit is not None and number >= len(self._recorded):
             without = min(self.known.num_without_gain, len(self.known) - len(self._rules.imported))
             # Once over it stays over, whatever the running trials come to.
             self.has_gained &= without < limit
-        return self.has_gained
+        return self.has_gained and not self.has_reached
 
     def _rest_of_last(self, known: History, pending: Sequence[Trial], first: int) -> Sequence[Proposal]:
         """Return what the last recorded proposal holds besides its trials; StudyError where it now lacks those."""

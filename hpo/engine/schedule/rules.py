@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from hpo.engine.schedule.stopping import Race, StopRule
+from hpo.engine.schedule.stopping import Race, StopRule, Target
 from hpo.engine.strategies.strategy import Strategy
 from hpo.trials.space.space import Space
 from hpo.trials.trial import Proposal, Trial
@@ -32,6 +32,7 @@ class Rules:
         script: what each trial learned in a search of free order that is run again, by its number.
         stop_without_gain: nothing more is proposed once so many trials in a row, as they became known, were not better
             than the best before them.
+        target: no trial is opened once one that is known reaches it; None = there is none.
         space: in which every point must lie; None = not checked, since the strategy is known to keep to it.
         counts: what the budget of trials counts: all of them, or those that do not train an earlier one further.
         is_told: whether trials are asked for and told: what was told between two questions counts as known at once.
@@ -47,6 +48,7 @@ class Rules:
     script: Sequence[Sequence[int]] = ()
     stop_without_gain: int | None = None
     stop_rule: StopRule | None = None
+    target: Target | None = None
     space: Space | None = None
     counts: Counts = "trials"
     is_told: bool = False
@@ -54,7 +56,12 @@ class Rules:
     @property
     def is_ordered(self) -> bool:
         """Whether trials, or their number, depend on the order in which trials end."""
-        return self.strategy.learns == "by_trial" or self.judges or self.stop_without_gain is not None
+        return self.strategy.learns == "by_trial" or self.judges or self.ends_by_scores
+
+    @property
+    def ends_by_scores(self) -> bool:
+        """Whether what trials score may end it."""
+        return self.stop_without_gain is not None or self.target is not None
 
     @property
     def judges(self) -> bool:

@@ -78,6 +78,8 @@ class Course:
         """The first budget that was reached; `space` where the strategy has nothing more to propose."""
         if self._proposer.is_spent:
             return "trials"
+        if self._proposer.has_reached:
+            return "target"
         if not self._proposer.has_gained:
             return "stop_without_gain"
         is_cut = self.is_out_of_time and self._proposer.num_opened >= self._num_recorded

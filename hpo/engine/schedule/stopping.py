@@ -1,16 +1,42 @@
-"""Rules that stop what falls behind: a race between the folds of trials, and the median rule between trainings."""
+"""Rules that stop what falls behind, a race between folds and the median rule; and the target that ends a search."""
 
 import bisect
 import math
+import operator
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from hpo.trials.goal import Goal
 from hpo.trials.places import place_of
 from hpo.trials.ranking import joined
 from hpo.trials.trial import Outcome, Trial, loss_of, loss_sign
+
+
+@dataclass(frozen=True)
+class Target:
+    """The losses, one a metric, at which a search ends: no trial begins after one has reached all of them.
+
+    It keeps the limits, is trained to `full_amount` (None = every training is a full one), and is at the target scale.
+    """
+
+    losses: tuple[float, ...]
+    full_amount: int | None
+    scale: int
+
+    @classmethod
+    def of(cls, scores: float | Mapping[str, float], goal: Goal, full_amount: int | None) -> Self:
+        """Return the target of these scores: one, or one for each metric."""
+        by_metric = scores if isinstance(scores, Mapping) else {goal.metric: scores}
+        return cls(goal.losses(by_metric), full_amount, goal.target)
+
+    def is_reached_by(self, trial: Trial) -> bool:
+        """Return whether a trial that has ended reaches it."""
+        is_full = self.full_amount is None or (trial.amount or self.full_amount) >= self.full_amount
+        is_meant = trial.keeps_limits and is_full and trial.scale == self.scale
+        return is_meant and all(map(operator.le, trial.losses, self.losses))
+
 
 Values = tuple[float, ...]
 Rivals = Mapping[Values, Sequence[Values]]

@@ -93,10 +93,10 @@ class Rung:
             self.losses[trial.key] = trial.loss
 
     def mark_continued(self, number: int) -> None:
-        """Let this trial wait no longer; it does not where a retry continues it once more."""
-        if number not in self._continued and number in self._compared:
-            self._wait_no_longer(number)
+        """Let this trial, one of those that wait, wait no longer."""
         self._continued.add(number)
+        if number in self._compared:
+            self._wait_no_longer(number)
 
     def _wait_no_longer(self, number: int) -> None:
         if number in self._places:

@@ -10,10 +10,23 @@ from typing_extensions import TypedDict
 
 from hpo.config.keys import within
 from hpo.engine.schedule.rules import Counts as Counted
-from hpo.formatting import format_count
-from hpo.report.part import EXACT, Block, Count, Items, Missing, Paragraph, Positive, Table, missing, require
+from hpo.formatting import format_count, format_value
+from hpo.report.part import (
+    EXACT,
+    Block,
+    Count,
+    Items,
+    Missing,
+    Paragraph,
+    Positive,
+    Table,
+    is_missing,
+    missing,
+    require,
+)
 from hpo.report.sections import ReportJson
 from hpo.report.sections.acts import ActsPart, describe_acts, read_acts
+from hpo.report.sections.expected_score import interval_text
 from hpo.report.sections.goal import front_of, names_of, value_format
 from hpo.report.sections.space import SpacePart, describe_space
 from hpo.report.sections.winner import score_text
@@ -109,6 +122,7 @@ _CHEAPEST = "the least cost among those within one standard error of "
 _ENDS: dict[EndedBy, str] = {
     "minutes": ", ended by study.minutes",
     "stop_without_gain": ", ended by study.stop_without_gain",
+    "target": ", ended by study.target",
     "space": ", ended when nothing was left to propose",
     "hand": ", stopped by hand",
 }
@@ -211,6 +225,20 @@ def read_strategy(report: ReportJson) -> Iterator[Block]:
     yield Table(("setting", "value"), code_rows(report["strategy"]))
 
 
+def _target_text(report: ReportJson) -> Iterator[str]:
+    counts, winner, target = require(report["counts"]), report["winner"], report["study"]["budget"].get("target")
+    if counts.get("ended_by") != "target" or is_missing(winner) or target is None:
+        return
+    expected = winner.get("expected")
+    instead = ""
+    if expected is not None and not is_missing(expected):
+        instead = f": the winner is expected to score {interval_text(expected, '{:.4g}'.format)}"
+    yield (
+        f"a score of the search has reached study.target={format_value(target)}; the first of many that does is, with "
+        f"noise, too good{instead}"
+    )
+
+
 def read_counts(report: ReportJson) -> Iterator[Block]:
     """Say how many trials there were, how they ended, why some failed, and what users did."""
     counts = require(report["counts"])
@@ -221,7 +249,7 @@ def read_counts(report: ReportJson) -> Iterator[Block]:
         f"Budget {budget}{end}, proposed {counts['proposed']}, complete {counts['complete']}, "
         f"failed {counts['failed']}, running {counts['running']}{interrupted}. All of them: `trials.csv`."
     )
-    notes = []
+    notes = [*_target_text(report)]
     if further := counts.get("further_trained"):
         notes.append(f"trained to the end after the search: trials {', '.join(map(str, further))}")
     if retries := counts.get("retries"):

@@ -36,6 +36,7 @@ class Budget(TypedDict):
     stop_without_gain: NotRequired[
         Annotated[Positive, Field(description="trials in a row that were not better; absent where these end nothing")]
     ]
+    target: NotRequired[Annotated[float | dict[str, float], Field(description="scores that end it; absent with none")]]
 
 
 @with_config(EXACT)
@@ -174,7 +175,7 @@ def describe_budget(section: StudySection) -> Budget:
     """Return what limits the search, as it was fixed before it."""
     hours = "not limited" if section.minutes is None else f"{section.minutes / 60:.3g}"
     budget = {"trials": section.trials, "repeats": section.repeats, "hours": hours}
-    optional = {"trial_minutes": section.trial_minutes, "stop_without_gain": section.stop_without_gain}
+    optional = {name: getattr(section, name) for name in ("trial_minutes", "stop_without_gain", "target")}
     return cast("Budget", budget | {key: value for key, value in optional.items() if value is not None})
 
 

@@ -28,7 +28,7 @@ def is_of_study(attributes: Mapping[str, Any], study: str | None) -> bool:
 
 
 _COST, _LEARNED, _RETRY_OF = "cost", "learned", "retry_of"
-EndedBy = Literal["trials", "minutes", "stop_without_gain", "space", "hand"]
+EndedBy = Literal["trials", "minutes", "stop_without_gain", "target", "space", "hand"]
 
 # How far a trial was trained, and from which; see `Proposal`.
 _AMOUNTS = ("amount", "continues", "trained")

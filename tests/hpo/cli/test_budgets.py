@@ -34,6 +34,18 @@ def test_the_first_budget_that_is_reached_is_named(capsys):
     assert [row["score"] for row in rows(Path("runs/toy/trials.csv"))][: len(before)] == [r["score"] for r in before]
 
 
+@pytest.mark.slow
+def test_a_target_ends_it_and_the_report_says_that_its_score_is_too_good(capsys):
+    searched(capsys, tree("random", target=-2.0, trials=40, repeats=2))
+    found, text = report(), Path("runs/toy/report.md").read_text()
+    assert (found["counts"]["ended_by"], found["study"]["budget"]["target"]) == ("target", -2.0)
+    assert found["counts"]["proposed"] < 40
+    assert "a score of the search has reached study.target=-2" in text
+    assert "with noise, too good: the winner is expected to score" in text
+    code, out, _ = hpo(capsys, "resume", "toy", "study.target=null")
+    assert (code, "40 of 40 trials" in out) == (0, True)
+
+
 def test_minutes_are_those_of_the_simulated_workers(capsys):
     simulated = dispatch_section("simulated", workers=2).model_dump()
     config = tree("random", "slow_minutes:score", simulated, minutes=3.5, trials=50)
@@ -63,7 +75,10 @@ def test_a_training_beyond_its_limit_has_failed_with_what_it_reached(capsys):
 
 @pytest.mark.parametrize(
     "given",
-    ["study.minutes=0", "study.minutes=-1", "study.trial_minutes=0", "study.stop_without_gain=0", "study.winner=cheap"],
+    [
+        *("study.minutes=0", "study.minutes=-1", "study.trial_minutes=0", "study.stop_without_gain=0"),
+        *("study.winner=cheap", "study.target=high", "study.target={other: 1}", "study.target={}"),
+    ],
 )
 def test_bad_budgets_are_refused(capsys, given):
     assert given.partition("=")[0] in refused(capsys, "search", given, "dispatch=local", is_silent=True)

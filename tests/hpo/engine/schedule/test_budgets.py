@@ -1,14 +1,17 @@
 """Budgets: the first that is reached cuts the sequence of trials, and changes none of them."""
 
 import contextlib
+import math
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hpo.config.goals import SCALE
 from hpo.engine.loop import is_over, search, seconds_spent
 from hpo.engine.schedule.rules import Rules
+from hpo.engine.schedule.stopping import Target
 from hpo.engine.strategies import make_strategy
 from hpo.testing.simulated_tasks import NOTHING, AnyOrder, Killed, World, facts, run
 from hpo.trials.goal import Goal, Limit, finished
@@ -23,10 +26,10 @@ from tests.studies import STRATEGIES, shipped
 SPACE = space_from_dict({"x": {"low": 0.0, "high": 1.0}, "y": {"low": 0.0, "high": 1.0}})
 
 
-def rules(name, without_gain=None, lanes=3):
+def rules(name, without_gain=None, lanes=3, **more):
     strategy = make_strategy(STRATEGIES[name], SPACE, 0)
     return lambda tasks_of, cost_of: Rules(
-        strategy=strategy, tasks_of=tasks_of, cost_of=cost_of, lanes=lanes, stop_without_gain=without_gain
+        strategy=strategy, tasks_of=tasks_of, cost_of=cost_of, lanes=lanes, stop_without_gain=without_gain, **more
     )
 
 
@@ -50,6 +53,51 @@ def test_a_search_without_gain_ends_at_the_same_trial_for_any_workers_and_after_
     assert facts(run(world, rules(name, limit), 60, slots, order + 1, record)) == facts(cut)
     assert cut.ended.by == ("trials" if len(cut.trials()) == 60 else "stop_without_gain")
     assert facts(run(world, rules(name, 10_000), 60, slots, order, record)) == whole
+
+
+@pytest.mark.quick("random", "asha")
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["random", "evolutionary", "asha", "hyperband"])
+@settings(max_examples=10)
+@given(
+    seed=st.integers(0, 99), slots=st.integers(1, 5), order=st.integers(0, 99), dies_after=st.integers(0, 60),
+)  # fmt: skip
+def test_a_search_ends_at_its_target_at_the_same_trial_for_any_workers_and_after_any_crash(
+    name, seed, slots, order, dies_after
+):
+    world, full = World(seed, failing=0.2), STRATEGIES[name].get("max_amount")
+    never, first = Target((-math.inf,), full, 0), Target((math.inf,), full, 0)
+    whole = run(world, rules(name, target=never), 60)
+    assert whole.ended.by == "trials"
+    fully_trained = [trial for trial in whole.trials() if trial.state == "complete" and trial.amount == full]
+    if not fully_trained:
+        return
+    middle = Target((sorted(trial.loss for trial in fully_trained)[len(fully_trained) // 2],), full, 0)
+    for target in (first, middle):
+        cut = run(world, rules(name, target=target), 60)
+        number = len(cut.trials())
+        assert facts(cut) == facts(whole)[:number]
+        assert any(map(target.is_reached_by, cut.trials()))
+        assert cut.ended.by == ("target" if number < 60 else cut.ended.by)
+        record = run(world, rules(name, target=target), 60, slots, order, dies_after=dies_after)
+        assert facts(run(world, rules(name, target=target), 60, slots, order + 1, record)) == facts(cut)
+        assert facts(run(world, rules(name, target=never), 60, slots, order, record)) == facts(whole)
+
+
+def test_a_target_is_reached_fully_trained_at_the_target_scale_and_within_the_limits():
+    goal = Goal({"accuracy": "maximize", "seconds": "minimize"}, [Limit("memory", 8.0)])
+    target = Target.of({"accuracy": 0.9, "seconds": 2.0}, goal, full_amount=9)
+
+    def ended(accuracy=0.9, seconds=2.0, memory=8.0, amount=9):
+        trial = goal.trial(0, 0, {"x": 0.5}, amount=amount)
+        return finished(trial, {0: Outcome({"accuracy": accuracy, "seconds": seconds, "memory": memory})}, goal)
+
+    assert target.is_reached_by(ended())
+    assert not any(map(target.is_reached_by, (ended(0.89), ended(seconds=2.1), ended(memory=9.0), ended(amount=3))))
+    scaled = Goal({"loss": "minimize"}, target=2)
+    at_scale = Target.of(1.0, scaled, None)
+    of_scale = [finished(scaled.trial(0, 0, {SCALE: each}), {0: Outcome({"loss": 0.5})}, scaled) for each in (1, 2)]
+    assert [*map(at_scale.is_reached_by, of_scale)] == [False, True]
 
 
 @pytest.mark.parametrize("name", ["successive_halving", "hyperband", "asha"])
