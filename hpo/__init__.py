@@ -8,6 +8,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hpo.commands.callbacks import EndedTrial as EndedTrial
     from hpo.commands.compare import compare_strategies as compare_strategies
     from hpo.commands.compare import compare_studies as compare_studies
     from hpo.commands.exchange import import_trials as import_trials
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from hpo.commands.train import train as train
     from hpo.errors import HpoError as HpoError
     from hpo.errors import NoTrialError as NoTrialError
+    from hpo.session.callbacks import Stop as Stop
     from hpo.trials.space.written import choices as choices
     from hpo.trials.space.written import log as log
     from hpo.workers.objective.examples import Examples as Examples
@@ -41,11 +43,13 @@ __version__ = "0.1.0"
 # Where each name lies: loaded when it is first asked for, so that `import hpo` is quick.
 _PLACES = {
     "AskedTrial": "hpo.commands.session",
+    "EndedTrial": "hpo.commands.callbacks",
     "Examples": "hpo.workers.objective.examples",
     "HpoError": "hpo.errors",
     "NoTrialError": "hpo.errors",
     "RunningTrial": "hpo.workers.objective.plain_function",
     "Session": "hpo.commands.session",
+    "Stop": "hpo.session.callbacks",
     "Study": "hpo.commands.study",
     "TrainingStopped": "hpo.workers.objective.plain_function",
     "choices": "hpo.trials.space.written",

@@ -1,7 +1,7 @@
 """`resume` and `extend`: a study goes on, or its best trials are trained further."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -44,6 +44,7 @@ def resume(
     workers: Annotated[int | None, Word(is_hidden=True)] = None,
     settings: Annotated[Mapping[str, Any] | None, Word(is_hidden=True)] = None,
     data: Annotated[Mapping[str, str] | None, Word(is_hidden=True)] = None,
+    callbacks: Annotated[Sequence[Callable[..., Any]], Word(is_hidden=True)] = (),
     name: Annotated[str | None, Word("NEW", option="--as")] = None,
     allow_changes: bool = False,
     trust: Trust = False,
@@ -61,6 +62,7 @@ def resume(
         settings: other keys that no trial depends on, by dotted key.
         data: where the data are now, if they were moved, by key: `{"data.path": "there.csv"}`. The content must be
             the same; the place is kept with the study.
+        callbacks: as of `hpo.search`.
         name: continue with a copy of this name, which is a separate study.
         allow_changes: continue although something has changed since; the report says what.
         trust: with a URL: run the objective of a study that was not made here, and do not ask before.
@@ -105,10 +107,12 @@ def resume(
             f"original; `hpo resume {folder} --as NEW` makes it a study of its own"
         )
     if name is None:
-        return _run(load_study(str(folder), config, allow_changes), progress, *notes)
-    from hpo.study.keeping.copy import continue_as
+        prepared = load_study(str(folder), config, allow_changes)
+    else:
+        from hpo.study.keeping.copy import continue_as
 
-    return _run(continue_as(folder, name, config, allow_changes), progress, *notes)
+        prepared = continue_as(folder, name, config, allow_changes)
+    return _run(replace(prepared, callbacks=tuple(callbacks)), progress, *notes)
 
 
 def extend(

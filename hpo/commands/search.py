@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -19,6 +19,7 @@ from hpo.commands.arguments import (
     Word,
     refuse_without_effect,
 )
+from hpo.commands.callbacks import Callback, given_callbacks
 from hpo.commands.given.objective import GivenObjective, given_function, space_of, suggested_space
 from hpo.commands.given.objects import Objects
 from hpo.commands.given.settings import (
@@ -249,6 +250,7 @@ def search(
     name: str | None = None,
     seed: int | None = None,
     workers: int | None = None,
+    callbacks: Sequence[Callback] = (),
     settings: Mapping[str, Any] | None = None,
     progress: Literal["auto", "json", "none"] | bool = "auto",
 ) -> "Study":
@@ -287,6 +289,10 @@ def search(
             line says what has changed.
         seed: decides every point and every training.
         workers: how many processes train at once; None = as many as fit.
+        callbacks: functions `f(study, trial)`, called in this process when a trial ends on the study's clock: in the
+            same order for any number of workers, and not again for trials that are in the record. Each may call
+            `study.add(...)`, `study.retry(...)` and `study.stop()`, or raise `hpo.Stop`, which ends the search too; any
+            other exception is reported once, and ends nothing. See `EndedTrial` for what `trial` has.
         settings: any other key of the configuration, such as `{"study.lanes": 8, "dispatch.gpus_per_worker": 0.5}`;
             `{"dispatch": "local"}` trains in this process, `{"track": "none"}` leaves MLflow out.
         progress: `"auto"` = lines, at a terminal with a panel below them, in a notebook an output that is updated;
@@ -299,7 +305,7 @@ def search(
         hpo.HpoError: something given cannot be; one line that says what is allowed. Nothing was created.
         KeyboardInterrupt: an interrupt; everything that was finished is saved, and the same call goes on.
     """
-    from hpo.commands.study import run
+    from hpo.commands.study import SteeredStudy, run
 
     asked: dict[str, Any] = {"trials": trials, "minutes": minutes, "seed": seed, "direction": direction, "name": name}
     asked |= {"score": score, "limits": limits, "choose": choose, "scales": scales}
@@ -308,7 +314,8 @@ def search(
     made, given = given_study(objective, space, config, strategy, metric, settings)
     if given and "study.name" not in settings:
         made = _with_free_name(made, given, bool(progress))
-    return run(prepare_study(with_its_trials(made), given.kept if given else None), progress)
+    prepared = prepare_study(with_its_trials(made), given.kept if given else None)
+    return run(replace(prepared, callbacks=given_callbacks(callbacks, SteeredStudy)), progress)
 
 
 def given_study(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from hpo.commands.archive import Archived, archive
 from hpo.commands.arguments import Progress
 from hpo.commands.best import Best, best_of, front_table, winner_of
+from hpo.commands.callbacks import Callback, given_callbacks
 from hpo.commands.evaluation import Evaluation, evaluate
 from hpo.commands.exchange import Exported, Synced, export, sync
 from hpo.commands.remove import Freed, Removed, clean, remove
@@ -25,6 +26,7 @@ from hpo.errors import StudyError, TrackError, nearest
 from hpo.report.figures import FIGURES, Drawn, draw_figures
 from hpo.report.sections.report import report_schema
 from hpo.report.subject import Subject
+from hpo.session.callbacks import Steering
 from hpo.session.program import interrupted_in_one_line
 from hpo.session.running import run_shown
 from hpo.show.lines import summary_html, summary_lines
@@ -280,6 +282,7 @@ class Study:
         workers: int | None = None,
         settings: Mapping[str, Any] | None = None,
         data: Mapping[str, str] | None = None,
+        callbacks: Sequence[Callback] = (),
         name: str | None = None,
         allow_changes: bool = False,
         trust: bool = False,
@@ -297,6 +300,7 @@ class Study:
             settings: other keys that no trial depends on, by dotted key.
             data: where the data are now, if they were moved, by key: `{"data.path": "there.csv"}`. The content must be
                 the same; the place is kept with the study.
+            callbacks: as of `hpo.search`.
             name: continue with a copy of this name, which is a separate study.
             allow_changes: continue although something has changed since; the report says what.
             trust: with a URL: run the objective of a study that was not made here, and do not ask before.
@@ -313,6 +317,7 @@ class Study:
             workers=workers,
             settings=settings,
             data=data,
+            callbacks=given_callbacks(callbacks, SteeredStudy),
             name=name,
             allow_changes=allow_changes,
             trust=trust,
@@ -628,6 +633,35 @@ class Study:
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the winner, and how many trials there are."""
         return summary_html(self.status)
+
+
+class SteeredStudy(Study):
+    """A study as its callbacks get it: what they do to it takes effect at once, at its place on the clock."""
+
+    def __init__(self, steering: Steering) -> None:
+        super().__init__(steering.study.folder)
+        self._steering = steering
+
+    def add(self, point: Mapping[str, Any]) -> Added:
+        """Let the search try a point of your own next; as of `Study.add`."""
+        return Added(self.name, point, self._steering.add(point))
+
+    def retry(self, trial: int | None = None) -> Retried:
+        """Let the search try its failed trials again, or one of them; as of `Study.retry`."""
+        return Retried(self.name, trial, self._steering.retry(trial))
+
+    def stop(self, trial: int | None = None, *, now: bool = False) -> Stopped:
+        """End the search: no further trial begins, those that have begun are trained, and the report is written.
+
+        Raises:
+            hpo.HpoError: it is to stop a trial, or at once: how far trainings are then differs from run to run.
+        """
+        if trial is not None or now:
+            raise StudyError(
+                "stop: a callback ends the search alone, since how far a training is differs from run to run"
+            )
+        self._steering.end()
+        return Stopped(self.name, None, "it begins no further trial, and ends when those that run have ended")
 
 
 @interrupted_in_one_line()

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticCustomError
 
 from hpo.config.goals import Choice, Direction, Limits, Metrics, Name, Scales, leading, metrics_of, one_name
+from hpo.config.on_trial import OnTrial
 
 
 def _safe_name(name: str) -> str:
@@ -103,7 +104,8 @@ class StudySection(Section):
     minutes: float | None = Field(gt=0, le=MOST)
     trial_minutes: float | None = Field(gt=0, le=MOST)
     stop_without_gain: int | None = Field(ge=1, le=MOST)
-    # These two change no trial, so that a configuration may leave them out.
+    # These change no trial, so that a configuration may leave them out.
+    on_trial: OnTrial | None = None
     target: float | dict[str, float] | None = None
     stop_after_failures: int | None = Field(default=FAILURES, ge=1, le=MOST)
     stop_rule: Literal["none", "median"]

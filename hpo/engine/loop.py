@@ -12,9 +12,9 @@ from hpo.engine.schedule.scheduler import Course
 from hpo.trials.goal import Goal
 from hpo.trials.history import History
 from hpo.trials.places import reached
-from hpo.trials.record.record import Ended, EndedBy, Record
-from hpo.trials.record.user_actions import Act, Add, Instruction, Raise, Stop
-from hpo.trials.trial import Outcome, loss_of, seconds_trained
+from hpo.trials.record.record import Called, Ended, EndedBy, Record
+from hpo.trials.record.user_actions import Act, Add, End, Instruction, Raise, Stop
+from hpo.trials.trial import Outcome, Trial, loss_of, seconds_trained
 from hpo.workers.dispatch.dispatcher import Dispatcher, TaskReport
 from hpo.workers.training.tasks import Task
 
@@ -29,6 +29,7 @@ counts, costs, limits, rules that stop trainings, what a report counts for, and 
 _SECONDS_BETWEEN_NOTES = 10.0
 
 Hand = Callable[[bool], Iterable[Instruction]]
+Callback = Callable[[Trial, Callable[[Instruction], None]], None]
 
 
 def search(
@@ -41,6 +42,7 @@ def search(
     stop_after_failures: int | None = None,
     hand: Hand = lambda _: (),
     seconds_between_looks: float = 1.0,
+    callback: Callback | None = None,
 ) -> History:
     """Run a search until a budget is reached, and return all its trials in the order of their numbers.
 
@@ -59,6 +61,8 @@ def search(
             stopped are running, budgets are larger. Each has taken effect when the next is asked for. It is told
             whether trials can be stopped: not while a search that is continued is behind where it was before.
         seconds_between_looks: between two calls of `hand`.
+        callback: is called with each trial that ends, once, in the order of the clock, and with what does at once what
+            it asks (`Add`, `End`). Of a study that had none before, not with trials that had ended then.
 
     Raises:
         StudyError: the strategy no longer proposes what the record holds, or its first trials all failed alike.
@@ -66,7 +70,8 @@ def search(
     if _stays_ended(rules, record):
         return record.history()
     budget = num_trials, minutes
-    return _Search(rules, record, dispatcher, observers, budget, stop_after_failures, hand, seconds_between_looks).run()
+    looks = hand, seconds_between_looks
+    return _Search(rules, record, dispatcher, observers, budget, stop_after_failures, looks, callback).run()
 
 
 @dataclass(frozen=True)
@@ -107,12 +112,16 @@ class _Search:
         observers: Sequence[Observer],
         budget: tuple[int, float | None],
         stop_after_failures: int | None,
-        hand: Hand,
-        seconds_between_looks: float,
+        looks: tuple[Hand, float],
+        callback: Callback | None,
     ) -> None:
         self._rules, self._record, self._dispatcher = rules, record, dispatcher
         self._num_trials, self._minutes = budget
-        self._hand, self._seconds_between_looks = hand, seconds_between_looks
+        self._hand, self._seconds_between_looks = looks
+        self._callback = callback
+        if callback is not None and record.called is None:
+            record.called = Called([trial.number for trial in record.history()])
+        self._called = record.called or Called(())
         is_scored = any(outcome.metrics for trial in record.trials() for outcome in trial.outcomes.values())
         self._first = FirstFailures(stop_after_failures, is_scored)
         self._observers = observers
@@ -154,7 +163,11 @@ class _Search:
             if not is_over(self._rules, self._record, self._num_trials, self._minutes):
                 return "hand"
             self._course.is_out_of_time = self._is_late
-        return self._course.ended_by
+        return "callback" if self._is_ended else self._course.ended_by
+
+    @property
+    def _is_ended(self) -> bool:
+        return is_ended_by_callback(self._record, self._num_trials)
 
     @property
     def _is_late(self) -> bool:
@@ -168,12 +181,26 @@ class _Search:
     def _begin_course(self) -> None:
         """Begin the course, or begin it again under another budget: from the record, as a search that is continued."""
         observers = [*self._observers, self._first]
-        self._course = Course(self._rules, self._record, self._num_trials, self._dispatcher.slots, observers)
+        self._num_ended = 0
+        when_ended = None if self._callback is None else self._call
+        self._course = Course(
+            self._rules, self._record, self._num_trials, self._dispatcher.slots, observers, when_ended
+        )
         self._waiting.clear()
+
+    def _call(self, trial: Trial) -> None:
+        """Call the callback with a trial that has ended on the clock, and note that."""
+        self._num_ended += 1
+        if self._num_ended <= self._called.ends:
+            return
+        assert self._callback is not None
+        if trial.number not in self._called.before:
+            self._callback(trial, self._follow)
+        self._called = self._record.called = replace(self._called, ends=self._num_ended)
 
     def _plan(self) -> None:
         """Let the clock begin what it can, and queue it for the workers."""
-        self._course.is_out_of_time = self._is_stopping or self._is_late
+        self._course.is_out_of_time = self._is_stopping or self._is_late or self._is_ended
         for key in self._course.advance():
             if key in self._in_flight:
                 # After the course was begun again.
@@ -220,10 +247,14 @@ class _Search:
         has_asked = False
         for instruction in self._hand(self._course.has_caught_up):
             has_asked = True
-            self._obey(instruction)
-            for observer in self._observers:
-                observer.instructed(instruction)
+            self._follow(instruction)
         return has_asked
+
+    def _follow(self, instruction: Instruction) -> None:
+        """Do what was asked, and tell the observers."""
+        self._obey(instruction)
+        for observer in self._observers:
+            observer.instructed(instruction)
 
     def _obey(self, instruction: Instruction) -> None:
         """Write an act to the record, and let it take effect."""
@@ -235,7 +266,10 @@ class _Search:
             # On the clock it may end later, and until then it is open.
             return
         act = Act("stop_search", self._course.num_opened, now, instruction.by)
-        if isinstance(ask, Raise):
+        if isinstance(ask, End):
+            self._write(replace(act, do="end_search", trials=self._num_trials))
+            self._course.is_out_of_time = True
+        elif isinstance(ask, Raise):
             self._write(replace(act, do="raise_budget", **vars(ask)))
             self._num_trials = ask.trials or self._num_trials
             self._minutes = ask.minutes or self._minutes
@@ -279,8 +313,15 @@ def is_over(rules: Rules, record: Record, num_trials: int, minutes: float | None
         return True
     # What a trial would cost makes no difference here, and an objective may need its data to say it.
     course = Course(replace(rules, cost_of=lambda trial: trial.cost), record.copy(), num_trials)
-    course.is_out_of_time = minutes is not None and seconds_spent(record) >= 60 * minutes
+    is_late = minutes is not None and seconds_spent(record) >= 60 * minutes
+    course.is_out_of_time = is_late or is_ended_by_callback(record, num_trials)
     return next(course.advance(), None) is None
+
+
+def is_ended_by_callback(record: Record, num_trials: int) -> bool:
+    """Return whether a callback has ended the search; with a larger budget, or a point added since, it goes on."""
+    ends = [act for act in record.acts if act.do == "end_search"]
+    return bool(ends) and len(record.trials()) <= ends[-1].after and num_trials <= (ends[-1].trials or 0)
 
 
 def seconds_spent(record: Record) -> float:

@@ -11,6 +11,7 @@ from hpo.engine.observers import CheckpointKeeper, Observer, SiteKeeper, StateKe
 from hpo.errors import MachineError
 from hpo.machine import Site, machine_faults
 from hpo.report.write import WrittenReport, write_report
+from hpo.session.callbacks import Callbacks
 from hpo.session.hand import Hand
 from hpo.session.mirroring import Mirroring, mirror_of, refuse_bad_urls
 from hpo.session.status_keeper import StatusKeeper
@@ -171,7 +172,8 @@ def run_study(
         rules, section = study.rules(Notes(record).imports), study.config.study
         hand = hand or Hand(study, record)
         ends = section.minutes, section.stop_after_failures
-        history = search(rules, record, dispatcher, section.trials, watching, *ends, hand, hand.seconds_between)
+        looks, callbacks = (hand, hand.seconds_between), Callbacks(study, record)
+        history = search(rules, record, dispatcher, section.trials, watching, *ends, *looks, callbacks or None)
         study = hand.study
         if record.ended is not None and record.ended.by == "hand":
             raise Stopped(signal.SIGINT)

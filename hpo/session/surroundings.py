@@ -1,7 +1,11 @@
 """What a study needs around it, and what can be said of that before anything begins."""
 
+import shlex
+import shutil
+
 from hpo.config.sealing import open_sealed, values_of
 from hpo.config.study_config import StudyConfig
+from hpo.errors import ConfigError
 from hpo.place import refuse_unknown
 from hpo.track.make import refuse_bad_uri
 from hpo.workers.dispatch.ray.address import refuse_unclear_address
@@ -9,11 +13,15 @@ from hpo.workers.dispatch.ray.shares import refuse_too_many
 
 
 def refuse_bad_surroundings(config: StudyConfig) -> None:
-    """Raise HpoError for an address that cannot lead anywhere, and for more GPUs than are given.
+    """Raise HpoError for an address that cannot lead anywhere, a missing program, and more GPUs than are given.
 
     Nothing is created and nobody is asked: whether somebody answers is seen when the search begins.
     """
     refuse_bad_uri(config)
+    if (command := config.study.on_trial) is not None and shutil.which(shlex.split(command)[0]) is None:
+        raise ConfigError(
+            f"study.on_trial: there is no program {shlex.split(command)[0]!r}; give one that is installed"
+        )
     for url, key in ((config.study.artifacts, "study.artifacts"), (config.study.mirror, "study.mirror")):
         if url is not None:
             refuse_unknown(url, key)

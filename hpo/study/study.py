@@ -1,7 +1,7 @@
 """A study: configuration, space, strategy, objective, split."""
 
 import shutil
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -45,6 +45,7 @@ class PreparedStudy:
         script: what each trial learned in the search of free order that this study runs again.
         given, acts: what hands gave to that search, and what else they did to it.
         replays: the folder of the study whose search this study runs again.
+        callbacks: called when a trial ends; each with what steers the search, and the trial.
         code: what its results depend on, as its search began or went on; None where no search runs.
     """
 
@@ -63,6 +64,7 @@ class PreparedStudy:
     given: tuple[Given, ...] = ()
     acts: tuple[Act, ...] = ()
     replays: StudyFolder | None = None
+    callbacks: tuple[Callable[[Any, Trial], None], ...] = ()
     code: Code | None = None
 
     @property
@@ -132,6 +134,7 @@ class PreparedStudy:
             stop_rule=None if study.stop_rule == "none" else StopRule(study.stop_rule_after, self.goal),
             space=self.space if self.config.has_own_strategy else None,
             counts=self.counts,
+            is_watched=bool(self.callbacks) or study.on_trial is not None,
             is_told=self.is_outside,
         )
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hpo.engine.asking import Asking
-from hpo.engine.loop import Hand, search
+from hpo.engine.loop import Callback, Hand, search
 from hpo.engine.schedule.rules import Rules
 from hpo.errors import NoTrialError
 from hpo.study.additions import failed_trials
@@ -257,12 +257,13 @@ def run(
     dispatched_by: type[AnyOrder] = AnyOrder,
     hand: Hand = lambda _: (),
     states: States | None = None,
+    callback: Callback | None = None,
 ) -> Record:
     """Run a search in a world until its budget is reached or its driver is killed, and return its record.
 
     `rules_of` returns the rules, from what returns a trial's tasks and what returns its cost; `record` is that of a
     search that is continued, and `states` what its trainings have kept; `hand` yields what a hand has asked since the
-    last call.
+    last call; `callback` as of `search`.
     """
     record = record or empty_record(world)
     dispatcher = dispatched_by(world, slots, seed, dies_after, states)
@@ -273,7 +274,7 @@ def run(
         return [Task(trial.number, index, payload) for index in range(world.folds)]
 
     with contextlib.suppress(Killed):
-        search(rules_of(tasks_of, world.cost_of), record, dispatcher, num_trials, hand=hand)
+        search(rules_of(tasks_of, world.cost_of), record, dispatcher, num_trials, hand=hand, callback=callback)
     return record
 
 

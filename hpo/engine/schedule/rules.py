@@ -35,6 +35,7 @@ class Rules:
         target: no trial is opened once one that is known reaches it; None = there is none.
         space: in which every point must lie; None = not checked, since the strategy is known to keep to it.
         counts: what the budget of trials counts: all of them, or those that do not train an earlier one further.
+        is_watched: whether callbacks are called when a trial ends, so that the order of ends has an influence.
         is_told: whether trials are asked for and told: what was told between two questions counts as known at once.
     """
 
@@ -51,12 +52,13 @@ class Rules:
     target: Target | None = None
     space: Space | None = None
     counts: Counts = "trials"
+    is_watched: bool = False
     is_told: bool = False
 
     @property
     def is_ordered(self) -> bool:
         """Whether trials, or their number, depend on the order in which trials end."""
-        return self.strategy.learns == "by_trial" or self.judges or self.ends_by_scores
+        return self.strategy.learns == "by_trial" or self.judges or self.ends_by_scores or self.is_watched
 
     @property
     def ends_by_scores(self) -> bool:

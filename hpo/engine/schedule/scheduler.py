@@ -1,7 +1,7 @@
 """The course of a search: which trials are opened and which tasks begin, decided on the clock alone."""
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,13 +25,21 @@ class Course:
     strategy is asked, with everything that has happened on the clock so far. What is in the record takes its course
     again first; so a search that is continued is the same as one that was never interrupted. Where nothing waits for
     the clock, all `slots` are kept busy. Observers are notified after everything is written to the record.
+    `when_ended` is called with each trial that ends on the clock, in its order, those in the record included.
     `is_out_of_time`, whether no further trial may be opened, is set from outside.
     """
 
     def __init__(
-        self, rules: Rules, record: Record, num_trials: int, slots: int = 1, observers: Sequence[Observer] = ()
+        self,
+        rules: Rules,
+        record: Record,
+        num_trials: int,
+        slots: int = 1,
+        observers: Sequence[Observer] = (),
+        when_ended: Callable[[Trial], None] | None = None,
     ) -> None:
         self._rules = rules
+        self._when_ended = when_ended
         self._record = record
         self._num_recorded = len(record.trials())
         self._observers = observers
@@ -191,6 +199,8 @@ class Course:
             if self._trials[number].state == "running":
                 self._stop(number)
             self._proposer.end(self._trials[number])
+            if self._when_ended is not None:
+                self._when_ended(self._trials[number])
             self._tasks.pop(number, None)
             self._limits.pop(number, None)
 

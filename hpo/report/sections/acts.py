@@ -32,7 +32,7 @@ class GivenPoint(TypedDict):
 class OtherAct(TypedDict):
     """What a hand did besides, after so many trials were opened; `time` is in seconds since the epoch."""
 
-    do: Literal["stop_trial", "stop_search", "raise_budget"]
+    do: Literal["stop_trial", "stop_search", "end_search", "raise_budget"]
     after: Count
     time: float
     by: str | None
@@ -81,6 +81,8 @@ def _given_text(given: GivenPoint) -> str:
 def _text(act: OtherAct) -> str:
     if act["do"] == "stop_search":
         return "stopped the search once its running trials had ended"
+    if act["do"] == "end_search":
+        return "ended the search by a callback"
     if act["do"] == "stop_trial":
         return f"stopped trial {act['trial']}"
     budgets = {"trials": act["trials"], "minutes": act["minutes"]}

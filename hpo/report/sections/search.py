@@ -124,6 +124,7 @@ _ENDS: dict[EndedBy, str] = {
     "stop_without_gain": ", ended by study.stop_without_gain",
     "target": ", ended by study.target",
     "space": ", ended when nothing was left to propose",
+    "callback": ", ended by a callback",
     "hand": ", stopped by hand",
 }
 

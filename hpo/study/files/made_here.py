@@ -45,12 +45,16 @@ def is_made_here(config: StudyConfig, kept: KeptFunction | None = None) -> bool:
 
 
 def reaches_of(config: StudyConfig) -> list[str]:
-    """Return where a search of this configuration sends what it finds, and what its workers get, a line each."""
+    """Return where a search of this configuration sends what it finds, what it runs besides, and what its workers get.
+
+    A line each.
+    """
     study, track = config.study, config.track
     addresses = {
         "study.mirror": study.mirror,
         "study.artifacts": study.artifacts,
         "study.storage": study.storage,
+        "study.on_trial": study.on_trial,
         "track.uri": track.uri if track.name == "mlflow" and track.uri != _OWN_STORE else None,
         "dispatch.address": config.dispatch.address,
     }

@@ -25,6 +25,7 @@ _ENDS = {
     "minutes": " by study.minutes",
     "stop_without_gain": " by study.stop_without_gain",
     "target": " by study.target",
+    "callback": " by a callback",
     "space": ", with nothing left to propose",
 }
 _HELPS = "remove it: the status is then read from the study's other files"

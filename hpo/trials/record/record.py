@@ -28,7 +28,7 @@ def is_of_study(attributes: Mapping[str, Any], study: str | None) -> bool:
 
 
 _COST, _LEARNED, _RETRY_OF = "cost", "learned", "retry_of"
-EndedBy = Literal["trials", "minutes", "stop_without_gain", "target", "space", "hand"]
+EndedBy = Literal["trials", "minutes", "stop_without_gain", "target", "space", "callback", "hand"]
 
 # How far a trial was trained, and from which; see `Proposal`.
 _AMOUNTS = ("amount", "continues", "trained")
@@ -78,6 +78,17 @@ class Ended:
     by: EndedBy | None
     seconds: float
     limit: int | None = 0
+
+
+@dataclass(frozen=True)
+class Called:
+    """With how many ends of trials, in the order of the clock, callbacks are done; `before` there was one, with none.
+
+    `before` has the numbers of the trials that had ended then.
+    """
+
+    before: Sequence[int]
+    ends: int = 0
 
 
 @dataclass(frozen=True)
@@ -160,6 +171,8 @@ class Record:
         lambda acts: [act.to_dict() for act in acts],
     )
     ended = Note[Ended | None]("ended", lambda noted: Ended(**noted) if noted else None, vars)
+    # None where there was no callback yet.
+    called = Note[Called | None]("called", lambda noted: Called(**noted) if noted else None, vars)
     # By the trial's number.
     asked = Note[dict[int, Asked]](
         "asked",

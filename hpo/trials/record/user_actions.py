@@ -23,6 +23,11 @@ class Stop:
 
 
 @dataclass(frozen=True)
+class End:
+    """End the search, as a callback can: begin no further trial, and train those that have begun."""
+
+
+@dataclass(frozen=True)
 class Raise:
     """Go on to a larger budget; None = as it is."""
 
@@ -34,7 +39,7 @@ class Raise:
 class Instruction:
     """What a hand asks, and whose it is; None = another program's."""
 
-    ask: Add | Stop | Raise
+    ask: Add | Stop | End | Raise
     by: str | None = None
 
     def __str__(self) -> str:
@@ -42,6 +47,8 @@ class Instruction:
         who, ask = self.by or "another program", self.ask
         if isinstance(ask, Add):
             return f"{who} {_added(ask)}"
+        if isinstance(ask, End):
+            return f"a callback of {who} ends the search"
         if isinstance(ask, Stop):
             return f"{who} stops " + ("the search" if ask.trial is None else f"trial {ask.trial}")
         budget = [f"{ask.trials} trials" if ask.trials else "", f"{ask.minutes:g} minutes" if ask.minutes else ""]
@@ -79,10 +86,10 @@ class Act:
     Attributes:
         trial, points: of a trial that was stopped, its number, and by the index of each task that had begun after how
             many points of its learning curve it ended; None = by itself, before.
-        trials, minutes: the budget that was raised, where it was.
+        trials, minutes: the budget that was raised, where it was; of an end by a callback the budget of trials then.
     """
 
-    do: Literal["stop_trial", "stop_search", "raise_budget"]
+    do: Literal["stop_trial", "stop_search", "end_search", "raise_budget"]
     after: int
     time: float
     by: str | None = None

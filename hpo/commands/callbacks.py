@@ -1,0 +1,79 @@
+"""Callbacks that are given from Python: functions `f(study, trial)`, called when a trial ends on the study's clock."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from hpo.errors import ConfigError
+from hpo.session.callbacks import Steering
+from hpo.trials.goal import Goal
+from hpo.trials.trial import Trial
+
+Callback = Callable[[Any, "EndedTrial"], Any]
+"""A function of a study, with `add`, `retry` and `stop`, and of a trial."""
+
+
+@dataclass(frozen=True)
+class EndedTrial:
+    """A trial that has ended, as callbacks get it.
+
+    Attributes:
+        number: from 0, in the order of proposal.
+        state: `complete`, `failed` or `stopped`.
+        score: its value of the (leading) metric; None where it has none.
+        scores: all metrics, and what has a limit, of a complete one.
+        point: the values of what is searched, by dotted key.
+        config: the whole configuration that it was trained with; secrets by name.
+        amount: how far it was to be trained; None = to the end.
+        retry_of: the failed trial that it tried again; None = it is none.
+        error: why it failed; None where it did not.
+        seconds: wall seconds of all its trainings.
+    """
+
+    number: int
+    state: str
+    score: float | None
+    scores: Mapping[str, float]
+    point: Mapping[str, Any]
+    config: Mapping[str, Any]
+    amount: int | None
+    retry_of: int | None
+    error: str | None
+    seconds: float
+
+    @classmethod
+    def of(cls, trial: Trial, goal: Goal, config: Mapping[str, Any]) -> Self:
+        """Return it for a trial of a study with this goal."""
+        return cls(
+            number=trial.number,
+            state=trial.state,
+            score=trial.score,
+            scores={name: trial.mean(name) for name in goal.names} if trial.state == "complete" else {},
+            point=dict(trial.point),
+            config=config,
+            amount=trial.amount,
+            retry_of=trial.retry_of,
+            error=trial.error,
+            seconds=trial.seconds,
+        )
+
+
+def given_callbacks(
+    callbacks: Sequence[Callback], study_of: Callable[[Steering], Any]
+) -> tuple[Callable[[Steering, Trial], None], ...]:
+    """Return callbacks as a search calls them; ConfigError where they are no list of functions.
+
+    `study_of` returns the study that they get.
+    """
+    if not isinstance(callbacks, list | tuple) or not all(map(callable, callbacks)):
+        raise ConfigError(f"callbacks: must be a list of functions f(study, trial), given {callbacks!r:.200}")
+    return tuple(_adapted(callback, study_of) for callback in callbacks)
+
+
+def _adapted(callback: Callback, study_of: Callable[[Steering], Any]) -> Callable[[Steering, Trial], None]:
+    def call(steering: Steering, trial: Trial) -> None:
+        config = steering.study.config.trial_config(trial.point)
+        callback(study_of(steering), EndedTrial.of(trial, steering.study.goal, config))
+
+    call.__name__ = getattr(callback, "__name__", type(callback).__name__)
+    return call

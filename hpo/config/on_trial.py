@@ -1,0 +1,37 @@
+"""`study.on_trial`: a command that runs when a trial ends, and the names that it may have in braces."""
+
+import shlex
+import string
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator
+
+from hpo.errors import nearest
+
+NAMES = ("trial", "state", "score", "study", "folder")
+"""What the command may be told of a trial: its number, state and score, and its study's name and folder."""
+
+
+def _checked(command: str) -> str:
+    try:
+        words = shlex.split(command)
+        names = [name for word in words for _, name, _, _ in string.Formatter().parse(word) if name is not None]
+    except ValueError as error:
+        raise ValueError(f"must be a command that a shell can read ({error})") from error
+    if not words:
+        raise ValueError('must be a command, such as "notify {trial} {score}", or null')
+    for name in names:
+        if name not in NAMES:
+            hint = nearest(name, NAMES)
+            raise ValueError(f"has no {{{name}}}{hint}; it has {', '.join(f'{{{each}}}' for each in NAMES)}")
+    return command
+
+
+OnTrial = Annotated[str, AfterValidator(_checked)]
+
+
+def filled(command: str, values: Mapping[str, Any]) -> list[str]:
+    """Return the words of a command with these values by name; a value is never split, and no shell reads it."""
+    words = [string.Formatter().parse(word) for word in shlex.split(command)]
+    return ["".join(text + ("" if name is None else str(values[name])) for text, name, _, _ in word) for word in words]

@@ -1,0 +1,104 @@
+"""Callbacks that are given from Python, and the command of `study.on_trial`."""
+
+import json
+import logging
+import sys
+from pathlib import Path
+
+import pytest
+
+import hpo
+from tests.hpo.cli.commands import refused
+from tests.hpo.commands.searched import found
+
+SPACE = {"lr": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]}
+
+
+def train(config):
+    assert config["lr"] != 0.4
+    return {"score": config["lr"], "other": 1.0}
+
+
+def search(**more):
+    return found(train, space=SPACE, **{"trials": 4, "metric": "score", "name": "called", **more})
+
+
+def test_it_is_called_with_each_trial_once_and_what_it_adds_is_a_user_action():
+    calls = []
+
+    def add(study, trial):
+        calls.append((trial.number, trial.state, trial.score, trial.point == {"lr": trial.config["lr"]}))
+        assert study.best.score >= (trial.score or 0)
+        if trial.number == 0:
+            study.add({"lr": 0.4})
+
+    study = search(callbacks=[add], settings={"study.lanes": 1})
+    assert [number for number, *_ in calls] == [0, 1, 2, 3]
+    assert all(is_same for *_, is_same in calls)
+    (added,) = json.loads((study.folder / "report.json").read_text())["given"]
+    assert added["point"] == {"lr": 0.4}
+    assert added["by"]
+    search(callbacks=[add], settings={"study.lanes": 1})
+    assert len(calls) == 4, "what is in the record is not called again"
+    study.resume(6, callbacks=[add], progress=False)
+    assert len(calls) == 6
+
+
+@pytest.mark.parametrize("how", ["stop", "raise"])
+def test_it_ends_the_search_whose_report_is_written(how):
+    def end(study, trial):
+        if trial.number == 1:
+            if how == "raise":
+                raise hpo.Stop
+            study.stop()
+
+    study = search(callbacks=[end], settings={"study.lanes": 1})
+    assert len(study.trials) == 2
+    assert study.status.ended_by == "callback"
+    assert "ended by a callback" in (study.folder / "report.md").read_text()
+    assert len(search(callbacks=[end], settings={"study.lanes": 1}).trials) == 2, "the same call changes nothing"
+    assert len(study.resume(5, progress=False).trials) == 5, "a larger budget goes on"
+
+
+def test_a_fault_is_reported_once_and_ends_nothing(caplog):
+    def faulty(study, trial):
+        with pytest.raises(hpo.HpoError, match="a callback ends the search alone"):
+            study.stop(trial.number)
+        raise ValueError("no connection")
+
+    with caplog.at_level(logging.WARNING):
+        assert len(search(callbacks=[faulty]).trials) == 4
+    (line,) = [record.getMessage() for record in caplog.records if "callback" in record.getMessage()]
+    assert line.startswith("the callback faulty raised ValueError at trial 0: no connection; the search goes on")
+    for given in (faulty, [1]):
+        with pytest.raises(hpo.HpoError, match=r"callbacks: must be a list of functions f\(study, trial\)"):
+            search(callbacks=given, name="other")
+    assert not Path("runs/other").exists()
+
+
+@pytest.mark.slow
+def test_a_command_runs_when_a_trial_ends_and_no_shell_reads_it(caplog):
+    Path("tell.py").write_text("import sys\nopen('told', 'a').write(' '.join(sys.argv[1:]) + '\\n')\n")
+    command = f"{sys.executable} tell.py {{trial}} {{state}} {{study}} '$HOME; {{score}}'"
+    search(settings={"study.on_trial": command})
+    lines = Path("told").read_text().splitlines()
+    assert [line.split()[0] for line in lines] == ["0", "1", "2", "3"]
+    assert all(" called $HOME; " in line for line in lines)
+    with caplog.at_level(logging.WARNING):
+        search(name="b", settings={"study.on_trial": f"{sys.executable} -c 'exit(3)'"})
+    assert [r.getMessage() for r in caplog.records if "on_trial" in r.getMessage()] == [
+        "the callback study.on_trial raised RuntimeError at trial 0: it ended with 3; the search goes on, and this is "
+        "said once"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("tell {trail}", "has no {trail}; did you mean 'trial'?"),
+        ("tell 'x", "must be a command that a shell can read"),
+        ("no-such-program {trial}", "there is no program 'no-such-program'"),
+    ],
+)
+def test_a_bad_command_is_refused(capsys, command, says):
+    assert says in refused(capsys, "search", f'study.on_trial="{command}"', "dispatch=local", is_silent=True)
