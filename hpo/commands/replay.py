@@ -37,7 +37,10 @@ TAKEN = (
 )
 # The other keys of `study`, and these sections, belong to the place where a study runs and is shown: they are those of
 # whoever replays it.
-OWN = ("name", "minutes", "stop_after_failures", "imports", "checkpoints", "storage", "mirror", "artifacts", "on_trial")
+OWN = (
+    *("name", "minutes", "stop_after_failures", "imports", "imports_fill", "checkpoints", "storage", "mirror"),
+    *("artifacts", "on_trial"),
+)
 _OWN_SECTIONS = ("dispatch", "track", "report")
 
 

@@ -46,9 +46,16 @@ def objective_text(text: str) -> str:
     return text
 
 
-def _one_study(given: Any) -> Any:
-    if isinstance(given, list | tuple | Mapping):
-        raise ValueError("must be one study, by its name, its folder or a trials.csv")
+def _studies(given: Any) -> Any:
+    names = given if isinstance(given, list) else [given]
+    if given is not None and not (names and all(isinstance(name, str) for name in names)):
+        raise ValueError("must be a study, or a list of studies, each by its name, its folder or a trials.csv")
+    return given
+
+
+def _fill(given: Any) -> Any:
+    if given is not None and not (isinstance(given, dict) and given):
+        raise ValueError("must have a value by key, such as {drop: 0.1}, or be null")
     return given
 
 
@@ -96,7 +103,7 @@ class StudySection(Section):
     repeats: int = Field(ge=1, le=MOST)
     finalists: int = Field(ge=0, le=MOST)
     finalist_repeats: int = Field(ge=1, le=MOST)
-    imports: Annotated[str | None, BeforeValidator(_one_study)]
+    imports: Annotated[str | list[str] | None, BeforeValidator(_studies)]
     checkpoints: int = Field(ge=1, le=MOST)
     storage: str | None
     lanes: int = Field(ge=1, le=MOST)
@@ -119,8 +126,15 @@ class StudySection(Section):
     limits: Limits | None
     choose: Choice
     scales: Scales | None
+    # It is of new studies only, so that a configuration may leave it out.
+    imports_fill: Annotated[dict[str, Any] | None, BeforeValidator(_fill)] = None
     # Written by the toolkit: the own keys that refer to what is searched, each with its text; see `references`.
     references: dict[str, str] | None = None
+
+    @property
+    def imported(self) -> list[str]:
+        """The studies whose trials are imported, in their order."""
+        return self.imports if isinstance(self.imports, list) else [self.imports] if self.imports else []
 
     @model_validator(mode="before")
     @classmethod
@@ -163,6 +177,12 @@ class StudySection(Section):
                 f"{self.metric} may be among the best for another metric; split.race_after compares all of them"
             )
             raise conflict(text, "study.stop_rule")
+        return self
+
+    @model_validator(mode="after")
+    def _fills_imports(self) -> Self:
+        if self.imports_fill is not None and self.imports is None:
+            raise conflict("has no effect without study.imports; leave it out", "study.imports_fill")
         return self
 
     @model_validator(mode="after")

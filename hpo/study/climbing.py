@@ -15,7 +15,10 @@ from hpo.study.study import PreparedStudy
 from hpo.trials.space.reader import parted
 
 # Of the study's search: what ends it or its trainings before, which compares scores of one scale alone.
-_NONE = {"minutes": None, "extends": None, "stop_rule": "none", "stop_without_gain": None, "target": None}
+_NONE = {
+    **{"minutes": None, "imports_fill": None, "extends": None, "stop_rule": "none"},
+    **{"stop_without_gain": None, "target": None},
+}
 # Besides `FREE_KEYS` and the objective's own.
 _ALLOWED = ("study.name", "study.lanes", "study.order", "study.trial_minutes", "study.trials", "strategy.costs")
 
@@ -73,7 +76,7 @@ def climbing_from(study: PreparedStudy, given: StudyConfig, keys_given: Collecti
 def _ended(study: PreparedStudy) -> int:
     """Return how many trials have ended at a study's largest scale; StudyError where none of them is complete."""
     largest = len(study.config.study.scales or ()) or None
-    ended = read_imports(study.reference, study.space, study.goal).trials
+    ended = read_imports([study.reference], study.space, study.goal).trials
     states = [trial.state for trial in ended if trial.point.get(SCALE) == largest]
     if "complete" not in states:
         where = f" at scale {largest}" if largest else ""

@@ -20,7 +20,10 @@ from hpo.trials.trial import Trial
 # Besides `FREE_KEYS` and the objective's own.
 _ALLOWED = ("study.name", "study.lanes", "study.order", "study.trial_minutes")
 # Keys of the search that have no meaning for trainings that are given.
-_NONE = {"imports": None, "minutes": None, "stop_without_gain": None, "target": None, "stop_rule": "none"}
+_NONE = {
+    **{"imports": None, "imports_fill": None, "minutes": None, "stop_rule": "none"},
+    **{"stop_without_gain": None, "target": None},
+}
 
 
 def extension_of(study: PreparedStudy, trials: Sequence[Trial], given: StudyConfig) -> StudyConfig:

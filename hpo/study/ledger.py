@@ -95,8 +95,7 @@ def _sources(study: PreparedStudy) -> Iterator[StudyFolder]:
     section = study.config.study
     if study.replays is not None:
         yield study.replays
-    if section.imports is not None:
-        yield StudyFolder(table_path(section.imports).parent)
+    yield from (StudyFolder(table_path(name).parent) for name in section.imported)
     if section.extends is not None:
         try:
             yield find_study(section.extends.study)

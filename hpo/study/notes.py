@@ -82,7 +82,7 @@ class Notes:
     Attributes:
         format: the number of the record's form; see `hpo.study.upgrade`.
         study_id: unique; a copy has another.
-        imported: how many trials of how many were imported; see `Imports.counts`. None where none were.
+        imported: how many trials of how many were imported from each table; see `Imports.counts`. None without any.
         allowed_changes: the changes with which the study was continued, the earliest first.
         changed_choices: of how the winner is chosen from the front, the earliest first.
         gpu_share: the GPUs that each worker had when the search last went on; None before workers have begun.
@@ -92,7 +92,7 @@ class Notes:
     format = Note[int](FORM)
     study_id = Note[str | None](LAST, lambda noted: noted if isinstance(noted, str) else None)
     imports = Note[Sequence[Trial]](FIRST, imports_of, _notes_of_imports)
-    imported = Note[Mapping[str, Any] | None]("imported")
+    imported = Note[Sequence[Mapping[str, Any]] | None]("imported")
     allowed_changes = Note[list[AllowedChange]](
         "allowed_changes",
         lambda noted: [AllowedChange(**change) for change in noted or ()],

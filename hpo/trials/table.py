@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from hpo.errors import StudyError
@@ -73,18 +74,35 @@ def twice(names: Sequence[str]) -> str | None:
     return next((name for name, count in Counter(names).items() if count > 1 and name.strip()), None)
 
 
-def point_of(row: Row, space: Space) -> Point | None:
-    """Return the row's point, with the space's own values; None where it is outside of the space."""
+def point_of(row: Row, space: Space, fill: Mapping[str, Value] = MappingProxyType({})) -> Point | None:
+    """Return the row's point, with the space's own values; None where it is outside of the space.
+
+    `fill` has by key the value of a dimension of which the row says nothing; see `says_nothing`.
+    """
     point: dict[str, Value] = {}
     for dimension in space.dimensions:
         if space.active(dimension, point):
-            # A table of imported trials has every hyperparameter under its own name.
-            text = row.get(column_of(dimension.key, _OF_SEVERAL), row.get(dimension.key, ""))
-            values = [value for value in _readings(text, dimension) if allows(dimension, value)]
+            is_filled = dimension.key in fill and says_nothing(row, dimension)
+            values = [fill[dimension.key]] if is_filled else _allowed(_text(row, dimension) or "", dimension)
             if not values:
                 return None
             point[dimension.key] = values[0]
     return point if space.contains(point) else None
+
+
+def says_nothing(row: Row, dimension: Dimension) -> bool:
+    """Return whether a row lacks a dimension's column, or has an empty field there which is no value of it."""
+    text = _text(row, dimension)
+    return text is None or (text == "" and not _allowed(text, dimension))
+
+
+def _text(row: Row, dimension: Dimension) -> str | None:
+    # A table of imported trials has every hyperparameter under its own name.
+    return row.get(column_of(dimension.key, _OF_SEVERAL), row.get(dimension.key))
+
+
+def _allowed(text: str, dimension: Dimension) -> list[Value]:
+    return [value for value in _readings(text, dimension) if allows(dimension, value)]
 
 
 def _readings(text: str, dimension: Dimension) -> list[Value]:

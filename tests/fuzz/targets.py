@@ -118,7 +118,7 @@ def read_trials(content: bytes) -> None:
     for read in (
         lambda: read_rows(Path("trials.csv"), ["state"]),
         lambda: read_csv(Path("trials.csv"), "score", None, None),
-        lambda: read_imports("trials.csv", space, Goal({"score": "maximize"})),
+        lambda: read_imports(["trials.csv"], space, Goal({"score": "maximize"})),
     ):
         _refused_or_not(read)
 

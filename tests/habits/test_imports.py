@@ -1,6 +1,7 @@
 """Habits of people who bring their trials along: W&B's and pandas' tables, Optuna's journal, Ray's folders."""
 
 import json
+import re
 from pathlib import Path
 
 import optuna
@@ -10,14 +11,14 @@ from optuna.storages.journal import JournalFileBackend
 
 import hpo
 from hpo.cli.main import main
-from hpo.errors import ConfigError
+from hpo.errors import ConfigError, HpoError
 from hpo.study.files.imports import read_imports
 from hpo.trials.goal import Goal
 from hpo.trials.space.reader import space_from_dict
 
 
 def learned(space, metric="score", direction="maximize", name="old"):
-    trials = read_imports(name, space_from_dict(space), Goal({metric: direction})).trials
+    trials = read_imports([name], space_from_dict(space), Goal({metric: direction})).trials
     return [(dict(trial.point), trial.score) for trial in trials]
 
 
@@ -68,12 +69,69 @@ def test_rows_of_one_point_are_its_repeats_and_what_is_used_is_said(capsys):
     said = "4 of 5 finished trials of runs/old/trials.csv are used as repeats of 2 points, 1 not in this space"
     assert f"study.imports: {said}; strategy=tpe learns from them" in capsys.readouterr().out
     report = json.loads((study.folder / "report.json").read_text())
-    assert report["imports"] == {
-        "source": "runs/old/trials.csv", "finished": 5, "used": 4, "outside": 1, "shorter": 0,
-    }  # fmt: skip
+    assert report["imports"] == [
+        {"source": "runs/old/trials.csv", "finished": 5, "used": 4, "outside": 1, "shorter": 0, "filled": 0}
+    ]
     assert "imported" in report["fields"][10]["keys"]
     study.report(checklist=True)
     assert all(said in (study.folder / name).read_text() for name in ("report.md", "checklist.md"))
+
+
+def two_sweeps():
+    """Import a sweep that did not have `drop` yet, and one of which a run does not say it."""
+    Path("sweeps.csv").write_text("lr,score\n0.1,0.9\n0.2,0.5\n7,0.9\n")
+    Path("old.csv").write_text("lr,drop,score\n0.1,0.1,0.7\n0.1,0.2,0.6\n0.2,,0.5\n")
+    for name in ("sweeps", "old"):
+        assert main(["import", name, "--csv", f"{name}.csv"]) == 0
+    return {"lr": [0.1, 0.2], "drop": [0.1, 0.2]}
+
+
+def test_several_sweeps_are_learned_from_and_what_they_lack_is_given(capsys):
+    space = two_sweeps()
+    settings = {"track": "none", "study.imports": ["sweeps", "old"], "study.imports_fill": {"drop": 0.1}}
+    study = hpo.search(
+        lambda config: config["lr"], space, trials=1, direction="maximize", name="new", strategy="tpe",
+        settings=settings,
+    )  # fmt: skip
+    said = (
+        "2 of 3 finished trials of runs/sweeps/trials.csv are used, 1 not in this space, 2 completed by "
+        "study.imports_fill; 3 of 3 finished trials of runs/old/trials.csv are used, 1 completed by "
+        "study.imports_fill; together they are repeats of 3 points"
+    )
+    assert f"study.imports: {said}; strategy=tpe learns from them" in capsys.readouterr().out
+    assert said in (study.folder / "report.md").read_text()
+    # The two of one point count with their mean, whichever study they are of.
+    rows = [line.split(",") for line in (study.folder / "imports.csv").read_text().splitlines()]
+    assert rows[0] == ["state", "score", "lr", "drop"]
+    assert [(float(score), lr, drop) for _, score, lr, drop in rows[1:]] == [
+        (pytest.approx(0.8), "0.1", "0.1"), (0.5, "0.2", "0.1"), (0.6, "0.1", "0.2"),
+    ]  # fmt: skip
+    assert main(["search", "--replay", "new", "track=none"]) == 0
+    assert "all 1 trials are those of runs/new/trials.csv" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("names", "fill", "says"),
+    [
+        (["sweeps"], {}, r"sweeps/trials.csv has no column 'drop'; .*study.imports_fill=\{drop: VALUE\}"),
+        (["sweeps"], {"drop": 0.7}, r"imports_fill.drop: must be in its range \(0.1, 0.2\), given 0.7"),
+        (["sweeps"], {"drp": 0.1}, r"imports_fill: 'drp' is not searched; allowed: lr, drop; did you mean 'drop'"),
+        (["old"], {"drop": 0.1, "lr": 0.1}, r"imports_fill.lr: has no effect: every imported trial has its own value"),
+        (["old", "runs/old"], {"drop": 0.1}, r"'old' and 'runs/old' are the same table; give one of them"),
+    ],
+)
+def test_what_several_sweeps_cannot_say_is_refused(names, fill, says):
+    space = space_from_dict(two_sweeps())
+    with pytest.raises(HpoError, match=says):
+        read_imports(names, space, Goal({"score": "maximize"}), fill)
+
+
+def test_one_sweep_of_another_metric_is_refused_by_name():
+    space = space_from_dict(two_sweeps())
+    Path("loss.csv").write_text("lr,drop,loss\n0.1,0.1,0.2\n")
+    assert main(["import", "losses", "--csv", "loss.csv", "--metric", "loss"]) == 0
+    with pytest.raises(ConfigError, match=r"runs/losses/trials.csv was made for loss: minimize, this study has score"):
+        read_imports(["old", "losses"], space, Goal({"score": "maximize"}))
 
 
 @pytest.mark.parametrize(("strategy", "learns"), [("random", False), ("asha", False), ("evolutionary", True)])
@@ -108,6 +166,8 @@ def test_a_default_that_is_imported_is_not_said_to_be_tried(capsys):
 def test_an_import_is_listed_and_is_no_study(capsys):
     Path("runs.csv").write_text("lr,score\n0.1,0.95\n")
     assert imported("--csv", "runs.csv") == 0
+    assert main(["list", "--where", "state=imported"]) == 0
+    assert re.search(r"\nold +imported +1/1 +0.9500 .* runs.csv ", capsys.readouterr().out)
     assert main(["show", "old"]) == 2
     assert "is no study; learn from them in a new one: hpo search study.imports=old" in capsys.readouterr().err
     assert main(["remove", "old", "--yes"]) == 0

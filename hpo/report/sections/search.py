@@ -97,6 +97,7 @@ class Imported(TypedDict):
     used: Annotated[Count, Field(description="those that were taken over")]
     outside: Annotated[Count, Field(description="those that were not in this space")]
     shorter: Annotated[Count, Field(description="those that were trained less far than others in the table")]
+    filled: Annotated[Count, Field(description="those used that have a value of study.imports_fill")]
 
 
 class SearchPart(SpacePart, ActsPart):
@@ -107,9 +108,11 @@ class SearchPart(SpacePart, ActsPart):
     strategy: Annotated[dict[str, Any], Field(description="field 10: name, settings, rounds_run")]
     counts: Counts | Missing
     imported: Annotated[
-        Count | Missing, Field(description="points of another study that the strategy knew from the start")
+        Count | Missing, Field(description="points of other studies that the strategy knew from the start")
     ]
-    imports: NotRequired[Annotated[Imported, Field(description="the trials that these stand for; absent with none")]]
+    imports: NotRequired[
+        Annotated[list[Imported], Field(description="the trials that these stand for, by table; absent with none")]
+    ]
     chosen_by: Annotated[str | Missing, Field(description="field 12")]
 
 

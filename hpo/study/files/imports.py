@@ -1,4 +1,4 @@
-"""Finished trials of another study, from which a strategy learns."""
+"""Finished trials of other studies, from which a strategy learns."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -13,8 +13,10 @@ from hpo.errors import ConfigError, StudyError
 from hpo.files import write_atomically
 from hpo.study.files.folder import RUNS, short_path
 from hpo.trials.goal import Goal, finished
-from hpo.trials.space.space import Point, Space, point_key
-from hpo.trials.table import csv_text, metric_column, own_columns, point_of, read_rows
+from hpo.trials.space.dimensions import Value, allows, canonical, from_stored
+from hpo.trials.space.first_points import given_values, range_text
+from hpo.trials.space.space import Point, Space
+from hpo.trials.table import Row, csv_text, metric_column, own_columns, point_of, read_rows, says_nothing
 from hpo.trials.trial import Outcome, Trial
 
 # The round of imported trials, before a study's own first round.
@@ -27,24 +29,24 @@ def unnamed(count: int) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Imports:
-    """What a study takes over of the finished trials in a table.
+class ImportedTable:
+    """How many finished trials of a table a study takes over.
 
     Attributes:
-        trials: one for each point, numbered from -n to -1.
         source: the table's path.
         finished: how many finished trials the table has.
         outside: how many of those are not in the study's space.
         shorter: how many of those in the space were trained less far than the longest.
+        filled: how many of those used have a value of `study.imports_fill`.
         has_metrics: whether a file beside the table says for which metrics it was made.
     """
 
-    trials: Sequence[Trial] = ()
-    source: str = ""
-    finished: int = 0
-    outside: int = 0
-    shorter: int = 0
-    has_metrics: bool = True
+    source: str
+    finished: int
+    outside: int
+    shorter: int
+    filled: int
+    has_metrics: bool
 
     @property
     def used(self) -> int:
@@ -52,37 +54,120 @@ class Imports:
         return self.finished - self.outside - self.shorter
 
     def counts(self) -> dict[str, Any]:
-        """Return all but the trials, JSON-able."""
+        """Return the table and its numbers, JSON-able."""
         return {
             **{"source": self.source, "finished": self.finished, "used": self.used},
-            **{"outside": self.outside, "shorter": self.shorter},
+            **{"outside": self.outside, "shorter": self.shorter, "filled": self.filled},
         }
 
 
-def imported_text(counts: Mapping[str, Any], points: int) -> str:
+@dataclass(frozen=True)
+class Imports:
+    """What a study takes over of the finished trials in tables.
+
+    Attributes:
+        trials: one for each point, numbered from -n to -1.
+        tables: those that they come from, in the order in which they are given.
+    """
+
+    trials: Sequence[Trial] = ()
+    tables: Sequence[ImportedTable] = ()
+
+    def counts(self) -> list[dict[str, Any]]:
+        """Return the numbers of each table, JSON-able."""
+        return [table.counts() for table in self.tables]
+
+
+def imported_text(tables: Sequence[Mapping[str, Any]], points: int) -> str:
     """Return how many of how many trials are used, and why others are not, such as `3 of 5 finished trials of ...`.
 
-    `points` is at how many points they are.
+    `tables` are `Imports.counts`, `points` is at how many points the trials are.
     """
-    left = {"not in this space": counts["outside"], "trained less far": counts["shorter"]}
-    others = "".join(f", {number} {why}" for why, number in left.items() if number)
-    repeats = "" if points == counts["used"] else f" as repeats of {points} points"
+    has_repeats = points != sum(counts["used"] for counts in tables)
+    if len(tables) == 1:
+        return _used_text(tables[0], f" as repeats of {points} points" * has_repeats)
+    return "; ".join([*map(_used_text, tables), *[f"together they are repeats of {points} points"] * has_repeats])
+
+
+def _used_text(counts: Mapping[str, Any], repeats: str = "") -> str:
+    apart = {
+        "not in this space": counts["outside"],
+        "trained less far": counts["shorter"],
+        "completed by study.imports_fill": counts["filled"],
+    }
+    others = "".join(f", {number} {why}" for why, number in apart.items() if number)
     return f"{counts['used']} of {counts['finished']} finished trials of {counts['source']} are used{repeats}{others}"
 
 
-def read_imports(reference: str, space: Space, goal: Goal) -> Imports:
-    """Return the finished trials of another study whose points are in this space.
+def read_imports(references: Sequence[str], space: Space, goal: Goal, fill: Mapping[str, Any] | None = None) -> Imports:
+    """Return the finished trials of other studies whose points are in this space.
 
-    `reference` is its name, its folder, or a table with the columns of trials.csv. With several metrics or limits there
-    is a column for each. Trials of one point are repeats of it: their mean counts, of those that are complete.
-    ConfigError where there is no such table, it was made for another metric, or no trial fits; StudyError where it
-    lacks columns.
+    Each reference is a study's name, its folder, or a table with the columns of trials.csv. With several metrics or
+    limits there is a column for each. Trials of one point are repeats of it, whichever study they are of: their mean
+    counts, of those that are complete. `fill` has by key (nested or dotted) the value of trials that do not say it.
+    ConfigError where there is no such table, it was made for another metric, no trial fits, or nothing lacks a key of
+    `fill`; StudyError where a table lacks columns.
     """
-    path = table_path(reference)
+    values = _fill_values(fill or {}, space)
+    tables: list[ImportedTable] = []
+    by_point = defaultdict[str, list[Trial]](list)
+    lacking: set[str] = set()
+    for path in _table_paths(references):
+        table, trials, lacked = _read_table(path, space, goal, values)
+        tables.append(table)
+        lacking |= lacked
+        for trial in trials:
+            by_point[trial.key].append(trial)
+    if not by_point:
+        counted = " and ".join(f"the {table.finished} trials in {table.source}" for table in tables)
+        raise ConfigError(f"study.imports: none of {counted} is in this space")
+    if needless := [key for key in values if key not in lacking]:
+        raise ConfigError(
+            f"study.imports_fill.{needless[0]}: has no effect: every imported trial has its own value; leave it out"
+        )
+    # From -n to -1: on ties they rank before the study's own trials, in their own order.
+    trials = [
+        replace(_joined(trials, goal), number=place - len(by_point)) for place, trials in enumerate(by_point.values())
+    ]
+    return Imports(trials, tables)
+
+
+def _fill_values(fill: Mapping[str, Any], space: Space) -> dict[str, Value]:
+    """Return the values of `study.imports_fill` as the space has them; ConfigError for one that it has not."""
+    values: dict[str, Value] = {}
+    given = given_values("study.imports_fill", fill, space)
+    for dimension in space.dimensions:
+        if dimension.key not in given:
+            continue
+        if dimension.key == SCALE:
+            raise ConfigError(f"study.imports_fill.{SCALE}: trials of a study without scales are those of scale 1")
+        value = from_stored(dimension, given[dimension.key])
+        if not allows(dimension, value):
+            raise ConfigError(
+                f"study.imports_fill.{dimension.key}: must be in its range ({range_text(dimension)}), given {value!r}"
+            )
+        values[dimension.key] = canonical(dimension, value)
+    return values
+
+
+def _table_paths(references: Sequence[str]) -> list[Path]:
+    paths: dict[Path, str] = {}
+    for reference in references:
+        path = table_path(reference)
+        if (before := paths.get(path.resolve())) is not None:
+            raise ConfigError(f"study.imports: {before!r} and {reference!r} are the same table; give one of them")
+        paths[path.resolve()] = reference
+    return [table_path(reference) for reference in references]
+
+
+def _read_table(
+    path: Path, space: Space, goal: Goal, fill: Mapping[str, Value]
+) -> tuple[ImportedTable, list[Trial], set[str]]:
+    """Return a table's numbers, those of its trials that are used, and which keys of `fill` some of them lack."""
     _refuse_other_metrics(path, goal)
-    # A table may lack a dimension with a condition, and of a study without scales it lacks the scale.
-    always = [dimension.key for dimension in space.dimensions if not dimension.when and dimension.key != SCALE]
-    rows = read_rows(path, ("state", "score", *own_columns(always)))
+    rows = read_rows(path, ("state", "score"))
+    if rows:
+        _refuse_missing_columns(path, rows[0], space, fill)
     columns = _columns_of_metrics(path, goal, rows[0] if rows else {})
     numbered = [(f"{path}:{line}", row) for line, row in enumerate(rows, start=2)]
     if SCALE in space.keys and (before := path.with_name("imports.csv")).exists():
@@ -93,23 +178,34 @@ def read_imports(reference: str, space: Space, goal: Goal) -> Imports:
     finished = [(where, row) for where, row in numbered if row["state"] in ("complete", "failed")]
     # Of trials by amounts only those that were trained longest compare with whole trainings.
     longest = max((int(row["amount"]) for _, row in numbered if row.get("amount")), default=None)
-    by_point = defaultdict[str, list[Trial]](list)
-    outside = shorter = 0
+    trials: list[Trial] = []
+    lacking: set[str] = set()
+    outside = shorter = filled = 0
     for where, row in finished:
-        point = point_of({SCALE: "1", **row}, space)
+        point = point_of({SCALE: "1", **row}, space, fill)
+        unsaid = {each.key for each in space.dimensions if each.key in fill and says_nothing(row, each)}
+        unsaid &= unsaid if point is None else point.keys()
+        lacking |= unsaid
         if point is None:
             outside += 1
         elif longest is not None and row.get("amount") != str(longest):
             shorter += 1
         else:
-            by_point[point_key(point)].append(_trial(point, row, where, goal, columns))
-    if not by_point:
-        raise ConfigError(f"study.imports: none of the {len(numbered)} trials in {path} is in this space")
-    # From -n to -1: on ties they rank before the study's own trials, in their own order.
-    trials = [
-        replace(_joined(trials, goal), number=place - len(by_point)) for place, trials in enumerate(by_point.values())
-    ]
-    return Imports(trials, str(short_path(path)), len(finished), outside, shorter, bool(_metrics_of(path)))
+            filled += bool(unsaid)
+            trials.append(_trial(point, row, where, goal, columns))
+    source, has_metrics = str(short_path(path)), bool(_metrics_of(path))
+    return ImportedTable(source, len(finished), outside, shorter, filled, has_metrics), trials, lacking
+
+
+def _refuse_missing_columns(path: Path, row: Row, space: Space, fill: Mapping[str, Value]) -> None:
+    """Raise StudyError where a table has no column for a hyperparameter without a condition, scales aside."""
+    always = [each.key for each in space.dimensions if not each.when and each.key != SCALE]
+    for key in own_columns(always):
+        if key not in row and key not in fill:
+            raise StudyError(
+                f"study.imports: {path} has no column '{key}'; it has {', '.join(row)}; if its trials had one value "
+                f"of it, give that: 'study.imports_fill={{{key}: VALUE}}'"
+            )
 
 
 def table_path(reference: str) -> Path:

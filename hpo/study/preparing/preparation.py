@@ -164,17 +164,16 @@ def _imports(study: PreparedStudy) -> Imports:
     section = study.config.study
     if section.imports is None or study.folder.exists:
         return Imports()
-    path = table_path(section.imports)
-    if (folder := StudyFolder(path.parent)).exists and folder.environment_path.exists():
-        folder.refuse_other_format()
-    try:
-        made_by = folder.config()
-    except HpoError:  # a table that no study has made
-        made_by = None
-    if made_by is not None:
+    for path in map(table_path, section.imported):
+        if (folder := StudyFolder(path.parent)).exists and folder.environment_path.exists():
+            folder.refuse_other_format()
+        try:
+            made_by = folder.config()
+        except HpoError:  # a table that no study has made
+            continue
         refuse_imports_of_other_scales(path, made_by, study.config)
         _refuse_imports_in_other_units(path, made_by, study)
-    return read_imports(section.imports, study.space, study.goal)
+    return read_imports(section.imported, study.space, study.goal, section.imports_fill)
 
 
 def _notes_on_imports(study: PreparedStudy, imports: Imports) -> tuple[str, ...]:
@@ -185,7 +184,9 @@ def _notes_on_imports(study: PreparedStudy, imports: Imports) -> tuple[str, ...]
     # Trials of amounts are compared at the same place of their curves, and imported ones have no curve.
     learns = study.strategy.learns != "never" and study.full_amount is None
     uses = "learns from them" if learns else "does not learn from them, and proposes none of their points again"
-    unknown = "" if imports.has_metrics else f"; nothing says what their scores are: they are taken as {metrics}"
+    unnamed = [table.source for table in imports.tables if not table.has_metrics]
+    scores = "their scores" if len(imports.tables) == 1 else f"the scores of {' and '.join(unnamed)}"
+    unknown = f"; nothing says what {scores} are: they are taken as {metrics}" if unnamed else ""
     return (f"study.imports: {imported_text(imports.counts(), len(imports.trials))}{unknown}; strategy={name} {uses}",)
 
 

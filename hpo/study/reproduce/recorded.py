@@ -124,7 +124,7 @@ def read_recorded(files: StudyFiles, elsewhere: Mapping[str, str] | None = None)
     for key in elsewhere or {}:
         if key not in flatten(config.objective_config):
             raise StudyError(f"{key}: the study has no such source of data; remove it")
-    section = config.study.model_copy(update={"imports": None})
+    section = config.study.model_copy(update={"imports": None, "imports_fill": None})
     update = {"objective_config": config.trial_config(elsewhere or {}), "study": section}
     study = prepare_study(config.model_copy(update=update), folder.kept_function(config), is_again=True)
     names = [study.layout.name(index) for index in range(study.layout.size)]

@@ -64,13 +64,7 @@ def read_point(where: str, entry: Any, space: Space, fixed: Mapping[str, Value])
     """
     if not isinstance(entry, Mapping):
         raise SpaceError(f"{where}: must be a point such as {{training.lr: 0.001}}, or 'default', given {entry!r}")
-    flat = flatten(entry)
-    values = {key: said for key in space.keys if (said := at(flat, key, _MISSING)) is not _MISSING}
-    for key in flat:
-        if not any(key == whole or key.startswith(f"{whole}.") for whole in values):
-            raise SpaceError(
-                f"{where}: '{key}' is not searched; allowed: {', '.join(space.keys)}{nearest(key, space.keys)}"
-            )
+    values = given_values(where, entry, space)
     point: dict[str, Value] = {}
     outside = []
     for dimension in space.dimensions:
@@ -85,7 +79,7 @@ def read_point(where: str, entry: Any, space: Space, fixed: Mapping[str, Value])
         if allows(dimension, value):
             value = canonical(dimension, value)
         else:
-            outside.append(f"{dimension.key}={repr(value)[:_SHOWN]} is not in its range ({_range(dimension)})")
+            outside.append(f"{dimension.key}={repr(value)[:_SHOWN]} is not in its range ({range_text(dimension)})")
         point[dimension.key] = value
     if outside:
         raise SpaceError(f"{where}: {outside[0]}; give one that is")
@@ -97,7 +91,20 @@ def read_point(where: str, entry: Any, space: Space, fixed: Mapping[str, Value])
     return point
 
 
-def _range(dimension: Dimension) -> str:
+def given_values(where: str, entry: Mapping[str, Any], space: Space) -> dict[str, Any]:
+    """Return the values of a mapping, nested or dotted, by key of the space; SpaceError for a key not searched."""
+    flat = flatten(entry)
+    values = {key: said for key in space.keys if (said := at(flat, key, _MISSING)) is not _MISSING}
+    for key in flat:
+        if not any(key == whole or key.startswith(f"{whole}.") for whole in values):
+            raise SpaceError(
+                f"{where}: '{key}' is not searched; allowed: {', '.join(space.keys)}{nearest(key, space.keys)}"
+            )
+    return values
+
+
+def range_text(dimension: Dimension) -> str:
+    """Return which values a dimension allows, in words."""
     if isinstance(dimension, Range):
         return f"{'whole numbers ' if dimension.integer else ''}{dimension.low:g} to {dimension.high:g}"
     return ", ".join(f"{value:.6g}" if isinstance(value, float) else repr(value) for value in dimension.values)[:_SHOWN]

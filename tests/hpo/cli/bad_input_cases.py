@@ -306,7 +306,11 @@ STRATEGIES = {
         "lr,score\n1,2\n2,3\n", "strategy.max_amount: is missing", options=["strategy=hyperband"]
     ),
     "an unknown sequence": (["strategy=qmc", "strategy.sequence=prime"], ("strategy.sequence", "'sobol'")),
-    "imports from two": (["study.imports=[a,b]"], ("study.imports: must be one study, by its name", "['a', 'b']")),
+    "imports from none": (["study.imports=[]"], ("study.imports: must be a study, or a list of studies", "[]")),
+    "values for no imports": (
+        ["study.imports_fill={training.lr: 0.1}"],
+        ("study.imports_fill: has no effect without study.imports",),
+    ),
     "imports from nowhere": (["study.imports=nobody"], ("study.imports", "'nobody'")),
     "imports of another metric": (
         ["study.imports=t.csv"],

@@ -336,7 +336,7 @@ def test_the_page_has_what_the_text_lists_of_the_trials(written):
     told = {
         **written[1],
         "imported": 5,
-        "imports": {"source": "old", "finished": 9, "used": 6, "outside": 3, "shorter": 0},
+        "imports": [{"source": "old", "finished": 9, "used": 6, "outside": 3, "shorter": 0, "filled": 0}],
         "given": [given],
         "counts": {**written[1]["counts"], "failures": {"no luck": 2}},
     }

@@ -35,7 +35,7 @@ def test_a_table_of_measurements(capsys):
     code, out, _ = hpo(capsys, "import", "old", "--csv", "old.csv", "--metric", "bleu", "--keys", "layers,lr")
     assert (code, "3 trials, 2 failed" in out) == (0, True)
     space = space_from_dict({"layers": [1, 2, 3], "lr": {"low": 0.1, "high": 0.3}})
-    trials = read_imports("old", space, Goal({"bleu": "maximize"})).trials
+    trials = read_imports(["old"], space, Goal({"bleu": "maximize"})).trials
     assert [(dict(t.point), t.score) for t in trials] == [
         ({"layers": 1, "lr": 0.1}, 20.5),
         ({"layers": 2, "lr": 0.2}, None),

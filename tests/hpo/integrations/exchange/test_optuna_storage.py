@@ -142,7 +142,7 @@ def test_a_study_made_elsewhere_is_taken_over_and_learnt_from(capsys):
             "warmup": {"low": 1, "high": 9, "integer": True, "when": {"optimizer": "adam"}},
         }
     )
-    trials = read_imports("mine", space, Goal({"value": "maximize"})).trials
+    trials = read_imports(["mine"], space, Goal({"value": "maximize"})).trials
     assert [dict(trial.point) for trial in trials] == [trial.params for trial in study.trials[:5]]
     assert [trial.score for trial in trials] == [0.0, None, None, None, 0.4]
 
@@ -203,23 +203,23 @@ def test_a_study_of_several_objectives_is_learnt_from_by_all_of_them(capsys, nam
     """Without names there they are those of the new study, by their order."""
     study = elsewhere_with_two(names)
     assert hpo(capsys, "import", "mine", "--optuna", "sqlite:///two.db")[0] == 0
-    trials = read_imports("mine", LR, BOTH).trials
+    trials = read_imports(["mine"], LR, BOTH).trials
     assert [trial.state for trial in trials] == ["complete", "failed", "complete"]
     assert [BOTH.scores(trial.losses) for trial in (trials[0], trials[2])] == [
         dict(zip(BOTH.metrics, study.trials[number].values, strict=True)) for number in (0, 2)
     ]
-    limited = read_imports("mine", LR, Goal(BOTH.metrics, (Limit("size", 11.0),))).trials
+    limited = read_imports(["mine"], LR, Goal(BOTH.metrics, (Limit("size", 11.0),))).trials
     assert [trial.excess > 0 for trial in limited] == [False, False, True]
     other_order = Goal({"size": "minimize", "accuracy": "maximize"})
     if names:
-        assert [trial.loss for trial in read_imports("mine", LR, other_order).trials[::2]] == [10.0, 12.0]
+        assert [trial.loss for trial in read_imports(["mine"], LR, other_order).trials[::2]] == [10.0, 12.0]
     for goal, word in (
         (Goal({"accuracy": "maximize"}), "was made for"),
         (Goal({"accuracy": "minimize", "size": "minimize"}), "was made for"),
         (Goal(BOTH.metrics, (Limit("memory", 1.0),)), "has no column 'memory'"),
     ):
         with pytest.raises((ConfigError, StudyError), match=word):
-            read_imports("mine", LR, goal)
+            read_imports(["mine"], LR, goal)
 
 
 def two_metrics(config):
@@ -240,7 +240,7 @@ def test_constraints_of_a_study_made_elsewhere_are_said_not_to_be_limits(capsys)
     assert (code, "not taken as limits: memory; " in out) == (0, True), out
     abouts = [json.loads(Path(f"runs/{name}/import.json").read_text()) for name in ("free", "mine")]
     assert [about.get("constraints_left_out") for about in abouts] == [None, ["memory"]]
-    assert all(trial.excess == 0 for trial in read_imports("mine", LR, BOTH).trials)
+    assert all(trial.excess == 0 for trial in read_imports(["mine"], LR, BOTH).trials)
 
 
 @pytest.mark.slow
@@ -268,13 +268,13 @@ def test_several_metrics_go_to_optuna_come_back_and_are_learnt_from(capsys):
     assert [trial.values for trial in there.trials] == [trial.values for trial in here.trials]
     assert [trial.number for trial in there.best_trials] == [trial.number for trial in here.best_trials]
     assert hpo(capsys, "import", "back", "--optuna", TARGET)[0] == 0
-    own, back = (read_imports(name, LR, BOTH).trials for name in ("toy", "back"))
+    own, back = (read_imports([name], LR, BOTH).trials for name in ("toy", "back"))
     assert [(t.key, t.state, t.losses) for t in back] == [(t.key, t.state, t.losses) for t in own]
     assert sum(trial.state == "complete" for trial in own) > 5
     settings = HERE | {"study.imports": "back"}
     search(two_metrics, trials=3, name="later", limits={"size": 5.0}, settings=settings, **common)
     limited = Goal(BOTH.metrics, (Limit("size", 5.0),))
-    learnt = [read_imports(at, LR, limited).trials for at in ("back", "runs/later/imports.csv")]
+    learnt = [read_imports([at], LR, limited).trials for at in ("back", "runs/later/imports.csv")]
     folder = StudyFolder(Path("runs/later"))
     noted = optuna.load_study(study_name="later", storage=sqlite_url(folder.database_path)).user_attrs["imports"]
     assert learnt[0] == learnt[1] == imports_of(noted)
