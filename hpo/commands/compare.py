@@ -44,6 +44,30 @@ class Comparison:
     has_result: bool
 
     @property
+    def sentence(self) -> str:
+        """Which strategy is better at the first budget; of studies that exist a line for each pair."""
+        from hpo.report.pages.comparison import answers
+
+        return "\n".join(answers(self.result))
+
+    @property
+    def standings(self) -> "pd.DataFrame":
+        """One row per budget and strategy or study: mean score, mean regret and the ends of their 95 % intervals
+        (`mean_score_low`, ...), and mean seconds of training; NaN where it is not known.
+        """
+        return _frame(self.result["standings"], {"mean_score": "interval", "mean_regret": "regret_interval"})
+
+    @property
+    def intervals(self) -> "pd.DataFrame":
+        """One row per pair, of strategies per budget and pair: by how much B is better than A in the metric's unit
+        (`mean_difference`, below 0 where A is better), and the ends of its interval; NaN where it is not known.
+        """
+        result, keys = self.result, ("budget", "unit", "a", "b", "mean_difference", "interval")
+        pairs = result["pairs"] if result["kind"] == "strategies" else result.get("folds", ())
+        rows = [{key: pair[key] for key in keys if key in pair} for pair in map(dict, pairs)]
+        return _frame(rows, {"mean_difference": "interval"})
+
+    @property
     def pairs(self) -> "pd.DataFrame":
         """One row per budget and pair: mean difference with its interval, how often the one beats the other, the
         corrected p-value, and the verdict.
@@ -66,6 +90,25 @@ class Comparison:
     def to_dict(self) -> dict[str, Any]:
         """Return what comparison.json holds, where it is, and the files as absolute paths."""
         return {"folder": self.folder, "files": [path.absolute() for path in self.files], **self.result}
+
+
+def _frame(rows: Sequence[Mapping[str, Any]], intervals: Mapping[str, str]) -> "pd.DataFrame":
+    """Return a row for each, with the ends of each value's interval, which has that key, next to the value."""
+    import pandas as pd
+
+    flat: list[dict[str, Any]] = []
+    for row in rows:
+        flat.append({})
+        for name, value in row.items():
+            if name in intervals:
+                low, high = row[intervals[name]] or (None, None)
+                flat[-1] |= {name: value, f"{name}_low": low, f"{name}_high": high}
+            elif name not in intervals.values():
+                flat[-1][name] = value
+    table = pd.DataFrame(flat)
+    ends = [f"{name}{end}" for name in intervals for end in ("", "_low", "_high")]
+    # A column of nothing but None is one of numbers, too.
+    return table.astype({name: float for name in ends if name in table})
 
 
 def _number_of(option: str, what: str, read: Callable[[str], Any]) -> Callable[[str], Any]:

@@ -23,6 +23,7 @@ from hpo.commands.trained_model import Attention, Predictions, attention, predic
 from hpo.commands.watch import LivePage, open_page
 from hpo.config.study_config import StudyConfig
 from hpo.errors import StudyError, TrackError, nearest
+from hpo.files import write_atomically
 from hpo.report.figures import FIGURES, Drawn, draw_figures
 from hpo.report.sections.report import report_schema
 from hpo.report.subject import Subject
@@ -588,17 +589,26 @@ class Study:
         """Return what report.json holds, as JSON Schema."""
         return report_schema()
 
-    def plot(self, figure: str = "best_so_far") -> Any:
+    def plot(self, figure: str = "best_so_far", file: str | Path | None = None) -> Any:
         """Return a figure of the report, as one of plotly, which a notebook shows: `best_so_far`, `importance`, ...
 
         A notebook keeps it as a picture, too, for GitHub and exports; all but `contours`, which need a browser.
 
+        Args:
+            figure: its name.
+            file: also write it for a paper, to a `.pdf`, `.png` or `.svg`; a file that exists is replaced. It is about
+                6.5 inches wide, and its text has 10 points. `contours` needs the package kaleido and Chrome.
+
         Raises:
-            StudyError: there is no such figure, or this study has nothing to show there.
+            StudyError: there is no such figure, this study has nothing to show there, or the file cannot be written.
         """
         # Here, since it loads plotly.
-        from hpo.report.pages.picture import NotebookFigure
+        from hpo.report.pages.picture import FILE_FORMATS, NotebookFigure, draw_for_paper
 
+        path = None if file is None else Path(file).expanduser()
+        if path is not None and path.suffix.lower().removeprefix(".") not in FILE_FORMATS:
+            endings = ", ".join(f".{each}" for each in FILE_FORMATS)
+            raise StudyError(f"file: must end with one of {endings}, given '{path}'")
         figures = {name.replace("-", "_"): name for name in FIGURES}
         if figure not in figures:
             raise StudyError(f"figure: must be one of {', '.join(figures)}, given {figure!r}{nearest(figure, figures)}")
@@ -607,7 +617,14 @@ class Study:
         content = drawing.content
         if not isinstance(content, Drawn):
             raise StudyError(f"figure: {figure} has nothing to show: {content.reason}")
-        return NotebookFigure(content.figure)
+        drawn = NotebookFigure(content.figure)
+        if path is not None:
+            picture = draw_for_paper(drawn, figure, path.suffix.lower().removeprefix("."))
+            try:
+                write_atomically(path, picture)
+            except OSError as error:
+                raise StudyError(f"file: '{path}' cannot be written: {error.strerror}") from error
+        return drawn
 
     def watch(self, height: int = 800) -> LivePage:
         """Serve its live page beside this process, and return it: a notebook shows it in the cell.

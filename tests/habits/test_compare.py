@@ -157,3 +157,19 @@ def test_a_comparison_of_strategies_speaks_of_no_loss_of_an_accuracy(capsys):
     assert code == 0
     assert "loss" not in out
     assert "B better by" in out
+
+
+def test_a_comparison_hands_on_its_sentence_and_tables_for_a_paper():
+    compared = hpo.compare_strategies(
+        lambda config: config["x"], {"x": (0.0, 1.0)}, strategies=["random", "qmc"], trials=2, repeats=6,
+        direction="minimize", settings={"dispatch": "local"}, name="both", progress=False,
+    )  # fmt: skip
+    assert compared.sentence.startswith("After 2 trials ")
+    standings, (pair,) = compared.standings, compared.intervals.to_dict("records")
+    assert standings.label.tolist() == ["random", "qmc"]
+    assert (standings.mean_score_low <= standings.mean_score).all()
+    # The optimum is not known.
+    assert standings.mean_regret.isna().all()
+    assert (pair["a"], pair["b"]) == ("random", "qmc")
+    assert pair["mean_difference"] == pytest.approx(standings.mean_score[0] - standings.mean_score[1])
+    assert pair["mean_difference_low"] <= pair["mean_difference"] <= pair["mean_difference_high"]

@@ -95,6 +95,37 @@ def test_pictures_of_a_notebook_are_there_without_scripts_and_network():
         assert len(json.dumps(shown)) < 1.5e6
 
 
+def test_figures_are_files_for_a_paper_and_equal_figures_are_equal_files():
+    study = searched({"x": (0.0, 1.0)}, "random", trials=6)
+    begins = {"pdf": b"%PDF", "png": b"\x89PNG", "svg": b"<?xml"}
+    for ending, head in begins.items():
+        path = Path(f"best.{ending}")
+        assert study.plot("best_so_far", file=path).data
+        first = path.read_bytes()
+        assert first.startswith(head)
+        study.plot("best_so_far", file=str(path))
+        assert path.read_bytes() == first
+
+
+@pytest.mark.parametrize(
+    ("figure", "file", "says"),
+    [
+        ("best_so_far", "best.jpg", r"file: must end with one of .pdf, .png, .svg, given 'best.jpg'"),
+        ("best_so_far", "nowhere/best.pdf", r"file: 'nowhere/best.pdf' cannot be written: No such file"),
+        ("contours", "contours.pdf", r"contours is drawn by plotly, which needs the package kaleido and Chrome"),
+    ],
+)
+def test_a_figure_that_cannot_be_a_file_is_refused_in_one_line(figure, file, says, monkeypatch):
+    def without_kaleido(*_, **__):
+        raise RuntimeError("Image export requires the Kaleido package")
+
+    monkeypatch.setattr("plotly.graph_objects.Figure.to_image", without_kaleido)
+    study = searched({"x": (0.0, 1.0), "y": (0.0, 1.0)}, "random", trials=10)
+    with pytest.raises(hpo.HpoError, match=says):
+        study.plot(figure, file=file)
+    assert not Path(file).exists()
+
+
 @pytest.mark.slow
 def test_ctrl_c_in_a_script_is_one_line_and_the_signal_s_exit_code():
     path = Path("script.py")

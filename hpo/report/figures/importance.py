@@ -24,8 +24,8 @@ def draw_importance(subject: Subject) -> Drawn | Absent:
     nothing = f"no hyperparameter is told apart from chance by {format_count(known.num_trials, 'trial*')}"
     if not drawn and isinstance(parts, Absent):
         return Absent(nothing)
-    titles = [*map(escape_markup, drawn)] if has_several else ["share of importance (PED-ANOVA)"] * len(drawn)
-    gain = f"gain in {escape_markup(subject.metric)}" if has_several else "gain over the default (Shapley)"
+    titles = [*map(escape_markup, drawn)] if has_several else ["share of importance"] * len(drawn)
+    gain = f"gain in {escape_markup(subject.metric)}{'' if has_several else ' over the default'}"
     titles += [] if isinstance(parts, Absent) else [gain]
     figure = new_figure(len(titles), titles)
     for column, each in enumerate(drawn.values(), start=1):

@@ -76,7 +76,8 @@ def draw_learning_curves(subject: Subject) -> Drawn | Absent:
     styled(figure, showlegend=False)
     last = max(x for trace in figure.data for x in trace.x)
     figure.update_xaxes(title_text=axis, dtick=1 if last < 10 else None)  # plotly's own would have fractions
-    figure.update_yaxes(title_text=escape_markup(metric))
+    direction = subject.goal.metrics.get(metric)
+    figure.update_yaxes(title_text=f"{escape_markup(metric)} ({direction})" if direction else escape_markup(metric))
     far = leave_out_far(figure, [y for trace in figure.data for y in trace.y])
     name = subject.named if metric == subject.metric else metric
     caption = f"{name} on the way, mean over folds and seeds; the {subject.called} in orange{folds}."

@@ -1,4 +1,4 @@
-"""A plotly figure as a notebook keeps it: to be zoomed where scripts run, elsewhere a picture, with nothing to load."""
+"""A plotly figure as a picture: in a notebook where no script runs, and in a file for a paper."""
 
 import base64
 import io
@@ -13,12 +13,17 @@ from typing import Any
 from plotly.graph_objects import Figure
 from plotly.io import renderers
 
+from hpo.errors import StudyError
 from hpo.report.figures.look import GREY, figure_content
 from hpo.report.pages.html import render
 
 _WIDTH, _DOTS = 900, 100  # pixels, and pixels per inch
 _POINTS = 72 / _DOTS  # of a pixel
-_LEGEND = 120  # characters that fit beside each other
+_PAPER_WIDTH, _PAPER_DOTS = 650, 300  # the text's width on a page of one column, where a font of 10 points is one of 10
+FILE_FORMATS = ("pdf", "png", "svg")
+# Equal figures are equal files.
+_NO_TIME = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}
+_LEGEND = 120  # characters that fit beside each other in the width above
 _DASHES = {"dash": "--", "dot": ":", "dashdot": "-."}
 _SYMBOLS = {"star": "*", "line-ew-open": "_", "circle-open": "o"}
 _PLAIN = {"parse_math": False}  # a name with $ is not a formula
@@ -50,17 +55,56 @@ class NotebookFigure(Figure):  # type: ignore[misc]  # plotly has no types
             display(self._repr_mimebundle_(), raw=True)
 
 
+def draw_for_paper(figure: Any, name: str, file_format: str) -> bytes:
+    """Return a figure as a file of one of `FILE_FORMATS`, as wide as a page's text.
+
+    Matplotlib draws a figure of lines, dots and horizontal bars, plotly any other one. StudyError where plotly lacks
+    the package or the browser that it needs for a file; `name` is what the message calls the figure.
+    """
+    from matplotlib import rc_context  # here, because it loads slowly
+
+    # Publishers take TrueType fonts only.
+    with rc_context({"pdf.fonttype": 42, "svg.hashsalt": name}):
+        picture = _draw(figure, _PAPER_WIDTH)
+        if picture is not None:
+            return _saved(picture, file_format, _PAPER_DOTS)
+    try:
+        content: bytes = figure.to_image(format=file_format, width=_PAPER_WIDTH, scale=_PAPER_DOTS / _DOTS)
+    except RuntimeError as error:
+        raise StudyError(
+            f"file: {name} is drawn by plotly, which needs the package kaleido and Chrome for a file: `pip install "
+            f"kaleido`, then `plotly_get_chrome`; or write a page: study.plot({name!r}).write_html('{name}.html')"
+        ) from error
+    return content
+
+
 def draw_png(figure: Any) -> bytes | None:
     """Return a figure drawn by matplotlib, as a PNG; None where it has more than lines, dots and horizontal bars.
 
     Scales of colours are left out.
     """
-    from matplotlib import figure as matplotlib  # here, because it loads slowly
+    picture = _draw(figure, _WIDTH)
+    return None if picture is None else _saved(picture, "png", _DOTS)
+
+
+def _saved(picture: Any, file_format: str, dots: int) -> bytes:
+    content = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph", category=UserWarning)  # such characters become boxes
+        picture.savefig(content, format=file_format, dpi=dots, bbox_inches="tight", metadata=_NO_TIME[file_format])
+    return content.getvalue()
+
+
+def _draw(figure: Any, width: int) -> Any:
+    """Return a figure as one of matplotlib, so many pixels wide; None where it has more than it can draw."""
+    from matplotlib import figure as matplotlib  # here, as above
 
     data, layout = figure_content(figure).values()
     if any(trace["type"] not in ("scatter", "bar") for trace in data):
         return None
-    picture = matplotlib.Figure(figsize=(_WIDTH / _DOTS, layout["height"] / _DOTS), dpi=_DOTS)
+    # The shape stays, but rows of bars need their height.
+    height = layout["height"] * (1 if any(trace["type"] == "bar" for trace in data) else width / _WIDTH)
+    picture = matplotlib.Figure(figsize=(width / _DOTS, height / _DOTS), dpi=_DOTS)
     panels: dict[str, Any] = {}
     names: dict[str, dict[str, int]] = {}
     for trace in data:
@@ -79,12 +123,8 @@ def draw_png(figure: Any) -> bytes | None:
         for letter in "xy":
             _finish_axis(panel, letter, layout.get(f"{letter}axis{number}", {}), names[letter + number])
     _write_notes(picture, panels, layout)
-    _add_legend(picture, panels, layout)
-    content = io.BytesIO()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph", category=UserWarning)  # such characters become boxes
-        picture.savefig(content, format="png", bbox_inches="tight")
-    return content.getvalue()
+    _add_legend(picture, panels, layout, width)
+    return picture
 
 
 def _numbers(values: Any, ranks: dict[str, int]) -> list[float]:
@@ -175,11 +215,11 @@ def _write_notes(picture: Any, panels: Mapping[str, Any], layout: Part) -> None:
             panels[""].text(note["x"], note["y"], unescape(note["text"]) + " ", bbox=behind, zorder=3, **look, **_PLAIN)
 
 
-def _add_legend(picture: Any, panels: Mapping[str, Any], layout: Part) -> None:
+def _add_legend(picture: Any, panels: Mapping[str, Any], layout: Part, width: int) -> None:
     drawn = [panel.get_legend_handles_labels() for panel in panels.values()]
     handles = {name: handle for some, names in drawn for handle, name in zip(some, names, strict=True)}
     if handles and layout.get("showlegend", True):
-        columns = max(1, min(8, _LEGEND // (max(map(len, handles)) + 6)))
+        columns = max(1, min(8, _LEGEND * width // _WIDTH // (max(map(len, handles)) + 6)))
         has_titles = any(note.get("xref") == "paper" for note in layout.get("annotations", ()))
         place = (0, 1.05 if has_titles else 1)
         legend = picture.legend(handles.values(), handles, loc="lower left", bbox_to_anchor=place, ncols=columns)

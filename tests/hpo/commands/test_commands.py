@@ -39,6 +39,13 @@ def test_strategies_are_compared(table):
         (4, "random", "small"),
     ]
     assert (compared.folder / "comparison.html").exists()
+    assert compared.sentence == "After 8 trials the two cannot be told apart."
+    standing, by_budget = compared.result["standings"][0], compared.standings.set_index(["budget", "label"])
+    assert by_budget.mean_score[8, "random"] == standing["mean_score"]
+    assert by_budget.mean_regret[8, "random"] == standing["mean_regret"]
+    # Three pairs are too few for an interval.
+    assert compared.intervals.mean_difference.equals(compared.pairs.mean_difference)
+    assert compared.intervals[["mean_difference_low", "mean_difference_high"]].isna().all(axis=None)
     again = hpo.compare_strategies(table, strategies=strategies, repeats=3, at=[4], name="which")
     pd.testing.assert_frame_equal(again.pairs, compared.pairs)
     with pytest.raises(hpo.HpoError, match="must be 1 to 8"):
