@@ -31,7 +31,7 @@ class Freed(Fields):
     Attributes:
         dry_run: whether nothing was deleted.
         bytes: freed, or with `--dry-run` to be freed; in all.
-        freed: the same by kind: `states`, `models`, `data`, `logs`, `leftovers`.
+        freed: the same by kind: `states`, `models`, `data`, `logs`, `files`, `leftovers`.
         leftovers: of these the bytes that killed processes left next to all studies.
         studies: of each study the fields below.
     """
@@ -59,7 +59,12 @@ class Freed(Fields):
 
 
 def clean(
-    studies: Sequence[StudyRef] = (), *, dry_run: bool = False, states: bool = False, logs: bool = False
+    studies: Sequence[StudyRef] = (),
+    *,
+    dry_run: bool = False,
+    states: bool = False,
+    logs: bool = False,
+    files: bool = False,
 ) -> Freed:
     """Free what no study needs: states, models that are not among the best, copies of data, leftovers.
 
@@ -73,6 +78,7 @@ def clean(
         dry_run: say what would go, and delete nothing.
         states: delete states that a larger budget goes on from, too, of studies that are done.
         logs: delete the logs of complete trials, too.
+        files: delete what trainings have written into their own folders (`trial.dir`), too.
 
     Raises:
         hpo.HpoError: a study that is named runs, or cannot be read.
@@ -89,7 +95,7 @@ def clean(
     cleaned = []
     for folder in folders or map(StudyFolder, studies_in(RUNS)):
         try:
-            cleaned.append(cleaning.clean(folder, states=states, logs=logs, dry_run=dry_run))
+            cleaned.append(cleaning.clean(folder, states=states, logs=logs, files=files, dry_run=dry_run))
         except HpoError as error:
             if folders:
                 raise

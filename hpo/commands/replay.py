@@ -39,7 +39,7 @@ TAKEN = (
 # whoever replays it.
 OWN = (
     *("name", "minutes", "stop_after_failures", "imports", "imports_fill", "checkpoints", "storage", "mirror"),
-    *("artifacts", "on_trial"),
+    *("artifacts", "on_trial", "trial_files_bytes"),
 )
 _OWN_SECTIONS = ("dispatch", "track", "report")
 

@@ -41,6 +41,7 @@ from hpo.study.view.reader import StudyReader
 from hpo.study.view.view import StudyView
 from hpo.study.winner.estimates import ScoresOnTest
 from hpo.study.winner.final_model import best_config
+from hpo.trials.curve_table import curves_table
 from hpo.trials.table import trials_table
 
 if TYPE_CHECKING:
@@ -73,18 +74,19 @@ class Study:
         """Its tags, each with its last value."""
         return tags(self._folder)
 
-    def clean(self, *, dry_run: bool = False, states: bool = False, logs: bool = False) -> Freed:
+    def clean(self, *, dry_run: bool = False, states: bool = False, logs: bool = False, files: bool = False) -> Freed:
         """Free what no study needs: states, models that are not among the best, copies of data, leftovers.
 
         Args:
             dry_run: say what would go, and delete nothing.
             states: delete states that a larger budget goes on from, too, of studies that are done.
             logs: delete the logs of complete trials, too.
+            files: delete what trainings have written into their own folders (`trial.dir`), too.
 
         Raises:
             hpo.HpoError: a study that is named runs, or cannot be read.
         """
-        return clean([self.folder], dry_run=dry_run, states=states, logs=logs)
+        return clean([self.folder], dry_run=dry_run, states=states, logs=logs, files=files)
 
     def archive(self, file: str | Path) -> Archived:
         """Write a study into one file, `NAME.tar.gz`, with the SHA-256 of each of its files; see `hpo.unarchive`.
@@ -512,10 +514,19 @@ class Study:
 
     @property
     def trials(self) -> "pd.DataFrame":
-        """One row per trial: number, state, score, the searched values, folds, seconds, error; as in trials.csv."""
+        """One row per trial: number, state, score, the searched values, folds, seconds, error; as in trials.csv.
+
+        At the end is what else the objective returned, and what it noted (`trial.note`).
+        """
         with self._read() as (study, run):
             table = trials_table(run.trials, study.space.keys, study.goal, study.layout)
             return table.infer_objects()
+
+    @property
+    def curves(self) -> "pd.DataFrame":
+        """One row per report of a training: trial, fold, and what was reported, such as epoch; as in curves.csv."""
+        with self._read() as (study, run):
+            return curves_table(run.trials, study.layout).infer_objects()
 
     @property
     def best(self) -> Best:

@@ -35,6 +35,8 @@ _MOST_THREADS = 4096
 FAILURES = 4
 """How many first trials that all fail alike end a search, as in conf/study; fewer may be chance."""
 MOST_SEED = 2**31 - 1
+FILES_BYTES, MOST_FILES_BYTES = 100_000_000, 10**15
+"""Of the own files of a training, as in conf/study, and what may be given."""
 
 
 def objective_text(text: str) -> str:
@@ -113,6 +115,7 @@ class StudySection(Section):
     stop_without_gain: int | None = Field(ge=1, le=MOST)
     # These change no trial, so that a configuration may leave them out.
     on_trial: OnTrial | None = None
+    trial_files_bytes: int = Field(default=FILES_BYTES, ge=0, le=MOST_FILES_BYTES)
     target: float | dict[str, float] | None = None
     stop_after_failures: int | None = Field(default=FAILURES, ge=1, le=MOST)
     stop_rule: Literal["none", "median"]

@@ -21,14 +21,16 @@ from hpo.study.notes import FinalModel
 from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.final_model import best_config
+from hpo.trials.curve_table import curves_table
 from hpo.trials.estimate import ExpectedScore
 from hpo.trials.table import trials_table, write_trials
 
 STUDIES = Path("studies")
+CURVES = "curves.csv"
 
 # No database, no weights, no copy of the data: `hpo reproduce` and `hpo search --replay` need none of them.
 _OF_A_STUDY = (
-    *("config.yaml", "trials.csv", "imports.csv", "report.md", "report.json", "environment.json"),
+    *("config.yaml", "trials.csv", CURVES, "imports.csv", "report.md", "report.json", "environment.json"),
     *("best.yaml", "test.json", OPENINGS),
 )
 # Without the page, which holds the library that draws it; `hpo compare` writes it again from the others.
@@ -56,6 +58,7 @@ def write_report(study: PreparedStudy, run: StudyRun, has_page: bool = True) -> 
     trials, winner = run.trials, run.winner
     table = trials_table(trials, study.space.keys, study.goal, study.layout)
     write_trials(folder.trials_path, table)
+    write_trials(folder.path / CURVES, curves_table(trials, study.layout))
     if imported := run.notes.imports:
         write_imports(folder.imports_path, imported, study.space.keys, study.goal)
     if winner is not None:

@@ -112,10 +112,10 @@ def _says_of_trial(trial: TrialDetails) -> _Says:
     if trial.error:
         yield "failed", trial.error
     for task in trial.tasks:
-        yield from _says_of_task(task)
+        yield from _says_of_task(task, trial.metric)
 
 
-def _says_of_task(task: TrainingDetails) -> _Says:
+def _says_of_task(task: TrainingDetails, metric: str) -> _Says:
     name, score = task.task, f" {task.score:.4g}" if task.score is not None else ""
     place = f", {_where(task)}" if task.process else ""
     attempt = f", attempt {task.attempt}" if (task.attempt or 1) > 1 else ""
@@ -126,9 +126,13 @@ def _says_of_task(task: TrainingDetails) -> _Says:
         yield name, f"  {_chart(values)}  {start:.4g} at {first:g}, {end:.4g} at {last:g}"
     elif task.point:
         yield name, f"  {format_values(task.point)}"
+    others = {key: value for key, value in {**task.metrics, **task.notes}.items() if key != metric}
+    yield from ((name, f"  {line}") for line in _point_lines(others, None, len(others)))
     # Below the traceback stands what was printed last, as the log has it.
     for line in (task.details or "").partition("\nprinted last:\n")[0].splitlines()[-_MOST_DETAILS:]:
         yield name, f"  {line}"
+    for file in task.files:
+        yield name, f"  {short_path(file)}"
     if task.log:
         yield name, f"  {short_path(task.log)}:"
         yield from ((name, f"    {line}") for line in task.printed_last)

@@ -182,6 +182,7 @@ class PreparedStudy:
             data_dir=self.folder.data_dir if self.plan and self.objective.prepare_data else None,
             checkpoints_dir=self.folder.checkpoints_dir if self.keeps_models else None,
             states_dir=self.folder.states_dir,
+            files_dir=self.folder.files_dir,
             continues=self.objective.continues,
         )
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from hpo.errors import StudyError
 from hpo.files import write_atomically
@@ -15,7 +15,7 @@ from hpo.trials.goal import Goal
 from hpo.trials.ranking import front
 from hpo.trials.space.dimensions import Dimension, Range, Value, allows
 from hpo.trials.space.space import Point, Space
-from hpo.trials.trial import TaskLayout, Trial
+from hpo.trials.trial import PARAMETERS, TaskLayout, Trial
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -139,10 +139,17 @@ def column_of(key: str, others: Collection[str] = ()) -> str:
     return f"space.{key}" if key in _OTHERS or key in others or _FOLD.fullmatch(key) else key
 
 
-def metric_column(name: str, taken: Collection[str]) -> str:
-    """Return the column of a metric: its name, except where that is the name of another column."""
+def metric_column(name: str, taken: Collection[str], prefix: str = "metric") -> str:
+    """Return the column of a metric, or a note: its name, except where that is the name of another column."""
     is_taken = name in taken or name in _OTHERS or name in _OF_SEVERAL or _FOLD.fullmatch(name)
-    return f"metric.{name}" if is_taken else name
+    return f"{prefix}.{name}" if is_taken else name
+
+
+def deciding_columns(row: Row, keys: Iterable[str], goal: Goal) -> set[str]:
+    """Return the columns of a row besides what objectives returned or noted beside the goal."""
+    own = {column_of(key) for key in keys} | {column_of(key, _OF_SEVERAL) for key in keys}
+    of_goal = {*metric_columns(row, goal).values()}
+    return {name for name in row if name in _OTHERS | _OF_SEVERAL | own | of_goal or _FOLD.fullmatch(name)}
 
 
 def _number(text: str) -> float | None:
@@ -166,7 +173,8 @@ def trials_table(trials: Sequence[Trial], keys: Sequence[str], goal: Goal, layou
     other one of them dominates it, `excess` how far it is beyond the limits, `retry_of` which failed trial it tries
     again. Cost is of all its training, on the study's clock; the folds have the (leading) metric (with repeats
     fold_0_repeat_0 and so on), seconds is the wall time of all of them together, started and ended those of its first
-    and last fold, since the study's first.
+    and last fold, since the study's first. At the end are the other numbers that the objective returned, and its notes,
+    by name, with `metric.` or `note.` before one that is called as another column: of several folds the mean.
     """
     start = first_start(trials)
     columns: dict[str, list[Any]] = {
@@ -200,10 +208,23 @@ def trials_table(trials: Sequence[Trial], keys: Sequence[str], goal: Goal, layou
     for name, times in (("started", [t.started for t in trials]), ("ended", [t.ended for t in trials])):
         columns[name] = [None if time is None else round(time - start, 3) for time in times]
     columns["error"] = [trial.error for trial in trials]
+    for kind in ("metrics", "notes"):
+        columns |= _belonging(trials, kind, goal, columns)
     import pandas as pd  # Half a second to load, and readers of a table do not need it.
 
     # dtype object: pandas would turn a column of integers with a gap into floats.
     return pd.DataFrame(columns, dtype=object)
+
+
+def _belonging(
+    trials: Sequence[Trial], kind: Literal["metrics", "notes"], goal: Goal, taken: Collection[str]
+) -> dict[str, list[Any]]:
+    """Return the columns of what objectives returned besides the goal, or noted."""
+    rows = [trial.belonging(kind) for trial in trials]
+    known = {*goal.names, PARAMETERS} if kind == "metrics" else set()
+    names = dict.fromkeys(name for row in rows for name in row if name not in known)
+    prefix = kind.removesuffix("s")
+    return {metric_column(name, taken, prefix): [row.get(name) for row in rows] for name in names}
 
 
 def write_trials(path: Path, table: "pd.DataFrame") -> None:

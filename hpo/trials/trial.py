@@ -10,6 +10,8 @@ from hpo.config.goals import SCALE
 from hpo.config.goals import Direction as Direction
 from hpo.trials.space.space import Point, point_key
 
+PARAMETERS = "parameters"
+"""The metric in which an objective says how many parameters its network has."""
 State = Literal["running", "complete", "failed", "stopped"]
 
 
@@ -27,6 +29,7 @@ class Outcome:
         differs: where, repeated after an interruption, it reported something else than before; None where it did not.
         units: how many units of training it took, each of which costs the same; see `Objective.describe_cost`.
         attempt: 1 for the first try; more after workers died.
+        notes: numbers and texts by name that the objective noted, and texts that it returned.
     """
 
     metrics: Mapping[str, float] = field(default_factory=dict)
@@ -41,11 +44,12 @@ class Outcome:
     stopped: str | None = None
     reached: float | None = None
     differs: str | None = None
+    notes: Mapping[str, float | str] = field(default_factory=dict)
 
     @property
     def num_parameters(self) -> float | None:
         """How many parameters the network has: the metric `parameters`; None where the objective returns none."""
-        return self.metrics.get("parameters")
+        return self.metrics.get(PARAMETERS)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-able dict that `from_dict` reads."""
@@ -230,6 +234,15 @@ class Trial:
         sizes = (outcome.num_parameters for outcome in self.outcomes.values())
         return max((int(size) for size in sizes if size is not None), default=None)
 
+    def belonging(self, kind: Literal["metrics", "notes"]) -> dict[str, float | str]:
+        """Return what its tasks returned or noted, by name: the mean of numbers, of texts each that differs."""
+        by_name: dict[str, list[float | str]] = {}
+        for _, outcome in sorted(self.outcomes.items()):
+            given: Mapping[str, float | str] = getattr(outcome, kind)
+            for name, value in given.items():
+                by_name.setdefault(name, []).append(value)
+        return {name: _together(values) for name, values in by_name.items()}
+
     def values(self, metric: str) -> list[float]:
         """Return the metric of every task that reported it, in the order of tasks."""
         return [o.metrics[metric] for _, o in sorted(self.outcomes.items()) if metric in o.metrics]
@@ -238,6 +251,15 @@ class Trial:
         """Return the mean of the metric over the tasks that reported it, of which there must be one."""
         values = self.values(metric)
         return math.fsum(values) / len(values)
+
+
+def _together(values: Sequence[float | str]) -> float | str:
+    numbers = [value for value in values if not isinstance(value, str)]
+    if len(values) == 1:
+        return values[0]
+    if len(numbers) == len(values):
+        return math.fsum(numbers) / len(numbers)
+    return "; ".join(dict.fromkeys(map(str, values)))
 
 
 def seconds_trained(trials: Iterable[Trial]) -> float:

@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any, NotRequired, cast
 
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
@@ -89,6 +89,12 @@ class Winner(TypedDict):
     standard_deviation: Annotated[float | None, Field(description="of `values`, with n - 1; null for one value")]
     expected: NotRequired[Annotated[ExpectedPart | Missing, Field(description="what it is expected to score anew")]]
     num_parameters: int | None
+    returned: NotRequired[
+        Annotated[dict[str, float], Field(description="means of what else the objective returned; absent with none")]
+    ]
+    notes: NotRequired[
+        Annotated[dict[str, float | str], Field(description="what the objective noted; absent with nothing")]
+    ]
     fresh: NotRequired[
         Annotated[FreshScore, Field(description="the score by which it was chosen; absent where `score` is that")]
     ]
@@ -182,6 +188,10 @@ def describe_winner(study: PreparedStudy, run: StudyRun, expected: Expected | Mi
         "model": vars(run.model) if run.model else None,
         "run": {"study": study.config.study.name, "trial": winner.number, "tag": f"hpo.trial={winner.number}"},
     }
+    if returned := {n: v for n, v in winner.belonging("metrics").items() if n not in study.goal.names}:
+        described["returned"] = cast("dict[str, float]", returned)
+    if notes := winner.belonging("notes"):
+        described["notes"] = notes
     if winner.amount is not None:
         described["reached"] = winner.reached
     if not study.goal.is_single:
@@ -366,6 +376,8 @@ def read_winner(report: ReportJson) -> Iterator[Block]:
     else:
         yield Paragraph(f"{says}\n{against}")
     yield Table(("hyperparameter", "value"), code_rows(winner["point"]))
+    if others := {**winner.get("returned", {}), **winner.get("notes", {})}:
+        yield Table(("what else it returned or noted", "value"), code_rows(others))
     in_search = " in the search" if "fresh" in winner else ""
     yield Paragraph(
         f"Folds{in_search}: {', '.join(map(text, winner['values'].values()))}.\n"

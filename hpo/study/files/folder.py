@@ -46,6 +46,7 @@ class StudyFolder:
         self.checkpoints_dir = path / "checkpoints"
         self.states_dir = path / "states"
         self.logs_dir = path / "logs"
+        self.files_dir = path / "files"
         self.trials_path = path / "trials.csv"
         self.imports_path = path / "imports.csv"
         self.best_path = path / "best.yaml"
@@ -195,6 +196,11 @@ class StudyFolder:
         """Return what a JSON file of the folder holds; empty without one."""
         path = self.path / name
         return read_json(short_path(path)) if path.exists() else {}
+
+    def files_of(self, trial: int, task: str | None = None) -> list[Path]:
+        """Return the own files of a trial's trainings, or of one of several."""
+        folder = self.files_dir / f"trial_{trial:04d}"
+        return sorted(path for path in (folder / task if task else folder).rglob("*") if path.is_file())
 
     def log_path(self, trial: int, task: str) -> Path:
         """Return where a task's log is, such as trial_0003_fold_0.log."""

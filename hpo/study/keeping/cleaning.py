@@ -51,7 +51,9 @@ class Cleaned:
         return {"study": path.name, "folder": path, "bytes": self.bytes, "freed": self.freed, "kept": self.kept}
 
 
-def clean(folder: StudyFolder, *, states: bool = False, logs: bool = False, dry_run: bool = False) -> Cleaned:
+def clean(
+    folder: StudyFolder, *, states: bool = False, logs: bool = False, files: bool = False, dry_run: bool = False
+) -> Cleaned:
     """Delete what nothing needs of a study that is not running.
 
     The training states and the models of a search that is not over stay, since to resume it needs them. Of one that is
@@ -63,6 +65,7 @@ def clean(folder: StudyFolder, *, states: bool = False, logs: bool = False, dry_
         states: whether those go, too. A larger budget then trains from the start what would go on from them, if its
             objective can do that; that costs more on the clock, and points that are proposed later may be others.
         logs: whether the logs of complete trials go, too.
+        files: whether the own files of trainings (`trial.dir`) go, too.
         dry_run: whether it is only found out what would go.
 
     Raises:
@@ -77,6 +80,7 @@ def clean(folder: StudyFolder, *, states: bool = False, logs: bool = False, dry_
         unneeded: dict[str, list[Path]] = {
             "data": [folder.data_dir] if folder.data_dir.is_dir() and not missing_sources(config) else [],
             "logs": list(_logs(folder)) if logs else [],
+            "files": [*folder.files_dir.glob(_OWN)] if files else [],
             "leftovers": list(_aside(folder.path, "*", "*/*")),
         }
         kept = None

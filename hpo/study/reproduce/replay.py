@@ -1,12 +1,13 @@
 """A search that is run again as a whole, and the trials that differ."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from hpo.config.keys import flatten
 from hpo.errors import StudyError
 from hpo.study.files.folder import StudyFolder, inner
 from hpo.study.reproduce.recorded import StudyFiles
@@ -14,8 +15,9 @@ from hpo.study.study import PreparedStudy
 from hpo.trials.goal import Goal, goal_of
 from hpo.trials.record.user_actions import Act, Given
 from hpo.trials.space.first_points import read_point
+from hpo.trials.space.reader import space_from_dict
 from hpo.trials.space.space import Point, Space
-from hpo.trials.table import TIMES, Row, metric_columns, read_rows
+from hpo.trials.table import TIMES, Row, deciding_columns, metric_columns, read_rows
 
 # Besides scores, what differs where a trial was trained further.
 _OF_AMOUNTS = ("amount", "cost")
@@ -90,16 +92,17 @@ def compare_trials(replay: Replay, replayed: Path) -> tuple[int, dict[int, list[
     pairs = enumerate(zip_longest(replay.rows, now, fillvalue=nothing))
     reports = (replay.files.report, StudyFolder(replayed.absolute().parent).report())
     later = {str(number) for report in reports for number in inner(report, "counts").get("further_trained") or ()}
-    goal, tolerance = goal_of(replay.files.config.study), replay.files.tolerance
+    config, tolerance = replay.files.config, replay.files.tolerance
+    goal, keys = goal_of(config.study), space_from_dict(config.space, flatten(config.objective_config)).keys
     differing = {
-        place: keys
+        place: found
         for place, (old, new) in pairs
-        if (keys := _differing(old, new, goal, tolerance, old.get("number") in later))
+        if (found := _differing(old, new, goal, keys, tolerance, old.get("number") in later))
     }
     return max(len(replay.rows), len(now)), differing
 
 
-def _differing(old: Row, new: Row, goal: Goal, tolerance: float, is_later: bool) -> list[str]:
+def _differing(old: Row, new: Row, goal: Goal, keys: Collection[str], tolerance: float, is_later: bool) -> list[str]:
     # With other scores a training may stop an epoch sooner, and so cost less and be known sooner.
     free = {*TIMES, *(("cost", "learned") if tolerance else ()), *(() if goal.is_single else _DERIVED)}
     is_otherwise = is_later and old.get("amount") != new.get("amount")
@@ -107,7 +110,7 @@ def _differing(old: Row, new: Row, goal: Goal, tolerance: float, is_later: bool)
     scores = {key for key in columns if key.startswith("fold_")} | {*metric_columns(columns, goal).values()}
     return sorted(
         key
-        for key in columns
+        for key in deciding_columns(columns, keys, goal)
         if key not in free
         and not (is_otherwise and (key in _OF_AMOUNTS or key in scores))
         and not _agree(old.get(key), new.get(key), tolerance if key in scores else None)

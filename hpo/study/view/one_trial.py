@@ -29,6 +29,7 @@ class TrainingDetails:
         state: `complete`, `failed`, `stopped`, `running` or `not trained`.
         score: its value of the (leading) metric.
         metrics: its values by name.
+        notes: what its objective noted, by name.
         curve: pairs of step and metric.
         point: the last point of its learning curve.
         seconds: of training.
@@ -42,6 +43,7 @@ class TrainingDetails:
         stopped: where and why it was stopped.
         log: the file with what it printed.
         printed_last: the last lines of that.
+        files: its own files (`trial.dir`).
     """
 
     task: str
@@ -49,6 +51,7 @@ class TrainingDetails:
     state: str = "not trained"
     score: float | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
+    notes: Mapping[str, float | str] = field(default_factory=dict)
     curve: Sequence[tuple[float, float]] = ()
     point: Mapping[str, Any] = field(default_factory=dict)
     seconds: float | None = None
@@ -62,6 +65,7 @@ class TrainingDetails:
     stopped: str | None = None
     log: Path | None = None
     printed_last: Sequence[str] = ()
+    files: Sequence[Path] = ()
 
 
 @dataclass(frozen=True)
@@ -188,6 +192,8 @@ def _tasks(seen: StudyRun, look: Look, trial: Trial) -> Iterator[TrainingDetails
             training = _ended(training, outcome, metric, seen.record.sites.get((trial.number, index)))
         elif (task := running.get(index)) is not None:
             training = _running(training, task)
+        if files := seen.folder.files_of(trial.number, name if layout.size > 1 else None):
+            training = replace(training, files=files)
         if path.is_file():
             training = replace(training, log=path, printed_last=read_log(path, _END_BYTES).splitlines()[-_LINES:])
         yield training
@@ -201,6 +207,7 @@ def _ended(training: TrainingDetails, outcome: Outcome, metric: str, site: Site 
         state="failed" if outcome.error else "stopped" if outcome.stopped else "complete",
         score=outcome.metrics.get(metric),
         metrics=dict(outcome.metrics),
+        notes=dict(outcome.notes),
         curve=_curve(outcome.curve, metric),
         point=dict(outcome.curve[-1]) if outcome.curve else {},
         seconds=outcome.seconds,

@@ -16,7 +16,7 @@ from hpo.workers.store.url import UrlStore, name_of
 from hpo.workers.training.tasks import Payload
 from hpo.workers.training.worker import Message
 
-Kind = Literal["data_dir", "kept", "resume_dir", "checkpoint_dir"]
+Kind = Literal["data_dir", "kept", "resume_dir", "checkpoint_dir", "files_dir"]
 """The names of the payload that lead to files."""
 
 _IN_WORDS: Mapping[Kind, str] = {
@@ -24,6 +24,7 @@ _IN_WORDS: Mapping[Kind, str] = {
     "kept": "the function",
     "resume_dir": "the training's state",
     "checkpoint_dir": "the model",
+    "files_dir": "the training's own files",
 }
 # The same for all tasks of a study.
 _COMMON: tuple[Kind, ...] = ("data_dir", "kept")
@@ -104,6 +105,8 @@ class Node:
                 unpack(self.objects.get(shipment["resume_dir"]), scratch / "state")
         if payload.checkpoint_dir is not None:
             places["checkpoint_dir"] = str(scratch / "model")
+        if payload.files_dir is not None:
+            places["files_dir"] = str(scratch / "files")
         return replace(payload, **places)
 
     def _of_all(self, content: Content) -> Path:
@@ -122,16 +125,18 @@ class Node:
         if outcome is not None:
             if here.checkpoint_dir is not None and outcome.error is None:
                 yield from self._handed_over(payload, "checkpoint_dir", Path(here.checkpoint_dir), call)
+            if here.files_dir is not None:
+                yield from self._handed_over(payload, "files_dir", Path(here.files_dir), call)
         elif "machine_fault" in message:
             message = {**message, "machine_fault": f"{message['machine_fault']} (node {self.name})"}
         yield message
 
     def _handed_over(self, payload: Payload, kind: Kind, folder: Path, call: str) -> Iterator[Message]:
-        """Keep a folder among the artifacts, or yield its content."""
+        """Keep a folder among the artifacts, or yield its content, as that of a training's own files."""
         # A link out of it is refused at the next report: who died before goes on from the state before.
         if not folder.is_dir() or links_out(folder):
             return
-        if self.artifacts is not None:
+        if self.artifacts is not None and kind != "files_dir":
             self.artifacts.put_folder(name_of(getattr(payload, kind)), folder)
             return
         yield {"call": call, "kind": kind, "content": _put(self.objects, kind, folder)}

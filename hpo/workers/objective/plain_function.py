@@ -51,8 +51,9 @@ class RunningTrial:
         self.amount: int | None = task["amount"]
         self.max_amount: int | None = task.get("max_amount")
         self.trained: int = task["trained"]
-        self.data_dir, self.checkpoint_dir, self.resume_dir = (
-            Path(task[name]) if task[name] else None for name in ("data_dir", "checkpoint_dir", "resume_dir")
+        self.data_dir, self.checkpoint_dir, self.resume_dir, self._files_dir = (
+            Path(task[name]) if task.get(name) else None
+            for name in ("data_dir", "checkpoint_dir", "resume_dir", "files_dir")
         )
         self._metric: str = task["metric"]
         self._reader: greenlet | None = None
@@ -77,6 +78,31 @@ class RunningTrial:
         self._send(point_of(self._metric, point, step, numbers))
 
     __call__ = report
+
+    def note(self, name: str, value: float | str) -> None:
+        """Keep a number or a text with the trial, such as `note("checkpoint", path)`; the last value of a name stays.
+
+        It is a column of `study.trials`, and in report.json, `hpo show --trial` and MLflow; a text has 1,000 characters
+        at most. With several folds the mean of numbers is shown.
+
+        Raises:
+            TypeError: it is neither a finite number nor a text.
+        """
+        if not isinstance(value, str) and reported_values.number(value) is None:
+            raise TypeError(f"note() takes a finite number or a text, given {name}={value!r:.200}")
+        if self._reader is None:
+            raise RuntimeError("note() was called after the end of the training; call it while the function runs")
+        self._send({"note": {str(name): value}})
+
+    @property
+    def dir(self) -> Path | None:
+        """A folder for files of the training's own, such as plots and predictions, made when it is first asked for.
+
+        It is brought to the study's folder from any node, up to `study.trial_files_bytes`; None outside of a study.
+        """
+        if self._files_dir is not None:
+            self._files_dir.mkdir(parents=True, exist_ok=True)
+        return self._files_dir
 
     def warn(self, text: str) -> None:
         """Show people a warning, once."""
@@ -142,7 +168,7 @@ class SuggestingTrial(RunningTrial):
 
     Attributes:
         params: the values by name.
-        user_attrs: what `set_user_attr` was given; numbers are results beside the score.
+        user_attrs: what `set_user_attr` was given; numbers are results beside the score, texts are notes.
     """
 
     def __init__(self, task: TaskDict) -> None:
@@ -179,10 +205,12 @@ class SuggestingTrial(RunningTrial):
         return False
 
     def set_user_attr(self, key: str, value: Any) -> None:
-        """Keep a number as a result beside the score; anything else is not kept, with a warning."""
+        """Keep a number as a result beside the score, a text as a note; anything else is not kept, with a warning."""
         self.user_attrs[key] = value
-        if reported_values.number(value) is None:
-            self.warn(f"set_user_attr: '{key}' is not kept: no finite number")
+        if isinstance(value, str):
+            self.note(key, value)
+        elif reported_values.number(value) is None:
+            self.warn(f"set_user_attr: '{key}' is not kept: neither a finite number nor a text")
 
     def results(self, returned: Any) -> Any:
         """Return what the function returned, with the numbers of `set_user_attr`."""

@@ -71,7 +71,7 @@ class Units:
 def steps_of(
     payload: Payload, values: Mapping[str, str], import_from: str, units: Units, must_score: bool
 ) -> Generator[tuple[str, Any], None, None]:
-    """Run the objective; yield `point`, `warning` or `differs` and last `result`, with numbers or a text.
+    """Run the objective; yield `point`, `note`, `warning` or `differs` and last `result`, with numbers or a text.
 
     On the test part, `scores_by_example` comes before the result; elsewhere nothing needs them.
     Points are those that are new on the learning curve, with their places; `units` are counted.
@@ -136,9 +136,12 @@ def _trained(
         if must_score:
             raise
         numbers, returned = {}, None
-    left_out = [f"'{name}'" for name in returned if str(name) not in numbers] if isinstance(returned, Mapping) else []
-    if left_out:
-        yield "warning", f"the objective returned {', '.join(left_out)}, which is not kept: not a finite number"
+    named = isinstance(returned, Mapping)
+    others = {name: value for name, value in returned.items() if str(name) not in numbers} if named else {}
+    if texts := {name: value for name, value in others.items() if isinstance(value, str)}:
+        yield "note", texts
+    if left_out := [f"'{name}'" for name in others if name not in texts]:
+        yield "warning", f"the objective returned {', '.join(left_out)}, which is not kept: no finite number, no text"
     if "seconds" in numbers and reported_values.seconds(numbers["seconds"]) is None:
         yield "warning", f"the objective's 'seconds' cannot be a duration, it is {numbers['seconds']}: measured instead"
     yield "result", numbers
@@ -182,6 +185,9 @@ def _points(training: Generator[Any, Never, Any], counts: bool, units: Units, re
                 raise ValueError(f"the objective must yield dicts of numbers, it yielded {step!r}")
             if set(step) == {"warning"}:
                 yield "warning", str(step["warning"])
+                continue
+            if set(step) == {"note"} and isinstance(step["note"], Mapping):
+                yield "note", step["note"]
                 continue
             given = reported_values.flat({name: value for name, value in step.items() if name != "more"})
             reports.named |= given.keys()

@@ -18,7 +18,10 @@ from hpo.workers.training.journal import state_of
 from hpo.workers.training.splits import Plan
 
 # What an objective is not told.
-_NOT_TOLD = {"secrets", "before", "earlier", "limits", "limits_after", "limit_minutes", "kept", "code"}
+_NOT_TOLD = {
+    *("secrets", "before", "earlier", "limits", "limits_after", "limit_minutes", "kept", "code"),
+    "most_file_bytes",
+}
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,8 @@ class Payload:
     # yet; None = none.
     before: Mapping[str, Any] | None = None
     checkpoint_dir: str | None = None  # folder of the best model, or None
+    files_dir: str | None = None  # folder of the training's own files, or None
+    most_file_bytes: int | None = None  # that these may take; None = any
     # Of the final training, the learning curves of the trial's trainings, so that it can repeat what their evaluations
     # decided; None in all others.
     curves: Sequence[Sequence[Mapping[str, float]]] | None = None
@@ -124,6 +129,7 @@ class Training:
             metrics=() if goal.is_single else tuple(goal.metrics),
             limited=tuple(name for name in goal.names if name not in goal.metrics),
             score=study.score,
+            most_file_bytes=study.trial_files_bytes,
             threads=config.dispatch.threads,
             processes=config.dispatch.processes_per_task,
             study=study.name,
@@ -162,6 +168,7 @@ class TaskBuilder:
     data_dir: Path | None
     checkpoints_dir: Path | None  # folder of trained models; None where the objective keeps none
     states_dir: Path | None = None  # folder of training states; None where there are none
+    files_dir: Path | None = None  # folder of the trainings' own files; None where none are kept
     # Whether the objective can continue from a state: then a task does so after its worker or driver died. Without it
     # only trainings that a later trial continues keep a state.
     continues: bool = False
@@ -216,7 +223,16 @@ class TaskBuilder:
     def _tasks(self, trial: Trial, indices: Iterable[int]) -> list[Task]:
         limit, layout = self.training.limit_minutes, self.layout
         payloads = ((index, self._payload(trial, layout.fold(index), layout.repeat(index))) for index in indices)
-        return [Task(trial.number, index, replace(payload, limit_minutes=limit)) for index, payload in payloads]
+        return [
+            Task(trial.number, index, replace(payload, limit_minutes=limit, files_dir=self._files_dir(trial, index)))
+            for index, payload in payloads
+        ]
+
+    def _files_dir(self, trial: Trial, index: int) -> str | None:
+        if self.files_dir is None:
+            return None
+        folder = self.files_dir / checkpoint_name(trial.number)
+        return str(folder if self.layout.size == 1 else folder / self.layout.name(index))
 
     def _payload(self, trial: Trial, fold: int, repeat: int) -> Payload:
         """Return a task's payload; no other function creates one."""

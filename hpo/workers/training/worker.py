@@ -4,6 +4,7 @@ import contextlib
 import functools
 import math
 import os
+import shutil
 import sysconfig
 import time
 import traceback
@@ -32,6 +33,7 @@ _BETWEEN_LOOKS = (1.0, 50.0)
 # The last message of a task has one of these keys; `died` where it runs in a process of its own.
 LAST_MESSAGES = frozenset({"outcome", "machine_fault", "died"})
 _LONGEST_LINE, _LONGEST_DETAILS = 500, 20_000  # characters of an error, and of its traceback, that are kept
+_LONGEST_NOTE = 1_000  # characters of a note
 _OURS = Path(__file__).parents[2]
 _OF_PYTHON = [sysconfig.get_path(kind) for kind in ("stdlib", "purelib", "platlib")]
 _SENT = "<dynamic-code>"  # the file of a function of a script or a cell, as cloudpickle 3.1.3 and later names it
@@ -63,6 +65,7 @@ def run_task(
     next_look = clock + least_seconds
     curve: list[Mapping[str, float]] = []
     metrics: dict[str, float] = {}
+    notes: dict[str, float | str] = {}
     seconds: float | None = None
     units = Units()
     error = details = stopped = differs = None
@@ -84,7 +87,7 @@ def run_task(
                 if stopped is not None:
                     steps.close()
                 step = next(steps, None)
-                if step is not None and step[0] in ("point", "result"):
+                if step is not None and step[0] in ("point", "note", "result"):
                     reported_values.refuse_twice(map(shown, step[1]))
             now = time.perf_counter()
             if step is None or now >= next_look:
@@ -121,6 +124,14 @@ def run_task(
                 continue
         elif kind == "warning":
             yield {"warning": excerpt(content, values, _LONGEST_LINE)}
+        elif kind == "note":
+            for name, value in content.items():
+                if isinstance(value, str) and len(value) > _LONGEST_NOTE:
+                    yield {"warning": f"the note {shown(name)!r} is cut to {_LONGEST_NOTE:,} characters"}
+                is_text = isinstance(value, str)
+                notes[shown(name)] = (
+                    excerpt(value, values, _LONGEST_NOTE) if is_text else reported_values.number(value) or 0
+                )
         elif kind == "scores_by_example":
             yield {kind: content}
         elif kind == "differs":
@@ -139,12 +150,14 @@ def run_task(
         metrics, stopped = {}, None
         with contextlib.suppress(ValueError):
             _refuse_links_out(payload)
+    if (refusal := _refuse_many_files(payload)) is not None:
+        yield {"warning": refusal}
     # An objective that only looks up its score reports the duration of the original training.
     took = reported_values.seconds(seconds)
     taken = time.perf_counter() - clock if took is None else took
     outcome = Outcome(metrics, curve, taken, error, units.done, started=started, worker=os.getpid())
     far = reached(payload.earlier, curve)
-    outcome = replace(outcome, details=details, stopped=stopped, reached=far, differs=differs)
+    outcome = replace(outcome, details=details, stopped=stopped, reached=far, differs=differs, notes=notes)
     yield {"outcome": outcome, "lacks_metric": lacks_metric}
 
 
@@ -199,8 +212,8 @@ def outcome_of(messages: Iterable[Message], show: Callable[[Message], None] | No
 
 
 def _refuse_links_out(payload: Payload) -> None:
-    """Delete links that lead out of the state or the model, which would be missing elsewhere, and raise ValueError."""
-    for name in ("resume_dir", "checkpoint_dir") if payload.test is None else ():
+    """Delete links that lead out of what is kept, to what would be missing elsewhere, and raise ValueError."""
+    for name in ("resume_dir", "checkpoint_dir", "files_dir") if payload.test is None else ():
         given = getattr(payload, name)
         folder = state_of(given) if given is not None and name == "resume_dir" else given
         if folder is None or not (links := links_out(Path(folder))):
@@ -212,6 +225,21 @@ def _refuse_links_out(payload: Payload) -> None:
             f"{name}/{links[0].name}: is a link that leads out of the folder, to {target}; allowed are links within "
             f"it, so keep there what it leads to"
         )
+
+
+def _refuse_many_files(payload: Payload) -> str | None:
+    """Delete the training's own files where they are larger than is allowed, and say so; None where they are not."""
+    folder, most = payload.files_dir, payload.most_file_bytes
+    if folder is None or most is None or not Path(folder).is_dir():
+        return None
+    there = sum(path.lstat().st_size for path in Path(folder).rglob("*") if path.is_file())
+    if there <= most:
+        return None
+    shutil.rmtree(folder)
+    return (
+        f"its own files (trial.dir) take {there:,} bytes, allowed are {most:,}, so that none is kept; raise "
+        f"study.trial_files_bytes"
+    )
 
 
 def _study_folder(payload: Payload) -> Path | None:

@@ -1,0 +1,33 @@
+"""The table of all learning curves, curves.csv."""
+
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Any
+
+from hpo.trials.trial import TaskLayout, Trial
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def curves_table(trials: Iterable[Trial], layout: TaskLayout) -> "pd.DataFrame":
+    """Return one row per report, in the order of trials, tasks and reports; a value that was not reported is empty.
+
+    Columns: `trial`, `fold`, with repeats `repeat`, then what was reported by name, such as `epoch` and `val_loss`;
+    what is called as one of these has `metric.` before it. Of a trial that goes on from an earlier one, only its own.
+    """
+    rows: list[dict[str, Any]] = []
+    for trial in trials:
+        for index, outcome in sorted(trial.outcomes.items()):
+            task = {"trial": trial.number, "fold": layout.fold(index)}
+            if layout.repeats > 1:
+                task["repeat"] = layout.repeat(index)
+            rows += [
+                {**task, **{_column(name, task): value for name, value in point.items()}} for point in outcome.curve
+            ]
+    import pandas as pd  # Half a second to load, and other readers of trials do not need it.
+
+    return pd.DataFrame(rows, dtype=object) if rows else pd.DataFrame(columns=["trial", "fold"], dtype=object)
+
+
+def _column(name: str, taken: Collection[str]) -> str:
+    return f"metric.{name}" if name in taken else name
