@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 from hpo.objectives import command, outside, table
+from hpo.workers.training.tasks import Payload
 from tests.studies import shipped
 
 _PROGRAM = """
@@ -49,8 +50,8 @@ def _look_up(point, task, **data):
 def _run(line, **config):
     Path("program.py").write_text(_PROGRAM)
     tree = {"command": shipped("command", "data")["command"] | {"line": f"{sys.executable} program.py {line}"}}
-    task = {"config": {**tree, "lr": 0.5, "model": {"name": "a b"}, "fast": True} | config, "seed": 7, "fold": 1}
-    return _told(command.run_fold(task))
+    tree |= {"lr": 0.5, "model": {"name": "a b"}, "fast": True} | config
+    return _told(command.run_fold(Payload(command.__name__, tree, "loss", "minimize", seed=7, fold=1).task(tree)))
 
 
 def _ask():
