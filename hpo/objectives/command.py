@@ -1,8 +1,7 @@
-"""A training that is a command line, in any language: values are written into it, and its lines of JSON are read."""
+"""A training that is a command line, in any language: values are written into it, and what it prints is read."""
 
 import codecs
 import io
-import json
 import locale
 import math
 import os
@@ -19,25 +18,36 @@ from typing import IO, Any
 import psutil
 
 from hpo.config.keys import at, flatten, path_of
-from hpo.errors import ConfigError, HpoError
+from hpo.errors import ConfigError
 from hpo.objectives import command_code
 from hpo.objectives.command_line import COPY, CommandLine
+from hpo.objectives.command_output import (
+    LONGEST_LINE,
+    PLACES,
+    JsonReader,
+    PatternReader,
+    ProgramError,
+    Reader,
+    read_result,
+)
 
 # Of a stranger's study they are shown, and run only after a yes: see `Objective.code_keys`.
 CODE_KEYS = ("command.line", "command.config")
 _LINES_IN_ERROR = 3
 _SECONDS_TO_END = 10.0
-_LONGEST_LINE = 100_000  # characters
+_GOES_ON = (
+    "a program that stops at {task.amount} and goes on from {task.resume_dir}: write both into command.line, and give "
+    "command.continues=true"
+)
 _MILLISECONDS_BETWEEN_LOOKS = 100
 _MOST_IN_PIPE = 1 << 20  # bytes that the system lets a pipe hold
+# Of what a line says of its report; see also `PLACES`.
+_NOT_METRICS = ("more", "units", "warning")
 
-
+# Where `command.continues` says so; see `describe_search`.
+CONTINUES = True
 # Rises where the same command would get other values, or other numbers would be read of what it prints.
 REVISION = 2
-
-
-class ProgramError(HpoError):
-    """A program failed; what it has written says why."""
 
 
 def check(config: Mapping[str, Any]) -> None:
@@ -47,6 +57,7 @@ def check(config: Mapping[str, Any]) -> None:
     for key in command.flags:
         if not isinstance(value := at(command.flat, key, True), bool):
             raise ConfigError(f"{key}: must be true or false for {{flag:{key}}} in command.line, given {value!r}")
+    command.refuse_bad_output()
     if command.file is None:
         return
     if not {*names} & {*COPY}:
@@ -68,7 +79,17 @@ def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
     space, given = ({}, ()) if command.file is None else ({"first": "default"}, COPY)
     names = [name for name in command.names if not name.startswith("task.") and name not in given]
     notes = command_code.notes_on_unseen(command)
-    return {"space": space, "keys": None if command.takes_all() else names, "needs": names, "notes": notes}
+    unsaid = command.amount_without_full
+    return {
+        "space": space,
+        "keys": None if command.takes_all() else names,
+        "needs": names,
+        "notes": notes,
+        "amounts_need": None if command.continues and command.has("amount") else _GOES_ON,
+        "needs_amounts": f"{unsaid} in command.line; {{task.amount:30}} gives a full training, of 30"
+        if unsaid
+        else None,
+    }
 
 
 def describe_defaults(config: Mapping[str, Any], searched: Sequence[str]) -> dict[str, Any]:
@@ -95,19 +116,29 @@ def describe_defaults(config: Mapping[str, Any], searched: Sequence[str]) -> dic
 
 def describe_method(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a report says of every training."""
-    return {"preprocessing": f"by the command: {config['command']['line']}"}
+    command = CommandLine(config)
+    method: dict[str, Any] = {"preprocessing": f"by the command: {config['command']['line']}"}
+    if command.patterns and command.result is None:
+        found = {name: pattern.pattern for name, pattern in command.patterns.items() if name not in PLACES}
+        method["metrics"] = {name: f"what {text!r} finds in the command's output" for name, text in found.items()}
+    return method
 
 
-def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[str, Any]]:
-    """Run the command; yield each line of its output that is a JSON object, and return the values that count.
+def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[str, Any] | None]:
+    """Run the command; yield what its output reports, and return the values that count.
 
-    These are the last value of each name, or with `study.score=best` those of the point that is best. All that the
-    command writes goes to this process's own streams as it comes.
+    These are those of its file, if it writes one, then the last value of each name, or with `study.score=best` those of
+    the report that is best. A program that goes on from a state returns nothing without a score in its file: what it
+    reported before counts, too. All that the command writes goes to this process's own streams as it comes.
     """
-    points: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as temporary:
         command = CommandLine(task["config"])
-        words = command.filled(task, command.write_copy(Path(folder)))
+        told = {**task, **_folders(temporary, task["resume_dir"] if command.continues else None)}
+        is_new = not any(Path(told["resume_dir"]).iterdir())
+        words = command.filled(told, command.write_copy(Path(temporary, "config")))
+        reader: Reader = JsonReader(task["metric"], counts=not command.continues)
+        if command.patterns:
+            reader = PatternReader(task["metric"], command.patterns)
         try:
             # It stays in this worker's process group, which ends as a whole.
             process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -116,13 +147,10 @@ def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[st
         streams = [_Stream(process.stdout, "stdout"), _Stream(process.stderr, "stderr")]
         with process:
             try:
-                for line in _lines(process, streams):
-                    point = _read(line)
-                    if point is not None and set(point) == {"warning"}:
-                        yield point
-                    elif point is not None:
-                        points.append(dict(_flat(point)))
-                        yield {"epoch": len(points), **point}
+                # A log for people may be in either.
+                for line in _lines(process, streams, streams if command.patterns else streams[:1]):
+                    yield from reader.take(line)
+                yield from reader.rest()
             except BaseException:
                 # The search ends it: `with` waits for it.
                 _end(process)
@@ -131,12 +159,41 @@ def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[st
             *before, last = streams[1].last or streams[0].last or ["it said nothing"]
             after = f" (after {' | '.join(before)})" if before else ""
             raise ProgramError(f"the command ended with exit code {process.returncode}: {last}{after}")
-    if not points:
-        raise ProgramError('the command printed no line of JSON; print one such as {"loss": 0.25}')
-    values = {name: value for point in points for name, value in point.items()}
+        try:
+            final = read_result(Path(told["folder"]), command.result) if command.result else {}
+            if not final and (is_new or not command.continues):
+                _refuse_nothing_read(command, reader.points, task["metric"])
+        except ProgramError as error:
+            last = (streams[0].last or streams[1].last or [""])[-1]
+            said = f"the last line that it printed: {last!r}" if last else "it printed nothing"
+            raise ProgramError(f"{error}; {said}") from error
+    if command.continues and task["metric"] not in final:
+        return None
+    values = {name: value for point in reader.points for name, value in point.items()}
     if task["score"] == "best":
-        values |= _best(points, task["metric"], task["direction"] == "maximize")
-    return {name: value for name, value in values.items() if name not in ("epoch", "more", "units", "warning")}
+        values |= _best(reader.points, task["metric"], task["direction"] == "maximize")
+    places = PLACES if command.patterns or final else PLACES[:1]
+    return {name: value for name, value in (values | final).items() if name not in (*places, *_NOT_METRICS)}
+
+
+def _folders(temporary: str, state: str | None) -> dict[str, str]:
+    """Make and return the folders of a training by their names in the line; without a `state` its own is temporary."""
+    folders = {"folder": Path(temporary, "folder"), "resume_dir": Path(state or Path(temporary, "state")).absolute()}
+    for folder in (*folders.values(), Path(temporary, "config")):
+        folder.mkdir(parents=True, exist_ok=True)
+    return {name: str(folder) for name, folder in folders.items()}
+
+
+def _refuse_nothing_read(command: CommandLine, points: Sequence[Mapping[str, Any]], metric: str) -> None:
+    """Raise ProgramError where no line was read, or none by the pattern of the study's metric."""
+    pattern = command.patterns.get(metric)
+    if pattern is not None and not any(metric in point for point in points):
+        raise ProgramError(f"no line of the command matches command.pattern.{metric}, {pattern.pattern!r}")
+    if not points:
+        raise ProgramError(
+            f'the command printed no line of JSON; print one such as {{"{metric}": 0.25}}, or give command.pattern, '
+            f"which finds numbers in any line"
+        )
 
 
 def _best(points: Sequence[dict[str, Any]], metric: str, is_max: bool) -> dict[str, Any]:
@@ -146,28 +203,8 @@ def _best(points: Sequence[dict[str, Any]], metric: str, is_max: bool) -> dict[s
     return max(scored, key=lambda each: each[0])[1] if scored else {}
 
 
-def _flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield groups of values by one name each, as metrics are named."""
-    for name, value in values.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{before}{name}/")
-        else:
-            yield f"{before}{name}", value
-
-
-def _read(line: str) -> dict[str, Any] | None:
-    """Return the point in a line; None for what is printed for people."""
-    if len(line) >= _LONGEST_LINE and line.startswith("{"):
-        return {"warning": f"a line of JSON of {_LONGEST_LINE:,} characters or more is not read"}
-    try:
-        point = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return point if isinstance(point, dict) else None
-
-
-def _lines(process: subprocess.Popen[bytes], streams: Sequence["_Stream"]) -> Iterator[str]:
-    """Yield the lines of the first stream, and pass all on, until the command has ended.
+def _lines(process: subprocess.Popen[bytes], streams: Sequence["_Stream"], read: Sequence["_Stream"]) -> Iterator[str]:
+    """Yield the lines of the streams to read, and pass all on, until the command has ended.
 
     What it leaves running may hold its output open.
     """
@@ -182,14 +219,14 @@ def _lines(process: subprocess.Popen[bytes], streams: Sequence["_Stream"]) -> It
         for pipe, _ in poll.poll(0 if has_ended else _MILLISECONDS_BETWEEN_LOOKS):
             if chunk := os.read(pipe, _MOST_IN_PIPE):
                 completed = left[pipe].take(chunk)
-                lines += completed if left[pipe] is streams[0] else []
+                lines += completed if left[pipe] in read else []
             else:
                 poll.unregister(pipe)
                 del left[pipe]
         # After both were passed on: whoever reads a line may end the command there.
         yield from lines
-    rests = [stream.take(b"", is_last=True) for stream in streams]
-    yield from rests[0]
+    rests = [(stream, stream.take(b"", is_last=True)) for stream in streams]
+    yield from (line for stream, lines in rests if stream in read for line in lines)
 
 
 class _Stream:
@@ -210,7 +247,7 @@ class _Stream:
     def take(self, chunk: bytes, is_last: bool = False) -> list[str]:
         """Pass whole lines on, since two streams become one log; return them, of one that is too long the beginning."""
         text = self._held + self._decoder.decode(chunk, is_last)
-        is_whole = is_last or len(text) > _LONGEST_LINE
+        is_whole = is_last or len(text) > LONGEST_LINE
         end = len(text) if is_whole else max(text.rfind("\n"), text.rfind("\r")) + 1
         text, self._held = text[:end], text[end:]
         # Looked up each time: what the search shows and keeps is redirected from step to step.
@@ -219,7 +256,7 @@ class _Stream:
         ours.write(f"{text}\n" if is_last and text and not text.endswith("\n") else text)
         ours.flush()
         *lines, rest = (self._rest + self._newlines.decode(text, is_last)).split("\n")
-        self._rest = rest[:_LONGEST_LINE]
+        self._rest = rest[:LONGEST_LINE]
         lines += [self._rest] if is_last else []
         self.last.extend(line.strip() for line in lines if line.strip())
         return lines

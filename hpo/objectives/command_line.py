@@ -1,6 +1,7 @@
 """The line of a command and its file: the names in them, and what they become with a trial's values."""
 
 import json
+import re
 import shlex
 import string
 from collections import Counter
@@ -13,9 +14,11 @@ from typing import Any
 from hpo.config.documents import read_json, read_yaml, yaml_text
 from hpo.config.keys import at, flatten, path_of, replaced, within
 from hpo.errors import ConfigError, nearest
+from hpo.objectives.command_output import read_name, read_patterns
 
 # What a command may be told of its task.
-_TOLD = ("seed", "fold", "repeat", "trial", "threads")
+_TOLD = ("seed", "fold", "repeat", "trial", "threads", "folder", "amount", "resume_dir")
+_AMOUNT = "task.amount"
 # All values as `--key=value`, where the trial has no key of this name.
 _ARGS = "{args}"
 # The trial's own copy of `command.config`, and its folder.
@@ -63,6 +66,51 @@ class CommandLine:
         if path is not None and not isinstance(path, str):
             raise ConfigError(f"command.config: must be the path of a file in YAML or JSON, given {path!r}")
         return path
+
+    @cached_property
+    def patterns(self) -> dict[str, re.Pattern[str]]:
+        """What `command.pattern` finds, by name; ConfigError for a bad one."""
+        return read_patterns(self.config["command"].get("pattern"))
+
+    @property
+    def result(self) -> str | None:
+        """The name of the file that the program writes at its end; None for none."""
+        return read_name(self.config["command"].get("result"))
+
+    @property
+    def continues(self) -> bool:
+        """Whether the program goes on from the state that it left in `{task.resume_dir}`."""
+        return bool(self.config["command"].get("continues"))
+
+    def has(self, key: str) -> bool:
+        """Return whether the line has what it may be told by this key."""
+        return f"task.{key}" in self.names
+
+    @property
+    def amount_without_full(self) -> str | None:
+        """The first name of the amount in the line that gives none for full trainings; None without one."""
+        fields = [(name, spec) for word in self.words for _, name, spec, _ in string.Formatter().parse(word)]
+        return next((f"{{{name}}}" for name, spec in fields if name == _AMOUNT and not spec), None)
+
+    def refuse_bad_output(self) -> None:
+        """Raise ConfigError for what cannot be read of the program's output, and folders that have no effect."""
+        read_patterns(self.config["command"].get("pattern"))
+        given = self.config["command"].get("continues", False)
+        if not isinstance(given, bool):
+            raise ConfigError(f"command.continues: must be true or false, given {given!r}")
+        needs = (("folder", "command.result", self.result), ("resume_dir", "command.continues", given))
+        for key, setting, value in needs:
+            if value and not self.has(key):
+                raise ConfigError(
+                    f"{setting}: has no effect, because command.line has no {{task.{key}}}; write it there, such as "
+                    f"--{key}={{task.{key}}}"
+                )
+        for key in ("amount", "resume_dir") if not given else ():
+            if self.has(key):
+                raise ConfigError(
+                    f"command.line: {{task.{key}}} needs command.continues=true: the program stops at {{task.amount}} "
+                    f"and goes on from what it left in {{task.resume_dir}}"
+                )
 
     @cached_property
     def base(self) -> dict[str, Any]:
@@ -114,6 +162,10 @@ class CommandLine:
             if at(values, name, _MISSING) is _MISSING:
                 hint = f"+{name}=VALUE gives one to all"
                 raise ConfigError(f"command.line: this trial has no value for {{{name}}}; {hint}")
+        if task["amount"] is None and (unsaid := self.amount_without_full):
+            raise ConfigError(
+                f"command.line: this training has no amount for {unsaid}; {{task.amount:30}} gives a full one, of 30"
+            )
         words: list[str] = []
         for word in self.words:
             flag = _flag(word)
@@ -145,7 +197,12 @@ def placeholders(word: str) -> list[str]:
 def fill(word: str, values: Mapping[str, Any]) -> str:
     """Return a word with values in place of its names."""
     parts = string.Formatter().parse(word)
-    return "".join(text + ("" if name is None else _text(at(values, name))) for text, name, _, _ in parts)
+    return "".join(text + ("" if name is None else _filled(name, spec, values)) for text, name, spec, _ in parts)
+
+
+def _filled(name: str, spec: str | None, values: Mapping[str, Any]) -> str:
+    """Return the value of a name; of the amount, where there is none, that of a full training."""
+    return _text(at(values, name)) or (spec or "" if name == _AMOUNT else "")
 
 
 def _flag(word: str) -> tuple[str, str] | None:

@@ -19,7 +19,7 @@ from hpo.errors import ConfigError
 from hpo.files import write_atomically
 from hpo.study.basis.environment import describe_environment
 from hpo.study.files.folder import RUNS, new_training, short_path
-from hpo.study.preparing.checks import refuse_unknown_metrics
+from hpo.study.preparing.checks import refuse_no_amounts, refuse_unknown_metrics
 from hpo.study.study import training_command
 from hpo.trials.goal import goal_of
 from hpo.trials.trial import Outcome, TaskLayout, Trial
@@ -122,6 +122,7 @@ def check_tree(
     function = None if kept is None else KeptFunction.read(kept)
     objective = resolve(training.objective, str(Path.cwd()), secrets, function)
     objective.refuse_bad_config(config)
+    refuse_no_amounts(objective.search_description(config), "hpo train:")
     refuse_unknown_metrics(goal, objective.method(config), objective)
     common = Payload(
         objective=training.objective,

@@ -257,3 +257,160 @@ def test_a_strangers_file_is_shown(capsys, monkeypatch):
     assert main(typed("{config}", RATES, "command.config=base.yaml")) == 0
     monkeypatch.setenv("XDG_STATE_HOME", str(Path("state").absolute()))
     assert "command.config='base.yaml'" in refused(capsys, "reproduce", "command")
+
+
+# What is read of a program's output: real logs, a file, a state.
+
+# As nanoGPT prints: it goes on from its checkpoint, and evaluates there once more.
+NANO = """\
+import argparse, json, pathlib
+parser = argparse.ArgumentParser()
+parser.add_argument("--learning_rate", type=float)
+parser.add_argument("--max_iters", type=int)
+parser.add_argument("--out_dir", type=pathlib.Path)
+given = parser.parse_args()
+state = given.out_dir / "ckpt.json"
+start = json.loads(state.read_text()) if state.exists() else 0
+print(f"starts at {start}")
+for step in range(start, given.max_iters + 1):
+    loss = abs(given.learning_rate - 0.3) + 1 / (step + 1)
+    if step % 250 == 0:
+        print(f"step {step}: train loss {loss:.4f}, val loss {loss + 0.1:.4f}", flush=True)
+        state.write_text(json.dumps(step))
+    if step % 50 == 0:
+        print(f"iter {step}: loss {loss:.4f}, time 33.10ms, mfu -100.00%")
+"""
+HUGGING_FACE = """\
+import sys
+rate = float(sys.argv[1])
+for epoch in (1.0, 2.0):
+    print({"loss": 1.5, "grad_norm": float("nan"), "epoch": epoch})
+    print({"eval_loss": rate + 1 / epoch, "eval_runtime": 0.1, "epoch": epoch})
+print({"train_runtime": "1.3", "train_loss": "0.6", "epoch": "2"})
+print({"eval_loss": rate + 0.5, "epoch": 2.0})
+"""
+FAIRSEQ = """\
+import sys
+print("2026-11-29 10:00:00 | INFO | fairseq_cli.train | {'_name': None, 'common': {'seed': 1, 'log_interval': 100}}")
+for epoch in (1, 2):
+    print('2026 | INFO | train_inner | {"epoch": %d, "update": 0.5, "loss": "5.2"}' % epoch)
+    loss = float(sys.argv[1]) + 1 / epoch
+    print('2026 | INFO | valid | {"epoch": %d, "valid_loss": "%.3f", "valid_ppl": "17.1"}' % (epoch, loss))
+    print('2026 | INFO | train | {"epoch": %d, "train_loss": "4.5"}' % epoch)
+"""
+NANO_PATTERNS = "command.pattern={val_loss: 'val loss ([0-9.]+)', step: '^step ([0-9]+)'}"
+STATE = ("{task.resume_dir}", "command.continues=true", NANO_PATTERNS, "study.metric=val_loss")
+NANO_LINE = "--learning_rate={lr} --max_iters={task.amount:1000} --out_dir={task.resume_dir}"
+
+
+def curve_of(program, line, metric, *words, **task):
+    """Return the curve and the metrics of one training, which is composed and checked as it is typed."""
+    Path("train.py").write_text(program)
+    tree = compose_config(
+        "search", typed(f"{line} {{lr}}", "space.lr=[0.25,0.5]", f"study.metric={metric}", *words)[1:]
+    )
+    config = prepare_study(config_from_dict(tree)).config
+    outcome = outcome_of(run_task(Payload(config.objective, config.trial_config({"lr": 0.25}), metric, **task)))
+    assert outcome.error is None, outcome.error
+    return [{**point} for point in outcome.curve], dict(outcome.metrics)
+
+
+def test_the_log_of_hugging_faces_trainer_is_read():
+    points, metrics = curve_of(HUGGING_FACE, "", "eval_loss", direction="minimize")
+    assert [(point["epoch"], point.get("eval_loss")) for point in points] == [(1.0, 1.25), (2.0, 0.75)]
+    assert metrics["eval_loss"] == 0.75
+
+
+def test_the_log_of_fairseq_is_read():
+    points, metrics = curve_of(FAIRSEQ, "", "valid_loss", direction="minimize")
+    assert points == [
+        {"epoch": 1, "valid_loss": 1.25, "valid_ppl": 17.1},
+        {"epoch": 2, "valid_loss": 0.75, "valid_ppl": 17.1},
+    ]
+    assert metrics == {"valid_loss": 0.75, "valid_ppl": 17.1}
+
+
+def test_the_log_of_nano_gpt_is_read_by_patterns():
+    loss = (
+        "command.pattern={val_loss: 'val loss ([0-9.]+)', loss: 'iter .*: loss ([0-9.]+)', step: '^[a-z]+ ([0-9]+):'}"
+    )
+    line = "--out_dir={task.folder} --max_iters 300 --learning_rate"
+    points, metrics = curve_of(NANO, line, "val_loss", loss, direction="minimize")
+    steps = [0, 50, 100, 150, 200, 250, 300]
+    assert [point["step"] for point in points] == steps
+    assert [point["step"] for point in points if "val_loss" in point] == [0, 250]
+    assert (metrics["val_loss"], metrics.keys()) == (points[5]["val_loss"], {"val_loss", "loss"})
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("result.json", '{"eval": {"acc": "0.5"}, "name": "x"}', {"eval/acc": 0.5}),
+        ("out/all.csv", "epoch, eval/acc ,size\n1,0.25,3\n2,0.5,\n", {"eval/acc": 0.5}),
+    ],
+)
+def test_a_file_has_the_result_and_lines_the_curve(name, text, expected):
+    program = "import pathlib, sys\nfor epoch in (1, 2): print('epoch', epoch, 'loss', 1 / epoch)\n"
+    program += (
+        f"path = pathlib.Path(sys.argv[1], {name!r}); path.parent.mkdir(exist_ok=True); path.write_text({text!r})"
+    )
+    patterns = "command.pattern={loss: 'loss ([0-9.]+)', epoch: 'epoch ([0-9]+)'}"
+    words = ("study.direction=maximize", patterns, f"command.result={name}")
+    points, metrics = curve_of(program, "{task.folder}", "eval/acc", *words)
+    assert points == [{"epoch": 1, "loss": 1.0}, {"epoch": 2, "loss": 0.5}]
+    assert metrics == {"loss": 0.5, **expected}
+
+
+@pytest.mark.slow
+def test_asha_trains_a_program_further_and_a_full_training_has_its_own_amount(capsys):
+    Path("train.py").write_text(NANO)
+    space = "space.lr={low: 0.1, high: 0.5}"
+    words = [*STATE[1:], "+lr=0.3", space, "study.trials=5", "dispatch=local", "track=none"]
+    asha = ["strategy=asha", "strategy.max_amount=1000", "strategy.min_amount=250", "strategy.eta=2"]
+    line = f"command.line={sys.executable} train.py {NANO_LINE}"
+    assert main(["search", "objective=command", line, *words, *asha]) == 0
+    found = rows(Path("runs/command/trials.csv"))
+    assert {row["amount"] for row in found} == {"250", "1000"}
+    said = "".join(path.read_text() for path in Path("runs/command/logs").iterdir())
+    assert "starts at 250\n" in said
+    assert main(["reproduce", "command"]) == 0
+    assert main(["search", "objective=command", line, *words, "strategy=random", "study.name=full"]) == 0
+    assert "step 1000" in Path("runs/full/logs/trial_0000_fold_0.log").read_text()
+    assert main(["train", "--config", "runs/command/best.yaml"]) == 0
+
+
+@pytest.mark.quick("words[0-6]-*")
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("line", "words", "says"),
+    [
+        ("", ["command.pattern={loss: 'loss ([0-9.]+'}"], "command.pattern.loss: is no regular expression: missing )"),
+        ("", ["command.pattern={loss: 'loss [0-9.]+'}"], "command.pattern.loss: must have one group"),
+        ("", ["command.pattern={step: 'step ([0-9]+)'}"], "command.pattern: must have a regular expression for a metr"),
+        ("", ["command.pattern={lost: 'loss ([0-9]+)'}"], "study.metric: must be one of lost, given 'loss'"),
+        ("", ["command.pattern={loss: 3}"], "command.pattern.loss: must be a regular expression, given 3"),
+        ("", ["command.result=out.json"], "command.result: has no effect, because command.line has no {task.folder}"),
+        (
+            "{task.folder}",
+            ["command.result=../out.json"],
+            "command.result: must be the name of a file in {task.folder}",
+        ),
+        ("{task.folder}", ["command.result=out.txt"], "that ends in .json or .csv, given 'out.txt'"),
+        ("{task.amount}", [], "command.line: {task.amount} needs command.continues=true"),
+        (
+            "",
+            ["command.continues=true"],
+            "command.continues: has no effect, because command.line has no {task.resume_d",
+        ),
+        ("{task.resume_dir}", ["command.continues=1"], "command.continues: must be true or false, given 1"),
+        (
+            "{task.amount} {task.resume_dir}",
+            ["command.continues=true"],
+            "grid trains without amounts, which leaves no value for {task.amount} in command.line",
+        ),
+        ("", ["strategy=asha", "strategy.max_amount=4"], "asha continues trainings, which needs a program that stops"),
+    ],
+)
+def test_what_cannot_be_read_of_a_program_is_refused(capsys, line, words, says):
+    assert says in refused(capsys, *typed(f"{line} {{lr}}", "space.lr=[1,2]", *words))
+    assert not Path("runs").exists()

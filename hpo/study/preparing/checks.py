@@ -17,7 +17,7 @@ from hpo.study.study import PreparedStudy
 from hpo.trials.goal import Goal
 from hpo.trials.space.dimensions import Dimension, Range, Value
 from hpo.workers.objective.examples import Examples
-from hpo.workers.objective.objective import Objective
+from hpo.workers.objective.objective import Objective, SearchDescription
 from hpo.workers.objective.path import ObjectivePath
 from hpo.workers.training.splits import Plan
 
@@ -128,15 +128,18 @@ def refuse_unknown_metrics(goal: Goal, method: Mapping[str, Any], objective: Obj
     """Refuse what the objective does not return, where `method` (of `describe_method`) lists its metrics."""
     known = [*(method.get("metrics") or ()), *(method.get("columns") or ())]
     names = list(goal.names)
-    if known and objective.describe_search is not None:
-        # An objective with its own search (a table) gives its score the requested name.
+    if known and "columns" in method:
+        # A table gives its score the requested name.
         known = list(dict.fromkeys([goal.metric, *known]))
     for name in names if known else ():
         if name not in known:
             key = "metric" if len(goal.metrics) == 1 else "metrics"
+            others = (
+                "another kind of data has others" if objective.module.startswith("model.") else "it reports no other"
+            )
             raise ConfigError(
                 f"study.{key if name in goal.metrics else 'limits'}: must be one of {', '.join(known)}, given {name!r}"
-                f"{nearest(name, known)}; another kind of data has others"
+                f"{nearest(name, known)}; {others}"
             )
 
 
@@ -206,6 +209,12 @@ def _refuse_what_trains(study: PreparedStudy) -> None:
             )
 
 
+def refuse_no_amounts(own: SearchDescription, who: str) -> None:
+    """Refuse what has a value only where a strategy trains by amounts, where none does."""
+    if own.needs_amounts is not None:
+        raise ConfigError(f"{who} trains without amounts, which leaves no value for {own.needs_amounts}")
+
+
 def _refuse_bad_amounts(study: PreparedStudy) -> None:
     """Refuse a strategy that continues trainings where the objective cannot, or sees nothing that it continues by."""
     name, needed, path = study.config.strategy["name"], study.own.amounts_need, ObjectivePath.of(study.config.objective)
@@ -215,6 +224,7 @@ def _refuse_bad_amounts(study: PreparedStudy) -> None:
             f"`def {path.function}(config, trial)`, {_GOES_ON}"
         )
     if study.full_amount is None:
+        refuse_no_amounts(study.own, f"strategy: {name}")
         return
     if needed is not None:
         raise ConfigError(f"strategy: {name} continues trainings, which needs {needed}, or choose another strategy")

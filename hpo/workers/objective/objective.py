@@ -136,6 +136,7 @@ class SearchDescription:
     files: tuple[DataFile, ...] = ()  # the files that it reads
     notes: tuple[str, ...] = ()  # lines for people
     amounts_need: str | None = None  # what the configuration lacks for trainings to be continued; None = nothing
+    needs_amounts: str | None = None  # what of it has a value only where a strategy trains by amounts; None = nothing
 
     @classmethod
     def from_dict(cls, described: Mapping[str, Any]) -> Self:

@@ -17,6 +17,14 @@ for epoch in (1, 2):
     print("for people"); print(json.dumps({"loss": 1 / epoch, "step": epoch, "words": len(sys.argv)}))
 print(json.dumps({"loss": 0.25, "told": sys.argv[1:]}))
 """
+_LOGS = """
+import pathlib, sys
+for step in (0, 250):
+    print(f"step {step}: train loss 2, val loss {1 / (step + 1)}")
+    print(f"iter {step}: loss 2.5 | valid | {{'epoch': {step}, 'loss': '{step + 3}'}}")
+pathlib.Path(sys.argv[1], "result.csv").write_text("loss, size\\n1,2\\n0.5,3\\n")
+"""
+_STEPS = {"loss": "(?:val|iter.*) loss ([0-9.]+)", "train": "train loss ([0-9]+)", "step": "^step ([0-9]+)"}
 
 
 def _write_table():
@@ -47,10 +55,11 @@ def _look_up(point, task, **data):
     }
 
 
-def _run(line, **config):
-    Path("program.py").write_text(_PROGRAM)
-    tree = {"command": shipped("command", "data")["command"] | {"line": f"{sys.executable} program.py {line}"}}
-    tree |= {"lr": 0.5, "model": {"name": "a b"}, "fast": True} | config
+def _run(line, program=_PROGRAM, **settings):
+    Path("program.py").write_text(program)
+    settings |= {"line": f"{sys.executable} program.py {line}"}
+    tree = {"command": shipped("command", "data")["command"] | settings}
+    tree |= {"lr": 0.5, "model": {"name": "a b"}, "fast": True}
     return _told(command.run_fold(Payload(command.__name__, tree, "loss", "minimize", seed=7, fold=1).task(tree)))
 
 
@@ -91,6 +100,10 @@ def cases():
             "values": lambda: _run("--lr={lr} {model.name} {task.seed} {{lr}}"),
             "all values": lambda: _run("{args}"),
             "flags": lambda: _run("{flag:fast} {task.fold}"),
+            "patterns": lambda: _run("{task.folder}", _LOGS, pattern=_STEPS),
+            "dicts in lines": lambda: _run("{task.folder}", _LOGS),
+            "a file": lambda: _run("{task.folder}", _LOGS, pattern=_STEPS, result="result.csv"),
+            "a state": lambda: _run("{task.amount:3}", continues=True),
         },
         "hpo.objectives.outside": {"what it says of itself": _ask},
     }

@@ -72,7 +72,10 @@ def answered(capsys, *words):
         (["search", "data=translation", "metrics.b"], ["metrics.bleu_tokenize="]),
         (["search", "model.tied"], []),
         (["search", "data=translation", "model.tied"], ["model.tied_embeddings="]),
-        (["search", "objective=command", "command."], ["command.line=", "command.config="]),
+        (
+            ["search", "objective=command", "command."],
+            [f"command.{key}=" for key in ("line", "config", "pattern", "result", "continues")],
+        ),
         (["search", "objective=mine:f", "model.d_"], []),
         (["search", "--config-dir", "mine", "study=forest", "study.tre"], ["study.trees="]),
         (["train", "training.ep"], ["training.epochs=", "training.epsilon="]),

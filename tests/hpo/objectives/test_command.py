@@ -149,7 +149,7 @@ def test_a_command_that_cannot_be_run_is_the_trials_error():
         ("train {lr", "cannot be read"),
         ("train 'lr", "cannot be read"),
         ("train {task.sead}", "did you mean 'seed'"),
-        ("train {task.amount}", "a task has no 'amount'"),
+        ("train {task.amounts}", "a task has no 'amounts'; did you mean 'amount'"),
     ],
 )
 def test_a_command_that_cannot_be_read_is_refused(line, error):
@@ -311,3 +311,82 @@ def test_a_name_that_nothing_gives_a_value_is_refused(capsys):
     assert main([*words, "study.metric=loss"]) == 2
     assert "'decay', which is neither searched nor in the configuration" in capsys.readouterr().err
     assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        ({}, "printed no line of JSON"),
+        ({"pattern": {"loss": "loss ([0-9.]+)"}}, "no line of the command matches command.pattern.loss, 'loss ([0-9."),
+        ({"result": "out.json"}, "command.result: the program wrote no out.json into {task.folder}"),
+        ({"result": "bad.json"}, "command.result: bad.json cannot be read: Expecting value"),
+        ({"result": "bad.csv"}, "command.result: bad.csv cannot be read: it needs a row of names"),
+    ],
+)
+def test_what_cannot_be_read_is_said_with_the_last_line(settings, error):
+    code = "import pathlib, sys; print('begins'); print('is done')\n"
+    code += "for name in ('bad.json', 'bad.csv'): pathlib.Path(sys.argv[1], name).write_text('loss')"
+    config = {"command": {"line": python(code, "{task.folder}"), **settings}}
+    said = outcome_of(run_task(Payload("hpo.objectives.command:run_fold", config, "loss"))).error
+    assert error in said
+    assert said.endswith("the last line that it printed: 'is done'")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ('valid | {"epoch": 3, "loss": "4.1"} | done', {"epoch": 3, "loss": 4.1}),
+        ("{'loss': nan, 'epoch': 1.0, 'best': -inf}", {"epoch": 1.0}),
+        ("10:00 {'loss': np.float64(0.5), 'on': True}", {"epoch": 1, "loss": 0.5, "on": 1}),
+        ('a {b} {"val": 1} {"loss": 2, "more": true}', {"epoch": 1, "loss": 2}),
+        ('{"loss": "2", "note": "x"}', {"epoch": 1, "loss": 2}),
+        ('a config: {"lr": 1, "epoch": 3}', None),
+        ("a set: {'loss'}", None),
+    ],
+)
+def test_json_and_dicts_are_read_anywhere_in_a_line(line, expected):
+    config = {"command": {"line": python(f"print({line!r})")}}
+    messages = run_task(Payload("hpo.objectives.command:run_fold", config, "loss"))
+    assert [message["point"] for message in messages if "point" in message] == [expected] * (expected is not None)
+
+
+def test_a_pattern_reads_both_streams_and_a_place_holds_for_the_lines_that_follow():
+    code = (
+        "import logging; logging.basicConfig(level=20); logging.info('check acc=0')\n"
+        "for epoch in (1, 2): logging.info('Epoch %d/2', epoch); logging.info('acc=%s', epoch / 4)\n"
+        "logging.info('in the end acc=0.125')"
+    )
+    config = {"command": {"line": python(code), "pattern": {"acc": "acc=([0-9.]+)", "epoch": "Epoch ([0-9]+)/"}}}
+    said = outcome_of(run_task(Payload("hpo.objectives.command:run_fold", config, "acc")))
+    assert [{**point} for point in said.curve] == [{"epoch": 1, "acc": 0.25}, {"epoch": 2, "acc": 0.5}]
+    assert said.metrics == {"acc": 0.5}
+
+
+def test_what_a_pattern_finds_that_is_no_number_is_a_fault():
+    config = {"command": {"line": python("print('loss -')"), "pattern": {"loss": "loss (.)"}}}
+    said = outcome_of(run_task(Payload("hpo.objectives.command:run_fold", config, "loss")))
+    assert said.error == "command.pattern.loss: finds '-', which is no number, in the line 'loss -'"
+
+
+def test_a_folder_of_a_training_is_empty_at_first_and_gone_after_it():
+    code = "import os, sys; print(os.listdir(sys.argv[1])); open('was', 'w').write(sys.argv[1]); print('{\"loss\": 1}')"
+    assert outcome(python(code, "{task.folder}")).error is None
+    assert not Path(Path("was").read_text()).exists()
+
+
+def test_a_program_goes_on_from_its_state_after_a_crash():
+    """Its last attempt wrote a state and was killed."""
+    code = (
+        "import pathlib, sys; state = pathlib.Path(sys.argv[1], 'at')\n"
+        "start = int(state.read_text()) if state.exists() else 0\n"
+        "for step in range(start + 1, int(sys.argv[2]) + 1):\n"
+        '    state.write_text(str(step)); print(\'{"loss": %s, "step": %s}\' % (1 / step, step), flush=True)\n'
+        "    if step == 2 and not start: 1 / 0"
+    )
+    config = {"command": {"line": python(code, "{task.resume_dir} {task.amount}"), "continues": True}}
+    payload = Payload("hpo.objectives.command:run_fold", config, "loss", "minimize", amount=4, resume_dir="state")
+    first = outcome_of(run_task(payload))
+    assert "ZeroDivisionError" in first.error
+    again = outcome_of(run_task(payload))
+    assert (again.error, again.metrics) == (None, {"loss": 0.25})
+    assert [point["step"] for point in again.curve] == [1, 2, 3, 4]
