@@ -56,8 +56,10 @@ class _Curve:
 
     def add(self, values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield the reports that are complete with these values."""
-        place = _place_of(values)
-        if _place_of(self._held) != place:
+        held = _place_of(self._held)
+        # A line that names no place belongs to the report that is not complete.
+        place = _place_of(values) or held
+        if held != place:
             yield from self.rest()
         if self._last is not None and place in (self._last, None):
             return

@@ -362,6 +362,14 @@ def test_a_pattern_reads_both_streams_and_a_place_holds_for_the_lines_that_follo
     assert said.metrics == {"acc": 0.5}
 
 
+def test_lines_of_one_report_may_name_its_place_once():
+    lines = ['{"step": 1}', '{"loss": 2}', '{"step": 2, "size": 3}', '{"loss": 1, "more": false}', '{"size": 4}']
+    config = {"command": {"line": python(f"print({chr(10).join(lines)!r})", "{task.resume_dir}"), "continues": True}}
+    said = outcome_of(run_task(Payload("hpo.objectives.command:run_fold", config, "loss", "minimize")))
+    assert [{**point} for point in said.curve] == [{"step": 1, "loss": 2}, {"step": 2, "size": 3, "loss": 1}]
+    assert said.metrics == {"loss": 1, "size": 3}
+
+
 def test_what_a_pattern_finds_that_is_no_number_is_a_fault():
     config = {"command": {"line": python("print('loss -')"), "pattern": {"loss": "loss (.)"}}}
     said = outcome_of(run_task(Payload("hpo.objectives.command:run_fold", config, "loss")))
