@@ -47,7 +47,7 @@ _NOT_METRICS = ("more", "units", "warning")
 # Where `command.continues` says so; see `describe_search`.
 CONTINUES = True
 # Rises where the same command would get other values, or other numbers would be read of what it prints.
-REVISION = 2
+REVISION = 3
 
 
 def check(config: Mapping[str, Any]) -> None:
@@ -136,7 +136,7 @@ def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[st
         told = {**task, **_folders(temporary, task["resume_dir"] if command.continues else None)}
         is_new = not any(Path(told["resume_dir"]).iterdir())
         words = command.filled(told, command.write_copy(Path(temporary, "config")))
-        reader: Reader = JsonReader(task["metric"], counts=not command.continues)
+        reader: Reader = JsonReader(task["metric"])
         if command.patterns:
             reader = PatternReader(task["metric"], command.patterns)
         try:
@@ -172,8 +172,7 @@ def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[st
     values = {name: value for point in reader.points for name, value in point.items()}
     if task["score"] == "best":
         values |= _best(reader.points, task["metric"], task["direction"] == "maximize")
-    places = PLACES if command.patterns or final else PLACES[:1]
-    return {name: value for name, value in (values | final).items() if name not in (*places, *_NOT_METRICS)}
+    return {name: value for name, value in (values | final).items() if name not in (*PLACES, *_NOT_METRICS)}
 
 
 def _folders(temporary: str, state: str | None) -> dict[str, str]:

@@ -76,16 +76,11 @@ class _Curve:
 
 
 class JsonReader:
-    """Reads lines that are JSON objects, and objects and dicts of Python within lines that have the study's metric.
+    """Reads lines that are JSON objects, and objects and dicts of Python within lines that have the study's metric."""
 
-    Args:
-        metric: the study's.
-        counts: whether a line without an epoch has its number as its place.
-    """
-
-    def __init__(self, metric: str, counts: bool) -> None:
+    def __init__(self, metric: str) -> None:
         self.points: list[dict[str, Any]] = []
-        self._metric, self._counts, self._curve = metric, counts, _Curve(metric)
+        self._metric, self._curve = metric, _Curve(metric)
 
     def take(self, line: str) -> Iterator[dict[str, Any]]:
         """See `Reader`."""
@@ -97,7 +92,7 @@ class JsonReader:
             yield values
         elif values is not None:
             self.points.append(values)
-            yield from self._curve.add({"epoch": len(self.points), **values} if self._counts else values)
+            yield from self._curve.add(values)
 
     def rest(self) -> Iterator[dict[str, Any]]:
         """See `Reader`."""

@@ -398,3 +398,10 @@ def test_a_program_goes_on_from_its_state_after_a_crash():
     again = outcome_of(run_task(payload))
     assert (again.error, again.metrics) == (None, {"loss": 0.25})
     assert [point["step"] for point in again.curve] == [1, 2, 3, 4]
+
+
+def test_a_step_is_the_place_of_a_line_without_an_epoch_and_a_summary_at_the_end_has_none():
+    code = 'for s in (100, 200): print(\'{"loss": %s, "step": %s}\' % (1 / s, s))\nprint(\'{"size": 3}\')'
+    said = outcome(python(code), direction="minimize")
+    assert [dict(point) for point in said.curve] == [{"loss": 0.01, "step": 100}, {"loss": 0.005, "step": 200}]
+    assert said.metrics == {"loss": 0.005, "size": 3}
