@@ -28,6 +28,7 @@ from hpo.study.view.making import view_of
 from hpo.study.winner.final_model import lacks_model, make_final_model
 from hpo.study.winner.training import state_names, train_finalists, train_to_the_end
 from hpo.track.make import MlflowTracker, make_tracker
+from hpo.track.own_lines import own_lines_of
 from hpo.track.projection import close_in_tracker, interrupt_in_tracker, open_in_tracker
 from hpo.trials.history import History
 from hpo.trials.record.record import Record
@@ -84,13 +85,14 @@ def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Ended:
         notes = Notes(record)
         # What trainings have written since is none of the code that it began with.
         study = replace(study, code=notes.code)
+        study = replace(study, own_lines=own_lines_of(study, notes.study_id or ""))
         if dispatcher.gpus.share != notes.gpu_share:
             notes.gpu_share = dispatcher.gpus.share
         stopping.take_signals()
         progress = display.progress(study, record)
         hand = Hand(study, record)
         stopping.begin(lambda: _last_words(hand.study, progress.num_done), dispatcher.runs_here)
-        tracker = make_tracker(config, study.layout, study.folder.path)
+        tracker = make_tracker(config, study.layout, study.folder.path, study.own_lines is not None)
         observers: list[Observer] = [progress]
         if mirror := mirror_of(config, study.folder, notes.study_id or ""):
             copying = Mirroring(mirror)

@@ -29,6 +29,7 @@ from hpo.workers.objective.examples import Examples
 from hpo.workers.objective.objective import Objective, SearchDescription
 from hpo.workers.objective.path import ObjectivePath
 from hpo.workers.store.url import UrlStore
+from hpo.workers.training.own_lines import OwnLines
 from hpo.workers.training.splits import Plan
 from hpo.workers.training.tasks import TaskBuilder, Training
 
@@ -47,6 +48,7 @@ class PreparedStudy:
         replays: the folder of the study whose search this study runs again.
         callbacks: called when a trial ends; each with what steers the search, and the trial.
         code: what its results depend on, as its search began or went on; None where no search runs.
+        own_lines: where its trainings log to MLflow by themselves; None where they do not, or no search runs.
     """
 
     config: StudyConfig
@@ -66,6 +68,7 @@ class PreparedStudy:
     replays: StudyFolder | None = None
     callbacks: tuple[Callable[[Any, Trial], None], ...] = ()
     code: Code | None = None
+    own_lines: OwnLines | None = None
 
     @property
     def num_folds(self) -> int:
@@ -176,7 +179,7 @@ class PreparedStudy:
         """Return the builder of the study's tasks."""
         kept = self.folder.function_path if self.objective.kept else None
         return TaskBuilder(
-            training=Training.of(self.config, kept, self.code.files if self.code else None),
+            training=Training.of(self.config, kept, self.code.files if self.code else None, self.own_lines),
             plan=self.plan,
             layout=self.layout,
             data_dir=self.folder.data_dir if self.plan and self.objective.prepare_data else None,

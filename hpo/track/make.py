@@ -29,13 +29,19 @@ def refuse_bad_uri(config: StudyConfig) -> None:
         refuse_bad_store(tracking_uri(config), config.track.experiment)
 
 
-def make_tracker(config: StudyConfig, layout: TaskLayout, folder: Path | None = None) -> MlflowTracker | None:
-    """Return the tracker of a study, started; None for `none`. A lock in its folder allows one writer at a time."""
+def make_tracker(
+    config: StudyConfig, layout: TaskLayout, folder: Path | None = None, has_own_lines: bool = False
+) -> MlflowTracker | None:
+    """Return the tracker of a study, started; None for `none`. A lock in its folder allows one writer at a time.
+
+    With `has_own_lines` workers create runs; see `hpo.workers.training.own_lines`.
+    """
     refuse_bad_uri(config)
     if config.track.name != "mlflow":
         return None
     lock_path = folder / "mlflow.lock" if folder else None
-    return MlflowTracker(config, layout, MlflowProcess(tracking_uri(config), config.track, lock_path))
+    process = MlflowProcess(tracking_uri(config), config.track, lock_path)
+    return MlflowTracker(config, layout, process, has_own_lines)
 
 
 def tracking_uri(config: StudyConfig) -> str:

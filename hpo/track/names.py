@@ -1,4 +1,4 @@
-"""What things are called in MLflow: runs, hyperparameters and metrics."""
+"""What things are called in MLflow: hyperparameters and metrics."""
 
 import posixpath
 import re
@@ -7,19 +7,12 @@ from typing import Any
 
 from hpo.config.goals import at_scale
 from hpo.trials.goal import Goal
-from hpo.trials.space.space import short_text
 from hpo.trials.trial import Trial
 
 # Some stores cut longer names, others refuse them.
-_MAX_RUN_NAME = 250
 _MAX_NAME = 200  # of 250, since a fold's name precedes a metric's
 # Metrics of a trial's run; what a study is for is called otherwise.
 _OURS = frozenset({"score", "score_standard_deviation", "trial", "round", "seconds", "amount", "reached"})
-
-
-def run_name(trial: Trial) -> str:
-    """Return a trial's number and short point, such as `0007 lr=3e-4 num_layers=2`."""
-    return f"{trial.number:04d} {short_text(trial.point)}"[:_MAX_RUN_NAME]
 
 
 def parameters(trial: Trial, scales: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:

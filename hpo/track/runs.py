@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from mlflow import MlflowClient
-from mlflow.entities import Run
+from mlflow.entities import Run, RunTag
 
-from hpo.machine import user_name
 from hpo.track.store import all_runs
 from hpo.track.views import (
     COLOR_TAG,
@@ -22,6 +21,7 @@ from hpo.track.views import (
     view_page,
 )
 from hpo.trials.space.dimensions import as_value
+from hpo.workers.training.own_lines import KIND, PARENT, STATUS, STUDY_ID, TRIAL, experiment_of, origin_tags
 
 # Maximum length of a parameter's and a tag's value in every store.
 MAX_VALUE = 5000
@@ -66,8 +66,9 @@ class StudyRuns:
             are_studies = f"tags.`hpo.kind` = 'study' and tags.`{COLOR_TAG}` LIKE '#%'"
             self.color = color_of_study(sum(1 for _ in all_runs(self._client, self._experiment_id, are_studies)))
         if known is None:
-            self.parent = self._create(name, {**tags, "hpo.study_id": study_id, "hpo.kind": "study"}, seconds)
-            self._adopt_trials()
+            self.parent = self._create(name, {**tags, STUDY_ID: study_id, KIND: "study"}, seconds)
+            # Their parent run may have been deleted, or a worker was here first.
+            self.find_trials()
         self._client.set_tag(self.parent, COLOR_TAG, self.color)
 
     def open_trial(self, number: int, name: str, tags: Mapping[str, str], seconds: float) -> str:
@@ -75,14 +76,36 @@ class StudyRuns:
         if number in self.trials:
             self._client.update_run(self.trials[number], status="RUNNING")
         else:
-            ours = {"mlflow.parentRunId": self.parent, "hpo.trial": str(number), "hpo.kind": "trial"}
-            # They distinguish it from trials of other studies.
-            ours |= {"hpo.study": self.name, COLOR_TAG: color_of_trial(self.color, number)}
-            self.trials[number] = self._create(name, {**tags, **ours}, seconds)
+            self.trials[number] = self._create(name, {**tags, **self._tags_of(number)}, seconds)
         return self.trials[number]
 
+    def adopt_trial(self, number: int, run_id: str, tags: Mapping[str, str]) -> None:
+        """Take a run that a worker has created, or found, as that of a trial; below that where another is known."""
+        if (known := self.trials.setdefault(number, run_id)) == run_id:
+            written = texts({**tags, **self._tags_of(number)})
+            self._client.log_batch(run_id, tags=[RunTag(key, value) for key, value in written.items()])
+        else:
+            self._client.set_tag(run_id, KIND, "task")
+            self._client.set_tag(run_id, PARENT, known)
+
+    def adopt_task(self, number: int, run_id: str) -> None:
+        """Put the run of a task, which a worker has created or found, below that of its trial."""
+        if number in self.trials:
+            self._client.set_tag(run_id, PARENT, self.trials[number])
+
+    def still_running(self) -> Iterable[Run]:
+        """Yield the runs below the study's own that are shown as running."""
+        condition = f"attributes.status = 'RUNNING' and tags.`{STUDY_ID}` = '{self.study_id}'"
+        runs = all_runs(self._client, self._experiment_id, condition)
+        return (run for run in runs if run.info.run_id != self.parent)
+
+    def _tags_of(self, number: int) -> dict[str, str]:
+        ours = {PARENT: self.parent, STUDY_ID: self.study_id, TRIAL: str(number), KIND: "trial"}
+        # They distinguish it from trials of other studies.
+        return ours | {"hpo.study": self.name, COLOR_TAG: color_of_trial(self.color, number)}
+
     def _create(self, name: str, tags: Mapping[str, str], seconds: float) -> str:
-        every = texts({**tags, **_origin()})
+        every = texts({**tags, **origin_tags()})
         run = self._client.create_run(self._experiment_id, milliseconds(seconds), every, name)
         return str(run.info.run_id)
 
@@ -95,41 +118,34 @@ class StudyRuns:
     def find_trials(self) -> None:
         """Read which trials have a run and which of them are closed; delete second runs of a trial."""
         runs = defaultdict[int, list[Run]](list)
-        for run in self._children(self.parent):
-            runs[int(run.data.tags["hpo.trial"])].append(run)
+        are_trials = f"tags.`{STUDY_ID}` = '{self.study_id}' and tags.`{KIND}` = 'trial'"
+        for run in all_runs(self._client, self._experiment_id, are_trials):
+            runs[int(run.data.tags[TRIAL])].append(run)
         for number, candidates in runs.items():
             kept = self._only(candidates, self.trials.get(number))
             assert kept is not None
             self.trials[number] = kept.info.run_id
-            if "hpo.status" in kept.data.tags:
+            if kept.data.tags.get(PARENT) != self.parent:
+                self._client.set_tag(kept.info.run_id, PARENT, self.parent)
+            if STATUS in kept.data.tags:
                 self.closed.add(number)
                 # An earlier request may have been carried out after the one that closed the run.
                 if kept.info.status not in _ENDED:
-                    self._client.set_terminated(kept.info.run_id, kept.data.tags["hpo.status"], kept.info.end_time)
+                    self._client.set_terminated(kept.info.run_id, kept.data.tags[STATUS], kept.info.end_time)
             if "hpo.stopped" in kept.data.tags:
                 self.stopped.add(number)
             if FRONT_TAG in kept.data.tags:
                 self.on_front[number] = kept.data.tags[FRONT_TAG] == "true"
 
-    def _adopt_trials(self) -> None:
-        """Take over the trials whose parent run was deleted."""
-        for parent in self._parents(deleted=True):
-            for run in self._children(parent.info.run_id):
-                self._client.set_tag(run.info.run_id, "mlflow.parentRunId", self.parent)
-        self.find_trials()
-
-    def _parents(self, *, deleted: bool = False) -> Iterable[Run]:
-        condition = f"tags.`hpo.study_id` = '{self.study_id}' and tags.`hpo.kind` = 'study'"
-        return all_runs(self._client, self._experiment_id, condition, deleted=deleted)
-
-    def _children(self, parent: str) -> Iterable[Run]:
-        return all_runs(self._client, self._experiment_id, f"tags.`mlflow.parentRunId` = '{parent}'")
+    def _parents(self) -> Iterable[Run]:
+        condition = f"tags.`{STUDY_ID}` = '{self.study_id}' and tags.`{KIND}` = 'study'"
+        return all_runs(self._client, self._experiment_id, condition)
 
     def _only(self, runs: Iterable[Run], ours: str | None = None) -> Run | None:
         """Return one run of several for the same trial or study, delete the others: ours, a closed one, the oldest."""
 
         def rank(run: Run) -> tuple[bool, bool, int]:
-            return run.info.run_id != (ours or self.parent), "hpo.status" not in run.data.tags, run.info.start_time
+            return run.info.run_id != (ours or self.parent), STATUS not in run.data.tags, run.info.start_time
 
         ranked = sorted(runs, key=rank)
         for run in ranked[1:]:
@@ -147,10 +163,6 @@ def milliseconds(seconds: float) -> int:
     return int(seconds * 1000)
 
 
-def _origin() -> dict[str, str]:
-    return {"mlflow.user": user_name(), "mlflow.source.name": "hpo", "mlflow.source.type": "LOCAL"}
-
-
 _NOTE = "mlflow.note.content"
 _DESCRIPTION = "Each run is a study of hyperparameters; the runs under it are its trials."
 # First, because a narrow page shows one line.
@@ -166,11 +178,7 @@ _LATEST = 8
 
 def find_experiment(client: MlflowClient, name: str, artifact_root: Path) -> str:
     """Return the id of the experiment of this name, which is created where there is none."""
-    experiment = client.get_experiment_by_name(name)
-    if experiment is None:
-        # Only a store on this machine takes our folder; a server has its own place for artifacts.
-        location = artifact_root.absolute().as_uri() if client.tracking_uri.startswith("sqlite") else None
-        experiment = client.get_experiment(client.create_experiment(name, artifact_location=location))
+    experiment = experiment_of(client, name, artifact_root)
     _write(client, experiment.experiment_id, {key: _TAGS[key] for key in _TAGS.keys() - experiment.tags.keys()})
     return str(experiment.experiment_id)
 

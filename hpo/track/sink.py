@@ -7,12 +7,12 @@ from types import MappingProxyType
 from typing import Any, TypedDict
 
 import mlflow
-from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
 
 from hpo.track.models import Winner, register_champion
 from hpo.track.runs import StudyRuns, find_experiment, milliseconds, show_studies, texts
 from hpo.track.views import FRONT_TAG, TrialsTable, fill_in, run_page, study_views, view_page
+from hpo.workers.training.own_lines import client_of
 
 # Limits of MLflow's log_batch.
 _MAX_METRICS, _MAX_PARAMS = 1000, 100
@@ -43,7 +43,7 @@ class MlflowSink:
     def __init__(self, uri: str, experiment: str, artifact_root: Path) -> None:
         # Also for the process: MLflow looks up registered models' sources there, with any client.
         mlflow.set_tracking_uri(uri)
-        self._client = MlflowClient(uri)
+        self._client = client_of(uri)
         self._experiment_id = find_experiment(self._client, experiment, artifact_root)
         self._runs = StudyRuns(self._client, self._experiment_id)
         # By run, and by key and step: a repeated point counts once, and that of a second attempt replaces the first.
@@ -52,6 +52,8 @@ class MlflowSink:
         self._curves: dict[str, set[tuple[str, int]]] = {}
         # How many trials of the budget are done.
         self._done = ""
+        # The arguments of `open_trial` for trials whose run a worker creates, or was there, by number.
+        self._awaited: dict[int, dict[str, Any]] = {}
         self._is_unsure = self._was_unsure = False
 
     def apply(self, calls: Sequence[Call]) -> None:
@@ -88,21 +90,36 @@ class MlflowSink:
         show_studies(self._client, self._experiment_id, study_views(study_id, name, time, table, self._runs.parent))
         self._set_note(note)
 
-    def open_trial(self, number: int, name: str, params: Mapping[str, Any], tags: Texts, time: float) -> None:
-        """Open the child run of a trial, which is new, or goes on."""
+    def open_trial(
+        self, number: int, name: str, params: Mapping[str, Any], tags: Texts, time: float, has_own_lines: bool = False
+    ) -> None:
+        """Open the child run of a trial, which is new, or goes on; one that a worker creates waits for `adopt_run`."""
         if number in self._runs.closed:
             return
         is_new = number not in self._runs.trials
+        if has_own_lines or not is_new:
+            # Its training may log parameters of the same names, with other values, and they cannot be changed.
+            self._awaited[number] = {"name": name, "params": params, "tags": tags, "time": time}
+        if has_own_lines:
+            return
         run_id = self._runs.open_trial(number, name, tags, time)
         if run_id not in self._curves:
             self._curves[run_id] = set() if is_new else self._known_points(run_id)
-        # Also for an existing run: an earlier attempt may have failed between the two calls.
-        self._client.log_batch(run_id, params=[Param(key, value) for key, value in texts(params).items()])
+        if is_new:
+            self._client.log_batch(run_id, params=[Param(key, value) for key, value in texts(params).items()])
+
+    def adopt_run(self, number: int, task: str | None, run_id: str) -> None:
+        """Take over the run that a worker has created, or found: that of the trial, or that of one of its tasks."""
+        if task is not None:
+            self._runs.adopt_task(number, run_id)
+        elif number not in self._runs.closed:
+            self._runs.adopt_trial(number, run_id, self._awaited[number]["tags"])
+            self._curves[run_id] = self._known_points(run_id)
 
     def curve(self, number: int, step: int, metrics: Numbers, time: float) -> None:
         """Add a point to a running trial's learning curves."""
         if number not in self._runs.closed:
-            run_id = self._runs.trials[number]
+            run_id = self._run_of(number)
             known = self._curves.get(run_id, ())
             self._add(run_id, {key: value for key, value in metrics.items() if (key, step) not in known}, time, step)
 
@@ -121,18 +138,27 @@ class MlflowSink:
         is_closed = number in self._runs.closed
         if is_closed and not self._was_unsure:
             return
-        run_id, self._done = self._runs.trials[number], done
+        run_id, self._done = self._run_of(number), done
         # The study's run is written with the batch, even without metrics; a failed one may have closed the trial alone.
         self._add(self._runs.parent, of_study, time, number)
         if is_closed:
             return
-        self._add(run_id, metrics, time)
+        if (awaited := self._awaited.get(number)) is not None:
+            # What the training has logged itself stays, but for the name that it may have given the run.
+            known = self._client.get_run(run_id).data.params
+            params = [Param(key, value) for key, value in texts(awaited["params"]).items() if key not in known]
+            self._client.log_batch(run_id, params=params)
+            self._client.update_run(run_id, name=awaited["name"])
+            self._add_last(run_id, metrics, time)
+        else:
+            self._add(run_id, metrics, time)
         if details:
             self._client.log_text(run_id, details, "error.txt")
         # The status tag is last: a run that has it is complete.
         self._flush(run_id, {**tags, "hpo.status": status})
         self._client.set_terminated(run_id, status, milliseconds(time))
         self._runs.closed.add(number)
+        self._awaited.pop(number, None)
         self._curves.pop(run_id, None)
 
     def train_further(
@@ -142,7 +168,7 @@ class MlflowSink:
         run_id = self._runs.trials[number]
         for point in points:
             self._add(run_id, point["metrics"], point["time"], point["step"])
-        self._add(run_id, metrics, time)
+        self._add_last(run_id, metrics, time)
         self._add(self._runs.parent, of_study, time, number)
         self._flush(run_id, tags)
 
@@ -209,7 +235,20 @@ class MlflowSink:
     def _end(self, status: str, time: int | None = None) -> None:
         for number in self._runs.trials.keys() - self._runs.closed:
             self._client.set_terminated(self._runs.trials[number], "KILLED")
+        # Those of tasks whose workers died, and what else trainings have started.
+        for run in list(self._runs.still_running()):
+            self._client.set_terminated(run.info.run_id, "KILLED")
         self._client.set_terminated(self._runs.parent, status, time)
+
+    def _run_of(self, number: int) -> str:
+        """Return the id of a trial's run, which is created where its worker could not."""
+        if number not in self._runs.trials:
+            # It may have died before it could say so.
+            self._runs.find_trials()
+        if number not in self._runs.trials:
+            given = self._awaited[number]
+            self._runs.open_trial(number, given["name"], given["tags"], given["time"])
+        return self._runs.trials[number]
 
     def _log_params(self, values: Mapping[str, Any]) -> None:
         """Log the study's parameters, those that it does not have; one cannot be changed."""
@@ -234,6 +273,13 @@ class MlflowSink:
     def _add(self, run_id: str, metrics: Numbers, seconds: float, step: int = 0) -> None:
         points = {(key, step): Metric(key, value, milliseconds(seconds), step) for key, value in metrics.items()}
         self._pending.setdefault(run_id, {}).update(points)
+
+    def _add_last(self, run_id: str, metrics: Numbers, seconds: float) -> None:
+        """Add metrics, each after the points of its name that the training has logged itself."""
+        known = self._client.get_run(run_id).data.metrics
+        for key, value in metrics.items():
+            points = self._client.get_metric_history(run_id, key) if key in known else ()
+            self._add(run_id, {key: value}, seconds, max((point.step for point in points), default=0))
 
     def _flush(self, run_id: str, tags: Texts = MappingProxyType({})) -> None:
         """Send what is pending of a run, then its tags; the study's say how many trials are done."""

@@ -11,6 +11,7 @@ from urllib.parse import quote
 from hpo.config.sealing import hide_secrets
 from hpo.errors import TrackError, first_line
 from hpo.track.views import keys_of_study, tag_of
+from hpo.workers.training.own_lines import IMPATIENT, STUDY_ID
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -26,15 +27,14 @@ _ALWAYS = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "GIT_PYTHON_REFRESH": "quiet",
 }
-# A user with a slow server may set these. We repeat requests ourselves, after a look whether one was carried out.
-_DEFAULTS = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
 # Read to reproduce a study; the report attaches them to the study's run.
 _FILES = ("config.yaml", "trials.csv", "report.json", "environment.json")
 
 
 def mlflow_environment() -> dict[str, str]:
     """Return this process's environment with MLflow's variables."""
-    return _DEFAULTS | os.environ | _ALWAYS
+    # We repeat requests ourselves, after a look whether one was carried out.
+    return IMPATIENT | os.environ | _ALWAYS
 
 
 def absolute_uri(uri: str) -> str:
@@ -153,9 +153,9 @@ def delete_study(uri: str, study_id: str) -> int:
         if run is None:
             return 0
         experiment, parent = run.info.experiment_id, run.info.run_id
-        children = all_runs(client, experiment, f"tags.`mlflow.parentRunId` = '{parent}'")
+        runs = all_runs(client, experiment, f"tags.`{STUDY_ID}` = '{study_id}'")
         # The study's own is last, so that what is left after a failure is found again.
-        run_ids = [*(child.info.run_id for child in children), parent]
+        run_ids = sorted((each.info.run_id for each in runs), key=lambda run_id: run_id == parent)
         for run_id in run_ids:
             client.delete_run(run_id)
         views = {tag_of(key) for key in keys_of_study(study_id)}
@@ -183,13 +183,11 @@ def download_study(run_id: str, uri: str, folder: Path) -> int | None:
     return None if trial is None else int(trial)
 
 
-def all_runs(client: "MlflowClient", experiment_id: str, condition: str, *, deleted: bool = False) -> "Iterator[Run]":
-    """Yield the runs of an experiment that fulfil a condition of MLflow's search, there or `deleted`."""
-    from mlflow.entities import ViewType
-
-    kind, token = ViewType.DELETED_ONLY if deleted else ViewType.ACTIVE_ONLY, None
+def all_runs(client: "MlflowClient", experiment_id: str, condition: str) -> "Iterator[Run]":
+    """Yield the runs of an experiment that fulfil a condition of MLflow's search, without those that are deleted."""
+    token = None
     while True:
-        page = client.search_runs([experiment_id], condition, kind, max_results=1000, page_token=token)
+        page = client.search_runs([experiment_id], condition, max_results=1000, page_token=token)
         yield from page
         token = page.token
         if not token:

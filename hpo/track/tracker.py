@@ -18,13 +18,14 @@ from hpo.config.study_config import StudyConfig
 from hpo.engine.observers import Observer
 from hpo.engine.schedule.rules import is_counted
 from hpo.study.study import counts_of
-from hpo.track.names import metric_names, mlflow_name, parameters, run_name
+from hpo.track.names import metric_names, mlflow_name, parameters
 from hpo.track.store import mlflow_environment
 from hpo.trials.goal import goal_of
 from hpo.trials.ranking import front
 from hpo.trials.trial import State, TaskLayout, Trial
 from hpo.workers.dispatch.dispatcher import TaskReport
 from hpo.workers.objective.path import path_variable, python
+from hpo.workers.training.own_lines import run_name
 
 if TYPE_CHECKING:
     from hpo.track.sink import Call, MlflowSink, Point
@@ -89,8 +90,12 @@ class _Calls:
 class MlflowTracker(Observer):
     """Shows the trials of a study in MLflow; `mlflow` takes the calls that write there."""
 
-    def __init__(self, config: StudyConfig, layout: TaskLayout, process: MlflowProcess) -> None:
+    def __init__(
+        self, config: StudyConfig, layout: TaskLayout, process: MlflowProcess, has_own_lines: bool = False
+    ) -> None:
         self._goal, self._layout, self._process = goal_of(config.study), layout, process
+        # Of several tasks each has a run of its own, below that of the trial.
+        self._has_workers_run = has_own_lines and layout.size == 1
         # Here the type checker compares every call with the method that the process calls.
         self.mlflow = cast("MlflowSink", _Calls(process.send))
         self._scales, self._costs = config.study.scales, config.strategy.get("costs")
@@ -103,16 +108,23 @@ class MlflowTracker(Observer):
 
     def trial_opened(self, trial: Trial) -> None:
         """Open the trial's child run."""
+        self._open(trial, self._has_workers_run)
+
+    def _open(self, trial: Trial, has_own_lines: bool = False) -> None:
         self.mlflow.open_trial(
             number=trial.number,
             name=run_name(trial),
             params=parameters(trial, self._scales),
             tags={"hpo.round": str(trial.round), "hpo.point": trial.key, **_amount(trial)},
             time=trial.started or time.time(),
+            has_own_lines=has_own_lines,
         )
 
     def reported(self, trial: Trial, report: TaskReport) -> None:
-        """Send a point of a learning curve."""
+        """Send a point of a learning curve, or the run that a worker has opened."""
+        own = report.task.payload.own_lines
+        if report.mlflow_run is not None and own is not None:
+            self.mlflow.adopt_run(number=trial.number, task=own["task"], run_id=report.mlflow_run)
         if report.point is not None:
             name = self._layout.name(report.task.index)
             curve = self._curves.setdefault(trial.number, {}).setdefault(name, Curve(name))
@@ -148,7 +160,7 @@ class MlflowTracker(Observer):
 
     def trial_recorded(self, trial: Trial) -> None:
         """Send a trial that is in the record, with its learning curves; whether it is on the front, `show_front`."""
-        self.trial_opened(trial)
+        self._open(trial)
         for point in self._points(trial):
             self.mlflow.curve(number=trial.number, **point)
         self.trial_known(trial)

@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from hpo.config.study_config import config_from_dict
-from hpo.track.names import mlflow_name, run_name
+from hpo.track.names import mlflow_name
 from hpo.track.tracker import Curve, MlflowTracker
 from hpo.track.views import (
     LARGEST_VIEW,
@@ -20,6 +20,7 @@ from hpo.track.views import (
 from hpo.trials.goal import Goal, finished
 from hpo.trials.table import trials_table
 from hpo.trials.trial import Outcome, TaskLayout, Trial
+from hpo.workers.training.own_lines import run_name
 from tests.hpo.report.made_up import trial as made_up_trial
 from tests.studies import toy_config
 

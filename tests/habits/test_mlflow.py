@@ -4,12 +4,16 @@ from pathlib import Path
 
 import mlflow
 import pytest
+from sklearn.datasets import load_iris
+from sklearn.tree import DecisionTreeClassifier
 
 import hpo
 from hpo.commands.given.settings import search_tree, with_settings
+from hpo.track.store import absolute_uri
 from tests.hpo.cli.commands import hpo as command
 from tests.hpo.cli.commands import refused
 from tests.hpo.commands.searched import found, outcome_of
+from tests.tracked import new_store
 
 
 def train(config, trial):
@@ -31,7 +35,36 @@ def test_groups_of_metrics_are_one_metric_each_everywhere():
     assert {"fold_0/val/loss", "fold_0/val/top/5"} <= children[0].data.metrics.keys()
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_what_autolog_and_log_calls_write_is_in_a_run_of_each_trial():
+    new_store(Path.cwd())
+
+    def fit(config, trial):
+        mlflow.sklearn.autolog(log_models=False, silent=True)
+        features, labels = load_iris(return_X_y=True)
+        with mlflow.start_run():
+            tree = DecisionTreeClassifier(max_depth=config["depth"]).fit(features, labels)
+            mlflow.log_metric("leaves", tree.get_n_leaves())
+            Path("tree.txt").write_text(trial.mlflow_run_id)
+            mlflow.log_artifact("tree.txt")
+        return tree.score(features, labels)
+
+    found(fit, space={"depth": [1, 2, 3]}, trials=3, settings={"track": "mlflow"})
+    client = mlflow.MlflowClient(absolute_uri("sqlite:///mlflow.db"))
+    runs = client.search_runs([each.experiment_id for each in client.search_experiments()])
+    assert {run.info.status for run in runs} == {"FINISHED"}
+    assert {client.get_experiment(run.info.experiment_id).name for run in runs} == {"hpo"}
+    trials = [run for run in runs if run.data.tags["hpo.kind"] == "trial"]
+    assert (len(trials), len(runs)) == (3, 4)
+    for run in trials:
+        assert run.data.params["max_depth"] == run.data.params["depth"]
+        assert {"training_accuracy_score", "leaves", "score"} <= run.data.metrics.keys()
+        assert "tree.txt" in [file.path for file in client.list_artifacts(run.info.run_id)]
+
+
 ADDRESS = "http://127.0.0.1:5001"
+REST = {"patience": 60, "own_lines": None}
 
 
 @pytest.fixture
@@ -52,9 +85,15 @@ def sections(*overrides):
 @pytest.mark.usefixtures("surroundings")
 def test_mlflows_own_variables_are_followed_and_the_studys_keys_win():
     for track in sections():
-        assert track == {"name": "mlflow", "uri": ADDRESS, "experiment": "theirs", "patience": 60}
+        assert track == {"name": "mlflow", "uri": ADDRESS, "experiment": "theirs"} | REST
     for track in sections("track.uri=sqlite:///mlflow.db", "track.experiment=mine"):
-        assert track == {"name": "mlflow", "uri": "sqlite:///mlflow.db", "experiment": "mine", "patience": 60}
+        assert track == {
+            "name": "mlflow",
+            "uri": "sqlite:///mlflow.db",
+            "experiment": "mine",
+            "patience": 60,
+            "own_lines": None,
+        }
     for track in sections("track=none"):
         assert track["name"] == "none"
     assert found(lambda config: config["lr"], trials=1).config["track"]["name"] == "none"
@@ -84,7 +123,13 @@ def test_without_variables_the_store_is_a_file(monkeypatch):
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.delenv("MLFLOW_EXPERIMENT_NAME", raising=False)
     for track in sections():
-        assert track == {"name": "mlflow", "uri": "sqlite:///mlflow.db", "experiment": "hpo", "patience": 60}
+        assert track == {
+            "name": "mlflow",
+            "uri": "sqlite:///mlflow.db",
+            "experiment": "hpo",
+            "patience": 60,
+            "own_lines": None,
+        }
 
 
 @pytest.mark.nightly

@@ -22,7 +22,7 @@ ONLY_IN = {
         "hpo/integrations/lightning.py",
     ),
     "ray": ("hpo/workers/dispatch", "hpo/integrations/ray_tune.py"),
-    "mlflow": ("hpo/track",),
+    "mlflow": ("hpo/track", "hpo/workers/training/own_lines.py"),
     "matplotlib": ("hpo/report",),
     "plotly": ("hpo/report",),
     "jinja2": ("hpo/report/pages",),

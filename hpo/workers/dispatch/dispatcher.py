@@ -22,7 +22,7 @@ _LAST_LINES, _LAST_CHARACTERS = 20, 2_000
 # What a message and a `TaskReport` call alike.
 _REPORTED = {
     *("point", "warning", "outcome", "machine_fault", "units", "goes_on", "printed", "gpu_memory", "site"),
-    "lacks_metric",
+    *("lacks_metric", "mlflow_run"),
 }
 
 
@@ -65,6 +65,7 @@ class TaskReport:
     gpu_memory: tuple[int, int] | None = None
     # First of all, where it is another process than that of the dispatcher.
     site: Site | None = None
+    mlflow_run: str | None = None  # the id of its run in MLflow, where it has one, before it trains
 
     def settled(self) -> Outcome | None:
         """Return the outcome; None while the task runs. MachineError where the machine could not run it."""

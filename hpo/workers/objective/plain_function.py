@@ -37,6 +37,7 @@ class RunningTrial:
         amount: how far to train, counted from the start, such as epochs; None = to the end.
         max_amount: how far the search trains at most; None where every training is a full one.
         trained: how far it is trained already; see `resume_dir`.
+        mlflow_run_id: the run in MLflow that the training logs to by itself; None where it has none.
     """
 
     def __init__(self, task: TaskDict) -> None:
@@ -51,6 +52,7 @@ class RunningTrial:
         self.amount: int | None = task["amount"]
         self.max_amount: int | None = task.get("max_amount")
         self.trained: int = task["trained"]
+        self.mlflow_run_id: str | None = task.get("mlflow_run_id")
         self.data_dir, self.checkpoint_dir, self.resume_dir, self._files_dir = (
             Path(task[name]) if task.get(name) else None
             for name in ("data_dir", "checkpoint_dir", "resume_dir", "files_dir")

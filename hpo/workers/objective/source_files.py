@@ -92,6 +92,12 @@ def _imports(source: bytes) -> Sequence[tuple[int, str]]:
     return found
 
 
+def imports_module(files: Iterable[Path], name: str) -> bool:
+    """Return whether one of these files imports a module of this name, or from it."""
+    imported = (each for file in files if file.is_file() for each in _imports(file.read_bytes()))
+    return any(level == 0 and each.partition(".")[0] == name for level, each in imported)
+
+
 def parsed(source: bytes) -> ast.Module | None:
     """Return a source's syntax tree; None where it cannot be parsed."""
     try:

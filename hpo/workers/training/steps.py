@@ -18,6 +18,7 @@ from hpo.workers.objective.process_state import contained_state
 from hpo.workers.objective.resolution import resolve
 from hpo.workers.objective.source_files import code_watch
 from hpo.workers.training.journal import Entry
+from hpo.workers.training.own_lines import own_run
 from hpo.workers.training.reports import Reports, StateIsAhead
 from hpo.workers.training.tasks import FINAL_FOLD, Payload
 
@@ -71,7 +72,7 @@ class Units:
 def steps_of(
     payload: Payload, values: Mapping[str, str], import_from: str, units: Units, must_score: bool
 ) -> Generator[tuple[str, Any], None, None]:
-    """Run the objective; yield `point`, `note`, `warning` or `differs` and last `result`, with numbers or a text.
+    """Run the objective; yield `point`, `note`, `warning`, `mlflow_run` or `differs`, and last `result`.
 
     On the test part, `scores_by_example` comes before the result; elsewhere nothing needs them.
     Points are those that are new on the learning curve, with their places; `units` are counted.
@@ -86,8 +87,17 @@ def steps_of(
             raise MachineError(str(error)) from error
         watch.refuse_changed()
         made = Reports.of(payload, objective.reports_again, is_first=must_score)
-        with contained_state(payload.seed), contextlib.closing(made) as reports:
-            yield from _trained(objective, payload, values, units, reports, must_score)
+        # Of processes that train together the first has the run.
+        lines = payload.own_lines if must_score else None
+        with contextlib.closing(made) as reports, own_run(lines, payload.trial, payload.secrets) as own:
+            if own.warning is not None:
+                yield "warning", own.warning
+            if own.id is not None:
+                yield "mlflow_run", own.id
+            # Seeded after that: what MLflow draws must not change a training.
+            with contained_state(payload.seed):
+                given = replace(payload, mlflow_run_id=own.id)
+                yield from _trained(objective, given, values, units, reports, must_score)
     finally:
         watch.refuse_changed(has_failed=isinstance(sys.exception(), Exception))
 

@@ -15,12 +15,13 @@ from hpo.trials.goal import goal_of
 from hpo.trials.trial import Direction, TaskLayout, Trial, training_seed
 from hpo.workers.objective.examples import Indices
 from hpo.workers.training.journal import state_of
+from hpo.workers.training.own_lines import OwnLines, run_name
 from hpo.workers.training.splits import Plan
 
 # What an objective is not told.
 _NOT_TOLD = {
     *("secrets", "before", "earlier", "limits", "limits_after", "limit_minutes", "kept", "code"),
-    "most_file_bytes",
+    *("most_file_bytes", "own_lines"),
 }
 
 
@@ -73,6 +74,8 @@ class Payload:
     # A hash of each source file of the user's as the search began, by its path: what a worker imports must be the same;
     # None where nothing is compared.
     code: Mapping[str, str] | None = None
+    own_lines: OwnLines | None = None  # where its run in MLflow is; None = it has none
+    mlflow_run_id: str | None = None  # of that run, once its worker has it
     # Values by name that open the config (see `sealing.py`); objectives see them only there.
     secrets: Mapping[str, str] = field(default_factory=dict)
 
@@ -116,10 +119,17 @@ class Training:
     limit_minutes: float | None = None  # after how many a trial's training has failed; None = no limit
     max_amount: int | None = None  # of a strategy that trains by amounts, the largest
     extends: Extension | None = None  # the trials of another study that its first trials continue; None = none
+    own_lines: OwnLines | None = None  # where the runs of its trainings in MLflow are; None = they have none
 
     @classmethod
-    def of(cls, config: StudyConfig, kept: Path | None = None, code: Mapping[str, str] | None = None) -> Self:
-        """Return what the tasks of a study share; `kept` and `code` as in `Payload`."""
+    def of(
+        cls,
+        config: StudyConfig,
+        kept: Path | None = None,
+        code: Mapping[str, str] | None = None,
+        own_lines: OwnLines | None = None,
+    ) -> Self:
+        """Return what the tasks of a study share; `kept`, `code` and `own_lines` as in `Payload`."""
         study, goal = config.study, goal_of(config.study)
         common = Payload(
             objective=config.objective,
@@ -144,6 +154,7 @@ class Training:
             limit_minutes=study.trial_minutes,
             max_amount=config.strategy.get("max_amount"),
             extends=study.extends,
+            own_lines=own_lines,
         )
 
     def before(self, trial: Trial) -> tuple[dict[str, Any], int | None] | None:
@@ -244,6 +255,9 @@ class TaskBuilder:
         before = None
         if fold != FINAL_FOLD and (earlier := training.before(trial)) is not None:
             before = {"config": self._without_sources(earlier[0]), "amount": earlier[1]}
+        own_lines, secrets = self._own_lines(trial, fold, repeat), values_of(config, training.secrets)
+        if own_lines is not None:
+            secrets |= values_of(own_lines["uri"], training.secrets, "track.uri")
         return replace(
             training.common,
             config=config,
@@ -259,8 +273,20 @@ class TaskBuilder:
             trained=trial.trained,
             resume_dir=self._resume_dir(trial, fold, repeat) if self.continues or trial.amount is not None else None,
             before=before,
-            secrets=values_of(config, training.secrets),
+            own_lines=own_lines,
+            secrets=secrets,
         )
+
+    def _own_lines(self, trial: Trial, fold: int, repeat: int) -> OwnLines | None:
+        """Return where a training's run is: the only one of a trial has the trial's, all others one below it."""
+        if self.training.own_lines is None:
+            return None
+        task = f"fold_{fold}_repeat_{repeat}" if repeat or self.layout.repeats > 1 else f"fold_{fold}"
+        if fold == FINAL_FOLD:
+            task = "final"
+        elif self.layout.size == 1 and repeat == 0:
+            return {**self.training.own_lines, "name": run_name(trial), "task": None}
+        return {**self.training.own_lines, "name": task, "task": task}
 
     def _without_sources(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """Return the trial's tree without the source of the test part, and without any source when data is copied."""

@@ -54,7 +54,7 @@ def run_task(
 
     Yields:
         `{"point": {...}, "units": ..., "goes_on": ...}` for each step of the curve, `{"warning": text}` for people,
-        `{"scores_by_example": ...}` of the test part,
+        `{"scores_by_example": ...}` of the test part, `{"mlflow_run": id}` where it has a run of its own,
         then once `{"outcome": Outcome, "lacks_metric": ...}`, see `TaskReport`. Errors of the objective are not raised:
         a failure is an outcome. Where the machine is at fault and not the point, as with a full disk, the last is
         `{"machine_fault": text}`. All texts of the objective have their secrets hidden; names of metrics stay as they
@@ -132,7 +132,7 @@ def run_task(
                 notes[shown(name)] = (
                     excerpt(value, values, _LONGEST_NOTE) if is_text else reported_values.number(value) or 0
                 )
-        elif kind == "scores_by_example":
+        elif kind in ("scores_by_example", "mlflow_run"):
             yield {kind: content}
         elif kind == "differs":
             differs = excerpt(content, values, _LONGEST_LINE)

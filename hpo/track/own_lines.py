@@ -1,0 +1,46 @@
+"""Whether the trainings of a study log to MLflow by themselves, and where the runs are to which they do."""
+
+import os
+import re
+from pathlib import Path
+
+from hpo.study.study import PreparedStudy
+from hpo.track.store import absolute_uri
+from hpo.workers.objective.path import ObjectivePath
+from hpo.workers.objective.source_files import RUN, files_with_imports, imports_module
+from hpo.workers.training.own_lines import OwnLines
+
+# An objective that calls one of these says itself where its lines go: MLflow refuses our run then.
+_CHOOSES = re.compile(rb"\bset_(experiment|tracking_uri)\b")
+
+
+def own_lines_of(study: PreparedStudy, study_id: str) -> OwnLines | None:
+    """Return where the runs of the study's trainings are; None where they get none, see `track.own_lines`."""
+    track = study.config.track
+    if track.name != "mlflow" or not (_logs(study) if track.own_lines is None else track.own_lines):
+        return None
+    return {
+        "uri": absolute_uri(track.uri),
+        "experiment": track.experiment,
+        "artifacts": str(Path("mlartifacts").absolute()),
+        "study_id": study_id,
+        "host": os.uname().nodename,
+        "name": "",
+        "task": None,
+    }
+
+
+def _logs(study: PreparedStudy) -> bool:
+    """Return whether the user's own code imports mlflow, and leaves to us where its lines go."""
+    objective = study.objective
+    if (kept := objective.kept) is not None:
+        files = [path for module in kept.modules for path in files_with_imports(module).values()]
+        has_import = b"mlflow" in kept.data or imports_module(files, "mlflow")
+        return has_import and not any(map(_CHOOSES.search, [kept.data, *(file.read_bytes() for file in files)]))
+    if objective.revision is None:
+        files = [*files_with_imports(ObjectivePath.of(objective.path).module).values()]
+    else:
+        # A program, with what it imports.
+        names = [name.removesuffix(RUN) for name in study.code.files] if study.code else []
+        files = [path for path in map(Path, names) if path.suffix == ".py" and path.is_file()]
+    return imports_module(files, "mlflow") and not any(_CHOOSES.search(file.read_bytes()) for file in files)
