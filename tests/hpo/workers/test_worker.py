@@ -193,9 +193,7 @@ def test_the_first_gap_of_the_metric_is_told():
 
 def test_of_a_result_the_numbers_are_kept_and_the_others_named():
     warning, seconds, last = run_task(payload("odd_result"))
-    assert (
-        warning["warning"] == "the objective returned 'matrix', 'loss', which is not kept: no finite number, no text"
-    )
+    assert warning["warning"] == "the objective returned 'matrix', 'loss', which is not kept: no finite number, no text"
     assert "cannot be a duration" in seconds["warning"]
     assert last["outcome"].metrics == {"score": 0.5}
     assert 0 <= last["outcome"].seconds < 60
