@@ -309,11 +309,13 @@ class TrackSection(Section):
     experiment: str = Field(min_length=1, max_length=500)
     patience: float = Field(60.0, gt=0, allow_inf_nan=False)
     own_lines: bool | None = None
+    artifacts: bool = False
 
     @model_validator(mode="after")
     def _refuse_ineffective(self) -> Self:
-        if self.own_lines and self.name == "none":
-            raise conflict("has an effect only with track=mlflow; leave it out", "track.own_lines")
+        for name in ("own_lines", "artifacts"):
+            if getattr(self, name) and self.name == "none":
+                raise conflict("has an effect only with track=mlflow; leave it out", f"track.{name}")
         return self
 
 

@@ -6,6 +6,7 @@ from urllib.parse import urlparse
 from hpo.config.sealing import open_sealed, values_of
 from hpo.config.study_config import StudyConfig
 from hpo.errors import TrackError
+from hpo.study.files.folder import StudyFolder
 from hpo.track.store import refuse_bad_store
 from hpo.track.tracker import MlflowProcess, MlflowTracker
 from hpo.trials.trial import TaskLayout
@@ -41,7 +42,8 @@ def make_tracker(
         return None
     lock_path = folder / "mlflow.lock" if folder else None
     process = MlflowProcess(tracking_uri(config), config.track, lock_path)
-    return MlflowTracker(config, layout, process, has_own_lines)
+    files_dir = StudyFolder(folder.absolute()).files_dir if folder and config.track.artifacts else None
+    return MlflowTracker(config, layout, process, has_own_lines, files_dir)
 
 
 def tracking_uri(config: StudyConfig) -> str:

@@ -132,9 +132,13 @@ class MlflowSink:
         done: str,
         tags: Texts,
         details: str,
+        files: str | None,
         time: float,
     ) -> None:
-        """Close a trial's run, and add to its study's what it changes: metrics, and how many trials are done."""
+        """Close a trial's run, and add to its study's what it changes: metrics, and how many trials are done.
+
+        `files` is a folder whose content is logged, or None.
+        """
         is_closed = number in self._runs.closed
         if is_closed and not self._was_unsure:
             return
@@ -154,6 +158,8 @@ class MlflowSink:
             self._add(run_id, metrics, time)
         if details:
             self._client.log_text(run_id, details, "error.txt")
+        if files is not None:
+            self._client.log_artifacts(run_id, files, "files")
         # The status tag is last: a run that has it is complete.
         self._flush(run_id, {**tags, "hpo.status": status})
         self._client.set_terminated(run_id, status, milliseconds(time))

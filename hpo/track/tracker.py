@@ -26,6 +26,7 @@ from hpo.trials.trial import State, TaskLayout, Trial
 from hpo.workers.dispatch.dispatcher import TaskReport
 from hpo.workers.objective.path import path_variable, python
 from hpo.workers.training.own_lines import run_name
+from hpo.workers.training.tasks import checkpoint_name
 
 if TYPE_CHECKING:
     from hpo.track.sink import Call, MlflowSink, Point
@@ -88,12 +89,21 @@ class _Calls:
 
 
 class MlflowTracker(Observer):
-    """Shows the trials of a study in MLflow; `mlflow` takes the calls that write there."""
+    """Shows the trials of a study in MLflow; `mlflow` takes the calls that write there.
+
+    `files_dir` has the own files of trainings, which are logged; None where they are not.
+    """
 
     def __init__(
-        self, config: StudyConfig, layout: TaskLayout, process: MlflowProcess, has_own_lines: bool = False
+        self,
+        config: StudyConfig,
+        layout: TaskLayout,
+        process: MlflowProcess,
+        has_own_lines: bool = False,
+        files_dir: Path | None = None,
     ) -> None:
         self._goal, self._layout, self._process = goal_of(config.study), layout, process
+        self._files_dir = files_dir
         # Of several tasks each has a run of its own, below that of the trial.
         self._has_workers_run = has_own_lines and layout.size == 1
         # Here the type checker compares every call with the method that the process calls.
@@ -155,6 +165,7 @@ class MlflowTracker(Observer):
             done=f"{self._num_done} of {self._budget}",
             tags=self._tags(trial),
             details="\n".join(f"{task}:\n{details}" for task, details in failed),
+            files=self._files(trial),
             time=trial.ended or time.time(),
         )
 
@@ -215,7 +226,9 @@ class MlflowTracker(Observer):
             metrics |= _spread("score", trial.values(self._goal.metric))
         for index, outcome in sorted(trial.outcomes.items()):
             fold = self._layout.name(index)
-            metrics |= {f"{fold}/final_{mlflow_name(name)}": each for name, each in outcome.metrics.items()}
+            numbers = {name: each for name, each in outcome.notes.items() if not isinstance(each, str)}
+            numbers |= outcome.metrics
+            metrics |= {f"{fold}/final_{mlflow_name(name)}": each for name, each in numbers.items()}
             if outcome.num_parameters is not None:
                 metrics["num_parameters"] = outcome.num_parameters
         if trial.score is not None and not self._goal.is_single:
@@ -223,6 +236,11 @@ class MlflowTracker(Observer):
                 if values := trial.values(name):
                     metrics |= {shown: trial.mean(name), **_spread(shown, values)}
         return {name: value for name, value in metrics.items() if math.isfinite(value)}
+
+    def _files(self, trial: Trial) -> str | None:
+        """Return the folder of a trial's own files, where they are logged and there are any."""
+        folder = None if self._files_dir is None else self._files_dir / checkpoint_name(trial.number)
+        return str(folder) if folder is not None and folder.is_dir() else None
 
     def _of_study(self, metrics: Mapping[str, float]) -> dict[str, float]:
         """Return which metrics of a trial's run are metrics of its study, too, for charts over the trial's number."""
@@ -233,7 +251,9 @@ class MlflowTracker(Observer):
         is_judged = self._goal.limits and trial.state == "complete"
         limits = {"hpo.is_within_limits": str(trial.keeps_limits).lower()} if is_judged else {}
         error = {"hpo.error": trial.error} if trial.error else {}
-        return {"hpo.metric": self._goal.metric, "hpo.state": trial.state, **limits, **error, **_amount(trial)}
+        texts = {name: each for name, each in trial.belonging("notes").items() if isinstance(each, str)}
+        notes = {f"note.{mlflow_name(name)}": each for name, each in texts.items()}
+        return {"hpo.metric": self._goal.metric, "hpo.state": trial.state, **limits, **error, **notes, **_amount(trial)}
 
 
 class Curve:

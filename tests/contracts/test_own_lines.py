@@ -190,7 +190,7 @@ def sink(store):
     return sink
 
 
-CLOSED = {"status": "FINISHED", "metrics": {"score": 1.0}, "of_study": {}, "done": "1 of 9", "tags": {}}
+CLOSED = {"files": None, "status": "FINISHED", "metrics": {"score": 1.0}, "of_study": {}, "done": "1 of 9", "tags": {}}
 
 
 def test_a_run_whose_worker_died_before_it_could_say_so_is_found(sink, store):

@@ -146,3 +146,23 @@ def test_a_study_goes_on_where_it_was_begun_whatever_the_variables_are_later(mon
     assert not Path("mlflow.db").exists()
     assert command(capsys, *typed, "study.trials=3", "track.uri=sqlite:///chosen.db")[0] == 0
     assert Path("chosen.db").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_notes_are_tags_and_metrics_and_files_of_a_training_are_artifacts():
+    new_store(Path.cwd())
+
+    def noted(config, trial):
+        trial.note("checkpoint", "s3://here")
+        trial.note("peak", 3.5)
+        (trial.dir / "plot.txt").write_text("x")
+        return config["lr"]
+
+    found(noted, space={"lr": [0.1, 0.2]}, trials=2, settings={"track": "mlflow", "track.artifacts": True})
+    client = mlflow.MlflowClient(absolute_uri("sqlite:///mlflow.db"))
+    runs = client.search_runs([client.get_experiment_by_name("hpo").experiment_id])
+    trials = [run for run in runs if run.data.tags["hpo.kind"] == "trial"]
+    assert [run.data.tags["note.checkpoint"] for run in trials] == ["s3://here"] * 2
+    assert [run.data.metrics["fold_0/final_peak"] for run in trials] == [3.5] * 2
+    assert [file.path for file in client.list_artifacts(trials[0].info.run_id, "files")] == ["files/plot.txt"]
