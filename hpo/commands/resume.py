@@ -19,7 +19,7 @@ from hpo.study.basis.configurations import moved_sources
 from hpo.study.climbing import climbing_from
 from hpo.study.extension import choose_trials, extension_of
 from hpo.study.files.folder import StudyFolder, find_study, short_path
-from hpo.study.files.made_here import ENVIRONMENT, is_reached_here, reaches_of
+from hpo.study.files.made_here import COMMAND, ENVIRONMENT, is_reached_here, reaches_of
 from hpo.study.keeping.mirror import restore
 from hpo.study.opening import opened_run
 from hpo.study.preparing.preparation import at_places, load_study, prepare_study
@@ -241,10 +241,11 @@ def ask_for_copied(folder: StudyFolder, changed: StudyConfig, url: str, is_trust
     # Those that the user gives now, or has used before, are his own.
     theirs = [line for line in reaches_of(config) if line in now and not is_reached_here(line)]
     packages = [line for line in theirs if line.startswith(ENVIRONMENT)]
-    places = [line for line in theirs if line not in packages and line.partition("=")[2] != url]
+    commands = [line for line in theirs if line.startswith(COMMAND)]
+    places = [line for line in theirs if line not in (*packages, *commands) and line.partition("=")[2] != url]
     kept = folder.kept_function(config)
     try:
-        ask_for_trust(config, (), is_trusted, kept, places=places, packages=packages)
+        ask_for_trust(config, (), is_trusted, kept, places=places, packages=packages, commands=commands)
     except ConfigError as error:
         # To read a function is to run its maker's code, which `go_on` refuses until it is trusted.
         trusted = f"`hpo reproduce {short_path(folder.path)} --trust`, after which " if kept else ""

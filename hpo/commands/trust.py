@@ -33,22 +33,24 @@ def ask_for_trust(
     own_keys: Collection[str] = (),
     places: Sequence[str] = (),
     packages: Sequence[str] = (),
+    commands: Sequence[str] = (),
 ) -> None:
     """Return for a study that was made here or that runs only the toolkit's code; ask before any other.
 
     Of the toolkit's code, too, a configuration may be code, or name files outside of the working directory. `earlier`
     are other configurations with which some of its trials were trained; values of `own_keys` are this user's own; it
-    goes to `places`, and its workers have `packages`. ConfigError where nobody can be asked, or the answer is no.
+    goes to `places`, its workers have `packages`, and it runs `commands`. ConfigError where nobody can be asked, or the
+    answer is no.
     """
     configs = [config, *(config.model_copy(update={"objective_config": dict(tree)}) for tree in earlier)]
     # Whoever has run the same objective may be a stranger to these addresses.
-    if not (places or packages) and all(is_made_here(each, kept) for each in configs):
+    if not (places or packages or commands) and all(is_made_here(each, kept) for each in configs):
         return
     origin = origin_of(config.objective, str(Path.cwd()))
     trees = [each.objective_config for each in configs]
     keys = list(dict.fromkeys(key for tree in trees for key in sealed_keys(tree)))
     code, files = _code_and_files([*trees, config.space], config, own_keys) if origin == "toolkit" else ([], [])
-    if origin == "toolkit" and not (keys or code or files or places or packages or config.has_own_strategy):
+    if origin == "toolkit" and not (keys or code or files or places or packages or commands or config.has_own_strategy):
         return
     strategy = f" and the strategy {config.strategy['name']}" if config.has_own_strategy else ""
     what = f"it runs {config.objective} ({_file(config.objective, origin)}, {_WHOSE[origin]}){strategy}"
@@ -57,6 +59,7 @@ def ask_for_trust(
         "reads outside of the working directory:": files,
         "goes to": places,
         "its workers have": packages,
+        "runs here": commands,
     }
     what += "".join(f", and {how} {', '.join(part)}" for how, part in parts.items() if part)
     if keys:
@@ -65,7 +68,7 @@ def ask_for_trust(
     if not is_given:
         _ask(printable(what), changes)
     for each in configs:
-        remember(each, kept, (*places, *packages))
+        remember(each, kept, (*places, *packages, *commands))
 
 
 def _code_and_files(

@@ -142,8 +142,9 @@ class Asking:
         Args:
             number: the trial's.
             returned: what a training here would return: the score; metrics by name, which may have `seconds`, how long
-                it took; or several metrics in their order. None = what was reported: of one that the median rule would
-                have stopped, the best so far, which ends it as stopped; else the point that `study.score` says.
+                it took, and texts, which are notes; or several metrics in their order. None = what was reported: of one
+                that the median rule would have stopped, the best so far, which ends it as stopped; else the point that
+                `study.score` says.
             error: why it failed, as a text or an exception, which stands for a result.
 
         Raises:
@@ -166,7 +167,10 @@ class Asking:
             seconds = reported_values.seconds(metrics.pop("seconds"))
         took = max(0.0, time.time() - asked.time) if seconds is None else seconds
         units = max(len(asked.curve) + (error is not None), 1)
-        outcome = Outcome(metrics, asked.curve, took, error, units, started=asked.time, worker=asked.place)
+        secrets = payload.known_secrets()
+        texts = {} if not isinstance(returned, Mapping) else reported_values.texts(reported_values.flat(returned))
+        notes = {name: excerpt(text, secrets, reported_values.LONGEST_TEXT) for name, text in texts.items()}
+        outcome = Outcome(metrics, asked.curve, took, error, units, started=asked.time, worker=asked.place, notes=notes)
         outcome = replace(outcome, stopped=stopped, reached=reached(payload.earlier, asked.curve))
         self._take(TaskReport(task, outcome=outcome))
         del self.open[number], self._heard[number]

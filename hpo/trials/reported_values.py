@@ -10,6 +10,8 @@ from hpo.errors import HpoError
 # Squares of larger numbers, in deviations and tests, exceed the range of floats.
 LARGEST = 1e100
 _MOST_SECONDS = 1e10  # three centuries: longer times were not measured
+LONGEST_TEXT = 1_000
+"""Characters of a text that are kept with a trial."""
 # Say of a point where it is.
 _NOT_OF_RESULTS = ("epoch", "step", "units", "seconds")
 
@@ -33,6 +35,11 @@ def number(value: Any) -> int | float | None:
 def numbers(reported: Mapping[Any, Any]) -> dict[str, int | float]:
     """Return the numbers of a point or a result by name; other values are left out, as a gap in a learning curve."""
     return {str(name): checked for name, value in reported.items() if (checked := number(value)) is not None}
+
+
+def texts(reported: Mapping[Any, Any]) -> dict[str, str]:
+    """Return the texts of a result by name."""
+    return {str(name): value for name, value in reported.items() if isinstance(value, str)}
 
 
 def flat(reported: Mapping[Any, Any]) -> dict[str, Any]:

@@ -106,6 +106,17 @@ def test_a_strangers_mirror_says_where_else_it_would_send_what_it_finds(capsys, 
 
 
 @pytest.mark.slow
+def test_a_strangers_command_for_each_trial_is_asked_about(capsys, monkeypatch):
+    shutil.copy(TABLE, "table.csv")
+    url = mirrored(capsys, monkeypatch, *TABLE_DATA)
+    put_in_mirror("study", on_trial="touch ran")
+    assert "and runs here study.on_trial='touch ran'" in refused(capsys, "resume", url)
+    shutil.rmtree("runs")
+    assert hpo(capsys, "resume", url, "study.trials=3", "--trust")[0] == 0
+    assert Path("ran").exists()
+
+
+@pytest.mark.slow
 def test_a_strangers_mirror_says_what_it_would_install_and_set_on_a_cluster_of_yours(capsys, monkeypatch):
     shutil.copy(TABLE, "table.csv")
     url = mirrored(capsys, monkeypatch, *TABLE_DATA)

@@ -15,6 +15,8 @@ from hpo.workers.objective.pickled_function import KeptFunction
 
 # Before the keys of what the workers get.
 ENVIRONMENT = "dispatch.environment."
+# Before a command that runs here.
+COMMAND = "study.on_trial="
 # conf/track has it: in the working directory, so it goes nowhere.
 _OWN_STORE = "sqlite:///mlflow.db"
 
@@ -54,11 +56,11 @@ def reaches_of(config: StudyConfig) -> list[str]:
         "study.mirror": study.mirror,
         "study.artifacts": study.artifacts,
         "study.storage": study.storage,
-        "study.on_trial": study.on_trial,
         "track.uri": track.uri if track.name == "mlflow" and track.uri != _OWN_STORE else None,
         "dispatch.address": config.dispatch.address,
     }
     lines = [f"{key}={address}" for key, address in addresses.items() if address is not None]
+    lines += [] if study.on_trial is None else [f"{COMMAND}{study.on_trial!r}"]
     return lines + [f"{ENVIRONMENT}{key}={value!r}" for key, value in flatten(config.dispatch.environment).items()]
 
 

@@ -148,9 +148,9 @@ def _trained(
         numbers, returned = {}, None
     named = isinstance(returned, Mapping)
     others = {name: value for name, value in returned.items() if str(name) not in numbers} if named else {}
-    if texts := {name: value for name, value in others.items() if isinstance(value, str)}:
+    if texts := reported_values.texts(others):
         yield "note", texts
-    if left_out := [f"'{name}'" for name in others if name not in texts]:
+    if left_out := [f"'{name}'" for name in others if str(name) not in texts]:
         yield "warning", f"the objective returned {', '.join(left_out)}, which is not kept: no finite number, no text"
     if "seconds" in numbers and reported_values.seconds(numbers["seconds"]) is None:
         yield "warning", f"the objective's 'seconds' cannot be a duration, it is {numbers['seconds']}: measured instead"

@@ -33,7 +33,6 @@ _BETWEEN_LOOKS = (1.0, 50.0)
 # The last message of a task has one of these keys; `died` where it runs in a process of its own.
 LAST_MESSAGES = frozenset({"outcome", "machine_fault", "died"})
 _LONGEST_LINE, _LONGEST_DETAILS = 500, 20_000  # characters of an error, and of its traceback, that are kept
-_LONGEST_NOTE = 1_000  # characters of a note
 _OURS = Path(__file__).parents[2]
 _OF_PYTHON = [sysconfig.get_path(kind) for kind in ("stdlib", "purelib", "platlib")]
 _SENT = "<dynamic-code>"  # the file of a function of a script or a cell, as cloudpickle 3.1.3 and later names it
@@ -125,13 +124,11 @@ def run_task(
         elif kind == "warning":
             yield {"warning": excerpt(content, values, _LONGEST_LINE)}
         elif kind == "note":
-            for name, value in content.items():
-                if isinstance(value, str) and len(value) > _LONGEST_NOTE:
-                    yield {"warning": f"the note {shown(name)!r} is cut to {_LONGEST_NOTE:,} characters"}
-                is_text = isinstance(value, str)
-                notes[shown(name)] = (
-                    excerpt(value, values, _LONGEST_NOTE) if is_text else reported_values.number(value) or 0
-                )
+            notes |= {shown(name): number for name, number in reported_values.numbers(content).items()}
+            for name, text in reported_values.texts(content).items():
+                notes[shown(name)] = excerpt(text, values, reported_values.LONGEST_TEXT)
+                if len(text) > reported_values.LONGEST_TEXT:
+                    yield {"warning": f"the note {shown(name)!r} is cut to {reported_values.LONGEST_TEXT:,} characters"}
         elif kind in ("scores_by_example", "mlflow_run"):
             yield {kind: content}
         elif kind == "differs":

@@ -40,6 +40,8 @@ class FakeChild:
             name, target = self.leaves
             Path(payload.resume_dir, name).symlink_to(target)
         write(payload.checkpoint_dir, b"model")
+        if payload.files_dir is not None:
+            write(payload.files_dir, b"own")
         if self.snapshot:
             write(snapshots / "1", b"between")
             yield {"call": call, "point": {}, "snapshot": str(snapshots / "1")}
@@ -92,6 +94,14 @@ def test_a_model_comes_back_before_the_outcome(study, tmp_path):
     # Nothing goes on from it, so it stays where it is, and goes with it.
     assert content(study.resume_dir) is None
     assert not Path(child.payload.resume_dir).exists()
+
+
+@pytest.mark.parametrize("outcome", [Outcome({"score": 1.0}), Outcome(error="failed")])
+def test_a_trainings_own_files_come_back_also_of_one_that_failed(study, tmp_path, outcome):
+    payload = replace(study, files_dir=str(tmp_path / "study" / "files"))
+    (message,) = trained(payload, tmp_path, FakeChild(outcome))
+    assert message["outcome"] == outcome
+    assert content(payload.files_dir) == b"own"
 
 
 def test_a_state_goes_to_whichever_node_takes_its_training_and_comes_back(study, tmp_path):
