@@ -273,3 +273,24 @@ def test_tuples_of_a_categorical_distribution_stay_tuples():
         space = {"x": optuna.distributions.CategoricalDistribution([(1, 2), (3, 4)])}
     study = found(lambda config: sum(config["x"] + ()), space=space)
     assert (study.best.score, study.best.config) == (7, {"x": (3, 4)})
+
+
+def test_callbacks_texts_of_a_trial_and_a_target_are_as_in_optuna():
+    def objective(trial):
+        trial.set_user_attr("checkpoint", f"model_{trial.number}")
+        return trial.suggest_float("x", 0.0, 1.0, step=0.1)
+
+    seen = []
+
+    def stop(study, trial):
+        seen.append(trial.number)
+        if trial.number == 2:
+            study.stop()
+
+    study = found(objective, space=None, trials=9, callbacks=[stop], settings={"study.lanes": 1}, name="stopped")
+    assert seen == list(study.trials.number) == [0, 1, 2]
+    assert list(study.trials.checkpoint) == ["model_0", "model_1", "model_2"]
+    reached = found(objective, space=None, trials=11, name="reached", settings={"study.target": 0.5})
+    assert reached.status.ended_by == "target"
+    assert (reached.trials.score >= 0.5).any()
+    assert len(reached.trials) < 11

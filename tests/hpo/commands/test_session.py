@@ -289,3 +289,16 @@ def test_a_study_that_is_trained_here_is_refused():
     found(score, name="lab", trials=1)
     with pytest.raises(hpo.HpoError, match="study: 'lab' is trained here"):
         hpo.open(name="lab")
+
+
+def test_texts_that_are_told_are_notes_and_a_failed_point_is_added_as_a_retry():
+    with hpo.open({"lr": [0.1, 0.2, 0.3]}, name="notes", direction="maximize", settings=HERE) as session:
+        session.tell(session.ask(), {"score": 1.0, "checkpoint": "here"})
+        failed = session.ask()
+        session.tell(failed, error="no machine")
+        session.add(failed.point)
+        again = session.ask()
+        assert again.point == failed.point
+        session.tell(again, 2.0)
+        assert list(session.study.trials.checkpoint)[0] == "here"
+        assert list(session.study.trials.retry_of)[2] == 1
