@@ -300,5 +300,5 @@ def test_texts_that_are_told_are_notes_and_a_failed_point_is_added_as_a_retry():
         again = session.ask()
         assert again.point == failed.point
         session.tell(again, 2.0)
-        assert list(session.study.trials.checkpoint)[0] == "here"
-        assert list(session.study.trials.retry_of)[2] == 1
+        trials = session.study.trials
+        assert (trials.checkpoint[0], trials.retry_of[2]) == ("here", 1)
