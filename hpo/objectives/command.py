@@ -133,7 +133,8 @@ def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[st
     """
     with tempfile.TemporaryDirectory() as temporary:
         command = CommandLine(task["config"])
-        told = {**task, **_folders(temporary, task["resume_dir"] if command.continues else None)}
+        kept = task.get("files_dir") if command.has("dir") else None
+        told = {**task, **_folders(temporary, task["resume_dir"] if command.continues else None, kept)}
         is_new = not any(Path(told["resume_dir"]).iterdir())
         words = command.filled(told, command.write_copy(Path(temporary, "config")))
         reader: Reader = JsonReader(task["metric"])
@@ -175,9 +176,10 @@ def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[st
     return {name: value for name, value in (values | final).items() if name not in (*PLACES, *_NOT_METRICS)}
 
 
-def _folders(temporary: str, state: str | None) -> dict[str, str]:
-    """Make and return the folders of a training by their names in the line; without a `state` its own is temporary."""
-    folders = {"folder": Path(temporary, "folder"), "resume_dir": Path(state or Path(temporary, "state")).absolute()}
+def _folders(temporary: str, state: str | None, kept: str | None) -> dict[str, str]:
+    """Make and return the folders of a training by their names in the line; those that are not given are temporary."""
+    given = {"folder": None, "resume_dir": state, "dir": kept}
+    folders = {name: Path(folder or Path(temporary, name)).absolute() for name, folder in given.items()}
     for folder in (*folders.values(), Path(temporary, "config")):
         folder.mkdir(parents=True, exist_ok=True)
     return {name: str(folder) for name, folder in folders.items()}

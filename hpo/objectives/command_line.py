@@ -17,7 +17,7 @@ from hpo.errors import ConfigError, nearest
 from hpo.objectives.command_output import read_name, read_patterns
 
 # What a command may be told of its task.
-_TOLD = ("seed", "fold", "repeat", "trial", "threads", "folder", "amount", "resume_dir")
+_TOLD = ("seed", "fold", "repeat", "trial", "threads", "folder", "dir", "amount", "resume_dir")
 _AMOUNT = "task.amount"
 # All values as `--key=value`, where the trial has no key of this name.
 _ARGS = "{args}"

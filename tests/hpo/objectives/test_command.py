@@ -382,6 +382,13 @@ def test_a_folder_of_a_training_is_empty_at_first_and_gone_after_it():
     assert not Path(Path("was").read_text()).exists()
 
 
+def test_what_a_program_writes_into_its_own_dir_is_kept_and_a_text_is_a_note():
+    code = "import sys; open(sys.argv[1] + '/plot', 'w').write('x'); print('{\"loss\": 1, \"model\": \"here\"}')"
+    said = outcome(python(code, "{task.dir}"), files_dir="files/trial_0000")
+    assert (said.error, said.notes) == (None, {"model": "here"})
+    assert Path("files/trial_0000/plot").read_text() == "x"
+
+
 def test_a_program_goes_on_from_its_state_after_a_crash():
     """Its last attempt wrote a state and was killed."""
     code = (
