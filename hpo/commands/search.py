@@ -43,6 +43,7 @@ from hpo.study.opening import refuse_to_open
 from hpo.study.preparing.preparation import prepare_study, refuse_bad_search, with_its_tracker
 from hpo.study.study import PreparedStudy
 from hpo.workers.dispatch.code import code_of
+from hpo.workers.objective.given_data import GivenData
 from hpo.workers.objective.path import ObjectivePath
 from hpo.workers.objective.resolution import form_of
 
@@ -60,6 +61,7 @@ _STUDY_ARGUMENTS = ("trials", "minutes", "seed", "direction", "name", "score", "
 _ARGUMENTS = {
     **{f"study.{name}": name for name in _STUDY_ARGUMENTS},
     **{"dispatch.workers": "workers", "strategy.name": "strategy", "study.metrics": "metric"},
+    "split.folds": "folds",
 }
 # Not within backticks, which hold command lines.
 _KEY = re.compile(rf"`[^`]*`|(?<![\w.])({'|'.join(map(re.escape, _ARGUMENTS))})(?!\w|\.\w)([=:]?)")
@@ -250,6 +252,9 @@ def search(
     name: str | None = None,
     seed: int | None = None,
     workers: int | None = None,
+    data: Any = None,
+    folds: int | None = None,
+    stratify_by: str | None = None,
     callbacks: Sequence[Callback] = (),
     settings: Mapping[str, Any] | None = None,
     progress: Literal["auto", "json", "none"] | bool = "auto",
@@ -289,6 +294,14 @@ def search(
             line says what has changed.
         seed: decides every point and every training.
         workers: how many processes train at once; None = as many as fit.
+        data: the examples to split: a DataFrame, an array, or a list, tuple or dict of arrays, with a row per example.
+            `f(config, trial)` gets the rows outside of the test part alone, in the same form, as `trial.data`; the
+            arrays `trial.train` and `trial.validation` index them. Or the number of examples: the function then gets
+            these arrays and reads its data itself, and the test part is within its reach.
+        folds: how many trainings a trial has, each with another part of the data as validation (`split.folds`); None =
+            3, 1 = one hold-out. `settings` has the other keys of `split`.
+        stratify_by: the column of the DataFrame, or the array of the dict, that has the classes; every part gets its
+            share of each. None = the data are split at random.
         callbacks: functions `f(study, trial)`, called in this process when a trial ends on the study's clock: in the
             same order for any number of workers, and not again for trials that are in the record. Each may call
             `study.add(...)`, `study.retry(...)` and `study.stop()`, or raise `hpo.Stop`, which ends the search too; any
@@ -310,8 +323,11 @@ def search(
     asked: dict[str, Any] = {"trials": trials, "minutes": minutes, "seed": seed, "direction": direction, "name": name}
     asked |= {"score": score, "limits": limits, "choose": choose, "scales": scales}
     strategy = "ladder" if strategy is None and scales is not None else strategy
-    settings = settings_of(settings, metric, workers, **asked)
-    made, given = given_study(objective, space, config, strategy, metric, settings)
+    settings = settings_of(settings, metric, workers, folds, **asked)
+    if data is None:
+        refuse_without_effect({"stratify_by": stratify_by}, "without data")
+    rows = None if data is None else GivenData.of(data, stratify_by)
+    made, given = given_study(objective, space, config, strategy, metric, settings, rows)
     if given and "study.name" not in settings:
         made = _with_free_name(made, given, bool(progress))
     prepared = prepare_study(with_its_trials(made), given.kept if given else None)
@@ -325,14 +341,16 @@ def given_study(
     strategy: str | Mapping[str, Any] | None,
     metric: str | Mapping[str, Any] | None,
     settings: Mapping[str, Any],
+    rows: GivenData | None = None,
 ) -> tuple[StudyConfig, GivenObjective | None]:
     """Return the configuration of a search and its objective, None for that of a whole configuration.
 
-    `settings` are by dotted key; the other arguments are as of `search`.
+    `settings` are by dotted key, `rows` are the data that are given; the other arguments are as of `search`.
     """
     if isinstance(objective, Mapping):
         inside = {"space": space, "config": config, "strategy": strategy, "metric": metric}
         refuse_without_effect(inside, "beside a whole configuration, which has such keys")
+        refuse_without_effect({"data": rows}, "beside a whole configuration, which names its data")
         return config_from_dict(tree_with_form(with_settings(objective, settings))), None
     function = given_function(objective)
     if space is None and form_of(function, searched=None) == "trial":
@@ -347,7 +365,7 @@ def given_study(
     if default := getattr(function, "default_config", None):
         # One of a trainer, which has values of its own.
         constants = {**objects.config(default(written)), **constants}
-    given = GivenObjective.of(objective, searched, objects)
+    given = GivenObjective.of(objective, searched, objects, rows)
     called = given.text.partition(":")[2].partition("(")[0] or "study"
     return made_config(given.text, searched, constants, references, strategy, {"study.name": called, **settings}), given
 
@@ -428,6 +446,8 @@ def _changes(folder: StudyFolder, config: StudyConfig, given: GivenObjective) ->
     kept = folder.kept_function(config)
     is_same = kept.digest == given.kept.digest if kept and given.kept else kept is given.kept
     code = [] if is_same else [f"the code of {ObjectivePath.of(config.objective).function}"]
+    is_same_data = (kept and kept.rows) == (given.kept and given.kept.rows)
+    code += [] if is_same_data else ["the data"]
     return [*code, *made_changes(frozen, now), *moved_sources(frozen, now)]
 
 

@@ -138,6 +138,7 @@ def _create(study: PreparedStudy) -> Record:
     study.folder.make()
     study.folder.remove_unfinished()
     study.folder.keep_function(study.objective.kept)
+    study.folder.keep_rows(study.objective.kept)
     if (extends := study.config.study.extends) is not None:
         copy_states(study, extends)
     begin_ledger(study.folder, taken)
@@ -191,6 +192,7 @@ def _continue(study: PreparedStudy, frozen: StudyConfig) -> Record:
         tries = format_count(len(failed), "trial*")
         _log.warning("%s failed before this change; `hpo retry %s` tries what failed again", tries, study.reference)
     study.folder.keep_function(study.objective.kept)
+    study.folder.keep_rows(study.objective.kept)
     _note_choice(study, frozen, record)
     if points := queued_points(study, record):
         place = len(record.trials())

@@ -178,11 +178,14 @@ class PreparedStudy:
     def task_builder(self) -> TaskBuilder:
         """Return the builder of the study's tasks."""
         kept = self.folder.function_path if self.objective.kept else None
+        rows = self.objective.kept.rows if self.objective.kept else None
         return TaskBuilder(
             training=Training.of(self.config, kept, self.code.files if self.code else None, self.own_lines),
             plan=self.plan,
             layout=self.layout,
             data_dir=self.folder.data_dir if self.plan and self.objective.prepare_data else None,
+            has_given_data=rows is not None,
+            given_dir=self.folder.given_data_dir if rows and rows.has_rows else None,
             checkpoints_dir=self.folder.checkpoints_dir if self.keeps_models else None,
             states_dir=self.folder.states_dir,
             files_dir=self.folder.files_dir,

@@ -84,6 +84,7 @@ def train_once(
         plan=plan,
         layout=TaskLayout(len(plan.folds) if plan else 1),
         data_dir=folder.data_dir if is_copied else None,
+        has_given_data=objective.kept is not None and objective.kept.rows is not None,
         checkpoints_dir=None,
     )
     payload = replace(

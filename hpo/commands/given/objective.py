@@ -5,15 +5,17 @@ import inspect
 import sys
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any, cast
 
 from hpo.commands.given.objects import Objects
 from hpo.errors import ConfigError
 from hpo.trials.space.peers import range_of
+from hpo.workers.objective.given_data import GivenData
 from hpo.workers.objective.path import MODULE, ObjectivePath, origin_of
-from hpo.workers.objective.pickled_function import KeptFunction
+from hpo.workers.objective.pickled_function import KeptFunction, parts_of
 from hpo.workers.objective.resolution import (
     SUGGESTS,
     find_function,
@@ -44,21 +46,31 @@ class GivenObjective:
     kept: KeptFunction | None = None
 
     @classmethod
-    def of(cls, objective: Callable[..., Any] | str, searched: Collection[str], objects: Objects) -> "GivenObjective":
+    def of(
+        cls,
+        objective: Callable[..., Any] | str,
+        searched: Collection[str],
+        objects: Objects,
+        rows: GivenData | None = None,
+    ) -> "GivenObjective":
         """Read a function, or the path of one; `searched` are the names at the top of the space.
 
-        A function that gets objects in place of JSON is kept with its study. ConfigError where it cannot be called with
-        a configuration, or not be sent to workers.
+        A function that gets objects in place of JSON, or `rows`, is kept with its study. ConfigError where it cannot be
+        called with a configuration, or not be sent to workers.
         """
         if isinstance(objective, str):
             objects.refuse_all()
-            return cls(with_form(objective, searched))
+            if rows is None:
+                return cls(with_form(objective, searched))
+            objective = given_function(objective)
         name, form = name_of(objective), form_of(objective, searched)
         if form in ("task", "trial"):
             objects.refuse_all()
         module = getattr(objective, "__module__", None) or ""
         is_importable = _is_importable(objective, module)
-        called = objects.given_to(objective, is_importable)
+        if rows is not None:
+            _refuse_rows(objective, form, sys.modules[module] if is_importable else None, rows)
+        called = objects.given_to(objective, is_importable, is_kept=rows is not None)
         if is_importable and called is objective:
             path = str(ObjectivePath(module, objective.__name__, form))
             try:
@@ -67,7 +79,7 @@ class GivenObjective:
                 pass  # It is in a package that no worker may take objectives from by their name.
             else:
                 return cls(path)
-        return cls(str(ObjectivePath(MODULE, name, form)), KeptFunction.of(called, name))
+        return cls(str(ObjectivePath(MODULE, name, form)), replace(KeptFunction.of(called, name), rows=rows))
 
 
 def given_function(objective: Callable[..., Any] | str) -> Callable[..., Any]:
@@ -77,6 +89,26 @@ def given_function(objective: Callable[..., Any] | str) -> Callable[..., Any]:
     if not callable(objective):
         raise ConfigError(f"objective: must be a function or 'package.module:function', given {objective!r}")
     return objective
+
+
+def _refuse_rows(objective: Callable[..., Any], form: str, module: ModuleType | None, rows: GivenData) -> None:
+    """Raise ConfigError where the data that a search is given would not reach its function, or are not the only."""
+    name, own = name_of(objective), rows.parts()
+    for used, value in parts_of(objective, name):
+        if any(value is each for each in own):
+            raise ConfigError(
+                f"data: '{name}' uses `{used}`, which are these data with their test part; read trial.data in its place"
+            )
+    for companion in ("describe_data", "prepare_data") if rows.has_rows else ("describe_data",):
+        if getattr(objective, companion, getattr(module, companion, None)) is not None:
+            raise ConfigError(
+                f"data: '{name}' has a {companion} of its own, which says what is split; give one of both"
+            )
+    if form in ("config", "task"):
+        reads = "trial.data, trial.train and trial.validation" if rows.has_rows else "trial.train and trial.validation"
+        raise ConfigError(
+            f"data: has no effect on {name}({form}); write `def {name}(config, trial)`, which reads {reads}"
+        )
 
 
 def _is_importable(objective: Callable[..., Any], module: str) -> bool:

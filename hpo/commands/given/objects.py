@@ -20,7 +20,7 @@ from hpo.workers.objective.definitions import dumps
 from hpo.workers.objective.objective import COMPANIONS
 
 _WITHOUT_CONFIG = ("predict", "attention", "output_sizes")
-_CONSTANTS = ("CONTINUES", "CONTINUES_WITH")
+_CONSTANTS = ("CONTINUES", "CONTINUES_WITH", "REPORTS_AGAIN")
 
 Known = Mapping[str, Mapping[str, Any]]
 """By dotted key: by the JSON of a value, the value."""
@@ -56,12 +56,20 @@ class Objects:
                 plain[name] = self._constant(value, name)
         return plain
 
-    def given_to(self, function: Callable[..., Any], is_importable: bool) -> Callable[..., Any]:
-        """Return the function, and what it has besides, as they get these values instead of their JSON."""
-        if not (self.choices or self.constants):
+    def given_to(self, function: Callable[..., Any], is_importable: bool, is_kept: bool = False) -> Callable[..., Any]:
+        """Return the function, and what it has besides, as they get these values instead of their JSON.
+
+        `is_kept`: one that could be imported is kept with its study all the same.
+        """
+        has_objects = bool(self.choices or self.constants)
+        if not has_objects and not (is_kept and is_importable):
             return function
         module = sys.modules.get(function.__module__) if is_importable else None
         has = {name: getattr(function, name, getattr(module, name, None)) for name in (*COMPANIONS, *_CONSTANTS)}
+        if not has_objects:
+            kept = functools.partial(function)
+            vars(kept).update((name, value) for name, value in has.items() if value is not None)
+            return kept
         given = functools.partial(call_with, function, self.choices, self.constants)
         for name, value in has.items():
             takes = callable(value) and name not in _WITHOUT_CONFIG

@@ -119,13 +119,18 @@ def _shipped(group: str, name: str) -> dict[str, Any]:
 
 
 def settings_of(
-    settings: Mapping[str, Any] | None, metric: Any, workers: int | None = None, **arguments: Any
+    settings: Mapping[str, Any] | None,
+    metric: Any,
+    workers: int | None = None,
+    folds: int | None = None,
+    **arguments: Any,
 ) -> dict[str, Any]:
-    """Return settings by dotted key, with the metric, the workers and the arguments that are given, as JSON has them.
+    """Return settings by dotted key, with the metric, workers, folds and arguments that are given, as JSON has them.
 
     ConfigError where both give something, and not the same.
     """
     asked = {f"study.{name}": value for name, value in arguments.items()} | {"dispatch.workers": workers}
+    asked |= {"split.folds": folds}
     asked |= {"study.metrics": dict(metric)} if isinstance(metric, Mapping) else {"study.metric": metric}
     given = {key: to_json(value, key)[0] for key, value in asked.items() if value is not None}
     settings = {key: to_json(value, key)[0] for key, value in (settings or {}).items()}

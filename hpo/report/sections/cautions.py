@@ -80,6 +80,11 @@ def _about_the_rest(summary: ReportJson) -> Iterator[str]:
     for pair, count in ({} if is_missing(split) else split["duplicates"]).items():
         if count:
             yield f"{count} examples are in two parts ({pair}): scores on them are too good"
+    if not is_missing(split) and split["is_test_within_reach"]:
+        yield (
+            "the test part was within reach of every training, which reads the data itself: that none has read test "
+            "examples, this report cannot say"
+        )
     objective = ObjectivePath.of(summary["study"]["objective"])
     if objective.is_kept:
         yield (

@@ -11,6 +11,7 @@ from hpo.report.part import EXACT, Block, Items, Missing, Paragraph, Table, Text
 from hpo.report.sections import ReportJson
 from hpo.study.basis.counted_in import Units
 from hpo.study.study import PreparedStudy
+from hpo.workers.objective.path import GIVEN_DATA
 
 
 class SplitPart(TypedDict):
@@ -23,6 +24,9 @@ class SplitPart(TypedDict):
         dict[str, dict[str, Any]], Field(description="size, fraction of all, fingerprint, labels (count of each)")
     ]
     duplicates: Annotated[dict[str, int], Field(description="examples that are in two parts")]
+    is_test_within_reach: Annotated[
+        bool, Field(description="whether trainings read the data themselves, so that nothing kept test examples away")
+    ]
 
 
 @with_config(EXACT)
@@ -70,8 +74,13 @@ def describe_data(study: PreparedStudy) -> DataPart:
     given, name, said = study.config.report, study.reference, study.described
     absent = missing(_OWN)
     files: list[dict[str, Any]] | str | Missing = [dict(file) for file in said.files or ()]
-    if not files:
+    kept = study.objective.kept
+    if not files and kept is not None and kept.rows is not None and kept.rows.has_rows:
+        files = f"none: the rows were given from Python, and are kept in {GIVEN_DATA} of the study's folder"
+    elif not files:
         files = absent if said.split is None else "none: the data comes with a library, or is generated"
+    is_within_reach = "test" in said.parts and study.objective.prepare_data is None
+    of_split = {"seed": study.config.split.seed, "is_test_within_reach": is_within_reach}
     return {
         "name": absent if said.name is None else said.name,
         "version": given.data_version or said.version or _ask(name, "data_version"),
@@ -81,7 +90,7 @@ def describe_data(study: PreparedStudy) -> DataPart:
         "files": files,
         "size": said.size,
         "notes": list(said.notes),
-        "split": absent if said.split is None else {**cast("SplitPart", said.split), "seed": study.config.split.seed},
+        "split": absent if said.split is None else cast("SplitPart", {**said.split, **of_split}),
     }
 
 

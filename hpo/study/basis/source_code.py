@@ -104,6 +104,8 @@ def describe_code(
             pieces |= {f"{path} (strategy)": hash_ for path, hash_ in digests_of(strategy.__module__).items()}
     if objective.kept is not None:
         pieces[MODULE] = objective.kept.digest
+        if objective.kept.rows is not None:
+            pieces["data"] = f"a {objective.kept.rows.kind}"
         for module in objective.kept.modules:
             pieces |= digests_of(module)
     elif objective.revision is not None:

@@ -19,7 +19,7 @@ from hpo.files import write_atomically
 from hpo.objectives.outside import OUTSIDE
 from hpo.study.files.lock import Holder, Lock
 from hpo.study.upgrade import upgraded
-from hpo.workers.objective.path import MODULE, ObjectivePath
+from hpo.workers.objective.path import GIVEN_DATA, MODULE, ObjectivePath
 
 if TYPE_CHECKING:
     from hpo.workers.objective.pickled_function import KeptFunction
@@ -54,6 +54,7 @@ class StudyFolder:
         self.openings_path = path / OPENINGS
         self.reproduction_path = path / "reproduction.json"
         self.function_path = path / MODULE
+        self.given_data_dir = path / GIVEN_DATA
         self.mirrored_path = path / "mirrored.txt"
         self.status_path = path / "status.json"
         self.running_path = path / "running.json"
@@ -104,12 +105,23 @@ class StudyFolder:
         if function is not None:
             write_atomically(self.function_path, function.to_bytes())
 
+    def keep_rows(self, function: "KeptFunction | None") -> None:
+        """Write the rows that were given with such an objective, where there are some and they are not here yet."""
+        rows = None if function is None else function.rows
+        if rows is None or not rows.has_rows or self.given_data_dir.exists():
+            return
+        aside = self.given_data_dir.with_name(f".{self.given_data_dir.name}-{os.getpid()}")
+        shutil.rmtree(aside, ignore_errors=True)
+        rows.write(aside)
+        aside.rename(self.given_data_dir)
+
     def remove_unfinished(self) -> None:
         """Delete the files of a driver that was killed while it created the study."""
         # SQLite would read a left-over log into the new database.
         for suffix in ("", "-wal", "-shm"):
             self.database_path.with_name(self.database_path.name + suffix).unlink(missing_ok=True)
-        shutil.rmtree(self.data_dir, ignore_errors=True)
+        for folder in (self.data_dir, self.given_data_dir):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def config(self) -> StudyConfig:
         """Return the frozen configuration; StudyError where there is no study, or it cannot be read."""

@@ -162,8 +162,8 @@ def notes_on_data(examples: Examples | None, plan: Plan | None) -> tuple[str, ..
         return tuple(examples.notes)
     return (
         *examples.notes,
-        "data: describe_data gives no digests, a hash of each example, so duplicates are not found, and a test part of "
-        "other data that has the same size and labels counts as this one",
+        "data: the examples have no digests, a hash of each, so duplicates are not found, and a test part of other "
+        "data that has the same size and labels counts as this one",
     )
 
 

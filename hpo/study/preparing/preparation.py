@@ -109,7 +109,7 @@ def _with_data(study: PreparedStudy) -> PreparedStudy:
     if examples is None and (config.split.folds or 1) > 1:
         raise ConfigError(
             f"split.folds: has no effect: {study.objective.owner} has no describe_data for the data to "
-            f"split, given {config.split.folds}; set split.folds=1"
+            f"split, given {config.split.folds}; set split.folds=1, or from Python give `data`"
         )
     imports, strategy = _imports(study), study.strategy
     if isinstance(strategy, FirstPoints):

@@ -62,7 +62,7 @@ class Examples:
         if self.digests is not None:
             return "the digests of its examples"
         labels = "numbers" if self.labels is None else "numbers and labels"
-        return f"the {labels} of its examples, since describe_data gives no digests: other data may have the same"
+        return f"the {labels} of its examples, since they have no digests: other data may have the same"
 
     def fingerprint(self, indices: Sequence[int]) -> str:
         """Return a SHA-256 over the content of these examples, in any order; of indices and labels without digests."""

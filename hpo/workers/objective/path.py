@@ -21,6 +21,8 @@ Origin = Literal["toolkit", "declared", "working directory", "given from Python"
 
 MODULE = "objective.pkl"
 """The file of a study that holds a function given from Python, and what stands for a module in its path."""
+GIVEN_DATA = "given_data"
+"""The folder beside that file with all rows that a search was given with its function."""
 
 # The groups of entry points by which a package declares what a configuration may name.
 GROUPS = {"objective": "hpo.objectives", "strategy": "hpo.strategies"}

@@ -23,6 +23,8 @@ from typing import Any
 from hpo.errors import ConfigError, StudyError, is_interruption, text_of
 from hpo.package import PACKAGE
 from hpo.workers.objective.definitions import code_of, dumps, is_of_script, text_of_code, tree_of, wrapped
+from hpo.workers.objective.given_data import GivenData
+from hpo.workers.objective.path import GIVEN_DATA
 from hpo.workers.objective.source_files import digest
 
 
@@ -35,6 +37,7 @@ class KeptFunction:
     python: str  # `major.minor`; another version cannot read its bytecode
     modules: Sequence[str]  # those of the working directory that it uses; workers import them
     data: bytes  # written by cloudpickle; reading it runs code
+    rows: GivenData | None = None  # the data that the search was given with it
 
     @classmethod
     def of(cls, function: Callable[..., Any], name: str) -> "KeptFunction":
@@ -53,9 +56,11 @@ class KeptFunction:
     def read(cls, path: Path) -> "KeptFunction":
         """Read the file, without running any of it; StudyError where it is missing or damaged."""
         try:
-            head, _, data = path.read_bytes().partition(b"\n")
-            return cls(**json.loads(head), data=data)
-        except (OSError, ValueError, TypeError, RecursionError) as error:
+            line, _, data = path.read_bytes().partition(b"\n")
+            head = json.loads(line)
+            rows = None if head["rows"] is None else GivenData.read_head(head["rows"], path.parent / GIVEN_DATA)
+            return cls(**{**head, "rows": rows}, data=data)
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise StudyError(
                 f"objective: {path} cannot be read, and holds the study's function, which was given from Python and "
                 f"lies nowhere else; restore the file"
@@ -64,6 +69,7 @@ class KeptFunction:
     def to_bytes(self) -> bytes:
         """Return what `read` reads."""
         head = {name: value for name, value in vars(self).items() if name != "data"}
+        head["rows"] = None if self.rows is None else self.rows.head()
         return json.dumps(head).encode() + b"\n" + self.data
 
     def load(self) -> Callable[..., Any]:

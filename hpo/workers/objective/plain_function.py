@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import functools
 import inspect
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from greenlet import error as SwitchError  # noqa: N812 -- greenlet's name says 
 
 from hpo.config.keys import flatten
 from hpo.trials import reported_values
+from hpo.workers.objective.given_data import GivenData
 
 TaskDict = Mapping[str, Any]
 
@@ -30,7 +32,8 @@ class RunningTrial:
         number, fold, repeat: which training it is, each from 0.
         seed: for all randomness of the training.
         threads: how many it may use.
-        train, validation, test: indices of examples; None where the objective brings its own data.
+        train, validation, test: indices of examples; None where the objective brings its own data. Arrays of whole
+            numbers where `hpo.search` was given `data`.
         data_dir: what the objective's `prepare_data` wrote; None without it.
         checkpoint_dir: where to keep the trained model, a folder to be made; None where none is kept.
         resume_dir: where to keep the training's state, and to look for one to continue; None where none is kept.
@@ -40,15 +43,17 @@ class RunningTrial:
         mlflow_run_id: the run in MLflow that the training logs to by itself; None where it has none.
     """
 
-    def __init__(self, task: TaskDict) -> None:
+    def __init__(self, task: TaskDict, rows: GivenData | None = None) -> None:
         self.number: int = task["trial"]
         self.fold: int = task["fold"]
         self.repeat: int = task["repeat"]
         self.seed: int = task["seed"]
         self.threads: int = task["threads"]
-        self.train: Sequence[int] | None = task["train"]
-        self.validation: Sequence[int] | None = task["validation"]
-        self.test: Sequence[int] | None = task.get("test")
+        self.train, self.validation, self.test = (
+            given if rows is None or given is None else rows.indices(given)
+            for given in (task["train"], task["validation"], task.get("test"))
+        )
+        self._rows = rows
         self.amount: int | None = task["amount"]
         self.max_amount: int | None = task.get("max_amount")
         self.trained: int = task["trained"]
@@ -105,6 +110,17 @@ class RunningTrial:
         if self._files_dir is not None:
             self._files_dir.mkdir(parents=True, exist_ok=True)
         return self._files_dir
+
+    @functools.cached_property
+    def data(self) -> Any:
+        """The rows that `hpo.search` was given as `data`, in the same form, which `train` and `validation` index.
+
+        Of a search they are the rows outside of the test part; on the test part all. A copy of this training's own;
+        None without rows.
+        """
+        if self._rows is None or not self._rows.has_rows or self.data_dir is None:
+            return None
+        return self._rows.read(self.data_dir)
 
     def warn(self, text: str) -> None:
         """Show people a warning, once."""
@@ -173,8 +189,8 @@ class SuggestingTrial(RunningTrial):
         user_attrs: what `set_user_attr` was given; numbers are results beside the score, texts are notes.
     """
 
-    def __init__(self, task: TaskDict) -> None:
-        super().__init__(task)
+    def __init__(self, task: TaskDict, rows: GivenData | None = None) -> None:
+        super().__init__(task, rows)
         self.params: dict[str, Any] = flatten(task["config"])
         self.user_attrs: dict[str, Any] = {}
 
@@ -234,16 +250,19 @@ class SuggestingTrial(RunningTrial):
         return self.params[name]
 
 
-def as_run_fold(function: Callable[..., Any], form: str) -> Callable[[TaskDict], Any]:
-    """Return a function of a form in `ObjectivePath`, other than "task", as one that takes a task."""
+def as_run_fold(function: Callable[..., Any], form: str, rows: GivenData | None = None) -> Callable[[TaskDict], Any]:
+    """Return a function of a form in `ObjectivePath`, other than "task", as one that takes a task.
+
+    `rows` are the data that the search was given with the function.
+    """
 
     def run_fold(task: TaskDict) -> Any:
         if form == "config":
             return function(task["config"])
         if form == "trial":
-            suggesting = SuggestingTrial(task)
+            suggesting = SuggestingTrial(task, rows)
             return suggesting.run(lambda: suggesting.results(await_result(function(suggesting))))
-        trial = RunningTrial(task)
+        trial = RunningTrial(task, rows)
         return trial.run(lambda: await_result(function(task["config"], trial)))
 
     return run_fold

@@ -39,10 +39,12 @@ def resolve(
             companions[name] = guard(companions[name], f"{given.owner}.{name}", values)
     if companions["output_sizes"] is not None:
         companions["output_sizes"] = guard_task(companions["output_sizes"], f"{given.owner}.output_sizes", values)
+    rows = None if kept is None else kept.rows
+    companions |= {} if rows is None else rows.companions()
     run_fold, run_test = function, companions.pop("run_test")
     if given.form != "task":
-        run_fold = as_run_fold(function, given.form)
-        run_test = None if run_test is None else as_run_fold(run_test, "config, trial")
+        run_fold = as_run_fold(function, given.form, rows)
+        run_test = None if run_test is None else as_run_fold(run_test, "config, trial", rows)
     code_files = companion("code_files")
     is_ours = module is not None and origin_of(path, import_from) == "toolkit"
     return Objective(

@@ -178,6 +178,8 @@ class TaskBuilder:
     # the numbering of its `describe_data`.
     data_dir: Path | None
     checkpoints_dir: Path | None  # folder of trained models; None where the objective keeps none
+    has_given_data: bool = False  # whether the search was given its data, so that no key of the configuration has them
+    given_dir: Path | None = None  # folder of all rows that were given, the test part included; None = there are none
     states_dir: Path | None = None  # folder of training states; None where there are none
     files_dir: Path | None = None  # folder of the trainings' own files; None where none are kept
     # Whether the objective can continue from a state: then a task does so after its worker or driver died. Without it
@@ -221,7 +223,7 @@ class TaskBuilder:
             self._payload(trial, FINAL_FOLD, 0),
             config=config,
             secrets=values_of(config, self.training.secrets),
-            data_dir=None,
+            data_dir=str(self.given_dir) if self.given_dir else None,
             trained=0,
             resume_dir=None,
         )
@@ -290,8 +292,9 @@ class TaskBuilder:
 
     def _without_sources(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """Return the trial's tree without the source of the test part, and without any source when data is copied."""
-        # Without data to divide, such keys are the objective's own.
-        hidden = () if self.plan is None else ("data.test",) if self.data_dir is None else DATA_SOURCES
+        # Without data to divide, and beside data that were given, such keys are the objective's own.
+        are_own = self.plan is None or self.has_given_data
+        hidden = () if are_own else ("data.test",) if self.data_dir is None else DATA_SOURCES
         present = flatten(config)
         return replaced(config, {key: None for key in hidden if key in present})
 

@@ -1,0 +1,270 @@
+"""Data that a search is given from Python: what identifies them, their files, and what a training gets of them."""
+
+import hashlib
+import io
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import numpy as np
+
+from hpo.errors import ConfigError, StudyError, nearest, text_of
+from hpo.workers.objective.examples import Examples
+
+Kind = Literal["DataFrame", "array", "list", "tuple", "dict", "number"]
+
+_ALLOWED = (
+    "must be a DataFrame, an array with a row per example, a list or dict of such arrays of one length, or the number "
+    "of examples"
+)
+_FRAME, _ARRAYS = "rows.parquet", "rows.npz"
+
+
+@dataclass(frozen=True)
+class GivenData:
+    """The data of a search, `hpo.search(..., data=...)`. Only a DataFrame and arrays have rows that can be handed out.
+
+    Attributes:
+        kind: what was given; "number" = how many examples there are, which the function reads by itself.
+        size: number of examples.
+        names: of a dict, those of its arrays.
+        stratify_by: the column, or the array of a dict, with the class of each row; None = classes do not count.
+        digest: a hash of all rows in their order; empty for a number.
+        source: the data themselves, or the folder that has their file; None where nothing reads them.
+    """
+
+    kind: Kind
+    size: int
+    names: Sequence[str] = ()
+    stratify_by: str | None = None
+    digest: str = ""
+    source: Any = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, data: Any, stratify_by: str | None = None) -> "GivenData":
+        """Return the data as they are given; ConfigError where they are no rows, or a file could not hold them."""
+        import pandas as pd
+
+        if isinstance(data, int | np.integer) and not isinstance(data, bool):
+            if data < 1:
+                raise ConfigError(f"data: must be at least 1 where it is the number of examples, given {data}")
+            if stratify_by is not None:
+                raise ConfigError(f"stratify_by: has no effect where data is a number, given {stratify_by!r}")
+            return cls("number", int(data))
+        if isinstance(data, pd.DataFrame):
+            given = cls("DataFrame", len(data), (), stratify_by, source=data)
+            _refuse_lossy(data)
+        else:
+            kind, arrays = _arrays_of(data)
+            names = tuple(data) if isinstance(data, Mapping) else ()
+            given = cls(kind, len(arrays[0]), names, stratify_by, source=data)
+        if given.size == 0:
+            raise ConfigError("data: has no rows")
+        given._labels()
+        digest = hashlib.sha256("\n".join(given._digests).encode()).hexdigest()
+        return cls(given.kind, given.size, given.names, stratify_by, digest, data)
+
+    @classmethod
+    def read_head(cls, head: Mapping[str, Any], folder: Path) -> "GivenData":
+        """Return what `head` wrote, with the rows in this folder; TypeError where it is something else."""
+        return cls(**{**head, "names": tuple(head["names"])}, source=folder)
+
+    def head(self) -> dict[str, Any]:
+        """Return what identifies the data, as JSON has it; rows are not in it."""
+        return {name: value for name, value in vars(self).items() if name in _HEAD}
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether trainings get rows; False where the function reads examples by their numbers."""
+        return self.kind != "number"
+
+    def examples(self) -> Examples:
+        """Return what is split. The index of a DataFrame does not count for the hash of a row."""
+        if not self.has_rows:
+            said = "the function reads its data itself, by the numbers of examples; the test part is within its reach"
+            return Examples(self.size, name="examples by number", notes=[f"data: {said}"])
+        return Examples(self.size, labels=self._labels(), digests=self._digests, name=f"rows of a {self.kind}")
+
+    def parts(self) -> list[Any]:
+        """Return the objects that hold the rows, as they were given."""
+        if not self.has_rows:
+            return []
+        return [self._data, *([] if self.kind == "DataFrame" else _arrays_of(self._data)[1])]
+
+    def companions(self) -> dict[str, Callable[..., Any]]:
+        """Return the optional functions of an objective that hand out these data."""
+
+        def describe_data(_config: Mapping[str, Any]) -> Mapping[str, Any]:
+            return vars(self.examples())
+
+        def prepare_data(_config: Mapping[str, Any], indices: Sequence[int], data_dir: str) -> None:
+            self.write(Path(data_dir), indices)
+
+        return {"describe_data": describe_data} | ({"prepare_data": prepare_data} if self.has_rows else {})
+
+    def write(self, folder: Path, indices: Sequence[int] | None = None) -> None:
+        """Write these rows, or all, into a new folder, for `read`."""
+        folder.mkdir(parents=True)
+        rows = slice(None) if indices is None else self.indices(indices)
+        if self.kind == "DataFrame":
+            _quiet(lambda: self._data.iloc[rows].to_parquet(folder / _FRAME))
+        else:
+            np.savez(folder / _ARRAYS, *(array[rows] for array in _arrays_of(self._data)[1]), allow_pickle=False)
+
+    def read(self, folder: Path) -> Any:
+        """Return the rows in a folder, in the form in which all were given; StudyError where they cannot be read."""
+        path = folder / (_FRAME if self.kind == "DataFrame" else _ARRAYS)
+        try:
+            if self.kind == "DataFrame":
+                import pandas as pd
+
+                return pd.read_parquet(path)
+            with np.load(path, allow_pickle=False) as file:
+                arrays = [file[name] for name in file.files]
+            if self.kind == "dict":
+                return dict(zip(self.names, arrays, strict=True))
+        except Exception as error:  # whatever the libraries raise for a damaged file
+            raise StudyError(
+                f"{path}: cannot be read ({text_of(error):.200}), and holds rows that were given from Python; restore "
+                f"the file"
+            ) from error
+        if self.kind == "array":
+            return arrays[0]
+        return tuple(arrays) if self.kind == "tuple" else arrays
+
+    @staticmethod
+    def indices(given: Sequence[int]) -> np.ndarray[Any, np.dtype[np.intp]]:
+        """Return numbers of rows as an array, which indexes arrays and `DataFrame.iloc`."""
+        return np.asarray(given, dtype=np.intp)
+
+    @cached_property
+    def _data(self) -> Any:
+        return self.read(self.source) if isinstance(self.source, Path) else self.source
+
+    @cached_property
+    def _digests(self) -> list[str]:
+        """A hash of each row: of its values, with the names and types of what holds them."""
+        rows = _frame_rows(self._data) if self.kind == "DataFrame" else _array_rows(self._data)
+        return [hashlib.sha256(row).hexdigest() for row in rows]
+
+    def _labels(self) -> list[Any] | None:
+        """Return the class of each row; None where classes do not count, ConfigError where there are none."""
+        name = self.stratify_by
+        if name is None:
+            return None
+        if self.kind not in ("DataFrame", "dict"):
+            raise ConfigError(f"stratify_by: names a column of a DataFrame, or an array of a dict, given {name!r}")
+        known = list(self._data)
+        if name not in known:
+            allowed = ", ".join(map(str, known))
+            raise ConfigError(f"stratify_by: must be one of {allowed}, given {name!r}{nearest(str(name), known)}")
+        import pandas as pd
+
+        labels = self._data[name]
+        if np.ndim(labels) != 1:
+            raise ConfigError(f"stratify_by: must have one class per row; '{name}' has the shape {labels.shape}")
+        if pd.isna(labels).any():
+            raise ConfigError(f"stratify_by: '{name}' has rows without a class; give them one, or leave them out")
+        return cast("list[Any]", labels.tolist())
+
+
+_HEAD = ("kind", "size", "names", "stratify_by", "digest")
+
+
+def _arrays_of(data: Any) -> tuple[Kind, list[np.ndarray[Any, Any]]]:
+    """Return the arrays of what was given, all with a row per example; ConfigError for anything else."""
+    kinds: dict[type, Kind] = {list: "list", tuple: "tuple", dict: "dict"}
+    kind: Kind = kinds.get(type(data), "array")
+    parts = (
+        {"": data} if kind == "array" else data if kind == "dict" else {f"[{n}]": each for n, each in enumerate(data)}
+    )
+    if not parts:
+        raise ConfigError(f"data: {_ALLOWED}, given an empty {kind}")
+    for name, part in parts.items():
+        if not isinstance(name, str):
+            raise ConfigError(f"data: its names must be texts, given {name!r}")
+        # A masked array would lose its mask.
+        if type(part) not in (np.ndarray, np.memmap):
+            inside = f"a {kind} of {type(part).__name__}" if name else f"a {type(part).__name__}"
+            raise ConfigError(f"data: {_ALLOWED}, given {inside}{_way(part) if name or hasattr(part, 'dtype') else ''}")
+        if part.ndim == 0:
+            raise ConfigError(f"data: {_ALLOWED}, given an array without rows{f' ({name})' if name else ''}")
+        if part.dtype.hasobject:
+            raise ConfigError(
+                f"data: an array of Python objects{f' ({name})' if name else ''} cannot be written to a file; give "
+                f"numbers or texts, such as array.astype(str), or a DataFrame"
+            )
+    lengths = {name: len(part) for name, part in parts.items()}
+    if len({*lengths.values()}) > 1:
+        raise ConfigError(f"data: its arrays must have one length, given {', '.join(map(str, lengths.values()))}")
+    return kind, list(parts.values())
+
+
+def _way(part: Any) -> str:
+    """Return how what is no array becomes one."""
+    if hasattr(part, "to_frame"):
+        return "; series.to_frame() makes a DataFrame"
+    if hasattr(part, "to_numpy"):
+        return "; put all columns into one DataFrame, or give .to_numpy()"
+    if hasattr(part, "numpy"):
+        return "; .numpy() makes an array"
+    return "; numpy.asarray(...) makes an array of each" if isinstance(part, list | tuple | int | float | str) else ""
+
+
+def _array_rows(data: Any) -> Iterator[bytes]:
+    arrays = [np.ascontiguousarray(array) for array in _arrays_of(data)[1]]
+    names = list(data) if isinstance(data, Mapping) else []
+    head = repr((names, [(array.dtype.descr, array.shape[1:]) for array in arrays])).encode()
+    for row in range(len(arrays[0])):
+        yield b"".join((head, *(array[row].tobytes() for array in arrays)))
+
+
+def _frame_rows(frame: Any) -> Iterator[bytes]:
+    head = repr([(name, repr(dtype)) for name, dtype in frame.dtypes.items()])
+    for row in frame.itertuples(index=False, name=None):
+        yield f"{head}{row!r}".encode()
+
+
+def _refuse_lossy(frame: Any) -> None:
+    """Raise ConfigError for a DataFrame of which a file would not give back every value, type and name."""
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()][0]
+        raise ConfigError(f"data: has two columns {twice!r}; give one of them another name")
+    if _comes_back(frame):
+        return
+    lost = [name for name in frame.columns if not _comes_back(frame[[name]])]
+    if not lost:
+        raise ConfigError(
+            "data: a file does not keep the names of its columns, or its index; give texts as names, or reset_index()"
+        )
+    raise ConfigError(
+        f"data: a file does not keep column {lost[0]!r} ({frame[lost[0]].dtype}) as it is; a column must hold numbers, "
+        f"texts, dates or categories, all of one type; convert it, or give a dict of arrays, or the number of examples"
+    )
+
+
+def _comes_back(frame: Any) -> bool:
+    """Return whether a frame that is written is read as the same."""
+    import pandas as pd
+
+    for name in frame.columns:
+        if frame[name].dtype == object and not frame[name].map(pd.api.types.is_scalar).all():
+            return False
+    file = io.BytesIO()
+    try:
+        _quiet(lambda: frame.to_parquet(file))
+        file.seek(0)
+        read = pd.read_parquet(file)
+    except Exception:  # noqa: BLE001 -- Arrow's errors for types that it has not are of many kinds
+        return False
+    return read.index.equals(frame.index) and all(map(bytes.__eq__, _frame_rows(read), _frame_rows(frame)))
+
+
+def _quiet(write: Callable[[], object]) -> None:
+    """Write without the warnings about names that do not come back, which are refused."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        write()

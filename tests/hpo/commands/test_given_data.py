@@ -1,0 +1,281 @@
+"""Data that are given to a search: split before it, handed out without the test part, and kept with the study."""
+
+import contextlib
+import io
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import hpo
+from hpo.cli.main import main
+from hpo.workers.objective.given_data import GivenData
+from tests.hpo.commands.searched import found, note, noted
+
+ROWS, FOLDS = 40, 4
+SPACE = {"lr": (0.1, 1.0)}
+
+
+def frame(shift=0):
+    """Rows whose `x` tells them apart; classes of 10 and 30."""
+    x = np.arange(ROWS) + shift
+    return pd.DataFrame(
+        {"x": x, "y": (x % 4 == 0).astype("int8"), "text": [f"row {each}" for each in x]}, index=x[::-1]
+    )
+
+
+def in_every_form():
+    x = np.arange(ROWS)
+    twice = np.stack([x, 2 * x], axis=1)
+    forms = {"DataFrame": frame(), "array": x, "list": [x, twice], "tuple": (x, twice), "dict": {"x": x, "file": twice}}
+    return [pytest.param(form, id=name) for name, form in forms.items()]
+
+
+def xs(data):
+    """Return the number of each row, whatever the form."""
+    if isinstance(data, pd.DataFrame | dict):
+        data = data["x"]
+    return np.asarray(data[0] if isinstance(data, list | tuple) else data)
+
+
+def tells(config, trial):
+    seen = xs(trial.data)
+    note(
+        [
+            trial.fold,
+            type(trial.data).__name__,
+            seen.tolist(),
+            *(seen[part].tolist() for part in (trial.train, trial.validation)),
+        ]
+    )
+    return config["lr"]
+
+
+def of_search(study):
+    """Return what the trainings of the search told, and what the one on the test part did."""
+    lines = noted()
+    return lines[: len(study.trials) * FOLDS], lines[len(study.trials) * FOLDS :]
+
+
+@pytest.mark.parametrize("data", in_every_form())
+def test_a_training_gets_the_development_rows_alone_and_folds_divide_them(data):
+    study = found(tells, space=SPACE, trials=2, data=data, folds=FOLDS)
+    study.test(with_default=False)
+    searched, ((_, _, everything, *tested),) = of_search(study)
+    development = searched[0][2]
+    assert len(development) == 36
+    for fold, kind, seen, train, validation in searched:
+        assert (kind, seen) == (type(data).__name__, development)
+        assert sorted(train + validation) == development
+        assert validation == searched[fold][4]
+    assert sorted(x for line in searched[:FOLDS] for x in line[4]) == development
+    assert everything == [*range(ROWS)]
+    assert tested[0] == development
+    assert sorted(tested[1] + development) == [*range(ROWS)]
+    assert sorted(xs(study_data(study, "data")).tolist()) == development
+    report = json.loads((study.folder / "report.json").read_text())
+    assert report["data"]["split"]["is_test_within_reach"] is False
+    assert "given_data" in report["data"]["files"]
+    with pytest.raises(hpo.HpoError, match="opened before"):
+        study.test()
+
+
+def study_data(study, name):
+    """Return the rows in a folder of the study, as the file has them."""
+    (path,) = (study.folder / name).iterdir()
+    return pd.read_parquet(path) if path.suffix == ".parquet" else np.load(path)["arr_0"]
+
+
+def test_the_rows_come_back_as_they_were_given(tmp_path):
+    given = pd.DataFrame(
+        {
+            "category": pd.Categorical(["b", "a", "b"], ["a", "b", "c"], ordered=True),
+            "whole": pd.array([1, None, 3], dtype="Int64"),
+            "time": pd.to_datetime(["2020-01-01", None, "2021-01-01"]).tz_localize("Europe/Berlin"),
+            "text": ["x", None, "z"],
+            "small": np.array([1.5, np.nan, 2.5], dtype="float16"),
+        },
+        index=["p", "q", "p"],
+    )
+    data = GivenData.of(given)
+    data.write(tmp_path / "rows", [2, 0])
+    pd.testing.assert_frame_equal(data.read(tmp_path / "rows"), given.iloc[[2, 0]])
+    arrays = {"texts": np.array(["a", "bc"]), "times": np.array(["2020", "NaT"], "M8[D]"), "file": np.zeros((2, 0, 3))}
+    data = GivenData.of(arrays)
+    data.write(tmp_path / "arrays")
+    read = data.read(tmp_path / "arrays")
+    assert all(
+        np.array_equal(read[name], each) and read[name].dtype == each.dtype
+        for name, each in arrays.items()
+        if name != "times"
+    )
+    assert str(read["times"]) == str(arrays["times"])
+
+
+def numbered(config, trial):
+    assert trial.data is None
+    assert isinstance(trial.train, np.ndarray)
+    assert trial.train.dtype.kind == "i"
+    note([trial.fold, [*map(int, trial.train)], [*map(int, trial.validation)]])
+    return float(trial.train.size)
+
+
+def test_with_a_number_a_training_gets_indices_and_the_report_says_what_it_could_reach(capsys):
+    study = found(numbered, space=SPACE, trials=1, data=ROWS, folds=2, progress=True)
+    assert "the test part is within its reach" in capsys.readouterr().out
+    both = [sorted(train + validation) for _, train, validation in noted()]
+    assert both[0] == both[1]
+    assert len(both[0]) == 36
+    assert set(both[0]) < {*range(ROWS)}
+    report = json.loads((study.folder / "report.json").read_text())
+    assert report["data"]["split"]["is_test_within_reach"] is True
+    assert any("within reach of every training" in line for line in report["cautions"])
+    assert study.test(with_default=False)["score"] == 36
+    assert not (study.folder / "given_data").exists()
+
+
+def test_parts_have_their_share_of_every_class():
+    study = found(tells, space=SPACE, trials=1, data=frame(), folds=2, stratify_by="y")
+    report = json.loads((study.folder / "report.json").read_text())
+    assert {name: part["labels"] for name, part in report["data"]["split"]["parts"].items()} == {
+        "development": {"0": 27, "1": 9},
+        "test": {"0": 3, "1": 1},
+    }
+
+
+@pytest.mark.slow
+def test_the_split_and_the_scores_are_the_same_for_any_workers():
+    def scores(config, trial):
+        return float(trial.data.iloc[trial.validation]["x"].sum() * config["lr"])
+
+    def of(name, **arguments):
+        study = found(scores, space=SPACE, trials=3, data=frame(), folds=FOLDS, name=name, **arguments)
+        return study.trials[["lr", *(f"fold_{fold}" for fold in range(FOLDS))]]
+
+    here = of("here")
+    pd.testing.assert_frame_equal(here, of("there", settings={"dispatch": "ray"}, workers=2))
+
+
+def test_other_data_are_another_study_and_are_refused_under_its_name(capsys):
+    arguments = {"space": SPACE, "trials": 1, "folds": 2}
+    assert found(tells, data=frame(), **arguments).name == "tells"
+    assert found(tells, data=frame(), **arguments).name == "tells"
+    assert found(tells, data=frame(100), **arguments, progress="none").name == "tells-2"
+    assert "a new study, tells-2: the data changed" in capsys.readouterr().out
+    for data, says in [
+        (frame(100), "data: part development was"),
+        (frame().rename(columns={"x": "z"}), "data: part development was"),
+        (frame().astype({"x": "float64"}), "data: part development was"),
+        (ROWS, "data was a DataFrame and is now a number"),
+    ]:
+        with pytest.raises(hpo.HpoError, match=says):
+            found(tells, data=data, name="tells", **arguments)
+    with pytest.raises(hpo.HpoError, match="exists with another configuration"):
+        found(tells, data=frame(), name="tells", **arguments | {"folds": 3})
+
+
+def test_it_goes_on_is_tested_trained_and_repeated_from_its_folder_alone(capsys):
+    """The data of the script are gone; a copy of the folder elsewhere, or without the workers' copy, is enough."""
+    found(tells, space=SPACE, trials=1, data=frame(), folds=2)
+    shutil.rmtree("runs/tells/data")
+    assert main(["resume", "tells", "study.trials=2"]) == 0
+    assert main(["reproduce", "tells", "--trial", "all"]) == 0
+    assert "what changed: nothing" in capsys.readouterr().out
+    assert "score" in hpo.load("tells").train(progress=False)
+    assert main(["search", "--replay", "runs/tells", "study.name=again"]) == 0
+    main(["archive", "tells", "tells.tar.gz"])
+    hpo.unarchive("tells.tar.gz", "elsewhere")
+    assert main(["test", "elsewhere/tells"]) == 0
+    assert not any("given_data" in str(path) for path in published("tells"))
+
+
+def published(name):
+    with contextlib.redirect_stdout(io.StringIO()):
+        main(["report", name, "--publish"])
+    return [path for path in Path("studies").rglob("*") if path.is_file()]
+
+
+def test_a_damaged_file_is_named():
+    study = found(tells, space=SPACE, trials=1, data=frame(), folds=2)
+    (study.folder / "given_data" / "rows.parquet").write_bytes(b"PAR1")
+    with pytest.raises(hpo.HpoError, match=r"given_data/rows.parquet: cannot be read .* restore the file"):
+        study.test()
+
+
+def test_a_function_of_a_module_and_one_of_optunas_shape_get_the_rows(monkeypatch):
+    Path("own_training.py").write_text(
+        "NAME = 'x'\n"
+        "def run_test(config, trial):\n"
+        "    return float(trial.data.iloc[trial.test][NAME].size)\n"
+        "def train(config, trial):\n"
+        "    if trial.checkpoint_dir:\n"
+        "        trial.checkpoint_dir.mkdir(parents=True)\n"
+        "    return float(trial.data.iloc[trial.train][NAME].max() < 1000) + config['lr']\n"
+    )
+    monkeypatch.syspath_prepend(str(Path.cwd()))
+    arguments = {"data": frame(), "trials": 1, "folds": 2}
+    study = found("own_training:train", space=SPACE, **arguments)
+    assert study.test(with_default=False)["score"] == 4
+    Path("own_training.py").write_text(Path("own_training.py").read_text() + "OTHER = 1\n")
+
+    def shaped(trial):
+        return trial.suggest_float("lr", 0.1, 1.0) + len(trial.data)
+
+    assert found(shaped, space=None, **arguments).trials["score"][0] > 36
+
+
+def test_the_users_own_keys_stay_as_they_are():
+    def reads(config, trial):
+        return config["lr"] + len(config["data"]["path"])
+
+    config = {"data": {"path": "mine", "test": "too"}}
+    assert found(reads, space=SPACE, config=config, trials=1, data=frame(), folds=2).best.score > 4
+
+
+HELD = frame()
+BAD = [
+    ({"data": frame()["x"]}, "given a Series; series.to_frame() makes a DataFrame"),
+    ({"data": [1, 2]}, "given a list of int; numpy.asarray(...) makes an array of each"),
+    ({"data": {"x": frame()}}, "put all columns into one DataFrame"),
+    ({"data": [np.zeros(3), np.zeros(4)]}, "its arrays must have one length, given 3, 4"),
+    ({"data": np.array([None, 1])}, "an array of Python objects cannot be written"),
+    ({"data": np.ma.masked_array([1, 2], [0, 1])}, "given a MaskedArray"),
+    ({"data": True}, "given a bool"),
+    ({"data": 0}, "at least 1 where it is the number of examples, given 0"),
+    ({"data": frame().iloc[:0]}, "has no rows"),
+    ({"data": pd.concat([frame(), frame()[["x"]]], axis=1)}, "has two columns 'x'"),
+    ({"data": frame().assign(bag=[[1]] * ROWS)}, "does not keep column 'bag' (object)"),
+    ({"data": frame().assign(any=[1, "x"] * 20)}, "does not keep column 'any' (object)"),
+    ({"data": frame().iloc[:4], "folds": 5}, "folds: must be at most the number of examples, 3, given 5"),
+    ({"data": frame(), "folds": 0}, "folds: must be"),
+    ({"data": frame(), "folds": 3, "settings": {"split.folds": 4}}, "folds: given 3, and 4 in settings; give it once"),
+    ({"data": frame(), "stratify_by": "z"}, "stratify_by: must be one of x, y, text, given 'z'"),
+    ({"data": frame().assign(y=np.nan), "stratify_by": "y"}, "stratify_by: 'y' has rows without a class"),
+    ({"data": 40, "stratify_by": "y"}, "stratify_by: has no effect where data is a number"),
+    ({"stratify_by": "y"}, "stratify_by: has no effect without data"),
+    ({"folds": 5}, "has no describe_data for the data to split, given 5; set folds=1, or from Python give `data`"),
+    ({"data": frame(), "objective": lambda config: 1.0}, "data: has no effect on objective(config)"),
+    ({"data": frame(), "objective": lambda task: 1.0}, "data: has no effect on objective(task)"),
+    ({"data": HELD, "objective": lambda config, trial: len(HELD)}, "uses `HELD`, which are these data"),
+    (
+        {"data": frame(), "objective": hpo.objective(describe_data=lambda _: {"size": 3})(lambda config, trial: 1.0)},
+        "has a describe_data of its own",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "says"), BAD, ids=[says[:30] for _, says in BAD])
+def test_bad_data_are_refused_in_one_line_and_nothing_is_created(given, says):
+    with pytest.raises(hpo.HpoError) as error:
+        found(**{"objective": tells, "space": SPACE, **given})
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+    assert not Path("runs").exists()
+
+
+def test_data_beside_a_whole_configuration_are_refused():
+    with pytest.raises(hpo.HpoError, match="data: has no effect beside a whole configuration"):
+        hpo.search(hpo.compose("data=digits"), data=frame())
