@@ -164,3 +164,25 @@ def test_a_list_of_grids_is_searched_whole_by_grid():
 def test_what_is_no_grid_is_refused(space, says):
     with pytest.raises(hpo.HpoError, match=says):
         HpoSearchCV(SVC(), space, trials=2, cv=2).fit(*IRIS)
+
+
+@pytest.mark.parametrize("form", ["frame", "arrays"])
+def test_cross_val_score_of_an_objective_as_folds_of_the_search(form):
+    """As `cross_val_score(model, X, y, cv=5).mean()` in an objective, with a test part outside."""
+    data = load_iris(as_frame=True).frame if form == "frame" else IRIS
+
+    def classify(config, trial):
+        if form == "frame":
+            x, y = trial.data.drop(columns="target").to_numpy(), trial.data["target"].to_numpy()
+        else:
+            x, y = trial.data
+        return SVC(C=config["C"]).fit(x[trial.train], y[trial.train]).score(x[trial.validation], y[trial.validation])
+
+    settings = {"dispatch": "local", "track": "none"}
+    study = hpo.search(
+        *(classify, {"C": hpo.log(0.1, 10)}), trials=2, direction="maximize", data=data, folds=5, settings=settings,
+        progress=False,
+    )  # fmt: skip
+    row = study.trials.iloc[0]
+    assert row["score"] == pytest.approx(np.mean([row[f"fold_{fold}"] for fold in range(5)]))
+    assert study.test(with_default=False)["score"] > 0.7
