@@ -48,7 +48,7 @@ from hpo.trials.goal import Goal
 from hpo.trials.score_format import score_format
 from hpo.trials.space.first_points import default_at_target, why_no_default
 from hpo.trials.space.space import point_key
-from hpo.trials.trial import State, Trial, loss_of
+from hpo.trials.trial import PARAMETERS, State, Trial, loss_of
 from hpo.workers.objective.path import ObjectivePath
 
 
@@ -188,7 +188,8 @@ def describe_winner(study: PreparedStudy, run: StudyRun, expected: Expected | Mi
         "model": vars(run.model) if run.model else None,
         "run": {"study": study.config.study.name, "trial": winner.number, "tag": f"hpo.trial={winner.number}"},
     }
-    if returned := {n: v for n, v in winner.belonging("metrics").items() if n not in study.goal.names}:
+    known = (*study.goal.names, PARAMETERS)
+    if returned := {name: value for name, value in winner.belonging("metrics").items() if name not in known}:
         described["returned"] = cast("dict[str, float]", returned)
     if notes := winner.belonging("notes"):
         described["notes"] = notes

@@ -65,7 +65,7 @@ def answered(capsys, *words):
         (["compare", "digits_"], ["digits_two"]),
         (["compare", "strategy=gr"], ["strategy=grid"]),
         (["search", "--progress=n"], ["--progress=none"]),
-        (["search", "study.tri"], ["study.trials=", "study.trial_minutes="]),
+        (["search", "study.tri"], ["study.trials=", "study.trial_minutes=", "study.trial_files_bytes="]),
         (["search", "strategy.et"], []),
         (["search", "strategy=asha", "strategy.et"], ["strategy.eta="]),
         (["search", "space.training."], ["space.training.lr=", "space.training.batch_size="]),
