@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 FIELDS: dict[str, tuple[Kind, Callable[[StudyView], Any]]] = {
     "name": ("text", lambda view: view.study),
     "state": ("text", lambda view: view.state),
+    "user": ("text", lambda view: view.user),
     "since": ("time", lambda view: _time(view.process.since if view.process else None)),
     "process": ("number", lambda view: view.process and view.process.process),
     "host": ("text", lambda view: view.process and view.process.host),
@@ -60,9 +61,9 @@ FIELDS: dict[str, tuple[Kind, Callable[[StudyView], Any]]] = {
 
 _KINDS = {name: kind for name, (kind, _) in FIELDS.items()}
 
-_COLUMNS = ("study", "state", "done", "best", "expected", "metric", "strategy", "data", "test", "size", "date")
+_COLUMNS = ("study", "state", "done", "best", "expected", "metric", "strategy", "data", "test", "size", "user", "date")
 # On a narrow terminal these are left out, the first one first.
-_LEAST = ("size", "expected", "data", "strategy", "test", "date")
+_LEAST = ("size", "expected", "data", "user", "strategy", "test", "date")
 # Characters of a log's last line.
 _MOST_OF_A_LINE = 100
 
@@ -180,7 +181,7 @@ def studies(
     where: Annotated[str | None, Word("CONDITION", option="--where")] = None,
     sort: Annotated[str | None, Word("FIELD", option="--sort", is_dashed=True)] = None,
 ) -> Studies:
-    """List the studies under runs/, or in another folder: state, trials, best, strategy, data, size, date.
+    """List the studies under runs/, or in another folder: state, trials, best, strategy, data, size, user, date.
 
     Args:
         in_: where they are (default: runs).
@@ -194,12 +195,13 @@ def studies(
         hpo list                                                    all studies under runs/, the newest first
         hpo list --where 'state=running or state=interrupted'
         hpo list --where 'strategy=evolutionary and score>0.9' --sort -score
+        hpo list --where 'state=running and user=ada'                what a colleague runs here
         hpo list --where 'data~digits and date>=2026-11 and test!=none'
         hpo list --in studies                                       those that were published
         hpo list --json                                             for programs
 
     Fields:
-        name, state, since, process, host, done, budget, counts, following, score, expected, search_score, best,
+        name, state, user, since, process, host, done, budget, counts, following, score, expected, search_score, best,
         metric, direction, strategy, data, tags, test, on_front, complete, failed, stopped, running, minutes, size,
         date, ended_by, error, folder
 

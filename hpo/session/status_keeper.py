@@ -42,7 +42,8 @@ class StatusKeeper(Progress):
 
     def __init__(self, study: PreparedStudy, record: Record, site: Site | None = None) -> None:
         super().__init__(study, record.history(), seconds_spent(record))
-        self._prepared, self._record, self._id = study, record, Notes(record).study_id or ""
+        self._prepared, self._record, notes = study, record, Notes(record)
+        self._id, self._user = notes.study_id or "", notes.user or ""
         self._ended = dict.fromkeys(("complete", "failed", "stopped"), 0)
         for trial in record.history():
             self._ended[trial.state] += 1
@@ -175,6 +176,7 @@ class StatusKeeper(Progress):
             phase=self._phase if state == "running" else None,
             following=self._following if state == "running" else None,
             study_id=self._id,
+            user=self._user,
             updated=time.time(),
             begun=self._begun,
             strategy=study.config.strategy["name"],

@@ -61,6 +61,8 @@ def _says_of_study(view: StudyView) -> _Says:
         yield "fault", view.fault
     if searches := question_text(view):
         yield "searches", searches
+    if view.user:
+        yield "user", view.user
     if view.budget:
         yield "done", progress_text(view)
     if (best := view.best) is not None:

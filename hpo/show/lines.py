@@ -130,6 +130,7 @@ def list_texts(view: StudyView) -> dict[str, str]:
         "data": view.data or "",
         "test": view.test_texts.get(metric, ""),
         "size": "" if view.size is None else format_size(view.size),
+        "user": view.user or "",
         "date": "" if view.begun is None else format_time(view.begun)[:16],
     }
 

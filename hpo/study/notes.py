@@ -82,6 +82,7 @@ class Notes:
     Attributes:
         format: the number of the record's form; see `hpo.study.upgrade`.
         study_id: unique; a copy has another.
+        user: who started it; None where the machine has no name for its user. A copy is started by who makes it.
         imported: how many trials of how many were imported from each table; see `Imports.counts`. None without any.
         allowed_changes: the changes with which the study was continued, the earliest first.
         changed_choices: of how the winner is chosen from the front, the earliest first.
@@ -91,6 +92,7 @@ class Notes:
 
     format = Note[int](FORM)
     study_id = Note[str | None](LAST, lambda noted: noted if isinstance(noted, str) else None)
+    user = Note[str | None]("user")
     imports = Note[Sequence[Trial]](FIRST, imports_of, _notes_of_imports)
     imported = Note[Sequence[Mapping[str, Any]] | None]("imported")
     allowed_changes = Note[list[AllowedChange]](

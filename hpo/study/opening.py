@@ -17,6 +17,7 @@ from hpo.engine.loop import seconds_spent
 from hpo.engine.strategies import strategy_type
 from hpo.errors import StudyError
 from hpo.formatting import format_count
+from hpo.machine import user_name
 from hpo.study.additions import failed_trials, queued_points, untried_points
 from hpo.study.basis.changes import Basis, allowed_change, refuse_changes, refuse_other_data
 from hpo.study.basis.configurations import refuse_other_config
@@ -156,6 +157,7 @@ def _create(study: PreparedStudy) -> Record:
     if study.acts:
         record.acts = [*study.acts]
     notes.write_basis(basis)
+    notes.user = user_name() or None
     study.folder.write_json(study.folder.environment_path, environment)
     notes.study_id = uuid.uuid4().hex
     return record

@@ -44,6 +44,7 @@ class Status(BaseModel):
         phase: of one that runs: starting its first workers, before it is created; in its search; training and writing
             what follows; or asked and told in a session.
         holder: the process that has it; None where none has.
+        user: who started it; empty where that is not known.
         begun: when its first training began; None before that.
         following: while that is trained, what of it and how much of it has ended.
         best, scores: the winner's number, or the best so far, and what it has of the metrics and of what has a limit.
@@ -68,6 +69,7 @@ class Status(BaseModel):
     phase: Phase | None = None
     holder: Holder | None = None
     study_id: str = ""
+    user: str = ""
     updated: float | None = None
     following: str | None = None
     begun: float | None = None

@@ -9,6 +9,7 @@ from hpo.config.keys import flatten
 from hpo.config.study_config import StudyConfig, study_name
 from hpo.errors import StudyError
 from hpo.files import copy_tree
+from hpo.machine import user_name
 from hpo.study.files.folder import RUNS, StudyFolder
 from hpo.study.notes import Notes
 from hpo.study.preparing.preparation import load_study
@@ -59,6 +60,6 @@ def _write_record(path: Path, target: Path, config: StudyConfig, copied: StudyCo
     space = space_from_dict(config.space, flatten(config.objective_config))
     rows = open_rows(sqlite_url(target), other, space)
     notes = Notes(rows)
-    notes.study_id = uuid.uuid4().hex
+    notes.study_id, notes.user = uuid.uuid4().hex, user_name() or None
     notes.config = {**notes.config, "study": copied.to_dict()["study"]}
     rows.dispose()

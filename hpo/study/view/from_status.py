@@ -59,6 +59,7 @@ def view_of_status(
         folder=None if reference is not None and "://" in reference else folder.path,
         copied=copied or None,
         study_id=status.study_id or None,
+        user=status.user or None,
         phase=status.phase,
         following=status.following,
         process=status.holder,

@@ -58,6 +58,7 @@ def view_of(
     write = _Writer(run, status)
     view = replace(
         view_of_status(folder, status, reference=reference, copied=copied, fault=fault),
+        user=run.notes.user or status.user or None,
         objective=config.objective,
         parts={name: part["size"] for name, part in run.parts.items()},
         seed=config.study.seed,

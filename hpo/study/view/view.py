@@ -192,6 +192,7 @@ class StudyView:
         reference: what commands call it: its name, its folder, or the URL of its mirror.
         copied: of a mirror, when that was written, as text (`2026-11-27 16:40:53 UTC`).
         study_id: unique; a copy has another.
+        user: who started it; `null` of one that was published or imported.
         state: `running`, `interrupted`, `open` (it is [asked and told](../how_to/ask_and_tell.md)), `ended`, `failed`,
             `imported` (by `hpo import`) or `unreadable`.
         says: the same in words, with which process runs it or why it failed.
@@ -257,6 +258,7 @@ class StudyView:
     folder: Path | None = None
     copied: str | None = None
     study_id: str | None = None
+    user: str | None = None
     phase: Phase | None = None
     following: str | None = None
     process: Holder | None = None
