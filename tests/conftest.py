@@ -24,6 +24,8 @@ os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 # Where it is remembered which studies were made here.
 os.environ["XDG_STATE_HOME"] = str(NETWORK_LOG.parent)
+# Where searches see each other: those of other processes of the tests are none of ours.
+os.environ["HPO_SEARCHES_DIR"] = str(NETWORK_LOG.parent)
 # Tests look into MLflow themselves; our own processes say it to it anyway.
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 

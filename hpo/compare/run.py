@@ -22,14 +22,15 @@ from hpo.engine.observers import Observer
 from hpo.errors import ConfigError, StudyError
 from hpo.report.comparison import ComparisonJson
 from hpo.session.stopping import SessionDispatcher, Stopping
-from hpo.show.display import How, refuse_unknown_progress
+from hpo.show.display import How, others_in_words, refuse_unknown_progress
 from hpo.show.json_lines import tell
 from hpo.study.files.folder import RUNS, StudyFolder
 from hpo.study.opening import code_of
 from hpo.study.study import PreparedStudy
 from hpo.trials.goal import Goal
 from hpo.trials.trial import Trial, loss_sign
-from hpo.workers.dispatch.dispatcher import Dispatcher, code_to_send, make_dispatcher
+from hpo.workers.dispatch.dispatcher import Dispatcher, code_to_send, make_dispatcher, use_of
+from hpo.workers.dispatch.other_searches import other_searches, shown_to_others, total_use
 
 
 class Compared(NamedTuple):
@@ -132,8 +133,13 @@ def _start_dispatcher(comparison: ComparisonPlan, stack: ExitStack) -> Dispatche
     code = code_to_send(config.dispatch, comparison.study.objective)
     if code is not None and code.files:
         print(code.in_words())
-    dispatcher = make_dispatcher(config.dispatch, config.secrets, code)
+    others = other_searches() if config.dispatch.is_on_this_machine else []
+    if others:
+        print(others_in_words(others, config.dispatch))
+    dispatcher = make_dispatcher(config.dispatch, config.secrets, code, None, total_use(others))
     stack.callback(dispatcher.close)
+    if (use := use_of(dispatcher, config.dispatch)) is not None:
+        stack.enter_context(shown_to_others(use))
     return dispatcher
 
 

@@ -274,6 +274,11 @@ class DispatchSection(Section):
         """What there is to know of the dispatcher."""
         return DISPATCHERS[self.name]
 
+    @property
+    def is_on_this_machine(self) -> bool:
+        """Whether trainings use this machine: none run at an address, and time passes."""
+        return self.address is None and not self.type.has_own_time
+
     @model_validator(mode="after")
     def _has_effect(self) -> Self:
         gpus, is_one = self.gpus_per_worker or 0, self.processes_per_task == 1

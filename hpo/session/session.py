@@ -33,8 +33,9 @@ from hpo.track.projection import close_in_tracker, interrupt_in_tracker, open_in
 from hpo.trials.history import History
 from hpo.trials.record.record import Record
 from hpo.trials.trial import Trial
-from hpo.workers.dispatch.dispatcher import Dispatcher, code_to_send, make_dispatcher
+from hpo.workers.dispatch.dispatcher import Dispatcher, code_to_send, make_dispatcher, use_of
 from hpo.workers.dispatch.local import LocalDispatcher
+from hpo.workers.dispatch.other_searches import other_searches, shown_to_others, total_use
 
 # Without progress after an interruption, before the tracker leaves the rest to `hpo sync`.
 _HURRY_SECONDS = 8.0
@@ -76,6 +77,8 @@ def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Ended:
         has_work = record is None or _has_work(study, record)
         dispatcher = _dispatcher(study, display) if has_work else LocalDispatcher()
         stack.callback(dispatcher.close)
+        if has_work and (use := use_of(dispatcher, config.dispatch)) is not None:
+            stack.enter_context(shown_to_others(use))
         stopping.check()
         if has_work:
             display.tell_workers(study, dispatcher.slots, dispatcher.gpus)
@@ -117,8 +120,11 @@ def _dispatcher(study: PreparedStudy, display: Display) -> Dispatcher:
     code = code_to_send(config.dispatch, study.objective)
     if code is not None and code.files:
         display.tell_code(code)
+    others = other_searches() if config.dispatch.is_on_this_machine else []
+    if others:
+        display.tell_others(config.dispatch, others)
     display.tell_start(config.dispatch)
-    return make_dispatcher(config.dispatch, config.secrets, code, config.artifacts)
+    return make_dispatcher(config.dispatch, config.secrets, code, config.artifacts, total_use(others))
 
 
 def _site(dispatcher: Dispatcher) -> Site | None:

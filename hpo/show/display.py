@@ -1,7 +1,7 @@
 """Where a running search is shown: at a terminal, in a notebook, or nowhere; and the lines that all of these have."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -27,6 +27,7 @@ from hpo.trials.space.space import Space
 from hpo.trials.trial import TaskLayout, Trial
 from hpo.workers.dispatch.code import Code
 from hpo.workers.dispatch.dispatcher import Gpus
+from hpo.workers.dispatch.other_searches import OtherSearch
 
 if TYPE_CHECKING:
     # Pandas, which whoever only looks on does not need.
@@ -189,6 +190,9 @@ class Display:
     def tell_code(self, code: Code) -> None:
         """Show what of the user's code goes to other machines."""
 
+    def tell_others(self, dispatch: DispatchSection, others: Sequence[OtherSearch]) -> None:
+        """Show which other searches run on this machine."""
+
     def tell_start(self, dispatch: DispatchSection) -> None:
         """Show that workers are being started."""
 
@@ -218,6 +222,16 @@ def gpus_in_words(gpus: Gpus, dispatch: DispatchSection) -> str | None:
     if dispatch.gpus_per_worker is not None:
         return each
     return f"{each}; dispatch.workers={2 * gpus.there:g} would train two on each, which small networks leave room for"
+
+
+def others_in_words(others: Sequence[OtherSearch], dispatch: DispatchSection) -> str:
+    """Return the line on other searches on this machine, and what follows from them for this one."""
+    are = "another search runs" if len(others) == 1 else f"{len(others)} other searches run"
+    each = ", ".join(f"process {other.process} of {other.user} with {other.use}" for other in others)
+    takes = ""
+    if dispatch.type.has_own_processes and dispatch.workers is None:
+        takes = "; this one begins with as many workers as are left, at least one (dispatch.workers=N sets the number)"
+    return f"{are} on this machine: {each}{takes}"
 
 
 def peak_in_words(peak: int, total: int) -> str:

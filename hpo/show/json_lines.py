@@ -2,16 +2,18 @@
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from hpo.config.documents import json_line
+from hpo.config.sections import DispatchSection
 from hpo.engine.loop import seconds_spent
 from hpo.show.display import Display, Ended, Progress
 from hpo.study.study import PreparedStudy
 from hpo.trials.record.record import Record
 from hpo.trials.trial import Trial
 from hpo.workers.dispatch.dispatcher import Gpus, TaskReport
+from hpo.workers.dispatch.other_searches import OtherSearch
 from hpo.workers.training.tasks import Task
 
 # Between two points of a training; those in between are left out.
@@ -35,7 +37,14 @@ class JsonLines(Display):
     """Prints a line for each event; docs/reference/json.md lists them with their fields."""
 
     def __init__(self) -> None:
-        self._workers = 0
+        self._workers, self._others = 0, list[dict[str, Any]]()
+
+    def tell_others(self, dispatch: DispatchSection, others: Sequence[OtherSearch]) -> None:  # noqa: ARG002
+        """Keep which other searches run on this machine."""
+        self._others = [
+            {"process": other.process, "user": other.user, "cpus": other.use.cpus, "gpus": other.use.gpus}
+            for other in others
+        ]
 
     def tell_workers(self, study: PreparedStudy, workers: int, gpus: Gpus) -> None:  # noqa: ARG002
         """Keep how many there are."""
@@ -43,7 +52,7 @@ class JsonLines(Display):
 
     def progress(self, study: PreparedStudy, record: Record) -> "JsonProgress":
         """Return what prints the events of the search."""
-        return JsonProgress(study, record, self._workers)
+        return JsonProgress(study, record, self._workers, self._others)
 
     def conclude(self, study: PreparedStudy, ended: Ended) -> None:  # noqa: ARG002
         """Print what the study came to."""
@@ -53,9 +62,9 @@ class JsonLines(Display):
 class JsonProgress(Progress):
     """Prints each task as it begins, points of its curve, and each trial that has ended."""
 
-    def __init__(self, study: PreparedStudy, record: Record, workers: int) -> None:
+    def __init__(self, study: PreparedStudy, record: Record, workers: int, others: Sequence[Mapping[str, Any]]) -> None:
         super().__init__(study, record.history(), seconds_spent(record))
-        self._prepared, self._workers = study, workers
+        self._prepared, self._workers, self._others = study, workers, others
         self._told: dict[tuple[int, int], float] = {}
 
     def __enter__(self) -> Self:
@@ -69,6 +78,7 @@ class JsonProgress(Progress):
             limits=[str(limit) for limit in self._goal.limits],
             **self._how_far(),
             workers=self._workers,
+            others=self._others,
         )
         return self
 

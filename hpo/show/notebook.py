@@ -5,9 +5,10 @@ import logging
 import time
 import warnings
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
+from hpo.config.sections import DispatchSection
 from hpo.engine.loop import seconds_spent
 from hpo.show.display import (
     Display,
@@ -15,6 +16,7 @@ from hpo.show.display import (
     Progress,
     follow_up_in_words,
     gpus_in_words,
+    others_in_words,
 )
 from hpo.show.lines import summary_lines
 from hpo.study.study import PreparedStudy
@@ -23,6 +25,7 @@ from hpo.trials.space.space import short_text
 from hpo.trials.trial import Trial
 from hpo.workers.dispatch.code import Code
 from hpo.workers.dispatch.dispatcher import Gpus, TaskReport
+from hpo.workers.dispatch.other_searches import OtherSearch
 
 _SECONDS_BETWEEN_UPDATES = 0.5
 _LAST_LINES = 8
@@ -51,6 +54,10 @@ class Notebook(Display):
     def tell_code(self, code: Code) -> None:
         """Say what of the user's code goes to other machines."""
         print(code.in_words())
+
+    def tell_others(self, dispatch: DispatchSection, others: Sequence[OtherSearch]) -> None:
+        """Say which other searches run on this machine."""
+        print(others_in_words(others, dispatch))
 
     def tell_workers(self, study: PreparedStudy, workers: int, gpus: Gpus) -> None:
         """Say what they have of the GPUs, where there are some; how many there are is for the progress."""

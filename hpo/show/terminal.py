@@ -1,7 +1,7 @@
 """What a terminal shows of a search besides its progress: what it is, how it runs, how it ended."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from hpo.config.shipped import MLFLOWS_OWN, is_from
 from hpo.engine.loop import seconds_spent
 from hpo.errors import SpaceError, printable
 from hpo.formatting import format_count
-from hpo.show.display import Display, Ended, Progress, gpus_in_words
+from hpo.show.display import Display, Ended, Progress, gpus_in_words, others_in_words
 from hpo.show.lines import summary_lines
 from hpo.show.progress import TerminalProgress
 from hpo.study.results.choosing import why
@@ -22,6 +22,7 @@ from hpo.trials.space.first_points import default_point
 from hpo.trials.space.reader import parted
 from hpo.workers.dispatch.code import Code
 from hpo.workers.dispatch.dispatcher import Gpus
+from hpo.workers.dispatch.other_searches import OtherSearch
 from hpo.workers.dispatch.ray.address import is_connected_here
 
 # Idle share of the workers' time from which a hint is printed.
@@ -73,6 +74,10 @@ class Terminal(Display):
     def tell_code(self, code: Code) -> None:
         """Print what of the user's code goes to other machines."""
         print(code.in_words(), flush=True)
+
+    def tell_others(self, dispatch: DispatchSection, others: Sequence[OtherSearch]) -> None:
+        """Print which other searches run on this machine."""
+        _say(others_in_words(others, dispatch))
 
     def tell_start(self, dispatch: DispatchSection) -> None:
         """Print what the next seconds go into."""

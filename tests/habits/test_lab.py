@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import hpo
+from hpo.workers.dispatch.other_searches import OtherSearch, Use
 from tests.hpo.cli.commands import hpo as hpo_says
 from tests.hpo.commands.searched import found
 
@@ -44,3 +45,9 @@ def test_a_published_study_does_not_say_who_started_it(monkeypatch):
     assert published
     assert not any("ada-lovelace" in text for text in published)
     assert hpo.studies("studies").studies[0].user is None
+
+
+def test_a_second_search_says_that_another_one_runs_here(capsys, monkeypatch):
+    monkeypatch.setattr("hpo.session.session.other_searches", lambda: [OtherSearch(4242, "ada", Use(8.0, 2.0, (0, 1)))])
+    searched("second", progress="none")
+    assert "another search runs on this machine: process 4242 of ada with 8 cores and 2 GPUs" in capsys.readouterr().out

@@ -13,6 +13,7 @@ from hpo.errors import MachineError
 from hpo.machine import Site
 from hpo.trials.trial import Outcome
 from hpo.workers.dispatch.code import Code, code_of
+from hpo.workers.dispatch.other_searches import NOTHING, Use
 from hpo.workers.objective.objective import Objective
 from hpo.workers.training.tasks import Task
 from hpo.workers.training.worker import Message
@@ -34,6 +35,7 @@ class Setup:
     import_from: str  # the folder to import the objective from besides the installed packages
     code: Code | None = None  # what is sent to a cluster at an address; None = every node has it
     artifacts: str | None = None  # the URL where workers keep states and models; None = in the study's folder
+    in_use: Use = NOTHING  # what other searches on this machine use of it
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Gpus:
     there: float = 0.0  # how many
     share: float = 0.0  # of them for each worker: a fraction of one, or a whole number
     kinds: tuple[str, ...] = ()  # their names, such as `H100`, as far as they are known
+    numbers: tuple[int, ...] = ()  # of those on this machine that the workers have, as far as they are known
 
 
 @dataclass(frozen=True)
@@ -161,7 +164,11 @@ def outcomes(
 
 
 def make_dispatcher(
-    settings: DispatchSection, secrets: Secrets | None = None, code: Code | None = None, artifacts: str | None = None
+    settings: DispatchSection,
+    secrets: Secrets | None = None,
+    code: Code | None = None,
+    artifacts: str | None = None,
+    in_use: Use = NOTHING,
 ) -> Dispatcher:
     """Return the dispatcher that `settings.name` names, its workers started; DispatchError where they cannot be.
 
@@ -170,10 +177,20 @@ def make_dispatcher(
     if settings.address is not None:
         address = open_sealed(settings.address, values_of(settings.address, secrets or {}, "dispatch.address"))
         settings = settings.model_copy(update={"address": address})
-    setup = Setup(settings=settings, import_from=str(Path.cwd()), code=code, artifacts=artifacts)
+    setup = Setup(settings=settings, import_from=str(Path.cwd()), code=code, artifacts=artifacts, in_use=in_use)
     module, _, name = settings.type.path.partition(":")
     made: Dispatcher = getattr(importlib.import_module(module), name).of(setup)
     return made
+
+
+def use_of(dispatcher: Dispatcher, settings: DispatchSection) -> Use | None:
+    """Return what a dispatcher uses of this machine; None for another machine's, and where no time passes."""
+    if not settings.is_on_this_machine:
+        return None
+    if not settings.type.has_own_processes:
+        return Use(settings.threads)
+    processes, gpus = dispatcher.slots * settings.processes_per_task, dispatcher.gpus
+    return Use(processes * settings.cpus_per_worker, processes * gpus.share, gpus.numbers)
 
 
 def code_to_send(settings: DispatchSection, objective: Objective) -> Code | None:

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,6 +27,8 @@ from hpo.workers.dispatch.ray.shares import Resources
 # Training arrays stay inside the workers; the object store only carries messages.
 _OBJECT_STORE_BYTES = 128 * 2**20
 _PREFIX = "hpo-ray-"
+# Ray gives its workers the GPUs in the order of this variable.
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
 _T = TypeVar("_T")
 # Ray itself tries for two minutes. A start takes 4 to 6 s on two cores, and 20 s if they are busy.
 _START_SECONDS = 45.0
@@ -51,6 +53,7 @@ class RayCluster:
         threads: int,
         allow_open: bool = False,
         environment: Mapping[str, Any] | None = None,
+        gpus_in_use: Collection[int] = (),
     ) -> None:
         self._folder: Path | None = None
         self._before: dict[str, str | None] = {}
@@ -62,11 +65,14 @@ class RayCluster:
         self._raylets: list[psutil.Process] = []
         # The user's own, or the one that this process is a task of: used as it is, and left alive.
         self.is_adopted = address is None and is_connected_here()
+        self.is_own = address is None and not self.is_adopted
+        # Of those that Ray may use here, in the order in which it gives them to workers; empty where it is not known.
+        self.gpu_numbers: tuple[int, ...] = ()
         try:
             if address is not None:
                 self._join(address, allow_open, environment or {})
-            elif not self.is_adopted:
-                self._start(gpus, threads)
+            elif self.is_own:
+                self._start(gpus, threads, gpus_in_use)
         except BaseException:
             # After an interruption, too, nothing that was started may stay.
             self.close()
@@ -82,7 +88,7 @@ class RayCluster:
         self.driver = ray.get_runtime_context().get_node_id()
         self.others = [node["NodeID"] for node in alive if node["NodeID"] != self.driver]
 
-    def _start(self, gpus: int | None, threads: int) -> None:
+    def _start(self, gpus: int | None, threads: int, gpus_in_use: Collection[int]) -> None:
         ray_private.refuse_stale()
         _remove_abandoned()
         # mkdtemp makes the folder 0700. The path is short, since Ray puts sockets below it (at most 107 bytes each).
@@ -104,10 +110,14 @@ class RayCluster:
             "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
             # BLAS and OpenMP read it when the workers load them; the number changes the last digits of sums.
             "OMP_NUM_THREADS": str(threads),
+            _VISIBLE: os.environ.get(_VISIBLE),
         }
         # Ray reads its variables until it is shut down, so they stay set until then.
         self._before = {name: os.environ.get(name) for name in variables}
         _set_environment(variables)
+        self.gpu_numbers = _free_first(gpus, gpus_in_use)
+        if gpus_in_use and self.gpu_numbers:
+            os.environ[_VISIBLE] = ",".join(map(str, self.gpu_numbers))
         os.environ[ray_watchdog.MARK] = str(self._folder)
         try:
             with ray_private.without_dashboard():
@@ -248,6 +258,16 @@ class RayCluster:
             self._watchdog = None
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _free_first(gpus: int | None, in_use: Collection[int]) -> tuple[int, ...]:
+    """Return the numbers of the GPUs that Ray may use, those in use last; empty where they have none."""
+    given = os.environ.get(_VISIBLE)
+    number = max(ray_private.number_of_gpus(), gpus or 0)
+    names = [str(each) for each in range(number)] if given is None else given.split(",")
+    if not all(name.isdecimal() for name in names):
+        return ()
+    return tuple(sorted(map(int, names), key=lambda name: name in in_use))
 
 
 def _remove_abandoned() -> None:

@@ -1,6 +1,7 @@
 """Runs tasks on a pool of long-lived Ray actors, and replaces those that die."""
 
 import itertools
+import math
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from hpo.errors import DispatchError, MachineError
 from hpo.trials.trial import Outcome
 from hpo.workers.dispatch.code import Code
 from hpo.workers.dispatch.dispatcher import Gpus, Setup, TaskReport, report_of, with_last_lines
+from hpo.workers.dispatch.other_searches import NOTHING, Use
 from hpo.workers.dispatch.process.group import describe_death
 from hpo.workers.dispatch.ray.private import is_at_fault, reason
 from hpo.workers.dispatch.ray.worker_group import hire
@@ -59,15 +61,18 @@ class RayDispatcher:
         import_from: str | None = None,
         code: Code | None = None,
         artifacts: str | None = None,
+        in_use: Use = NOTHING,
     ) -> None:
         self._settings = settings
-        self._cluster, self._crew = hire(settings, import_from, code or Code(), artifacts)
+        self._cluster, self._crew = hire(settings, import_from, code or Code(), artifacts, in_use)
         import ray
 
         self._ray = ray
         shares = self._crew.shares
         self.slots = shares.workers
-        self.gpus = Gpus(sum(node.gpus for node in self._cluster.nodes), shares.gpus, self._cluster.gpu_kinds)
+        there, taken = sum(node.gpus for node in self._cluster.nodes), self.slots * settings.processes_per_task
+        numbers = self._cluster.gpu_numbers[: math.ceil(taken * shares.gpus)]
+        self.gpus = Gpus(there, shares.gpus, self._cluster.gpu_kinds, numbers)
         self._freight = Freight(ObjectStore(ray.put, ray.get, settings.largest_message * 2**20))
         self._waiting: deque[_Run] = deque()
         self._runs: dict[Any, _Run] = {}
@@ -79,7 +84,7 @@ class RayDispatcher:
     @classmethod
     def of(cls, setup: Setup) -> Self:
         """Return the dispatcher of this setup."""
-        return cls(setup.settings, setup.import_from, setup.code, setup.artifacts)
+        return cls(setup.settings, setup.import_from, setup.code, setup.artifacts, setup.in_use)
 
     @property
     def now(self) -> float:

@@ -8,6 +8,8 @@
   refused; our commands, which start Ray once, do not need them.
 - `get_draining_nodes`: which nodes will be taken away soon; Ray has no public way to know. Without it trainings on them
   are not told to save their states, and go on from the last that they had saved.
+- `NvidiaGPUAcceleratorManager`: how many GPUs Ray finds here, before it is started. Without it a search may begin on
+  GPUs that another search uses, while others are free.
 - `GcsClient`: says in 0.5 s that a cluster answers, or that the token is missing or wrong. `ray.init` takes 1.3 s for
   the first; the second it calls "Failed to connect", after 21 s or more, and `ray status` is no better. A search on a
   cluster with a token would wait that long each time, since it asks without one, too, and must be refused. Measured
@@ -80,6 +82,15 @@ def refuse_stale() -> None:
             "dispatch: this version of Ray reads its token when it is imported, and it was imported in this process "
             "before; start it in a new process, or choose dispatch=local"
         )
+
+
+def number_of_gpus() -> int:
+    """Return how many GPUs Ray would find on this machine; 0 where that cannot be known before it is started."""
+    _, manager = _look_up("ray._private.accelerators.nvidia_gpu", "NvidiaGPUAcceleratorManager")
+    try:
+        return int(manager.get_current_node_num_accelerators()) if manager else 0
+    except Exception:  # noqa: BLE001 -- of NVIDIA's library, which may be of another version than its driver.
+        return 0
 
 
 def draining_nodes() -> Collection[str]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from hpo.config.sections import DispatchSection
 from hpo.errors import DispatchError
+from hpo.workers.dispatch.other_searches import Use
 
 # Ray counts in parts of 1/10,000.
 _PARTS = 10_000
@@ -29,11 +30,12 @@ class Shares:
     memory: float | None = None  # the part of a GPU's memory that each may hold; None = all of it
 
 
-def shares_on(nodes: Sequence[Resources], settings: DispatchSection) -> Shares:
+def shares_on(nodes: Sequence[Resources], settings: DispatchSection, in_use: Use | None = None) -> Shares:
     """Return the shares: as configured; left open, as many workers as fit, one for each GPU where there are any.
 
     With more workers than GPUs each has the same fraction of one. Where tasks are of several processes, each of these
-    has whole GPUs. DispatchError where they do not fit; the CPUs and GPUs of a process must be on one node.
+    has whole GPUs. DispatchError where they do not fit; the CPUs and GPUs of a process must be on one node. Of a single
+    node that is in use, as many workers fit as are left, at least one.
     """
     size, apart = settings.processes_per_task, settings.process_placement == "strict_spread"
     gpus_there = sum(node.gpus for node in nodes)
@@ -47,7 +49,12 @@ def shares_on(nodes: Sequence[Resources], settings: DispatchSection) -> Shares:
     fits = sum(fit) // size
     if apart and size > 1:
         fits = max(n for n in range(fits + 1) if sum(min(n, on_node) for on_node in fit) >= n * size)
-    workers = settings.workers or max(fits, 1)
+    left = fits
+    if in_use is not None:
+        (node,) = nodes
+        free = Resources(max(node.cpus - in_use.cpus, 0.0), max(node.gpus - in_use.gpus, 0.0))
+        left = min(fits, _fit(free, settings.cpus_per_worker, gpus) // size)
+    workers = settings.workers or max(left, 1)
     if workers > fits:
         key, each = "dispatch.workers", f"{settings.cpus_per_worker:g} CPU and {gpus:g} GPU each"
         where, lower = "a worker is on one node", "dispatch.cpus_per_worker or dispatch.gpus_per_worker"

@@ -15,6 +15,7 @@ from hpo.config.sections import DispatchSection
 from hpo.errors import DispatchError
 from hpo.machine import Site
 from hpo.workers.dispatch.code import Code, describe, refuse_unlike, staged
+from hpo.workers.dispatch.other_searches import Use
 from hpo.workers.dispatch.ray import worker as ray_worker
 from hpo.workers.dispatch.ray.cluster import RayCluster
 from hpo.workers.dispatch.ray.private import draining_nodes, reason
@@ -30,7 +31,7 @@ _LEAST_BYTES = 16 * 2**20
 
 
 def hire(
-    settings: DispatchSection, import_from: str | None, code: Code, artifacts: str | None
+    settings: DispatchSection, import_from: str | None, code: Code, artifacts: str | None, in_use: Use
 ) -> tuple[RayCluster, "Crew"]:
     """Return a connection to Ray, and its workers, one for each slot, which are starting; see `Setup`."""
     if settings.address is None and settings.gpus is not None:
@@ -43,13 +44,18 @@ def hire(
         if folder is not None:
             environment["working_dir"] = str(folder)
         cluster = RayCluster(
-            settings.address, settings.gpus, settings.threads, settings.allow_open_cluster, environment
+            settings.address,
+            settings.gpus,
+            settings.threads,
+            settings.allow_open_cluster,
+            environment,
+            in_use.gpu_numbers,
         )
     import ray
 
     ray.cloudpickle.register_pickle_by_value(ray_worker)  # type: ignore[no-untyped-call]  # Ray has no types there.
     try:
-        shares = shares_on(cluster.nodes, settings)
+        shares = shares_on(cluster.nodes, settings, in_use if cluster.is_own else None)
         came_with_code = settings.address is not None and bool(code.files)
         equipment = ray_worker.Equipment(
             import_from=None if came_with_code else import_from,

@@ -1,5 +1,6 @@
 """What the Ray pool promises beyond the contract: shared GPUs, refusals, a lock. Dying workers: tests/faults."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from hpo.errors import DispatchError
+from hpo.workers.dispatch.other_searches import Use
 from hpo.workers.dispatch.ray.pool import RayDispatcher
 from hpo.workers.dispatch.ray.shares import Shares
 from hpo.workers.dispatch.ray.worker_group import Crew
@@ -33,6 +35,21 @@ def test_two_half_gpu_workers_share_one_and_each_whole_gpu_worker_has_its_own(tm
     assert {outcome.metrics["gpu"] for outcome in outcomes.values()} == gpus
     assert outcomes[0].metrics["num_gpus"] == 1
     assert outcomes[0].metrics["memory"] == share
+
+
+@pytest.mark.slow
+def test_next_to_another_search_the_workers_left_have_the_gpus_left(tmp_path):
+    """Of two GPUs, that are not there either, another search has the first."""
+    settings = dispatch_section(workers=None, gpus=2, cpus_per_worker=0.1)
+    pool = RayDispatcher(settings, str(REPOSITORY), in_use=Use(0.0, 1.0, (0,)))
+    try:
+        assert (pool.slots, pool.gpus.numbers) == (1, (1,))
+        (tmp_path / "another").touch()
+        outcomes, _ = run(pool, [task(0, "visible_gpus", folder=str(tmp_path))])
+    finally:
+        pool.close()
+    assert outcomes[0].metrics["gpu"] == 1
+    assert "CUDA_VISIBLE_DEVICES" not in os.environ
 
 
 @pytest.mark.parametrize(

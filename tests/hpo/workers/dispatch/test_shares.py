@@ -5,6 +5,7 @@ import pytest
 from hpo.errors import DispatchError
 from hpo.show.display import gpus_in_words, peak_in_words
 from hpo.workers.dispatch.dispatcher import Gpus
+from hpo.workers.dispatch.other_searches import Use
 from hpo.workers.dispatch.ray.shares import Resources, Shares, shares_on
 from tests.studies import dispatch_section
 
@@ -45,6 +46,28 @@ def shares(nodes, **settings):
 )
 def test_what_is_left_open_is_what_fits(nodes, settings, expected):
     found = shares(nodes, **settings)
+    assert (found.workers, found.gpus) == (expected.workers, expected.gpus)
+
+
+@pytest.mark.parametrize(
+    ("node", "in_use", "settings", "expected"),
+    [
+        (Resources(8, 0), Use(5), {}, Shares(3, 0)),
+        (Resources(8, 0), Use(5), {"cpus_per_worker": 2}, Shares(1, 0)),
+        # One at least, also where more is in use than there is.
+        (Resources(8, 0), Use(20), {}, Shares(1, 0)),
+        # Each still has a whole GPU.
+        (EIGHT[0], Use(6, 3.0), {}, Shares(5, 1)),
+        (EIGHT[0], Use(8, 8.0), {}, Shares(1, 1)),
+        (EIGHT[0], Use(2, 0.5), {"gpus_per_worker": 0.5}, Shares(14, 0.5)),
+        (EIGHT[0], Use(2, 2.0), {"processes_per_task": 4}, Shares(1, 1)),
+        # A number that is given stays.
+        (Resources(8, 0), Use(5), {"workers": 8}, Shares(8, 0)),
+    ],
+)
+def test_next_to_another_search_what_is_left_open_is_what_is_left(node, in_use, settings, expected):
+    section = dispatch_section(**{"workers": None, "gpus_per_worker": None} | settings)
+    found = shares_on([node], section, in_use)
     assert (found.workers, found.gpus) == (expected.workers, expected.gpus)
 
 

@@ -1,0 +1,131 @@
+"""What the searches on this machine use of it: each says so in the name of an empty file that all users can see."""
+
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import psutil
+
+# The folder of the files, for users who have temporary folders of their own.
+FOLDER = "HPO_SEARCHES_DIR"
+_NUMBER = r"(\d{1,7}\.\d{4})"
+# A file is younger than its process; both times are rounded.
+_ROUNDED_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Use:
+    """What a search uses of this machine.
+
+    Attributes:
+        cpus: how many cores.
+        gpus: how many GPUs; a share of one is a fraction.
+        gpu_numbers: which of them; empty where that is not known.
+    """
+
+    cpus: float
+    gpus: float = 0.0
+    gpu_numbers: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        """As people read it: `8 cores and 2 GPUs`."""
+        cores = "1 core" if self.cpus == 1 else f"{self.cpus:g} cores"
+        gpus = "1 GPU" if self.gpus == 1 else f"{self.gpus:g} GPUs"
+        return f"{cores} and {gpus}" if self.gpus else cores
+
+
+NOTHING = Use(0.0)
+
+
+@dataclass(frozen=True)
+class OtherSearch:
+    """Another search on this machine: its process, who runs that, and what it uses."""
+
+    process: int
+    user: str
+    use: Use
+
+
+@contextmanager
+def shown_to_others(use: Use) -> Iterator[None]:
+    """Let other searches on this machine see what this process uses, until the end of the block.
+
+    Where no file can be made, they do not see it, and nothing else changes.
+    """
+    numbers = "+".join(map(str, use.gpu_numbers))
+    path = _folder() / f"{_prefix()}{os.getpid()}_{use.cpus:.4f}_{use.gpus:.4f}_{numbers}"
+    with suppress(OSError):
+        # Nothing is written, and no link is followed.
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o444))
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            path.unlink()
+
+
+def other_searches() -> list[OtherSearch]:
+    """Return the other searches that use cores that this process may use, the earliest process first.
+
+    A name counts where its file and the process in it have the same owner, so nobody can speak for another user's
+    process. What killed searches of this user left is removed.
+    """
+    import psutil  # 30 ms to load, and a list of studies imports this module, too.
+
+    form = re.compile(rf"{re.escape(_prefix())}(\d{{1,10}})_{_NUMBER}_{_NUMBER}_((?:\d{{1,4}}(?:\+\d{{1,4}})*)?)")
+    found = list[tuple[float, OtherSearch]]()
+    with suppress(OSError), os.scandir(_folder()) as entries:
+        for entry in entries:
+            match = form.fullmatch(entry.name)
+            if match is None or int(match[1]) == os.getpid():
+                continue
+            with suppress(OSError, psutil.Error):
+                about, numbers = entry.stat(follow_symlinks=False), tuple(map(int, filter(None, match[4].split("+"))))
+                process = _process_of(int(match[1]), about)
+                if process is not None and _share_cores(process):
+                    use = Use(float(match[2]), float(match[3]), numbers)
+                    found.append((process.create_time(), OtherSearch(process.pid, process.username(), use)))
+                elif process is None and about.st_uid == os.getuid():
+                    Path(entry.path).unlink()
+    return [other for _, other in sorted(found, key=lambda each: each[0])]
+
+
+def _process_of(number: int, file: os.stat_result) -> "psutil.Process | None":
+    """Return the process that has made a file; None where it has ended, or is another user's."""
+    import psutil
+
+    if not stat.S_ISREG(file.st_mode) or not psutil.pid_exists(number):
+        return None
+    process = psutil.Process(number)
+    is_its = process.uids().real == file.st_uid and process.create_time() <= file.st_mtime + _ROUNDED_SECONDS
+    return process if is_its else None
+
+
+def _share_cores(process: "psutil.Process") -> bool:
+    """Return whether a process may use cores of this one; jobs of a cluster's scheduler have cores of their own."""
+    if not hasattr(process, "cpu_affinity"):
+        return True  # This system cannot tell.
+    return not {*process.cpu_affinity()}.isdisjoint(os.sched_getaffinity(0))
+
+
+def total_use(others: Sequence[OtherSearch]) -> Use:
+    """Return what they use together."""
+    numbers = {number for other in others for number in other.use.gpu_numbers}
+    cpus, gpus = (sum(getattr(other.use, name) for other in others) for name in ("cpus", "gpus"))
+    return Use(cpus, gpus, tuple(sorted(numbers)))
+
+
+def _folder() -> Path:
+    return Path(os.environ.get(FOLDER) or tempfile.gettempdir())
+
+
+def _prefix() -> str:
+    """Return how names begin: with the machine, since several may share a folder."""
+    return f"hpo-search_{re.sub('[^A-Za-z0-9.-]', '-', os.uname().nodename)}_"
