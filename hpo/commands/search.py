@@ -56,7 +56,19 @@ if TYPE_CHECKING:
 # The largest number of changes in the line about a new study.
 _SAID = 3
 
-_STUDY_ARGUMENTS = ("trials", "minutes", "seed", "direction", "name", "score", "metric", "limits", "choose", "scales")
+_STUDY_ARGUMENTS = (
+    "trials",
+    "minutes",
+    "seed",
+    "direction",
+    "name",
+    "score",
+    "metric",
+    "limits",
+    "choose",
+    "scales",
+    "measured",
+)
 # Keys that `search` has arguments for, which its users know by these names: `seed=` for `study.seed`.
 _ARGUMENTS = {
     **{f"study.{name}": name for name in _STUDY_ARGUMENTS},
@@ -246,6 +258,7 @@ def search(
     metric: str | Mapping[str, Literal["maximize", "minimize"]] | None = None,
     direction: Literal["maximize", "minimize"] | None = None,
     limits: Mapping[str, Any] | None = None,
+    measured: Sequence[str] | None = None,
     choose: str | Mapping[str, Any] | None = None,
     scales: Sequence[Mapping[str, Any]] | None = None,
     score: Literal["best", "last"] | None = None,
@@ -284,6 +297,8 @@ def search(
         limits: what the best must keep, by name of a metric or of another number that the function returns: the most
             that it may be (the least of a metric that is maximized), such as `{"memory": 8e9}`, or
             `{"latency": {"min": 1, "max": 5}}`.
+        measured: other numbers that the function returns and that are kept and shown of every trial, by name, such as
+            `["latency_ms"]`. A training that lacks one has failed, so limits on them may be given after the search.
         choose: with several metrics, which one of the front is the best: `"knee"` (the default),
             `"first_within_limits"` (the best of the first metric), weights such as `{"accuracy": 0.7, "latency": 0.3}`,
             or `{"best": "accuracy", "within": {"latency": "5 %"}}`.
@@ -321,7 +336,7 @@ def search(
     from hpo.commands.study import SteeredStudy, run
 
     asked: dict[str, Any] = {"trials": trials, "minutes": minutes, "seed": seed, "direction": direction, "name": name}
-    asked |= {"score": score, "limits": limits, "choose": choose, "scales": scales}
+    asked |= {"score": score, "limits": limits, "measured": measured, "choose": choose, "scales": scales}
     strategy = "ladder" if strategy is None and scales is not None else strategy
     settings = settings_of(settings, metric, workers, folds, **asked)
     if data is None:

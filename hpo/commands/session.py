@@ -43,7 +43,7 @@ class AskedTrial:
             = to the end.
         continues: the number of the earlier trial of the same point that it goes on from; None = from the start.
         trained: how far that was trained.
-        metrics: what is to be told of it: the metrics in their order, then what else has a limit.
+        metrics: what is to be told of it: the metrics in their order, then what else has a limit or is measured.
     """
 
     def __init__(self, outside: OutsideSession, task: Task, objects: Objects) -> None:
@@ -230,6 +230,7 @@ def open(  # noqa: A001 -- it is called hpo.open
     metric: str | Mapping[str, Literal["maximize", "minimize"]] | None = None,
     direction: Literal["maximize", "minimize"] | None = None,
     limits: Mapping[str, Any] | None = None,
+    measured: Sequence[str] | None = None,
     choose: str | Mapping[str, Any] | None = None,
     scales: Sequence[Mapping[str, Any]] | None = None,
     score: Literal["best", "last"] | None = None,
@@ -244,8 +245,8 @@ def open(  # noqa: A001 -- it is called hpo.open
     Args:
         space: as of `hpo.search`; None = that of the study of this name, which exists.
         name: the study's, a folder under runs/.
-        config, trials, strategy, metric, direction, limits, choose, scales, score, seed, settings: as of `hpo.search`;
-            of a study that exists and whose space is not given only `trials` and `settings`.
+        config, trials, strategy, metric, direction, limits, measured, choose, scales, score, seed, settings: as of
+            `hpo.search`; of a study that exists and whose space is not given only `trials` and `settings`.
 
     Returns:
         The session, which has the study's lock until it is closed.
@@ -254,7 +255,7 @@ def open(  # noqa: A001 -- it is called hpo.open
         hpo.HpoError: something given cannot be, or another process has the study; nothing was created.
     """
     asked: dict[str, Any] = {"trials": trials, "seed": seed, "direction": direction, "score": score}
-    asked |= {"limits": limits, "choose": choose, "scales": scales}
+    asked |= {"limits": limits, "measured": measured, "choose": choose, "scales": scales}
     strategy = "ladder" if strategy is None and scales is not None else strategy
     settings = settings_of(settings, metric, **asked)
     if space is None:

@@ -67,6 +67,18 @@ Limits = Annotated[
 """Limits by metric: a number is the most that it may be, or the least where it is maximized."""
 
 
+def _distinct(given: list[str]) -> list[str]:
+    if not given:
+        raise ValueError("must have a name or more, such as [latency_ms], or be null")
+    if twice := [name for name in given if given.count(name) > 1]:
+        raise ValueError(f"must name each once, and has {twice[0]} twice")
+    return given
+
+
+Measured = Annotated[list[Name], AfterValidator(_distinct)]
+"""Names of numbers that an objective returns besides what is searched by."""
+
+
 def leading(metrics: Mapping[Any, Any]) -> dict[str, Any]:
     """Return `metric` and `direction` of several metrics: those of the first; nothing where these cannot be."""
     name, direction = next(iter(metrics.items()), (None, None))

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from hpo.config.goals import Choice, Direction, Limits, Metrics, Name, Scales, leading, metrics_of, one_name
+from hpo.config.goals import Choice, Direction, Limits, Measured, Metrics, Name, Scales, leading, metrics_of, one_name
 from hpo.config.on_trial import OnTrial
 
 
@@ -129,7 +129,8 @@ class StudySection(Section):
     limits: Limits | None
     choose: Choice
     scales: Scales | None
-    # It is of new studies only, so that a configuration may leave it out.
+    # These are of new studies only, so that a configuration may leave them out.
+    measured: Measured | None = None
     imports_fill: Annotated[dict[str, Any] | None, BeforeValidator(_fill)] = None
     # Written by the toolkit: the own keys that refer to what is searched, each with its text; see `references`.
     references: dict[str, str] | None = None
@@ -161,6 +162,13 @@ class StudySection(Section):
         if self.metrics is not None and self.winner != "best":
             text = "chooses by one metric; with study.metrics study.choose says which is chosen: leave it at best"
             raise conflict(text, "study.winner")
+        return self
+
+    @model_validator(mode="after")
+    def _measures_what_is_no_metric(self) -> Self:
+        for name in self.measured or ():
+            if name in (self.metrics or {self.metric: self.direction}):
+                raise conflict(f"must name other numbers than the study's metrics, given {name}", "study.measured")
         return self
 
     @model_validator(mode="after")

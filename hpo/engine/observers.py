@@ -77,7 +77,7 @@ class FirstFailures(Observer):
             raise StudyError(
                 f"search: stopped, {self._lacks_metric}; all others would fail like this: let the objective report it, "
                 f"and go on with `hpo resume` (--allow-changes); or search under another study.name by what is "
-                f"reported: study.metric, or study.metrics and study.limits"
+                f"reported: study.metric, or study.metrics, study.limits and study.measured"
             )
         if self._errors is not None and len(self._errors) >= self._most:
             first = "trial" if self._most == 1 else f"{len(self._errors)} trials all"

@@ -23,9 +23,9 @@ def parameters(trial: Trial, scales: Sequence[Mapping[str, Any]] | None) -> dict
 def metric_names(goal: Goal) -> dict[str, str]:
     """Return by metric of the goal, the leading one first, what it is called in a trial's run.
 
-    With one metric `score`; with several, or limits, each by its own name, after `metric.` where that is taken.
+    With one metric alone `score`; with several names each has its own, after `metric.` where that is taken.
     """
-    if goal.is_single:
+    if len(goal.names) == 1:
         return {goal.metric: "score"}
     taken = _OURS - ({"score"} & {goal.metric})
     return {name: mlflow_name(f"metric.{name}" if name in taken else name) for name in goal.names}

@@ -231,7 +231,7 @@ class MlflowTracker(Observer):
             metrics |= {f"{fold}/final_{mlflow_name(name)}": each for name, each in numbers.items()}
             if outcome.num_parameters is not None:
                 metrics["num_parameters"] = outcome.num_parameters
-        if trial.score is not None and not self._goal.is_single:
+        if trial.score is not None and len(self._goal.names) > 1:
             for name, shown in metric_names(self._goal).items():
                 if values := trial.values(name):
                     metrics |= {shown: trial.mean(name), **_spread(shown, values)}

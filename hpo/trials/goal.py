@@ -50,6 +50,8 @@ class Goal:
     target: int = 0
     # Which reported value counts of a training that returns nothing: the best, or the last.
     takes: Literal["best", "last"] = "best"
+    # What every task returns besides; nothing is searched or chosen by it.
+    measured: Sequence[str] = ()
 
     @property
     def metric(self) -> str:
@@ -68,8 +70,8 @@ class Goal:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What every task must return: the metrics in their order, then what has a limit."""
-        return tuple(dict.fromkeys([*self.metrics, *(limit.metric for limit in self.limits)]))
+        """What every task must return: the metrics in their order, what has a limit, and what is measured besides."""
+        return tuple(dict.fromkeys([*self.metrics, *(limit.metric for limit in self.limits), *self.measured]))
 
     def losses(self, values: Mapping[str, float]) -> tuple[float, ...]:
         """Return the metrics' values in their order, their signs turned so that lower is better."""
@@ -105,6 +107,8 @@ class Sought(Protocol):
     @property
     def limits(self) -> Mapping[str, float | dict[str, float]] | None: ...  # noqa: D102
     @property
+    def measured(self) -> Sequence[str] | None: ...  # noqa: D102
+    @property
     def scales(self) -> Sequence[Mapping[str, Any]] | None: ...  # noqa: D102
     @property
     def score(self) -> Literal["best", "last"]: ...  # noqa: D102
@@ -118,7 +122,7 @@ def goal_of(study: Sought) -> Goal:
         for name, given in (study.limits or {}).items()
         for bound, is_least in bounds_of(given, metrics.get(name))
     ]
-    return Goal(metrics, tuple(limits), len(study.scales or ()), study.score)
+    return Goal(metrics, tuple(limits), len(study.scales or ()), study.score, tuple(study.measured or ()))
 
 
 def finished(

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 import hpo
 from hpo.workers.dispatch.other_searches import OtherSearch, Use
 from tests.hpo.cli.commands import hpo as hpo_says
@@ -51,3 +53,32 @@ def test_a_second_search_says_that_another_one_runs_here(capsys, monkeypatch):
     monkeypatch.setattr("hpo.session.session.other_searches", lambda: [OtherSearch(4242, "ada", Use(8.0, 2.0, (0, 1)))])
     searched("second", progress="none")
     assert "another search runs on this machine: process 4242 of ada with 8 cores and 2 GPUs" in capsys.readouterr().out
+
+
+def test_what_is_measured_is_kept_of_every_trial_and_decides_nothing():
+    plain, measuring = searched("plain"), searched("measuring", measured=["latency_ms"])
+    points = [study.trials[["width", "score"]].to_dict("list") for study in (plain, measuring)]
+    assert points[0] == points[1]
+    assert list(measuring.trials.latency_ms) == [2.0 * width for width in measuring.trials.width]
+    assert measuring.best.scores == {"accuracy": 0.9, "latency_ms": 8.0}
+    assert measuring.best.point == plain.best.point
+
+
+def test_a_training_that_does_not_return_what_is_measured_has_failed():
+    with pytest.raises(hpo.HpoError, match=r"returned no 'memory'; it returned: accuracy, latency_ms"):
+        searched("missing", measured=["memory"])
+
+
+@pytest.mark.parametrize(
+    ("measured", "says"),
+    [
+        (["accuracy"], "measured: must name other numbers than the study's metrics, given accuracy"),
+        ([], r"measured: must have a name or more, such as \[latency_ms\], or be null"),
+        (["a", "a"], "measured: must name each once, and has a twice"),
+        ("latency_ms", "measured: must be a valid list, given 'latency_ms'"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(measured, says):
+    with pytest.raises(hpo.HpoError, match=says):
+        searched("refused", measured=measured)
+    assert not Path("runs").exists()

@@ -67,7 +67,8 @@ class Payload:
     # By place on the curve, the score by which a rule stops the training, after so many points; see `Limits`.
     limits: Sequence[tuple[float, float]] = ()
     limits_after: int = 1
-    # With several metrics, or limits: the names in their order, and what else must be returned because it has a limit.
+    # With several metrics, or limits, the names in their order; and what else must be returned, because it has a limit
+    # or is measured.
     metrics: Sequence[str] = ()
     limited: Sequence[str] = ()
     kept: str | None = None  # the file of a function that was given from Python; None for one that is imported
