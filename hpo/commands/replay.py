@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 TAKEN = (
     *("seed", "trials", "metric", "direction", "lanes", "order", "repeats", "finalists", "finalist_repeats", "winner"),
     *("trial_minutes", "stop_without_gain", "target", "stop_rule", "stop_rule_after", "extends", "references", "score"),
-    *("metrics", "limits", "measured", "choose", "scales"),
+    *("metrics", "limits", "limits_after", "measured", "choose", "scales"),
 )
 # The other keys of `study`, and these sections, belong to the place where a study runs and is shown: they are those of
 # whoever replays it.

@@ -1,6 +1,7 @@
 """`resume` and `extend`: a study goes on, or its best trials are trained further."""
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,6 +22,7 @@ from hpo.study.extension import choose_trials, extension_of
 from hpo.study.files.folder import StudyFolder, find_study, short_path
 from hpo.study.files.made_here import COMMAND, ENVIRONMENT, is_reached_here, reaches_of
 from hpo.study.keeping.mirror import restore
+from hpo.study.later_limits import with_later_limits
 from hpo.study.opening import opened_run
 from hpo.study.preparing.preparation import at_places, load_study, prepare_study
 from hpo.study.study import PreparedStudy
@@ -54,12 +56,15 @@ def resume(
 
     One that another process runs goes on there to a larger budget, the only change it takes; this returns at once.
 
+    Limits that are given after the search choose its winner anew among its trials, and no trial is trained; the report
+    says when they were given, and whether the test part was open.
+
     Args:
         trials: as of `hpo.search`: a larger budget.
         overrides: a larger budget or other workers, such as study.trials=40, dispatch.workers=4, track=none.
         minutes: as of `hpo.search`.
         workers: the same.
-        settings: other keys that no trial depends on, by dotted key.
+        settings: other keys that no trial depends on, by dotted key, such as `{"study.limits": {"latency_ms": 2}}`.
         data: where the data are now, if they were moved, by key: `{"data.path": "there.csv"}`. The content must be
             the same; the place is kept with the study.
         callbacks: as of `hpo.search`.
@@ -76,6 +81,7 @@ def resume(
         hpo resume digits study.trials=40 dispatch.workers=4
         hpo resume digits study.trials=60               also while it runs: it goes on to the larger budget
         hpo resume digits track=none dispatch=local     shown nowhere, and trained in this process
+        hpo resume digits 'study.limits={latency_ms: 2}'  after the search: its best trial within them; trains none
         hpo resume digits --as deeper study.trials=40   the same trials, and more, as a study of its own
         hpo resume reviews data.path=there.csv          the data lie elsewhere now
         hpo resume s3://bucket/digits                   from its copy (study.mirror), on any machine
@@ -208,11 +214,16 @@ def _run(study: PreparedStudy, progress: Progress, *notes: str) -> "Searched":
 def changed_config(folder: StudyFolder, changes: Changes, data: Mapping[str, str] | None = None) -> StudyConfig:
     """Return a study's configuration with what is changed, and with its data at these places, by key."""
     if isinstance(changes, Mapping):
-        return config_from_dict(with_settings(at_places(folder.config(), data or {}).to_dict(), changes))
-    folder.refuse_other_format()
-    from hpo.config.composing.compose import compose_config
+        config = config_from_dict(with_settings(at_places(folder.config(), data or {}).to_dict(), changes))
+    else:
+        folder.refuse_other_format()
+        from hpo.config.composing.compose import compose_config
 
-    return config_from_dict(compose_config("search", overrides_with_form(changes), config_file=str(folder.config_path)))
+        tree = compose_config("search", overrides_with_form(changes), config_file=str(folder.config_path))
+        config = config_from_dict(tree)
+    # Given again as the search has them, they choose again.
+    given = any(re.match(r"[+~]*study\.limits(?![\w])", change) for change in changes)
+    return with_later_limits(folder.config(), config) if given else config
 
 
 def _config_of_extension(

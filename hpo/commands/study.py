@@ -294,13 +294,15 @@ class Study:
         """Continue a study from its frozen configuration; later edits of the configuration cannot leak in.
 
         One that another process runs goes on there to a larger budget, the only change it takes; this returns at once.
+        Limits that are given after the search choose its winner anew among its trials, and no trial is trained; the
+        report says when they were given, and whether the test part was open.
 
         Args:
             trials: as of `hpo.search`: a larger budget.
             overrides: a larger budget or other workers, such as study.trials=40, dispatch.workers=4, track=none.
             minutes: as of `hpo.search`.
             workers: the same.
-            settings: other keys that no trial depends on, by dotted key.
+            settings: other keys that no trial depends on, by dotted key, such as `{"study.limits": {"latency_ms": 2}}`.
             data: where the data are now, if they were moved, by key: `{"data.path": "there.csv"}`. The content must be
                 the same; the place is kept with the study.
             callbacks: as of `hpo.search`.

@@ -61,10 +61,11 @@ def _bounded(given: Any) -> Any:
 Metrics = Annotated[dict[Name, Direction], BeforeValidator(_named)]
 """Directions by metric; the first is the leading one."""
 
-Limits = Annotated[
-    dict[Name, Annotated[float | dict[str, float], BeforeValidator(_bounded)]], BeforeValidator(_limited)
-]
+Bounds = dict[Name, Annotated[float | dict[str, float], BeforeValidator(_bounded)]]
 """Limits by metric: a number is the most that it may be, or the least where it is maximized."""
+
+Limits = Annotated[Bounds, BeforeValidator(_limited)]
+"""The same, of at least one metric."""
 
 
 def _distinct(given: list[str]) -> list[str]:

@@ -9,7 +9,19 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from hpo.config.goals import Choice, Direction, Limits, Measured, Metrics, Name, Scales, leading, metrics_of, one_name
+from hpo.config.goals import (
+    Bounds,
+    Choice,
+    Direction,
+    Limits,
+    Measured,
+    Metrics,
+    Name,
+    Scales,
+    leading,
+    metrics_of,
+    one_name,
+)
 from hpo.config.on_trial import OnTrial
 
 
@@ -132,6 +144,8 @@ class StudySection(Section):
     # These are of new studies only, so that a configuration may leave them out.
     measured: Measured | None = None
     imports_fill: Annotated[dict[str, Any] | None, BeforeValidator(_fill)] = None
+    # Written by `hpo resume`: limits that are given after the search, {} = none; None = those of the search.
+    limits_after: Bounds | None = None
     # Written by the toolkit: the own keys that refer to what is searched, each with its text; see `references`.
     references: dict[str, str] | None = None
 

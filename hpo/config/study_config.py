@@ -41,7 +41,7 @@ DATA_SOURCES = ("data.path", "data.train", "data.validation", "data.test", "data
 # processes are not among them: they change the order of additions and with it the last digits of a score.
 FREE_KEYS = (
     *("study.trials", "study.minutes", "study.stop_without_gain", "study.target", "study.stop_after_failures"),
-    *("study.winner", "study.on_trial", "study.trial_files_bytes"),
+    *("study.winner", "study.limits_after", "study.on_trial", "study.trial_files_bytes"),
     *("study.choose", "study.checkpoints", "study.finalists", "study.finalist_repeats"),
     *("study.mirror", "study.artifacts"),
     *(f"dispatch.{name}" for name in DispatchSection.model_fields if name not in ("threads", "processes_per_task")),

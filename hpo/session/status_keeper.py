@@ -41,7 +41,7 @@ class StatusKeeper(Progress):
     """Between two writings; the first is at once."""
 
     def __init__(self, study: PreparedStudy, record: Record, site: Site | None = None) -> None:
-        super().__init__(study, record.history(), seconds_spent(record))
+        super().__init__(study, record.judged_by(study.goal).history(), seconds_spent(record))
         self._prepared, self._record, notes = study, record, Notes(record)
         self._id, self._user = notes.study_id or "", notes.user or ""
         self._ended = dict.fromkeys(("complete", "failed", "stopped"), 0)

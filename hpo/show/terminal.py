@@ -51,7 +51,8 @@ class Terminal(Display):
         metrics = ", ".join(f"{name} ({direction})" for name, direction in study.goal.metrics.items())
         _say(f"study {section.name}: {format_count(section.trials, study.counts.removesuffix('s') + '*')}, {metrics}")
         if study.goal.limits:
-            _say(f"limits: {', '.join(map(str, study.goal.limits))}")
+            after = "" if section.limits_after is None else ", given after the search: they choose among its trials"
+            _say(f"limits: {', '.join(map(str, study.goal.limits))}{after}")
         if len(study.goal.metrics) > 1:
             _say(f"the winner will be {why(section.choose)} (study.choose)")
         variables = [name for key, name in MLFLOWS_OWN.items() if is_from(name, getattr(config.track, key))]

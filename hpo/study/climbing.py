@@ -10,6 +10,7 @@ from hpo.config.study_config import DATA_SOURCES, StudyConfig, is_free, study_na
 from hpo.errors import ConfigError, StudyError
 from hpo.study.extension import is_own
 from hpo.study.files.imports import read_imports
+from hpo.study.later_limits import last_limits
 from hpo.study.preparing.scales import costs_of_scales, ladder_settings
 from hpo.study.study import PreparedStudy
 from hpo.trials.space.reader import parted
@@ -60,6 +61,8 @@ def climbing_from(study: PreparedStudy, given: StudyConfig, keys_given: Collecti
         "scales": scales,
         "imports": study.reference,
         "trials": given.study.trials if "study.trials" in keys_given else _planned(settings)[-1],
+        "limits": last_limits(given.study),
+        "limits_after": None,
         **_NONE,
     }
     return given.model_copy(

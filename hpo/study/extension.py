@@ -11,6 +11,7 @@ from hpo.errors import ConfigError, StudyError
 from hpo.files import copy_tree
 from hpo.study.basis.counted_in import Units
 from hpo.study.files.folder import find_study, short_path
+from hpo.study.later_limits import last_limits
 from hpo.study.results.choosing import chosen_first
 from hpo.study.study import PreparedStudy, training_command
 from hpo.trials.history import History
@@ -63,7 +64,8 @@ def extension_of(study: PreparedStudy, trials: Sequence[Trial], given: StudyConf
     )
     name = section.name if "study.name" in changed else f"{study.config.study.name}-extended"
     study_name(name, "study.name")
-    update = {**_NONE, "name": name, "trials": len(trials), "lanes": section.lanes, "extends": extends}
+    limits = {"limits": last_limits(section), "limits_after": None}
+    update = {**_NONE, **limits, "name": name, "trials": len(trials), "lanes": section.lanes, "extends": extends}
     return given.model_copy(
         update={
             "study": section.model_copy(update=update),

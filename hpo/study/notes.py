@@ -27,11 +27,13 @@ class FinalModel:
 
 @dataclass(frozen=True)
 class ChangedChoice:
-    """A change of `study.choose` after the search began, from one value to another, at a time in ISO 8601.
+    """A change of a key by which the winner is chosen, after the search began, from one value to another.
 
-    `trials` is how many had ended; `is_test_open` whether the test part had been opened.
+    `key` is `study.choose` or `study.limits`, `time` is in ISO 8601. `trials` is how many had ended; `is_test_open`
+    whether the test part had been opened.
     """
 
+    key: str
     time: str
     before: Any
     after: Any
@@ -85,7 +87,7 @@ class Notes:
         user: who started it; None where the machine has no name for its user. A copy is started by who makes it.
         imported: how many trials of how many were imported from each table; see `Imports.counts`. None without any.
         allowed_changes: the changes with which the study was continued, the earliest first.
-        changed_choices: of how the winner is chosen from the front, the earliest first.
+        changed_choices: of how the winner is chosen, the earliest first.
         gpu_share: the GPUs that each worker had when the search last went on; None before workers have begun.
         data_hashes: the hash of each file in the workers' copy of the data; None before it is written.
     """

@@ -26,12 +26,13 @@ from hpo.study.basis.source_code import Code, describe_code
 from hpo.study.extension import copy_states
 from hpo.study.files.folder import StudyFolder, refuse_link, short_path
 from hpo.study.files.made_here import reaches_of, remember
+from hpo.study.later_limits import last_limits, refuse_early_limits
 from hpo.study.ledger import begin_ledger, openings, openings_to_take
 from hpo.study.notes import ChangedChoice, Notes
 from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
 from hpo.study.upgrade import FORMAT, upgraded
-from hpo.trials.goal import goal_of
+from hpo.trials.goal import searched_goal
 from hpo.trials.record.own_file import DamagedRecordError
 from hpo.trials.record.record import Record
 from hpo.trials.record.user_actions import Add, Given
@@ -171,6 +172,7 @@ def _continue(study: PreparedStudy, frozen: StudyConfig) -> Record:
 
     record = continue_record(_stored(study))
     before, now = _refuse_other_basis(study, frozen, record)
+    refuse_early_limits(study, frozen, record)
     changes, remarks = before.changes_to(now), before.remarks_on(now)
     if not changes and before.code is not None and now.code is not None:
         now = replace(now, code=now.code.without_written(before.code))
@@ -203,14 +205,17 @@ def _continue(study: PreparedStudy, frozen: StudyConfig) -> Record:
 
 
 def _note_choice(study: PreparedStudy, frozen: StudyConfig, record: Record) -> None:
-    """Note a change of how one of the front is chosen; with one metric nothing is."""
-    before, after = frozen.study.choose, study.config.study.choose
-    if before == after or len(study.goal.metrics) == 1:
-        return
-    notes, now = Notes(record), datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    is_open = bool(openings(study.folder.openings_path))
-    change = ChangedChoice(now, before, after, len(record.history()), is_open)
-    notes.changed_choices = [*notes.changed_choices, change]
+    """Note a change of the limits, and of how one of the front is chosen; with one metric nothing is chosen so."""
+    before, after, notes = frozen.study, study.config.study, Notes(record)
+    changes: dict[str, tuple[Any, Any]] = {"study.limits": (last_limits(before), last_limits(after))}
+    if len(study.goal.metrics) > 1:
+        changes["study.choose"] = (before.choose, after.choose)
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    for key, (old, new) in changes.items():
+        if old != new:
+            is_open = bool(openings(study.folder.openings_path))
+            change = ChangedChoice(key, now, old, new, len(record.history()), is_open)
+            notes.changed_choices = [*notes.changed_choices, change]
 
 
 def add_while_idle(
@@ -304,4 +309,4 @@ def stored_record(config: StudyConfig, folder: StudyFolder, space: Space, layout
     def check(number: Any) -> None:
         upgraded("record", {"format": number}, f"{folder}: record")
 
-    return Stored(url, section.name, space, goal_of(section), layout, check, section.storage is None)
+    return Stored(url, section.name, space, searched_goal(section), layout, check, section.storage is None)

@@ -19,7 +19,7 @@ from hpo.study.basis.source_code import Code
 from hpo.study.files.folder import RUNS, StudyFolder, short_path
 from hpo.study.files.imports import Imports
 from hpo.study.notes import Notes
-from hpo.trials.goal import Goal, goal_of
+from hpo.trials.goal import Goal, goal_of, searched_goal
 from hpo.trials.places import how_far
 from hpo.trials.record.record import Record
 from hpo.trials.record.user_actions import Act, Given
@@ -82,7 +82,7 @@ class PreparedStudy:
 
     @property
     def goal(self) -> Goal:
-        """What is better, and what is allowed."""
+        """What is better, and what is allowed; what the search is for may be less, see `searched_goal`."""
         return goal_of(self.config.study)
 
     @property
@@ -122,19 +122,19 @@ class PreparedStudy:
     def rules(self, imported: Sequence[Trial] = ()) -> Rules:
         """Return what determines its search, besides the budget."""
         study, split = self.config.study, self.config.split
-        after = split.race_after
+        after, goal = split.race_after, searched_goal(study)
         return Rules(
             strategy=self.strategy,
             tasks_of=self.task_builder().tasks_of,
             cost_of=self.cost_of,
             lanes=study.lanes,
             order=study.order,
-            race=None if after is None else Race(after, split.race_level, self.goal),
+            race=None if after is None else Race(after, split.race_level, goal),
             imported=imported,
             script=self.script,
             stop_without_gain=study.stop_without_gain,
-            target=None if study.target is None else Target.of(study.target, self.goal, self.full_amount),
-            stop_rule=None if study.stop_rule == "none" else StopRule(study.stop_rule_after, self.goal),
+            target=None if study.target is None else Target.of(study.target, goal, self.full_amount),
+            stop_rule=None if study.stop_rule == "none" else StopRule(study.stop_rule_after, goal),
             space=self.space if self.config.has_own_strategy else None,
             counts=self.counts,
             is_watched=bool(self.callbacks) or study.on_trial is not None,

@@ -43,6 +43,7 @@ class _Study(Section):
     score: Literal["best", "last"] = "best"
     metrics: Metrics | None = None
     limits: Limits | None = None
+    limits_after: None = None
     measured: None = None
     scales: None = None
 

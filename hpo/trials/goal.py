@@ -69,9 +69,14 @@ class Goal:
         return len(self.metrics) == 1 and not self.limits
 
     @property
+    def decisive(self) -> tuple[str, ...]:
+        """What decides which of two trials is better: the metrics in their order, then what has a limit."""
+        return tuple(dict.fromkeys([*self.metrics, *(limit.metric for limit in self.limits)]))
+
+    @property
     def names(self) -> tuple[str, ...]:
         """What every task must return: the metrics in their order, what has a limit, and what is measured besides."""
-        return tuple(dict.fromkeys([*self.metrics, *(limit.metric for limit in self.limits), *self.measured]))
+        return tuple(dict.fromkeys([*self.decisive, *self.measured]))
 
     def losses(self, values: Mapping[str, float]) -> tuple[float, ...]:
         """Return the metrics' values in their order, their signs turned so that lower is better."""
@@ -107,6 +112,8 @@ class Sought(Protocol):
     @property
     def limits(self) -> Mapping[str, float | dict[str, float]] | None: ...  # noqa: D102
     @property
+    def limits_after(self) -> Mapping[str, float | dict[str, float]] | None: ...  # noqa: D102
+    @property
     def measured(self) -> Sequence[str] | None: ...  # noqa: D102
     @property
     def scales(self) -> Sequence[Mapping[str, Any]] | None: ...  # noqa: D102
@@ -115,14 +122,28 @@ class Sought(Protocol):
 
 
 def goal_of(study: Sought) -> Goal:
-    """Return what a study is for, by its section `study`."""
+    """Return what a study is for, by its section `study`: by limits that were given after its search, where some were.
+
+    By it trials are judged, and the winner is chosen.
+    """
+    # What its search has a limit on was returned by all trials, too.
+    measured = [*(study.limits or ()), *(study.measured or ())]
+    return _goal(study, study.limits if study.limits_after is None else study.limits_after, measured)
+
+
+def searched_goal(study: Sought) -> Goal:
+    """Return what a study's search is for: by it points are proposed, and trainings stopped."""
+    return _goal(study, study.limits, study.measured or ())
+
+
+def _goal(study: Sought, limited: Mapping[str, float | dict[str, float]] | None, measured: Sequence[str]) -> Goal:
     metrics = study.metrics or {study.metric: study.direction}
     limits = [
         Limit(name, bound, is_least)
-        for name, given in (study.limits or {}).items()
+        for name, given in (limited or {}).items()
         for bound, is_least in bounds_of(given, metrics.get(name))
     ]
-    return Goal(metrics, tuple(limits), len(study.scales or ()), study.score, tuple(study.measured or ()))
+    return Goal(metrics, tuple(limits), len(study.scales or ()), study.score, tuple(measured))
 
 
 def finished(
@@ -154,6 +175,13 @@ def finished(
         excess=goal.excess(values),
         losses_at={} if trial.amount is None else _losses_at(outcomes, goal, earlier),
     )
+
+
+def judged_by(goal: Goal, trial: Trial) -> Trial:
+    """Return a trial as judged by the limits of a goal; its losses are the same."""
+    if trial.state != "complete":
+        return trial
+    return replace(trial, excess=goal.excess({limit.metric: trial.mean(limit.metric) for limit in goal.limits}))
 
 
 def losses_by_place(points: Iterable[Point], goal: Goal) -> dict[float, float]:

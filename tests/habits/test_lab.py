@@ -6,8 +6,14 @@ from pathlib import Path
 import pytest
 
 import hpo
+from hpo.study.files.folder import StudyFolder
+from hpo.study.ledger import write_opening
+from hpo.study.notes import Notes
+from hpo.study.opening import read_study
+from hpo.study.preparing.preparation import known_study
 from hpo.workers.dispatch.other_searches import OtherSearch, Use
 from tests.hpo.cli.commands import hpo as hpo_says
+from tests.hpo.cli.commands import refused
 from tests.hpo.commands.searched import found
 
 SPACE = {"width": [1, 2, 3, 4]}
@@ -18,7 +24,8 @@ def measured(config):
 
 
 def searched(name, **options):
-    return found(measured, space=SPACE, name=name, trials=4, metric="accuracy", direction="maximize", **options)
+    options = {"space": SPACE, "trials": 4, "metric": "accuracy", "direction": "maximize"} | options
+    return found(measured, name=name, **options)
 
 
 def test_who_started_a_study_is_listed_and_stays_who_goes_on_with_it(capsys, monkeypatch):
@@ -82,3 +89,86 @@ def test_what_cannot_be_measured_is_refused(measured, says):
     with pytest.raises(hpo.HpoError, match=says):
         searched("refused", measured=measured)
     assert not Path("runs").exists()
+
+
+def choices_of(study):
+    record = read_study(known_study(study.name))
+    try:
+        changes = Notes(record).changed_choices
+        return [(each.key, each.before, each.after, each.trials, each.is_test_open) for each in changes]
+    finally:
+        record.close()
+
+
+def test_limits_after_a_search_choose_anew_and_train_nothing(capsys):
+    study = searched("limited", strategy="evolutionary")
+    before = study.trials
+    assert study.best.point == {"width": 4}
+    code, out, _ = hpo_says(capsys, "resume", "limited", "study.limits={latency_ms: 5}")
+    assert (code, study.best.point) == (0, {"width": 2})
+    assert "limits: latency_ms <= 5, given after the search: they choose among its trials" in out
+    assert study.trials[before.columns].equals(before)
+    assert study.status.limits == ["latency_ms <= 5"]
+    assert study.status.within_limits == 2
+    report = json.loads((study.folder / "report.json").read_text())
+    assert report["winner"]["point"] == {"width": 2}
+    assert report["chosen_by"].endswith(
+        "within latency_ms <= 5, which were given after the search; the earlier trial on ties"
+    )
+    text = (study.folder / "report.md").read_text()
+    assert "after 4 trials and before the test part was opened: from none to {'latency_ms': 5.0}" in text
+    # Again, and back to those of the search.
+    write_opening(StudyFolder(study.folder), {"study": "limited", "time": "2026-11-27", "fingerprint": "a"})
+    study.resume(settings={"study.limits": {"latency_ms": {"max": 7, "min": 5}}}, progress=False)
+    assert study.best.point == {"width": 3}
+    study.resume(settings={"study.limits": None}, progress=False)
+    assert study.best.point == {"width": 4}
+    five, seven = {"latency_ms": 5.0}, {"latency_ms": {"max": 7.0, "min": 5.0}}
+    assert choices_of(study) == [
+        ("study.limits", None, five, 4, False),
+        ("study.limits", five, seven, 4, True),
+        ("study.limits", seven, None, 4, True),
+    ]
+
+
+def test_other_limits_than_those_of_the_search_leave_its_trials_what_they_are():
+    """The search knew its own limits; replay, reproduction and a larger budget go by these."""
+    options = {"strategy": {"name": "evolutionary", "population": 4}, "limits": {"latency_ms": 6}}
+    options |= {"space": {"width": [1, 2, 3, 4, 5, 6, 7, 8], "depth": [1, 2, 3]}}
+    study, same = searched("own", trials=14, **options), searched("same", trials=18, **options)
+    study.resume(settings={"study.limits": {"latency_ms": 3}}, progress=False)
+    assert study.best.point["width"] == 1
+    assert study.reproduce(trial=study.best.number).is_reproduced
+    assert len(hpo.replay("own", "study.name=again", "dispatch=local", "track=none", progress=False)) == 0
+    assert hpo.load("again").best.point == study.best.point
+    study.resume(settings={"study.limits": {"latency_ms": 6}}, progress=False)
+    points = study.resume(trials=18, progress=False).trials[["width", "depth"]]
+    assert points.equals(same.trials[["width", "depth"]])
+
+
+def test_limits_are_refused_before_a_search_is_over_and_on_what_trials_did_not_return(capsys):
+    study = searched("short", trials=2)
+    says = refused(capsys, "resume", "short", "study.limits={latency_ms: 5}", "study.trials=4")
+    assert "the search of 'short' is not over (2 of 4 trials)" in says
+    assert "study.name=NEW study.imports=short" in says
+    says = refused(capsys, "resume", "short", "study.limits={latency: 5}")
+    assert "study.limits: latency is nothing that trial 0 returned; it returned accuracy, latency_ms" in says
+    assert "did you mean 'latency_ms'?" in says
+    assert (choices_of(study), study.status.limits) == ([], [])
+    # Nor does a search go on while it has limits that it does not know.
+    study.resume(settings={"study.limits": {"latency_ms": 5}}, progress=False)
+    assert "hpo resume short 'study.limits=null'" in refused(capsys, "resume", "short", "study.trials=4")
+
+
+def test_the_front_has_for_each_of_its_trials_the_command_that_trains_it_once_more(capsys):
+    goals = {"accuracy": "maximize", "latency_ms": "minimize"}
+    folder = searched("several", metric=goals, direction=None).folder
+    members = json.loads((folder / "report.json").read_text())["front"]["members"]
+    assert [each["command"] for each in members] == [
+        f"hpo reproduce several --trial {each['number']}" for each in members
+    ]
+    assert all(f"| `{each['command']}` |" in (folder / "report.md").read_text() for each in members)
+    program, *words = members[-1]["command"].split()
+    assert program == "hpo"
+    code, out, _ = hpo_says(capsys, *words)
+    assert (code, "reproduced: the training" in out) == (0, True)

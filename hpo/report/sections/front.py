@@ -1,7 +1,8 @@
 """The front of several metrics, the limits, and which of the front was chosen; reports of one metric have none."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, NotRequired, cast
+from typing import Annotated, Any, NotRequired, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -48,6 +49,9 @@ def describe_front(study: PreparedStudy, run: StudyRun, subject: Subject, defini
     overlap = overlapping(subject.front, trials, goal)
     complete = [trial for trial in trials if trial.state == "complete"]
     beyond = sum(not trial.keeps_limits for trial in complete)
+    changes = defaultdict[str, list[ChangedChoice]](list)
+    for change in run.notes.changed_choices:
+        changes[change.key].append(cast("ChangedChoice", vars(change)))
     undefined = f"{study.objective.owner}.describe_method defines no metric"
     part: FrontPart = {
         "metrics": {
@@ -61,21 +65,21 @@ def describe_front(study: PreparedStudy, run: StudyRun, subject: Subject, defini
             {"metric": each.metric, "bound": float(each.bound), "is_least": each.is_least, "text": str(each)}
             for each in goal.limits
         ],
-        "members": [_member(subject, trial, overlap.members.get(trial.number, ())) for trial in subject.front],
+        "limit_changes": changes["study.limits"],
+        "members": [_member(study, subject, trial, overlap.members.get(trial.number, ())) for trial in subject.front],
         "near": list(overlap.near),
         "complete": len(complete),
         "beyond_limits": beyond,
         "share_beyond_limits": beyond / len(complete) if complete else None,
     }
     if len(goal.metrics) > 1:
-        changes = [cast("ChangedChoice", vars(change)) for change in run.notes.changed_choices]
         rule = study.config.study.choose
-        part["choice"] = {"rule": rule, "text": why(rule), "changes": changes}
+        part["choice"] = {"rule": rule, "text": why(rule), "changes": changes["study.choose"]}
         part["hypervolume"] = _describe_volume(subject)
     return part
 
 
-def _member(subject: Subject, trial: Trial, overlaps: Sequence[int]) -> Member:
+def _member(study: PreparedStudy, subject: Subject, trial: Trial, overlaps: Sequence[int]) -> Member:
     member: Member = {
         "number": trial.number,
         "point": dict(trial.point),
@@ -83,6 +87,8 @@ def _member(subject: Subject, trial: Trial, overlaps: Sequence[int]) -> Member:
         "is_chosen": subject.is_winner(trial),
         "overlaps": list(overlaps),
     }
+    if not study.is_outside:
+        member["command"] = f"hpo reproduce {study.reference} --trial {trial.number}"
     if trial.amount is not None:
         member["amount"] = trial.amount
     return member
@@ -133,7 +139,7 @@ def _about(front: FrontPart) -> str:
     beyond = "" if share is None else f" {front['beyond_limits']} of {front['complete']} complete trials ({share:.0%})"
     beyond = f"{beyond} exceed a limit." if limits and beyond else ""
     if len(front["metrics"]) == 1:
-        return f"Limits: {limits.removeprefix(', within ')}.{beyond}"
+        return f"Limits: {limits.removeprefix(', within ') or 'none'}.{beyond}"
     if not front["members"]:
         return f"There is no front of {goal_text(front)}.{beyond}"
     are = "trial is" if len(front["members"]) == 1 else "trials are"
@@ -146,16 +152,26 @@ def _members(report: ReportJson, front: FrontPart) -> Iterator[Block]:
     names, members = names_of(front), front["members"]
     shown = [m for place, m in enumerate(members) if place < _MOST_MEMBERS or m["is_chosen"]]
     texts = {name: value_format(report, name) for name in names}
+    has_commands = all("command" in member for member in shown)
     rows = [
         (
             f"{member['number']}{' ★' * member['is_chosen']}",
             *(spread_text(member["scores"][name], texts[name]) for name in names),
             point_text(member["point"]),
+            *([f"`{member['command']}`"] if has_commands else []),
         )
         for member in shown
     ]
     has_intervals = any(m["scores"][name]["interval"] for m in shown for name in names)
-    yield Table(("trial", *(aim_text(front, name) for name in names), "point"), rows)
+    yield Table(
+        (
+            "trial",
+            *(aim_text(front, name) for name in names),
+            "point",
+            *(["train it once more"] if has_commands else []),
+        ),
+        rows,
+    )
     more = f"{len(shown)} of {len(members)}; report.json has all. " if len(shown) < len(members) else ""
     winner = report["winner"]
     star = "★ is the winner."
@@ -172,13 +188,18 @@ def _noise(front: FrontPart) -> Iterator[str]:
 
 
 def _about_choice(front: FrontPart) -> Iterator[str]:
-    for change in front["choice"]["changes"] if "choice" in front else ():
+    for change in (*front["limit_changes"], *(front["choice"]["changes"] if "choice" in front else ())):
+        what = "how the winner is chosen was" if change["key"] == "study.choose" else "the limits were"
         opened = "after" if change["is_test_open"] else "before"
         yield (
-            f"how the winner is chosen was changed at {change['time']}, after "
+            f"{what} changed at {change['time']}, after "
             f"{format_count(change['trials'], 'trial*')} and {opened} the test part was opened: from "
-            f"{change['before']} to {change['after']}"
+            f"{_given(change['before'])} to {_given(change['after'])}"
         )
+
+
+def _given(value: Any) -> str:
+    return "none" if value is None else str(value)
 
 
 def _about_volume(report: ReportJson, front: FrontPart) -> Iterator[str]:

@@ -44,13 +44,17 @@ class Member(TypedDict):
     ]
     scores: Annotated[dict[str, Spread], Field(description="of each metric, and of what has a limit")]
     is_chosen: bool
+    command: NotRequired[
+        Annotated[str, Field(description="what trains it once more; absent where nothing is trained here")]
+    ]
     overlaps: Annotated[list[int], Field(description="members whose 95 % intervals overlap with its own everywhere")]
 
 
 @with_config(EXACT)
 class ChangedChoice(TypedDict):
-    """A change of `study.choose` after the search had begun."""
+    """A change of `study.choose`, or of `study.limits`, after the search had begun."""
 
+    key: Annotated[Literal["study.choose", "study.limits"], Field(description="which of the two")]
     time: str
     before: Any
     after: Any
@@ -89,10 +93,13 @@ class Volume(TypedDict):
 
 @with_config(EXACT)
 class FrontPart(TypedDict):
-    """Fields 8, 12, 15 and 17 of a study with several metrics, or with limits."""
+    """Fields 8, 12, 15 and 17 of a study with several metrics, or with limits, or that had some."""
 
     metrics: Annotated[dict[str, Aim], Field(description="the first is the leading one")]
     limits: list[LimitPart]
+    limit_changes: Annotated[
+        list[ChangedChoice], Field(description="empty where the limits were given before the search")
+    ]
     members: Annotated[list[Member], Field(description="the best of the leading metric first")]
     near: Annotated[list[int], Field(description="dominated trials that may belong to it, by their intervals")]
     choice: NotRequired[Annotated[Choice, Field(description="absent with one metric")]]

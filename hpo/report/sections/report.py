@@ -133,7 +133,7 @@ def summarise(study: PreparedStudy, run: StudyRun, subject: Subject, files: dict
     scores = [trial.score for trial in trials if trial.keeps_limits and trial.score is not None]
     on_front = {trial.number for trial in subject.front}
     front: FrontSection = {}
-    if not study.goal.is_single:
+    if run.has_front:
         definitions = method["metrics"]
         front = {"front": value_or_missing(lambda: describe_front(study, run, subject, definitions))}
     scales: ScalesSection = {}

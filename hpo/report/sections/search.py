@@ -163,7 +163,8 @@ def _chosen_by(study: PreparedStudy, run: StudyRun) -> str:
     within = f", within {' and '.join(map(str, goal.limits))}" if goal.limits else ""
     if len(goal.metrics) == 1:
         cheapest = "" if section.winner == "best" else _CHEAPEST
-        return cheapest + _CHOSEN_BY[run.fresh_winner is not None].format(within=within)
+        after = "" if section.limits_after is None or not within else ", which were given after the search"
+        return cheapest + _CHOSEN_BY[run.fresh_winner is not None].format(within=f"{within}{after}")
     # After another choice the new finalists are trained by `hpo resume`.
     is_fresh = run.fresh_winner is not None
     fresh = ", on fresh seeds, among the best trials of the search" if is_fresh else ""

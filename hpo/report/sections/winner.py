@@ -195,7 +195,7 @@ def describe_winner(study: PreparedStudy, run: StudyRun, expected: Expected | Mi
         described["notes"] = notes
     if winner.amount is not None:
         described["reached"] = winner.reached
-    if not study.goal.is_single:
+    if run.has_front:
         described["scores"] = spreads(winner, study.goal)
     if (fresh := run.fresh_winner) is not None:
         described["fresh"] = _fresh(fresh, study.goal)
@@ -396,7 +396,7 @@ def _read_scores(report: ReportJson) -> Iterator[Block]:
     expected = winner.get("expected")
     of_each = {} if expected is None or is_missing(expected) else expected.get("scores", {})
     rows = []
-    for name, score in chosen_score(winner)["scores"].items():
+    for name, score in chosen_score(winner).get("scores", {}).items():
         text, said = value_format(report, name), of_each.get(name)
         anew = "–" if said is None else interval_text(said, text)
         rows.append((aim_text(front, name), anew, text(score["mean"]), text(theirs[name]) if name in theirs else "–"))

@@ -14,7 +14,7 @@ from hpo.formatting import format_short
 from hpo.study.basis.bounds import refuse_bad_bounds
 from hpo.study.basis.counted_in import Units, varied_keys
 from hpo.study.study import PreparedStudy
-from hpo.trials.goal import Goal
+from hpo.trials.goal import Goal, searched_goal
 from hpo.trials.space.dimensions import Dimension, Range, Value
 from hpo.workers.objective.examples import Examples
 from hpo.workers.objective.objective import Objective, SearchDescription
@@ -145,7 +145,8 @@ def refuse_unknown_metrics(goal: Goal, method: Mapping[str, Any], objective: Obj
 
 def notes_on_measured(study: PreparedStudy) -> tuple[str, ...]:
     """Return a line on what is measured on the machine that trains, where that decides which trials are better."""
-    measured = [name for name in study.goal.names if name in ((study.described.method or {}).get("measured") or ())]
+    decisive = searched_goal(study.config.study).decisive
+    measured = [name for name in decisive if name in ((study.described.method or {}).get("measured") or ())]
     if not measured:
         return ()
     return (
@@ -170,7 +171,7 @@ def notes_on_data(examples: Examples | None, plan: Plan | None) -> tuple[str, ..
 def refuse_several_metrics(study: PreparedStudy) -> None:
     """Refuse a strategy that cannot search by several metrics, or with limits."""
     reason = getattr(study.strategy, "refuses_several", None)
-    if reason is not None and not study.goal.is_single:
+    if reason is not None and not searched_goal(study.config.study).is_single:
         section = study.config.study
         given = f"study.metrics={section.metrics}" if section.metrics else f"study.limits={section.limits}"
         raise ConfigError(
@@ -186,7 +187,7 @@ def refuse_incomparable_metric(study: PreparedStudy) -> None:
     """
     varied = varied_keys(study.config)
     units = Units.of(study.described.method or {}, study.config.objective)
-    for metric in study.goal.names:
+    for metric in study.goal.decisive:
         if not (changed := units[metric].changed_by(varied)):
             continue
         others, keys = ", ".join(units.unchanged_by(varied)), ", ".join(changed)

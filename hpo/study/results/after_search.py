@@ -13,7 +13,7 @@ from hpo.config.study_config import StudyConfig
 from hpo.study.notes import Notes
 from hpo.study.results.choosing import chosen_first
 from hpo.study.study import counts_of, full_amount_of
-from hpo.trials.goal import finished, goal_of
+from hpo.trials.goal import finished, goal_of, searched_goal
 from hpo.trials.history import History
 from hpo.trials.ranking import leaders
 from hpo.trials.record.record import Record
@@ -31,6 +31,8 @@ def trials_to_finish(config: StudyConfig, record: Record, with_next: bool = Fals
     full = full_amount_of(config)
     if full is None or counts_of(config) == "trials" or config.strategy["name"] == "ladder":
         return []
+    # By limits that are given later nothing is trained.
+    record = record.judged_by(searched_goal(config.study))
     history, known = record.history(), Notes(record).full_outcomes
     best: dict[str, Trial] = {}
     # What exceeds a limit when it is fully trained is known to; the winner keeps the limits, also where others were

@@ -63,7 +63,8 @@ class StudyRun:
     @classmethod
     def of(cls, study: PreparedStudy, record: Record) -> Self:
         """Return a prepared study with its open record, as of now."""
-        return cls(study.folder, study.config, study.space, record, study.described)
+        judged = record.judged_by(study.goal)
+        return cls(study.folder, study.config, study.space, judged, study.described)
 
     @classmethod
     def read(cls, folder: StudyFolder) -> Self:
@@ -112,6 +113,11 @@ class StudyRun:
     def goal(self) -> Goal:
         """What is better, and what is allowed."""
         return self.record.goal
+
+    @property
+    def has_front(self) -> bool:
+        """Whether its report has a front: of several metrics, and within limits that it has, or had."""
+        return not self.goal.is_single or bool(self.notes.changed_choices)
 
     @property
     def layout(self) -> TaskLayout:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Generic, Literal, TypeVar
 
 from hpo.machine import Site
-from hpo.trials.goal import Goal, finished
+from hpo.trials.goal import Goal, finished, judged_by
 from hpo.trials.history import History
 from hpo.trials.record.user_actions import Act, Given
 from hpo.trials.space.dimensions import as_values
@@ -302,6 +302,14 @@ class Record:
         copied = memory_record(self.goal, self.layout, self.trials())
         copied.given, copied.acts = self.given, self.acts
         return copied
+
+    def judged_by(self, goal: Goal) -> "Record":
+        """Return the record with its complete trials judged by another goal: by other limits on what they returned."""
+        if goal == self.goal:
+            return self
+        judged = memory_record(goal, self.layout, (judged_by(goal, trial) for trial in self.trials()))
+        judged._rows, judged.sites = self._rows, self.sites
+        return judged
 
     def close(self) -> None:
         """Close the connection."""

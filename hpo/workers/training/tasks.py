@@ -11,7 +11,7 @@ from hpo.config.sealing import values_of
 from hpo.config.sections import Extension
 from hpo.config.study_config import DATA_SOURCES, StudyConfig
 from hpo.errors import ConfigError
-from hpo.trials.goal import goal_of
+from hpo.trials.goal import goal_of, searched_goal
 from hpo.trials.trial import Direction, TaskLayout, Trial, training_seed
 from hpo.workers.objective.examples import Indices
 from hpo.workers.training.journal import state_of
@@ -131,14 +131,14 @@ class Training:
         own_lines: OwnLines | None = None,
     ) -> Self:
         """Return what the tasks of a study share; `kept`, `code` and `own_lines` as in `Payload`."""
-        study, goal = config.study, goal_of(config.study)
+        study, goal, names = config.study, searched_goal(config.study), goal_of(config.study).names
         common = Payload(
             objective=config.objective,
             config={},
             metric=study.metric,
             direction=study.direction,
             metrics=() if goal.is_single else tuple(goal.metrics),
-            limited=tuple(name for name in goal.names if name not in goal.metrics),
+            limited=tuple(name for name in names if name not in goal.metrics),
             score=study.score,
             most_file_bytes=study.trial_files_bytes,
             threads=config.dispatch.threads,

@@ -303,7 +303,8 @@ def test_what_was_changed_after_the_search_had_begun_is_said(tmp_path):
     tree = config(repeats=1, trials=5)
     run_toy(tmp_path / "toy", tree)
     record = open_study(prepared(tmp_path / "toy", tree))
-    change = {"time": "2026-01-02T03:04:05+00:00", "before": "first_within_limits", "after": "knee"}
+    change = {"key": "study.choose", "time": "2026-01-02T03:04:05+00:00", "before": "first_within_limits"}
+    change |= {"after": "knee"}
     Notes(record).note("changed_choices", [change | {"trials": 4, "is_test_open": True}])
     record.close()
     report_again(tmp_path / "toy", tree, has_page=False)

@@ -1,0 +1,65 @@
+"""Limits that are given after a search: they choose among its trials, and nothing is proposed or trained by them."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from hpo.config.sections import StudySection
+from hpo.config.study_config import StudyConfig
+from hpo.errors import StudyError, nearest
+from hpo.study.notes import Notes
+from hpo.study.results.after_search import fresh_indices
+from hpo.study.study import PreparedStudy
+from hpo.trials.record.record import Record
+from hpo.trials.trial import Outcome
+
+# What lets a search that was over go on.
+_BUDGET = ("trials", "minutes", "stop_without_gain", "target")
+
+
+def with_later_limits(frozen: StudyConfig, config: StudyConfig) -> StudyConfig:
+    """Return the configuration of a study that goes on with other `study.limits`: the search keeps its own."""
+    own, given = frozen.study.limits, config.study.limits
+    update = {"limits": own, "limits_after": None if given == own else given or {}}
+    return config.model_copy(update={"study": config.study.model_copy(update=update)})
+
+
+def last_limits(section: StudySection) -> Mapping[str, Any] | None:
+    """Return the limits that the winner keeps, by name; None = none."""
+    return (section.limits if section.limits_after is None else section.limits_after) or None
+
+
+def refuse_early_limits(study: PreparedStudy, frozen: StudyConfig, record: Record) -> None:
+    """Raise StudyError for limits that are given before the search is over, or on what its trials did not return."""
+    section, before, name = study.config.study, frozen.study, study.reference
+    if section.limits_after is None:
+        return
+    is_new = section.limits_after != before.limits_after
+    goes_on = any(getattr(section, each) != getattr(before, each) for each in _BUDGET)
+    if (is_new or goes_on) and not study.is_over(record):
+        own = json.dumps(before.limits).replace('"', "")
+        raise StudyError(
+            f"study.limits: what is given after a search chooses among its trials, and the search of '{name}' is not "
+            f"over ({study.done(record.history())}); end it without (`hpo resume {name} 'study.limits={own}'`), or "
+            f"search within them in a study of its own (study.name=NEW study.imports={name})"
+        )
+    for limited in section.limits_after if is_new else ():
+        for number, outcome in _judged(study, record):
+            if limited not in outcome.metrics:
+                there = [metric for metric in outcome.metrics if metric != "seconds"]
+                raise StudyError(
+                    f"study.limits: {limited} is nothing that trial {number} returned; it returned {', '.join(there)}"
+                    f"{nearest(limited, there)}"
+                )
+
+
+def _judged(study: PreparedStudy, record: Record) -> Iterator[tuple[int, Outcome]]:
+    """Yield the outcomes, with the numbers of their trials, that the winner is chosen by."""
+    notes, section = Notes(record), study.config.study
+    full, fresh = notes.full_outcomes, fresh_indices(section, record.layout) if section.finalists else ()
+    for trial in (trial for trial in record.history() if trial.state == "complete"):
+        further = (each.outcome for each in full[trial.number].values())
+        again = (notes.finalist_outcome(trial.number, index) for index in fresh)
+        for outcome in (*trial.outcomes.values(), *further, *again):
+            if outcome is not None and outcome.error is None:
+                yield trial.number, outcome
