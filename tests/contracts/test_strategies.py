@@ -91,6 +91,11 @@ def test_the_free_order_is_repeated_from_what_was_known(name, world, slots, orde
     check_free_order(lambda: make(name, "mixed"), world, Disturbance(slots, orders, dies_after), stop_rule)
 
 
+def large_or_small(seed):
+    """Return a space; the small one is exhausted before the budget, and what hands give then is all that is tried."""
+    return "all unordered" if seed % 2 else "mixed"
+
+
 @pytest.mark.quick("random", "evolutionary", "asha")
 @pytest.mark.nightly("gp")
 @pytest.mark.slow
@@ -99,7 +104,7 @@ def test_the_free_order_is_repeated_from_what_was_known(name, world, slots, orde
 @SEARCHES
 def test_the_law_holds_where_a_hand_gives_points(name, world, lanes, slots, orders, budget, dies_after, stop_rule):
     disturbed = Disturbance(slots, orders, dies_after, budget)
-    check_hand(lambda: make(name, "mixed"), world, disturbed, lanes, stop_rule)
+    check_hand(lambda: make(name, large_or_small(world.seed)), world, disturbed, lanes, stop_rule)
 
 
 @pytest.mark.quick("evolutionary", "asha", "hyperband")
@@ -110,7 +115,7 @@ def test_the_law_holds_where_a_hand_gives_points(name, world, lanes, slots, orde
 @given(seed=st.integers(0, 999), failing=st.sampled_from([0, 0.4]), budget=st.integers(1, 16), stop_rule=STOP_RULES)
 def test_what_is_asked_and_told_follows_from_the_record(name, seed, failing, budget, stop_rule):
     """The same questions and answers give the same trials, in one session and in many."""
-    check_asking(lambda: make(name, "mixed"), World(seed, failing=failing), seed, budget, stop_rule)
+    check_asking(lambda: make(name, large_or_small(seed)), World(seed, failing=failing), seed, budget, stop_rule)
 
 
 @pytest.mark.slow

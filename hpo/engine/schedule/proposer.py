@@ -89,8 +89,7 @@ class Proposer:
             if self._left <= 0 and is_counted(self._proposals[0], self._rules.counts):
                 self.is_spent = True
                 return None
-            is_kept = self._rules.is_ordered or self._strategy.learns == "by_round"
-            learned = self._learned if is_kept else ()
+            learned = self._learned if self._is_kept else ()
             trial = self._record.open_trial(self._round, self._proposals.popleft(), learned, self._rules.cost_of)
         self._learned = []
         self._pending[number] = trial.as_opened
@@ -126,7 +125,8 @@ class Proposer:
         tried, retried = known.tried(pending), set[int | None]()
         if any(each.retry_of is not None for each in self._given):
             retried = {trial.retry_of for trial in (*known, *pending) if trial.number >= 0}
-        self._whole = partial(self._joined, proposals, first, tried, retried, bool(pending))
+        # Where nothing is learned, the record does not say what was pending, and an end is an end.
+        self._whole = partial(self._joined, proposals, first, tried, retried, bool(pending) and self._is_kept)
         return self._whole()
 
     def _joined(
@@ -157,7 +157,8 @@ class Proposer:
                 continue
             while left and first + len(whole) < each.after:
                 whole.append(left.popleft())
-            if (proposals and not left) or first + len(whole) < each.after:
+            # Where the strategy proposes nothing each is a proposal of its own, whenever the others came.
+            if (not left and (proposals or whole)) or first + len(whole) < each.after:
                 break
             if each.retry_of is not None:
                 # It may be one of the same proposal. Trained from the start, since its fault may have spoilt its state.
@@ -168,6 +169,11 @@ class Proposer:
                 whole.append(Proposal(each.point, amount))
                 left = deque(proposal for proposal in left if point_key(proposal.point) != key)
         return [*whole, *left]
+
+    @property
+    def _is_kept(self) -> bool:
+        """Whether the record says of each trial what was learned before it."""
+        return self._rules.is_ordered or self._strategy.learns == "by_round"
 
     @property
     def _open_trials(self) -> tuple[Trial, ...]:

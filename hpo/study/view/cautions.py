@@ -62,7 +62,10 @@ def cautions_so_far(search: Searched) -> list[str]:
 def about_the_search(search: Searched, has_ended: bool = True) -> Iterator[str]:
     """Yield what its trials as a whole leave in doubt."""
     trials, space = search.trials, search.space
-    running, failed = (sum(trial.state == state for trial in trials) for state in ("running", "failed"))
+    running = sum(trial.state == "running" for trial in trials)
+    # One whose retry did not fail says nothing of the space.
+    retried = {trial.retry_of for trial in trials if trial.state == "complete"}
+    failed = sum(trial.state == "failed" and trial.number not in retried for trial in trials)
     if running and has_ended:
         yield f"the search has not ended: {running} {'trial is' if running == 1 else 'trials are'} not finished"
     if trials and failed / len(trials) > _MANY_FAILURES:

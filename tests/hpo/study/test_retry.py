@@ -50,7 +50,7 @@ def test_what_failed_is_tried_again_and_names_the_failed_trial(tmp_path):
         study.retry()
     assert study.status.retries == 2
     run_toy(tmp_path / "study", config)
-    made = rows(tmp_path / "study" / "trials.csv")
+    made = run_toy(tmp_path / "study", config)
     assert [(row["state"], row["retry_of"]) for row in made[2:]] == [
         ("failed", ""),
         ("failed", ""),
