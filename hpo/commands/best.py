@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hpo.commands.given.objects import as_given
@@ -33,6 +34,8 @@ class Best:
         amount: how far it was trained, under a strategy that trains by amounts; None = to its end.
         scores: all metrics and what has a limit, by name, each the mean over folds and repeats.
         search_scores: the same in the search, of a winner that fresh seeds chose; else empty.
+        model_dir: the folder of its trained model, as its training wrote it into `trial.checkpoint_dir`; None where it
+            wrote none, and with several folds without a `run_test`.
         expected: what it is expected to score, trained and scored anew: `value` with `low` and `high`, the ends of its
             95 % interval; None before there is a report, or where nothing shows how noisy scores are.
     """
@@ -44,6 +47,7 @@ class Best:
     amount: int | None = None
     scores: Mapping[str, float] = field(default_factory=dict)
     search_scores: Mapping[str, float] = field(default_factory=dict)
+    model_dir: Path | None = None
     expected: ExpectedScore | None = None
 
 
@@ -60,7 +64,9 @@ def best_of(study: PreparedStudy, run: StudyRun) -> Best:
     report = run.folder.report()
     is_its = inner(report, "winner").get("number") == winner.number
     expected = ExpectedScore.of(report) if is_its else None
-    return Best(winner.number, by.score, point, config, winner.amount, scores, in_search if fresh else {}, expected)
+    in_search = in_search if fresh else {}
+    model = run.folder.inside(run.model.checkpoint_dir) if run.model else None
+    return Best(winner.number, by.score, point, config, winner.amount, scores, in_search, model, expected)
 
 
 def winner_of(study: PreparedStudy, run: StudyRun) -> Trial:

@@ -49,7 +49,9 @@ def training_arguments(trial: RunningTrial, **values: Any) -> TrainingArguments:
     return TrainingArguments(output_dir=tempfile.gettempdir(), **defaults)
 
 
-def train(trainer: Trainer, trial: RunningTrial) -> dict[str, float]:
+def train(
+    trainer: Trainer, trial: RunningTrial, compute_objective: Callable[[dict[str, float]], Any] | None = None
+) -> dict[str, float]:
     """Train, report each evaluation, and return the metrics of the last, or of the best if that is loaded at the end.
 
     Evaluations are the points of the learning curve, counted from 1; with the usual `eval_strategy="epoch"` they are
@@ -61,6 +63,7 @@ def train(trainer: Trainer, trial: RunningTrial) -> dict[str, float]:
     Args:
         trainer: with its model and data; the folder of its arguments is set here.
         trial: the trial, as the objective gets it.
+        compute_objective: as of `objective_of`.
 
     Returns:
         Metrics without their `eval_`: loss, runtime, and those of `compute_metrics`.
@@ -84,7 +87,7 @@ def train(trainer: Trainer, trial: RunningTrial) -> dict[str, float]:
             trainer.args.max_steps = state.global_step
         callback = TrialCallback(trial, last)
         trainer.add_callback(callback)
-        with _evaluations_told(trainer, callback):
+        with _evaluations_told(trainer, callback, _scored_by(compute_objective, trial)):
             trainer.train(resume_from_checkpoint=last)
         if trainer.args.load_best_model_at_end and trainer.state.best_model_checkpoint:
             _reload(trainer.model, trainer.state.best_model_checkpoint)
@@ -97,8 +100,13 @@ def train(trainer: Trainer, trial: RunningTrial) -> dict[str, float]:
 
 
 @contextmanager
-def _evaluations_told(trainer: Trainer, callback: "TrialCallback") -> Iterator[None]:
-    """Let the callback have what `evaluate` returns while the trainer trains; with several sets it calls itself."""
+def _evaluations_told(
+    trainer: Trainer, callback: "TrialCallback", scored: Callable[[dict[str, float]], dict[str, float]]
+) -> Iterator[None]:
+    """Let the callback have what `evaluate` returns while the trainer trains; with several sets it calls itself.
+
+    `scored` adds the values of the study's metrics.
+    """
     evaluate, depth = trainer.evaluate, 0
 
     @functools.wraps(evaluate)
@@ -110,6 +118,7 @@ def _evaluations_told(trainer: Trainer, callback: "TrialCallback") -> Iterator[N
         finally:
             depth -= 1
         if depth == 0 and trainer.is_in_train:
+            metrics = scored(metrics)
             callback.evaluated(trainer.state, trainer.control, metrics)
         return metrics
 
@@ -118,6 +127,32 @@ def _evaluations_told(trainer: Trainer, callback: "TrialCallback") -> Iterator[N
         yield
     finally:
         del trainer.evaluate
+
+
+def _scored_by(
+    compute_objective: Callable[[dict[str, float]], Any] | None, trial: RunningTrial
+) -> Callable[[dict[str, float]], dict[str, float]]:
+    """Return what adds the values of a formula to the metrics of an evaluation, by the names of the study's metrics."""
+
+    def scored(metrics: dict[str, float]) -> dict[str, float]:
+        if compute_objective is None:
+            return metrics
+        # A copy, since Trainer's own default takes what it reads out of it.
+        given, names = compute_objective(dict(metrics)), [f"{_PREFIX}{name}" for name in trial.metrics]
+        values = list(given) if isinstance(given, list | tuple) else [given]
+        if len(values) != len(names):
+            raise ValueError(
+                f"compute_objective: must return a value for each of the study's metrics, {', '.join(trial.metrics)}, "
+                f"given {given!r}"
+            )
+        if known := [name for name in names if name in metrics]:
+            raise ValueError(
+                f"compute_objective: {known[0].removeprefix(_PREFIX)} is the name of a metric of the evaluation, too; "
+                f"give the study's metric another name, such as metric='score'"
+            )
+        return metrics | dict(zip(names, map(float, values), strict=True))
+
+    return scored
 
 
 class TrialCallback(TrainerCallback):  # type: ignore[misc]  # transformers has no types
@@ -162,15 +197,20 @@ class TrialCallback(TrainerCallback):  # type: ignore[misc]  # transformers has 
                 self._trial.report(metrics, epoch=number, more=goes_on or number < len(evaluations))
 
 
-def objective_of(trainer: Trainer) -> Callable[..., Any]:
+def objective_of(
+    trainer: Trainer, compute_objective: Callable[[dict[str, float]], Any] | None = None
+) -> Callable[..., Any]:
     """Return the objective that trains as this trainer does, for `hpo.search`, in place of `hyperparameter_search`.
 
     What is searched are its TrainingArguments, and what `model_init(trial)` reads (see `SearchedValues`). Its own
     arguments are the default configuration, which is tried first where the space has it. Every trial has a trainer of
-    its own, with the state that the class has added to that of Trainer.
+    its own, with the state that the class has added to that of Trainer. The models of the best trials are kept, as
+    folders that `from_pretrained` reads: `study.best.model_dir`, and as many as `study.checkpoints` says.
 
     Args:
         trainer: made with `model_init`.
+        compute_objective: as of `hyperparameter_search`: from what `evaluate` returns (`eval_loss` and so on) the value
+            of the study's metric, or several in the order of its metrics. Then these have names of their own.
 
     Raises:
         ConfigError: it has no `model_init`.
@@ -212,7 +252,7 @@ def objective_of(trainer: Trainer) -> Callable[..., Any]:
             if key not in described and key not in values.read and (meant := nearest(key, described)):
                 kind_of_args = type(given).__name__
                 raise ConfigError(f"{key}: is no argument of {kind_of_args} and model_init does not read it{meant}")
-        return train(again, trial)
+        return train(again, trial, compute_objective)
 
     train_again.default_config = default_config  # type: ignore[attr-defined]  # `hpo.search` looks for it
     return train_again

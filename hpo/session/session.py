@@ -168,7 +168,7 @@ def run_study(
     """
     watching: list[Observer] = [StateKeeper(study.artifacts), SiteKeeper(record, _site(dispatcher)), *observers]
     keeper: CheckpointKeeper | None = None
-    if study.keeps_models and study.num_folds == 1:
+    if study.num_folds == 1:
         kept = max(study.config.study.checkpoints, study.config.study.finalists)
         keeper = CheckpointKeeper(study.folder.checkpoints_dir, kept, record.history(), study.artifacts)
         watching.insert(0, keeper)

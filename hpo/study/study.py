@@ -186,7 +186,7 @@ class PreparedStudy:
             data_dir=self.folder.data_dir if self.plan and self.objective.prepare_data else None,
             has_given_data=rows is not None,
             given_dir=self.folder.given_data_dir if rows and rows.has_rows else None,
-            checkpoints_dir=self.folder.checkpoints_dir if self.keeps_models else None,
+            checkpoints_dir=self.folder.checkpoints_dir,
             states_dir=self.folder.states_dir,
             files_dir=self.folder.files_dir,
             continues=self.objective.continues,

@@ -92,7 +92,7 @@ def train_once(
     payload = replace(
         builder.tasks_of(Trial(0, 0, {}))[0].payload,
         seed=shared.seed,
-        checkpoint_dir=str(folder.path / "checkpoint") if objective.run_test else None,
+        checkpoint_dir=str(folder.path / "checkpoint"),
     )
     outcome = outcome_of(run_here(payload), show)
     write_atomically(folder.path / "outcome.json", json.dumps(outcome.to_dict(), indent=2))

@@ -5,6 +5,7 @@ import pickle
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
 import hpo
@@ -257,3 +258,42 @@ def test_the_space_may_be_hp_space_itself(tmp_path):
     study = searched(new_trainer(tmp_path), hp_space)
     assert study.trials["learning_rate"].between(1e-4, 1e-2).all()
     assert study.trials["state"].tolist() == ["complete"] * 2
+
+
+@pytest.mark.slow
+def test_the_model_of_the_best_trial_is_kept_as_train_keeps_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    study = searched(new_trainer(tmp_path), {"learning_rate": hpo.log(1e-4, 1e-1)}, trials=3)
+    kept = [*(study.folder / "checkpoints").iterdir()]
+    assert kept == [study.best.model_dir]
+    net = Net()
+    net.load_state_dict(load_file(study.best.model_dir / "model.safetensors"))
+    batch = {name: torch.stack([row[name] for row in ROWS]) for name in ROWS[0]}
+    assert float(net.eval()(**batch)["loss"]) == pytest.approx(study.best.score, rel=1e-5)
+
+
+def twice_right(metrics):
+    return 2 * metrics.pop("eval_right") - metrics["eval_loss"]
+
+
+@pytest.mark.slow
+def test_a_formula_of_metrics_is_the_score_as_of_hyperparameter_search(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    trainer = new_trainer(tmp_path, compute_metrics=measures)
+    settings = {"dispatch": "local", "track": "none"}
+    more = {"trials": 2, "progress": False, "settings": settings}
+    space = {"learning_rate": hpo.log(1e-4, 1e-1)}
+    one = hpo.search(
+        objective_of(trainer, twice_right), space, direction="maximize", measured=["right", "loss"], **more
+    )
+    assert list(one.trials.score) == pytest.approx(list(2 * one.trials.right - one.trials.loss))
+    both = objective_of(trainer, lambda metrics: (metrics["eval_right"], -metrics["eval_loss"]))
+    goals = {"hits": "maximize", "depth": "maximize"}
+    several = hpo.search(both, space, metric=goals, measured=["right"], name="several", **more)
+    assert list(several.trials.score) == list(several.trials.right)
+    for formula, goal, says in (
+        (twice_right, {"metric": "right"}, "right is the name of a metric of the evaluation, too; give the study's"),
+        (lambda _: (1.0, 2.0), {}, "must return a value for each of the study's metrics, score, given (1.0, 2.0)"),
+    ):
+        failed = hpo.search(objective_of(trainer, formula), space, direction="maximize", **goal, **more)
+        assert all(f"compute_objective: {says}" in error for error in failed.trials.error)

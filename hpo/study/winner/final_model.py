@@ -17,9 +17,22 @@ from hpo.workers.training.tasks import Task, TaskBuilder, checkpoint_name
 
 
 def lacks_model(study: PreparedStudy, run: StudyRun) -> bool:
-    """Return whether the winner's model must still be trained."""
-    has_parts = study.keeps_models and study.described.split is not None
-    return has_parts and run.winner is not None and run.model is None
+    """Return whether the winner's model must still be noted, or trained.
+
+    An objective without a test part keeps models where its trainings write some. That of the winner is trained again,
+    once, where its score was not among the best, so that it was not kept.
+    """
+    if run.winner is None or run.model is not None:
+        return False
+    if study.keeps_models and study.described.split is not None:
+        return True
+    noted = run.notes.final_model
+    return (noted is None or noted.trial != run.winner.number) and _has_models(study)
+
+
+def _has_models(study: PreparedStudy) -> bool:
+    names = [path.name for path in study.folder.checkpoints_dir.glob("*")]
+    return bool(names) or (study.artifacts is not None and bool(study.artifacts.folders("checkpoints")))
 
 
 def make_final_model(

@@ -35,7 +35,9 @@ class RunningTrial:
         train, validation, test: indices of examples; None where the objective brings its own data. Arrays of whole
             numbers where `hpo.search` was given `data`.
         data_dir: what the objective's `prepare_data` wrote; None without it.
-        checkpoint_dir: where to keep the trained model, a folder to be made; None where none is kept.
+        metrics: the names of the study's metrics, the leading one first.
+        checkpoint_dir: where to keep the trained model, a folder to be made. It is kept of the `study.checkpoints` best
+            trials; None where none is kept, as with several folds.
         resume_dir: where to keep the training's state, and to look for one to continue; None where none is kept.
         amount: how far to train, counted from the start, such as epochs; None = to the end.
         max_amount: how far the search trains at most; None where every training is a full one.
@@ -63,6 +65,7 @@ class RunningTrial:
             for name in ("data_dir", "checkpoint_dir", "resume_dir", "files_dir")
         )
         self._metric: str = task["metric"]
+        self.metrics: tuple[str, ...] = tuple(task.get("metrics") or [task["metric"]])
         self._reader: greenlet | None = None
         self._is_stopped = False
 

@@ -178,7 +178,7 @@ class TaskBuilder:
     # Folder of the development examples only; None where the objective has no `prepare_data`: then it gets indices in
     # the numbering of its `describe_data`.
     data_dir: Path | None
-    checkpoints_dir: Path | None  # folder of trained models; None where the objective keeps none
+    checkpoints_dir: Path | None  # folder of trained models; None where none is kept
     has_given_data: bool = False  # whether the search was given its data, so that no key of the configuration has them
     given_dir: Path | None = None  # folder of all rows that were given, the test part included; None = there are none
     states_dir: Path | None = None  # folder of training states; None where there are none
