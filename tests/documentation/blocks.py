@@ -117,5 +117,5 @@ def _compare(shown, printed):
 
 
 def _masked(line):
-    line = re.sub(r"\d[\d.,e+-]*", "#", line)
+    line = re.sub(r"(?<!\w)-?\d[\d.,e+-]*|\d[\d.,e+-]*", "#", line)
     return re.sub(r"\s+", " ", re.sub(r"# (s|min|h)\b", "# time", line)).strip()
