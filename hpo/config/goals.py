@@ -80,6 +80,17 @@ Measured = Annotated[list[Name], AfterValidator(_distinct)]
 """Names of numbers that an objective returns besides what is searched by."""
 
 
+def _scored(given: Any) -> Any:
+    scores = [*given.values()] if isinstance(given, dict) else [given]
+    if not scores or any(isinstance(score, bool) or not isinstance(score, int | float) for score in scores):
+        raise ValueError("must be a score, or with study.metrics one for each, such as {accuracy: 0.95, latency: 2}")
+    return given
+
+
+TargetScores = Annotated[float | dict[Name, float], BeforeValidator(_scored)]
+"""The score that ends a search, or by metric the scores."""
+
+
 def leading(metrics: Mapping[Any, Any]) -> dict[str, Any]:
     """Return `metric` and `direction` of several metrics: those of the first; nothing where these cannot be."""
     name, direction = next(iter(metrics.items()), (None, None))

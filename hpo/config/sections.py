@@ -18,6 +18,7 @@ from hpo.config.goals import (
     Metrics,
     Name,
     Scales,
+    TargetScores,
     leading,
     metrics_of,
     one_name,
@@ -128,7 +129,7 @@ class StudySection(Section):
     # These change no trial, so that a configuration may leave them out.
     on_trial: OnTrial | None = None
     trial_files_bytes: int = Field(default=FILES_BYTES, ge=0, le=MOST_FILES_BYTES)
-    target: float | dict[str, float] | None = None
+    target: TargetScores | None = None
     stop_after_failures: int | None = Field(default=FAILURES, ge=1, le=MOST)
     stop_rule: Literal["none", "median"]
     stop_rule_after: int = Field(ge=1, le=MOST)

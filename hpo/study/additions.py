@@ -108,7 +108,9 @@ def what_tries(name: str, untried: int, done: int, budget: StudySection, ended_b
     `name` is the study's, `done` how much of the budget is used; a retry uses none.
     """
     larger: dict[str, Any] = {}
-    if untried and done >= budget.trials:
+    if ended_by == "callback":
+        larger["trials"] = max(done + untried, budget.trials + 1)
+    elif untried and done >= budget.trials:
         larger["trials"] = done + untried
     if ended_by == "minutes" and budget.minutes is not None:
         larger["minutes"] = 2 * budget.minutes

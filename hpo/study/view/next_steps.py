@@ -63,9 +63,10 @@ def _of_idle(view: StudyView, run: StudyRun | None, folder: StudyFolder) -> Iter
         if run.config.track.name == "mlflow":
             yield NextStep("hpo ui", "shows it in MLflow")
         if not _has_tried_all(view, run):
-            yield NextStep(
-                f"hpo resume {name} study.trials={2 * run.config.study.trials}", "goes on with a larger budget"
-            )
+            section = run.config.study
+            goes_on = what_tries(name, section.trials, view.done, section, view.ended_by)
+            beyond = "without its target" if view.ended_by == "target" else "with a larger budget"
+            yield NextStep(goes_on, f"goes on {beyond}")
     page = folder.path / "report.html"
     does = f"writes {short_path(page)} again" if page.exists() else "writes its report, as of now"
     yield NextStep(f"hpo report {name}", does)

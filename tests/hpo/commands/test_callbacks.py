@@ -55,6 +55,7 @@ def test_it_ends_the_search_whose_report_is_written(how):
     study = search(callbacks=[end], settings={"study.lanes": 1})
     assert len(study.trials) == 2
     assert study.status.ended_by == "callback"
+    assert "hpo resume called study.trials=6" in [step.command for step in study.status.next]
     assert "ended by a callback" in (study.folder / "report.md").read_text()
     assert len(search(callbacks=[end], settings={"study.lanes": 1}).trials) == 2, "the same call changes nothing"
     assert len(study.resume(5, progress=False).trials) == 5, "a larger budget goes on"
