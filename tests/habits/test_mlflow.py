@@ -64,7 +64,7 @@ def test_what_autolog_and_log_calls_write_is_in_a_run_of_each_trial():
 
 
 ADDRESS = "http://127.0.0.1:5001"
-REST = {"patience": 60, "own_lines": None}
+REST = {"patience": 60, "own_lines": None, "artifacts": False}
 
 
 @pytest.fixture
@@ -93,6 +93,7 @@ def test_mlflows_own_variables_are_followed_and_the_studys_keys_win():
             "experiment": "mine",
             "patience": 60,
             "own_lines": None,
+            "artifacts": False,
         }
     for track in sections("track=none"):
         assert track["name"] == "none"
@@ -129,6 +130,7 @@ def test_without_variables_the_store_is_a_file(monkeypatch):
             "experiment": "hpo",
             "patience": 60,
             "own_lines": None,
+            "artifacts": False,
         }
 
 
