@@ -213,7 +213,8 @@ def _refuse_links_out(payload: Payload) -> None:
     for name in ("resume_dir", "checkpoint_dir", "files_dir") if payload.test is None else ():
         given = getattr(payload, name)
         folder = state_of(given) if given is not None and name == "resume_dir" else given
-        if folder is None or not (links := links_out(Path(folder))):
+        # Most trainings make none of them.
+        if folder is None or not os.path.lexists(folder) or not (links := links_out(Path(folder))):
             continue
         target = links[0].path.readlink()
         for link in links:
