@@ -1,5 +1,6 @@
 """Observers of a search: their base, what watches for failures, and what keeps states, models and sites."""
 
+import os
 import shutil
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -150,6 +151,8 @@ class CheckpointKeeper(Observer):
 
 
 def _remove(folder: str | Path, artifacts: UrlStore | None) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
+    # Most trials have none.
+    if os.path.lexists(folder):
+        shutil.rmtree(folder, ignore_errors=True)
     if artifacts is not None:
         artifacts.remove_folder(name_of(folder))

@@ -228,7 +228,7 @@ def _refuse_links_out(payload: Payload) -> None:
 def _refuse_many_files(payload: Payload) -> str | None:
     """Delete the training's own files where they are larger than is allowed, and say so; None where they are not."""
     folder, most = payload.files_dir, payload.most_file_bytes
-    if folder is None or most is None or not Path(folder).is_dir():
+    if folder is None or most is None or not os.path.lexists(folder):
         return None
     there = sum(path.lstat().st_size for path in Path(folder).rglob("*") if path.is_file())
     if there <= most:
