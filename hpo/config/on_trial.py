@@ -10,7 +10,7 @@ from pydantic import AfterValidator
 from hpo.errors import nearest
 
 NAMES = ("trial", "state", "score", "study", "folder")
-"""What the command may be told of a trial: its number, state and score, and its study's name and folder."""
+"""The names for the command: a trial's number, state and score, and the name and folder of its study."""
 
 
 def _checked(command: str) -> str:

@@ -71,7 +71,7 @@ class Asking:
         return "trials" if self._course.ended_by == "trials" else None
 
     def give(self, add: Add, by: str | None = None) -> None:
-        """Let an untried point of the space, or a failed trial's, that of a hand, be asked for before the next."""
+        """Ask for a point that the user adds, or for a retry, before the strategy's next point."""
         self._course.give(add, time.time(), by)
 
     def ask(self) -> Task:
@@ -112,7 +112,7 @@ class Asking:
         words: Mapping[EndedBy, str] = {
             "trials": f"the budget of {self._num_trials} is used up",
             "space": "all points of the space are tried, or the strategy proposes no other",
-            "target": "a trial that was told has reached study.target",
+            "target": "a trial has reached study.target",
             "stop_without_gain": "the last trials told were no gain (study.stop_without_gain)",
         }
         return NoTrialError(f"no further trial: {words[by]}{f'; still open: {self._numbers}' if self.open else ''}")

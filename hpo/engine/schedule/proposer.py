@@ -137,13 +137,19 @@ class Proposer:
         retried: Collection[int | None],
         waits: bool,
     ) -> Sequence[Proposal]:
-        """Return a proposal with the points that hands gave, each before what was left of it when the point came.
+        """Return a proposal with the points that users added, each before the rest of the proposal at that time.
 
-        So the answer is the same whether a point came before the proposal was made, or while its trials were opened.
-        What came after its last trial was opened joins the next; so does a new point where earlier trials are trained
-        further. Nothing joins a strategy that `waits` for pending trials where it proposes nothing. `first` is the
-        number of its first trial, `tried` has the keys of the points tried before, `retried` the numbers of the failed
-        trials that were tried again.
+        The result is the same whether a point was added before the proposal was made or while its trials were opened.
+        A point that was added after the last trial was opened joins the next proposal. So does a new point where the
+        proposal continues earlier trials. Nothing joins an empty proposal of a strategy that `waits` for pending
+        trials.
+
+        Args:
+            proposals: what the strategy proposes.
+            first: the number of its first trial.
+            tried: the keys of the points that were tried before.
+            retried: the numbers of the failed trials that were retried before.
+            waits: whether trials are pending.
         """
         if waits and not proposals:
             return proposals
