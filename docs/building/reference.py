@@ -181,7 +181,7 @@ def _members(node: ast.ClassDef, tree: ast.Module) -> Iterator[ast.FunctionDef]:
 def _described(node: ast.FunctionDef | ast.ClassDef) -> str:
     """Return the signature and the docstring of a function, or of a class."""
     made = node if isinstance(node, ast.FunctionDef) else _made_by(node)
-    is_property = any(isinstance(name, ast.Name) and name.id == "property" for name in node.decorator_list)
+    is_property = any(ast.unparse(name).endswith("property") for name in node.decorator_list)
     says = "" if made is None or is_property else f"({_arguments(made)})"
     gives = (
         f" -> {ast.unparse(node.returns).strip(chr(39))}" if isinstance(node, ast.FunctionDef) and node.returns else ""

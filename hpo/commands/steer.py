@@ -26,54 +26,20 @@ BUDGET = ("trials", "minutes")
 
 
 @dataclass(frozen=True)
-class Stopped(Fields):
-    """What the search answered.
+class Answer(Fields):
+    """The answer of a search to an action of the user.
 
     Attributes:
         study: as it was given.
-        trial: the one that is stopped; `null` = the search.
-        says: what the search answered.
+        says: the answer.
+        trial: the trial that was given; `null` = the search, or all trials that failed.
+        point: the hyperparameters that were given to `add`; else `null`.
     """
 
     study: str
-    trial: int | None
     says: str
-
-    def __str__(self) -> str:
-        return f"study {self.study}: {self.says}"
-
-
-@dataclass(frozen=True)
-class Added(Fields):
-    """A point, and what was answered.
-
-    Attributes:
-        study: as it was given.
-        point: the hyperparameters that were given.
-        says: what the search answered.
-    """
-
-    study: str
-    point: Mapping[str, Any]
-    says: str
-
-    def __str__(self) -> str:
-        return f"study {self.study}: {self.says}"
-
-
-@dataclass(frozen=True)
-class Retried(Fields):
-    """Failed trials that are tried again, and what was answered.
-
-    Attributes:
-        study: as it was given.
-        trial: the one that was given; `null` = all that failed.
-        says: what the search answered.
-    """
-
-    study: str
-    trial: int | None
-    says: str
+    trial: int | None = None
+    point: Mapping[str, Any] | None = None
 
     def __str__(self) -> str:
         return f"study {self.study}: {self.says}"
@@ -81,7 +47,7 @@ class Retried(Fields):
 
 def stop(
     study: StudyRef, trial: Annotated[int | None, Word("NUMBER", option="--trial")] = None, *, now: bool = False
-) -> Stopped:
+) -> Answer:
     """End a search once its running trials have ended, at once, or one of its trials, from any terminal.
 
     Args:
@@ -107,12 +73,12 @@ def stop(
     if now:
         assert holder.process is not None
         os.kill(holder.process, signal.SIGINT)
-        return Stopped(str(study), trial, f"{holder} was told to stop; what it has is saved")
+        return Answer(str(study), f"{holder} was told to stop; what it has is saved", trial)
     _refuse_past_search(folder, "stopped")
-    return Stopped(str(study), trial, request(folder, "stop", {} if trial is None else {"trial": trial}))
+    return Answer(str(study), request(folder, "stop", {} if trial is None else {"trial": trial}), trial)
 
 
-def add(study: StudyRef, point: Point) -> Added:
+def add(study: StudyRef, point: Point) -> Answer:
     """Let a running or stopped search try a point of your own next.
 
     Args:
@@ -128,17 +94,17 @@ def add(study: StudyRef, point: Point) -> Added:
     folder = find_study(str(study))
     if folder.holder() is not None:
         _refuse_past_search(folder, "added")
-        return Added(str(study), point, request(folder, "add", point))
+        return Answer(str(study), request(folder, "add", point), point=point)
     from hpo.study.additions import added_text, new_point
     from hpo.study.opening import add_while_idle
     from hpo.study.preparing.preparation import known_study
 
     known = known_study(str(folder))
     (added,), untried = add_while_idle(known, lambda record: [new_point(known, record, point)], user_name())
-    return Added(str(study), point, f"{added_text(added)}; {_goes_on(folder, untried)}")
+    return Answer(str(study), f"{added_text(added)}; {_goes_on(folder, untried)}", point=point)
 
 
-def retry(study: StudyRef, trial: Annotated[int | None, Word("NUMBER", option="--trial")] = None) -> Retried:
+def retry(study: StudyRef, trial: Annotated[int | None, Word("NUMBER", option="--trial")] = None) -> Answer:
     """Let a running or stopped search try its failed trials again, once their fault is fixed.
 
     Each retry is a further trial with the same point, amount and training seed. It uses no budget, and names the
@@ -158,13 +124,13 @@ def retry(study: StudyRef, trial: Annotated[int | None, Word("NUMBER", option="-
     if folder.holder() is not None:
         _refuse_past_search(folder, "retried")
         says = request(folder, "retry", {} if trial is None else {"trial": trial})
-        return Retried(str(study), trial, says)
+        return Answer(str(study), says, trial)
     from hpo.study.additions import retried_text, retries
     from hpo.study.opening import add_while_idle
     from hpo.study.preparing.preparation import known_study
 
     adds, untried = add_while_idle(known_study(str(folder)), lambda record: retries(record, trial), user_name())
-    return Retried(str(study), trial, f"{retried_text(adds)}; {_goes_on(folder, untried)}")
+    return Answer(str(study), f"{retried_text(adds)}; {_goes_on(folder, untried)}", trial)
 
 
 def _goes_on(folder: StudyFolder, untried: Sequence[Given]) -> str:

@@ -17,7 +17,7 @@ from hpo.commands.report import Reported, report
 from hpo.commands.reproduce import Reproduction, reproduce
 from hpo.commands.resume import changed_config, extend, resume
 from hpo.commands.show import Logs, Shown, logs, show
-from hpo.commands.steer import Added, Noted, Retried, Stopped, add, note, retry, stop
+from hpo.commands.steer import Answer, Noted, add, note, retry, stop
 from hpo.commands.train import train_tree
 from hpo.commands.trained_model import Attention, Predictions, attention, predict
 from hpo.commands.watch import LivePage, open_page
@@ -194,7 +194,7 @@ class Study:
         """
         return note(self.folder, text, tag=tag)
 
-    def add(self, point: Mapping[str, Any]) -> Added:
+    def add(self, point: Mapping[str, Any]) -> Answer:
         """Let a running or stopped search try a point of your own next.
 
         Args:
@@ -205,7 +205,7 @@ class Study:
         """
         return add(self.folder, point)
 
-    def retry(self, trial: int | None = None) -> Retried:
+    def retry(self, trial: int | None = None) -> Answer:
         """Let a running or stopped search try its failed trials again, once their fault is fixed.
 
         Each retry is a further trial with the same point, amount and training seed. It uses no budget, and names the
@@ -219,7 +219,7 @@ class Study:
         """
         return retry(self.folder, trial)
 
-    def stop(self, trial: int | None = None, *, now: bool = False) -> Stopped:
+    def stop(self, trial: int | None = None, *, now: bool = False) -> Answer:
         """End a search once its running trials have ended, at once, or one of its trials, from any terminal.
 
         Args:
@@ -672,15 +672,15 @@ class SteeredStudy(Study):
         super().__init__(steering.study.folder)
         self._steering = steering
 
-    def add(self, point: Mapping[str, Any]) -> Added:
+    def add(self, point: Mapping[str, Any]) -> Answer:
         """Let the search try a point of your own next; as of `Study.add`."""
-        return Added(self.name, point, self._steering.add(point))
+        return Answer(self.name, self._steering.add(point), point=point)
 
-    def retry(self, trial: int | None = None) -> Retried:
+    def retry(self, trial: int | None = None) -> Answer:
         """Let the search try its failed trials again, or one of them; as of `Study.retry`."""
-        return Retried(self.name, trial, self._steering.retry(trial))
+        return Answer(self.name, self._steering.retry(trial), trial)
 
-    def stop(self, trial: int | None = None, *, now: bool = False) -> Stopped:
+    def stop(self, trial: int | None = None, *, now: bool = False) -> Answer:
         """End the search: no further trial begins, those that have begun are trained, and the report is written.
 
         Raises:
@@ -691,7 +691,7 @@ class SteeredStudy(Study):
                 "stop: a callback ends the search alone, since how far a training is differs from run to run"
             )
         self._steering.end()
-        return Stopped(self.name, None, "it begins no further trial, and ends when those that run have ended")
+        return Answer(self.name, "it begins no further trial, and ends when those that run have ended")
 
 
 @interrupted_in_one_line()

@@ -112,7 +112,8 @@ def run_search(
     # Each search has its own training states: shared ones would let it resume trainings of another search.
     states = study.folder.states_dir / f"{label}_{repeat}"
     shutil.rmtree(states, ignore_errors=True)
-    builder = replace(study.task_builder(), checkpoints_dir=None, states_dir=states.absolute(), continues=False)
+    builder = replace(study.task_builder(), checkpoints_dir=None, files_dir=None)
+    builder = replace(builder, states_dir=states.absolute(), continues=False)
     record = memory_record(study.goal, study.layout)
     try:
         # Strategies are compared at equal numbers of trials, as they are run.

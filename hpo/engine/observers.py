@@ -147,7 +147,7 @@ class CheckpointKeeper(Observer):
         self._best = leaders(candidates.values(), self._keep)
         kept = {*(trial.number for trial in self._best), *needed}
         for dropped in {*(trial.number for trial in trials), *candidates} - kept:
-            _remove(self._dir / checkpoint_name(dropped), self._artifacts)
+            _remove(f"{self._dir}/{checkpoint_name(dropped)}", self._artifacts)
 
 
 def _remove(folder: str | Path, artifacts: UrlStore | None) -> None:

@@ -154,8 +154,9 @@ class Trial:
     @property
     def as_opened(self) -> Self:
         """The trial as it was when it was opened: without outcomes."""
-        opened = replace(self, outcomes={}, state="running", score=None, loss=math.inf, other_losses=(), excess=0.0)
-        return replace(opened, losses_at={})
+        return replace(
+            self, outcomes={}, state="running", score=None, loss=math.inf, other_losses=(), excess=0.0, losses_at={}
+        )
 
     @property
     def reached(self) -> float | None:

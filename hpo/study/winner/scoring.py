@@ -188,7 +188,7 @@ def _default_model(study: PreparedStudy, scratch: Path) -> _Model | None:
     trial = Trial(number=_DEFAULT, round=-1, point=default_of(study.space, study.config) or outside)
     if not study.keeps_models:
         return _Model(trial, study)
-    builder = replace(study.task_builder(), checkpoints_dir=scratch)
+    builder = replace(study.task_builder(), checkpoints_dir=scratch, files_dir=None)
     is_hold_out = study.num_folds == 1
     task = builder.tasks_of(trial)[0] if is_hold_out else builder.final_task(trial, amount=None)
     return _trained(trial, study, task)
@@ -201,7 +201,9 @@ def _member_model(study: PreparedStudy, trial: Trial, scratch: Path) -> _Model:
     if study.num_folds == 1 and has_own_model(study, trial):
         return _Model(trial, study, str(study.folder.checkpoints_dir / checkpoint_name(trial.number)))
     # Its states in the study's folder are as far as the search went.
-    builder = replace(study.task_builder(), checkpoints_dir=scratch / "models", states_dir=scratch / "states")
+    builder = replace(
+        study.task_builder(), checkpoints_dir=scratch / "models", states_dir=scratch / "states", files_dir=None
+    )
     return _trained(trial, study, model_task(builder, trial))
 
 

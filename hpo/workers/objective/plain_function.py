@@ -4,6 +4,9 @@ import asyncio
 import contextvars
 import functools
 import inspect
+import shutil
+import tempfile
+import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -104,14 +107,18 @@ class RunningTrial:
             raise RuntimeError("note() was called after the end of the training; call it while the function runs")
         self._send({"note": {str(name): value}})
 
-    @property
-    def dir(self) -> Path | None:
-        """A folder for files of the training's own, such as plots and predictions, made when it is first asked for.
+    @functools.cached_property
+    def dir(self) -> Path:
+        """A new folder for files of the training, such as plots and predictions.
 
-        It is brought to the study's folder from any node, up to `study.trial_files_bytes`; None outside of a study.
+        The study keeps it in its own folder, from any node, up to `study.trial_files_bytes`. In trainings that are not
+        the search's, such as those of `hpo compare`, it is temporary.
         """
-        if self._files_dir is not None:
-            self._files_dir.mkdir(parents=True, exist_ok=True)
+        if self._files_dir is None:
+            temporary = tempfile.mkdtemp(prefix="hpo-files-")
+            weakref.finalize(self, shutil.rmtree, temporary, ignore_errors=True)
+            return Path(temporary)
+        self._files_dir.mkdir(parents=True, exist_ok=True)
         return self._files_dir
 
     @functools.cached_property

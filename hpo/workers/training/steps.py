@@ -96,7 +96,7 @@ def steps_of(
                 yield "mlflow_run", own.id
             # Seeded after that: what MLflow draws must not change a training.
             with contained_state(payload.seed):
-                given = replace(payload, mlflow_run_id=own.id)
+                given = payload if own.id is None else replace(payload, mlflow_run_id=own.id)
                 yield from _trained(objective, given, values, units, reports, must_score)
     finally:
         watch.refuse_changed(has_failed=isinstance(sys.exception(), Exception))

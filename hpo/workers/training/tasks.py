@@ -188,12 +188,8 @@ class TaskBuilder:
     continues: bool = False
 
     def tasks_of(self, trial: Trial) -> list[Task]:
-        """Return one task per fold and repeat; only with a hold-out a model is kept, that of the first repeat."""
-        tasks = self._tasks(trial, range(self.layout.size))
-        if self.checkpoints_dir is None or self.layout.folds > 1:
-            return tasks
-        kept = str(self.checkpoints_dir / checkpoint_name(trial.number))
-        return [replace(tasks[0], payload=replace(tasks[0].payload, checkpoint_dir=kept)), *tasks[1:]]
+        """Return one task per fold and repeat."""
+        return self._tasks(trial, range(self.layout.size))
 
     def again(self, trial: Trial, repeat: int) -> list[Task]:
         """Return one task per fold to train a finished trial again, from the start, with the seeds of this repeat."""
@@ -227,6 +223,7 @@ class TaskBuilder:
             data_dir=str(self.given_dir) if self.given_dir else None,
             trained=0,
             resume_dir=None,
+            files_dir=None,
         )
         if checkpoint_dir is None:
             scored = replace(payload, train=list(self.plan.development), validation=list(test))
@@ -235,18 +232,11 @@ class TaskBuilder:
         return Task(trial.number, FINAL_FOLD, scored)
 
     def _tasks(self, trial: Trial, indices: Iterable[int]) -> list[Task]:
-        limit, layout = self.training.limit_minutes, self.layout
-        payloads = ((index, self._payload(trial, layout.fold(index), layout.repeat(index))) for index in indices)
+        layout = self.layout
         return [
-            Task(trial.number, index, replace(payload, limit_minutes=limit, files_dir=self._files_dir(trial, index)))
-            for index, payload in payloads
+            Task(trial.number, index, self._payload(trial, layout.fold(index), layout.repeat(index)))
+            for index in indices
         ]
-
-    def _files_dir(self, trial: Trial, index: int) -> str | None:
-        if self.files_dir is None:
-            return None
-        folder = self.files_dir / checkpoint_name(trial.number)
-        return str(folder if self.layout.size == 1 else folder / self.layout.name(index))
 
     def _payload(self, trial: Trial, fold: int, repeat: int) -> Payload:
         """Return a task's payload; no other function creates one."""
@@ -258,7 +248,8 @@ class TaskBuilder:
         before = None
         if fold != FINAL_FOLD and (earlier := training.before(trial)) is not None:
             before = {"config": self._without_sources(earlier[0]), "amount": earlier[1]}
-        own_lines, secrets = self._own_lines(trial, fold, repeat), values_of(config, training.secrets)
+        name = self._name(fold, repeat)
+        own_lines, secrets = self._own_lines(trial, name), values_of(config, training.secrets)
         if own_lines is not None:
             secrets |= values_of(own_lines["uri"], training.secrets, "track.uri")
         return replace(
@@ -276,20 +267,40 @@ class TaskBuilder:
             trained=trial.trained,
             resume_dir=self._resume_dir(trial, fold, repeat) if self.continues or trial.amount is not None else None,
             before=before,
+            checkpoint_dir=self._checkpoint_dir(trial, fold, repeat),
+            files_dir=self._files_dir(trial, name),
+            limit_minutes=None if fold == FINAL_FOLD else training.limit_minutes,
             own_lines=own_lines,
             secrets=secrets,
         )
 
-    def _own_lines(self, trial: Trial, fold: int, repeat: int) -> OwnLines | None:
-        """Return where a training's run is: the only one of a trial has the trial's, all others one below it."""
+    def _name(self, fold: int, repeat: int) -> str | None:
+        """Return the name of a training within its trial; None for the only one of the trial."""
+        if fold == FINAL_FOLD:
+            return "final"
+        if self.layout.size == 1 and repeat == 0:
+            return None
+        return f"fold_{fold}_repeat_{repeat}" if repeat or self.layout.repeats > 1 else f"fold_{fold}"
+
+    def _own_lines(self, trial: Trial, name: str | None) -> OwnLines | None:
+        """Return where the training's run is: the only training of a trial has the trial's, others one below it."""
         if self.training.own_lines is None:
             return None
-        task = f"fold_{fold}_repeat_{repeat}" if repeat or self.layout.repeats > 1 else f"fold_{fold}"
-        if fold == FINAL_FOLD:
-            task = "final"
-        elif self.layout.size == 1 and repeat == 0:
-            return {**self.training.own_lines, "name": run_name(trial), "task": None}
-        return {**self.training.own_lines, "name": task, "task": task}
+        return {**self.training.own_lines, "name": name or run_name(trial), "task": name}
+
+    def _checkpoint_dir(self, trial: Trial, fold: int, repeat: int) -> str | None:
+        """Return where the model is kept: only with a hold-out, that of the first repeat."""
+        if self.checkpoints_dir is None or self.layout.folds > 1 or fold == FINAL_FOLD or repeat > 0:
+            return None
+        return f"{self.checkpoints_dir}/{checkpoint_name(trial.number)}"
+
+    def _files_dir(self, trial: Trial, name: str | None) -> str | None:
+        if self.files_dir is None:
+            return None
+        if name == "final":
+            return f"{self.files_dir}/final"
+        folder = f"{self.files_dir}/{checkpoint_name(trial.number)}"
+        return folder if name is None else f"{folder}/{name}"
 
     def _without_sources(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """Return the trial's tree without the source of the test part, and without any source when data is copied."""

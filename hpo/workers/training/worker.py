@@ -9,7 +9,6 @@ import sysconfig
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -152,9 +151,20 @@ def run_task(
     # An objective that only looks up its score reports the duration of the original training.
     took = reported_values.seconds(seconds)
     taken = time.perf_counter() - clock if took is None else took
-    outcome = Outcome(metrics, curve, taken, error, units.done, started=started, worker=os.getpid())
-    far = reached(payload.earlier, curve)
-    outcome = replace(outcome, details=details, stopped=stopped, reached=far, differs=differs, notes=notes)
+    outcome = Outcome(
+        metrics=metrics,
+        curve=curve,
+        seconds=taken,
+        error=error,
+        units=units.done,
+        started=started,
+        worker=os.getpid(),
+        details=details,
+        stopped=stopped,
+        reached=reached(payload.earlier, curve),
+        differs=differs,
+        notes=notes,
+    )
     yield {"outcome": outcome, "lacks_metric": lacks_metric}
 
 

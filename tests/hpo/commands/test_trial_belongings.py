@@ -110,3 +110,15 @@ def test_texts_of_set_user_attr_are_notes():
     study = found(objective, space=None, trials=1)
     assert (study.trials.checkpoint[0], study.trials["size"][0]) == ("here", 3)
     assert Path(study.folder, "trials.csv").exists()
+
+
+def test_trainings_after_the_search_have_files_of_their_own(tmp_path):
+    def writes(config, trial):
+        (trial.dir / "seed").write_text(str(trial.seed))
+        return config["lr"]
+
+    study = found(writes, space=SPACE, trials=2, data=30, settings={"study.finalists": 1})
+    study.test(with_default=False)
+    files = [*(study.folder / "files").rglob("seed")]
+    assert len(files) > 2, "the winner is trained again on fresh seeds"
+    assert len({path.read_text() for path in files}) == len(files), "no training has overwritten another one's"
