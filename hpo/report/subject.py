@@ -181,6 +181,8 @@ class Subject:
     @cached_property
     def _of_one_scale(self) -> tuple[Space, list[Trial]]:
         """The space without the scale, and the comparable trials in it."""
+        if all(dimension.key != SCALE for dimension in self.space.dimensions):
+            return replace(self.space, first=()), list(self.scored)
         inner = replace(self.space, dimensions=tuple(d for d in self.space.dimensions if d.key != SCALE), first=())
         return inner, [trial.within_scale for trial in self.scored]
 

@@ -126,7 +126,8 @@ class Course:
         self.tell_clock(report)
         if outcome is not None:
             # A second attempt may report less than the first one, whose reports have moved the clock already.
-            outcome = replace(outcome, units=max(outcome.units, self._clock.latest(key) + report.is_lost))
+            units = max(outcome.units, self._clock.latest(key) + report.is_lost)
+            outcome = outcome if units == outcome.units else replace(outcome, units=units)
             trial = self._record.add_outcome(trial.number, key.task, outcome)
             self._trials[trial.number] = trial
             self._clock.end(key, outcome.units)

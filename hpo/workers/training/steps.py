@@ -163,7 +163,9 @@ def _attempt(
     """Train, yield what is new as `steps_of` does, and return what the objective returns; StateIsAhead as it says."""
     run = objective.run_fold if payload.test is None else objective.run_test
     assert run is not None
-    payload, counts = replace(payload, trained=reports.trained), objective.describe_cost is not None
+    counts = objective.describe_cost is not None
+    if reports.trained != payload.trained:
+        payload = replace(payload, trained=reports.trained)
     runs = [(run, payload, payload.config)]
     if payload.before is not None:
         # An objective that finds its state at hand returns at once.
