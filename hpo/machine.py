@@ -149,7 +149,7 @@ def user_name() -> str:
 
 
 @dataclass(frozen=True)
-class Site:
+class Host:
     """The process that trains a task; of several that train together the first."""
 
     host: str  # the name of its machine

@@ -39,7 +39,7 @@ TRIALS = (20, 50, 100)
 STRATEGIES = ("random", "evolutionary", "tpe")
 
 
-def told_apart(strategy: str, trials: int, seed: int, effect: Callable[[Any], Any]) -> list[str]:
+def significant(strategy: str, trials: int, seed: int, effect: Callable[[Any], Any]) -> list[str]:
     """Return the hyperparameters that are told apart in one study."""
     rng = np.random.default_rng(seed)
     deviation = np.std(effect(np.linspace(0, 1, 10_001))) or 1.0
@@ -52,12 +52,12 @@ def told_apart(strategy: str, trials: int, seed: int, effect: Callable[[Any], An
     proposed: Any = make_strategy(strategy_settings(strategy), SPACE, seed)
     done = run(proposed, Workers(1, times.seconds, loss), times, 1, trials).trials()
     found = importances(SPACE, "minimize", done, [trial.loss for trial in done])
-    return [] if isinstance(found, Absent) else found.told_apart
+    return [] if isinstance(found, Absent) else found.significant
 
 
 def row(strategy: str, trials: int, studies: int) -> list[str]:
     """Return how often hyperparameters are told apart."""
-    found = {name: [told_apart(strategy, trials, k, f) for k in range(studies)] for name, f in EFFECTS.items()}
+    found = {name: [significant(strategy, trials, k, f) for k in range(studies)] for name, f in EFFECTS.items()}
 
     def share(those: list[list[str]], keys: list[str]) -> str:
         return f"{100 * np.mean([key in each for each in those for key in keys]):.0f} %"

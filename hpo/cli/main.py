@@ -295,7 +295,7 @@ def usage() -> str:
 
 
 def _fault(text: str, code: int = 2) -> int:
-    from hpo.config.sealing import hide_secrets
+    from hpo.config.secrets import hide_secrets
 
     words = hide_secrets(text, {}).split()
     text = printable(" ".join(f"{word[:_SHOWN]}...{word[-1:]}" if len(word) > _LONGEST else word for word in words))

@@ -50,7 +50,7 @@ def archive(study: StudyRef, file: str | Path) -> Archived:
     Raises:
         hpo.HpoError: it runs just now, its record is damaged, or the file is there already.
     """
-    from hpo.study.keeping.archive import archive as write_archive
+    from hpo.study.storage.archive import archive as write_archive
 
     folder, path = find_study(str(study)), Path(file).expanduser().absolute()
     write_archive(folder, path)
@@ -60,7 +60,7 @@ def archive(study: StudyRef, file: str | Path) -> Archived:
 def restore_archive(file: str | Path, directory: str | Path, trust: bool) -> Restored:
     """Take a study out of an archive, as `hpo.unarchive`."""
     from hpo.commands.resume import ask_for_copied
-    from hpo.study.keeping.archive import unarchive
+    from hpo.study.storage.archive import unarchive
 
     path = Path(file).expanduser()
     folder = unarchive(path, Path(directory).expanduser())

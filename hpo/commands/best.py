@@ -57,8 +57,8 @@ def best_of(study: PreparedStudy, run: StudyRun) -> Best:
     by = fresh or winner
     assert by.score is not None
     point, config = copy_plain(winner.point), study.config.trial_config(winner.point)
-    if kept := study.objective.kept:
-        function = kept.load()
+    if pickled := study.objective.pickled:
+        function = pickled.load()
         point, config = as_given(function, point), as_given(function, config)
     scores, in_search = ({name: trial.mean(name) for name in study.goal.names} for trial in (by, winner))
     report = run.folder.report()

@@ -307,7 +307,7 @@ def compare_strategies(
     # Not tracked: a tracker shows studies, and of these many searches only scores and seconds are kept.
     values = settings_of({**(settings or {}), "track": "none"}, metric, workers, **asked)
     made, function = given_study(objective, space, config, None, metric, values)
-    comparison = prepare_comparison(made, by_label, repeats, name, function.kept if function else None)
+    comparison = prepare_comparison(made, by_label, repeats, name, function.pickled if function else None)
     from hpo.compare.run import run_comparison
 
     return _finished(run_comparison(comparison, at, at_seconds, optimum, progress), publish, progress)

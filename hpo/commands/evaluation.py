@@ -75,7 +75,7 @@ class Evaluation(Mapping[str, float]):
         result, metric = self.result, str(self.study.metric)
         has_front = "front" in result
         scored = f", with {result['scored_of_these_data']} configuration(s)" if has_front else ""
-        times = result["openings_of_these_data"]
+        times = result["evaluations_of_these_data"]
         yield f"test part of {result['size']} examples, opened {times} time(s) over all studies of these data{scored}"
         score, default = result["validation_score"], result["default"] or {}
         text = score_format([self[metric], score, default.get("metrics", {}).get(metric)])
@@ -149,13 +149,13 @@ def evaluate(
         hpo test reviews data.path=there.csv      the data lie elsewhere now
     """
     from hpo.report.write import write_report
-    from hpo.session.mirroring import copy_opening
+    from hpo.session.mirroring import copy_test_evaluation
     from hpo.study.files.made_here import remember
-    from hpo.study.ledger import openings
     from hpo.study.notes import Notes
     from hpo.study.opening import freeze, read_study
     from hpo.study.preparing.preparation import load_study
     from hpo.study.results.run import StudyRun
+    from hpo.study.test_log import evaluations
     from hpo.study.view.reader import StudyReader
     from hpo.study.winner.scoring import open_test
     from hpo.trials.space.first_points import why_no_default
@@ -166,8 +166,8 @@ def evaluate(
         record = read_study(prepared)
         if data:
             freeze(prepared)
-            remember(prepared.config, prepared.objective.kept)
-        known = len(openings(folder.openings_path))
+            remember(prepared.config, prepared.objective.pickled)
+        known = len(evaluations(folder.test_log_path))
         try:
             run = StudyRun.of(prepared, record)
             result = open_test(prepared, run, again, with_default, front)
@@ -177,8 +177,8 @@ def evaluate(
             study_id = Notes(record).study_id or ""
             record.close()
             # An opening counts also where its scoring failed.
-            if len(openings(folder.openings_path)) > known:
-                copy_opening(prepared.config, folder, study_id)
+            if len(evaluations(folder.test_log_path)) > known:
+                copy_test_evaluation(prepared.config, folder, study_id)
     why = why_no_default(prepared.space, prepared.config) if with_default else None
     if result["default"] and "error" in result["default"]:
         why = f"the default configuration has no score: {result['default']['error']}"

@@ -10,7 +10,7 @@ from hpo.commands.arguments import Fields, Overrides, StudyRef, Word, list_of, r
 from hpo.config.directions import known_direction
 from hpo.config.goals import Direction
 from hpo.config.keys import flatten
-from hpo.config.sealing import hide_secrets
+from hpo.config.secrets import hide_secrets
 from hpo.config.study_config import study_name
 from hpo.errors import ConfigError, StudyError, printable
 from hpo.study.files.folder import find_study, short_path

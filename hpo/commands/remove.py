@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Annotated
 
 from hpo.commands.arguments import Fields, StudyRef, Word, Yes
-from hpo.config.sealing import hide_secrets
+from hpo.config.secrets import hide_secrets
 from hpo.config.study_config import StudyConfig
 from hpo.errors import ConfigError, HpoError, StudyError, printable
 from hpo.files import links_out, remove_tree
 from hpo.formatting import format_count
-from hpo.study.files.folder import OPENINGS, RUNS, StudyFolder, find_study, short_path, studies_in
-from hpo.study.keeping import cleaning
-from hpo.study.keeping.mirror import Mirror
-from hpo.study.keeping.removal import Removal, find_removal
-from hpo.study.ledger import hand_over
+from hpo.study.files.folder import RUNS, TEST_LOG, StudyFolder, find_study, short_path, studies_in
+from hpo.study.storage import cleaning
+from hpo.study.storage.mirror import Mirror
+from hpo.study.storage.removal import Removal, find_removal
+from hpo.study.test_log import hand_over
 from hpo.track.make import tracking_uri
 from hpo.track.store import delete_study, may_have_study
 from hpo.workers.store.packing import in_words
@@ -175,7 +175,7 @@ def remove(
     # All are found before any goes.
     found = [find_removal(str(study)) for study in studies]
     removals = [*{removal.folder.path: removal for removal in found}.values()]
-    lines = [printable(line) for removal in removals for line in says_what_goes(removal, mirror, runs)]
+    lines = [printable(line) for removal in removals for line in removal_lines(removal, mirror, runs)]
     if not yes:
         print("\n".join(lines))
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -195,7 +195,7 @@ def remove(
     return Removed(removed, lines)
 
 
-def says_what_goes(removal: Removal, mirror: bool, runs: bool) -> Iterator[str]:
+def removal_lines(removal: Removal, mirror: bool, runs: bool) -> Iterator[str]:
     """Yield lines on what `remove` takes along, and on what stays."""
     if removal.is_link:
         yield f"{removal.folder}: a link to {removal.folder.path.readlink()}, which stays"
@@ -206,8 +206,8 @@ def says_what_goes(removal: Removal, mirror: bool, runs: bool) -> Iterator[str]:
     for link in links_out(removal.folder.path):
         yield f"  {link.name}: a link to {link.path.readlink()}, which stays"
     yield from (f"  {line}" for line in _elsewhere(removal, mirror, runs))
-    if removal.folder.openings_path.exists() or removal.folder.test_path.exists():
-        yield f"  {short_path(removal.folder.path.parent / OPENINGS)} keeps how often it opened a test part"
+    if removal.folder.test_log_path.exists() or removal.folder.test_path.exists():
+        yield f"  {short_path(removal.folder.path.parent / TEST_LOG)} keeps how often it opened a test part"
 
 
 def _elsewhere(removal: Removal, mirror: bool, runs: bool) -> Iterator[str]:

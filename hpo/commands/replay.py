@@ -130,7 +130,7 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> Replay:
     folder, study = files.folder, files.config.study
     refuse_two_parts(files)
     own_keys = [text.lstrip("+").partition("=")[0] for text in overrides]
-    function = folder.kept_function(files.config)
+    function = folder.pickled_function(files.config)
     ask_for_trust(files.config, files.changes, is_trusted, function, own_keys=own_keys)
     rows = read_rows(short_path(folder.trials_path), ("number", "state"))
     trials = next((place for place, row in enumerate(rows) if row["state"] == "running"), len(rows))
@@ -154,12 +154,12 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> Replay:
     mine = compose_config("search", [*here, *own])
     tree = compose_config("search", overrides_with_form([*decisive, *others]), config_file=str(folder.config_path))
     # Kept, because the numbers of threads and processes change last digits.
-    kept = {
+    pickled = {
         name: tree["dispatch"][name]
         for name in ("threads", "processes_per_task")
         if name in tree["dispatch"] and not any(f"dispatch.{name}" in text for text in own)
     }
-    tree |= {section: mine[section] for section in _OWN_SECTIONS} | {"dispatch": mine["dispatch"] | kept}
+    tree |= {section: mine[section] for section in _OWN_SECTIONS} | {"dispatch": mine["dispatch"] | pickled}
     both = ((tree["study"], TAKEN), (mine["study"], OWN))
     tree["study"] = {name: value for section, names in both for name, value in section.items() if name in names}
     return Replay(files, tree, rows[:trials])
@@ -168,7 +168,7 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> Replay:
 def prepare_replay(asked: Replay) -> PreparedStudy:
     """Return the study that runs the search of another again; what has changed since is among its notes."""
     config = config_from_dict(asked.tree)
-    study = asked.study_of(prepare_study(config, asked.files.folder.kept_function(config), is_again=True))
+    study = asked.study_of(prepare_study(config, asked.files.folder.pickled_function(config), is_again=True))
     for line in changed_code(asked.files.report, study):
         _log.warning("%s: %s", asked.files.folder, line)
     notes = [f"what changed: {change}" for change in asked.files.changes]

@@ -212,10 +212,10 @@ def _shown(recorded: "Recorded", tolerance: float, progress: Progress) -> "Calla
     if progress in ("none", False):
         return lambda _: None
     if progress == "json":
-        from hpo.show.json_lines import tell
+        from hpo.show.json_lines import print_event
 
-        tell("begun", changes=changes, tolerance=tolerance)
-        return lambda one: tell("training", **vars(one), holds=one.holds(tolerance))
+        print_event("begun", changes=changes, tolerance=tolerance)
+        return lambda one: print_event("training", **vars(one), holds=one.holds(tolerance))
     print("what changed:" if changes else "what changed: nothing")
     for change in changes:
         print(f"  {printable(change)}")
@@ -283,8 +283,8 @@ def _read_trusted(folder: StudyFolder, is_trusted: bool, elsewhere: Mapping[str,
     files = read_files(folder)
     config = files.config
     refuse_contradictions(files.report, config)
-    kept = folder.kept_function(config)
-    if kept is None and ObjectivePath.of(config.objective).is_kept:
+    pickled = folder.pickled_function(config)
+    if pickled is None and ObjectivePath.of(config.objective).is_kept:
         raise ConfigError(
             f"objective: '{config.objective}' is kept in the folder of its study alone, so the report alone is "
             f"not enough; give that folder"
@@ -292,8 +292,8 @@ def _read_trusted(folder: StudyFolder, is_trusted: bool, elsewhere: Mapping[str,
     earlier = [change.trial for change in files.allowed if change.trials]
     # Before the question: a yes to a stranger's study does not make it one of this user.
     has_record = folder.database_path.exists() or config.study.storage is not None
-    is_own = has_record and is_made_here(config, kept)
-    ask_for_trust(config, files.changes, is_trusted, kept, earlier, elsewhere)
+    is_own = has_record and is_made_here(config, pickled)
+    ask_for_trust(config, files.changes, is_trusted, pickled, earlier, elsewhere)
     recorded = read_recorded(files, elsewhere)
     refuse_other_study(recorded)
     return recorded, is_own

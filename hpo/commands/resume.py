@@ -14,17 +14,17 @@ from hpo.config.composing.references import with_changes
 from hpo.config.keys import refuse_unknown
 from hpo.config.study_config import StudyConfig, config_from_dict
 from hpo.errors import ConfigError
-from hpo.report.words import point_text
+from hpo.report.formatting import point_text
 from hpo.show.display import refuse_unknown_progress
 from hpo.study.basis.configurations import moved_sources
-from hpo.study.climbing import climbing_from
 from hpo.study.extension import choose_trials, extension_of
 from hpo.study.files.folder import StudyFolder, find_study, short_path
 from hpo.study.files.made_here import COMMAND, ENVIRONMENT, is_reached_here, reaches_of
-from hpo.study.keeping.mirror import restore
+from hpo.study.larger_scale import config_at_larger_scale
 from hpo.study.later_limits import with_later_limits
 from hpo.study.opening import opened_run
 from hpo.study.preparing.preparation import at_places, load_study, prepare_study
+from hpo.study.storage.mirror import restore
 from hpo.study.study import PreparedStudy
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def resume(
     if name is None:
         prepared = load_study(str(folder), config, allow_changes)
     else:
-        from hpo.study.keeping.copy import continue_as
+        from hpo.study.storage.copy import continue_as
 
         prepared = continue_as(folder, name, config, allow_changes)
     return _run(replace(prepared, callbacks=tuple(callbacks)), progress, *notes)
@@ -174,12 +174,12 @@ def extend(
     extended = load_study(str(folder), elsewhere={key: place for key, (_, place) in moved.items()})
     if climb:
         keys = [change.partition("=")[0].lstrip("+") for change in given]
-        config = climbing_from(extended, config, keys)
+        config = config_at_larger_scale(extended, config, keys)
     else:
         with opened_run(extended) as run:
             picked = choose_trials(extended, run.history, _BEST if best is None else best, trials)
         config = extension_of(extended, picked, config)
-    prepared = prepare_study(config, extended.objective.kept)
+    prepared = prepare_study(config, extended.objective.pickled)
     section = prepared.config.study
     if section.extends is None:
         scale = point_text((section.scales or [{}])[-1])
@@ -254,11 +254,11 @@ def ask_for_copied(folder: StudyFolder, changed: StudyConfig, url: str, is_trust
     packages = [line for line in theirs if line.startswith(ENVIRONMENT)]
     commands = [line for line in theirs if line.startswith(COMMAND)]
     places = [line for line in theirs if line not in (*packages, *commands) and line.partition("=")[2] != url]
-    kept = folder.kept_function(config)
+    pickled = folder.pickled_function(config)
     try:
-        ask_for_trust(config, (), is_trusted, kept, places=places, packages=packages, commands=commands)
+        ask_for_trust(config, (), is_trusted, pickled, places=places, packages=packages, commands=commands)
     except ConfigError as error:
         # To read a function is to run its maker's code, which `go_on` refuses until it is trusted.
-        trusted = f"`hpo reproduce {short_path(folder.path)} --trust`, after which " if kept else ""
+        trusted = f"`hpo reproduce {short_path(folder.path)} --trust`, after which " if pickled else ""
         read = f"read {short_path(folder.config_path)}, and {trusted}`{folder.go_on}` goes on with it"
         raise ConfigError(f"{error}; it was only copied: {read}") from error

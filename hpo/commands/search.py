@@ -35,8 +35,8 @@ from hpo.config.keys import replaced, without
 from hpo.config.study_config import StudyConfig, config_from_dict
 from hpo.errors import ConfigError, HpoError
 from hpo.session.mirroring import refuse_bad_urls
+from hpo.session.preflight import run_preflight_checks
 from hpo.session.program import interrupted_in_one_line
-from hpo.session.surroundings import refuse_bad_surroundings
 from hpo.study.basis.configurations import made_changes, moved_sources
 from hpo.study.files.folder import RUNS, StudyFolder, find_study
 from hpo.study.opening import refuse_to_open
@@ -197,9 +197,9 @@ def search_composed(
 
 def _checked_config(tree: Mapping[str, Any], config: StudyConfig, replayed: "Replay | None") -> Composed:
     """Return the configuration of a search that can begin."""
-    kept = replayed.files.folder.kept_function(config) if replayed else None
-    references = refuse_bad_search(config, kept, is_again=replayed is not None).study.references
-    refuse_bad_surroundings(config)
+    pickled = replayed.files.folder.pickled_function(config) if replayed else None
+    references = refuse_bad_search(config, pickled, is_again=replayed is not None).study.references
+    run_preflight_checks(config)
     tree = without(tree, "study.references")
     return Composed(replaced(tree, {"study.references": references}) if references else tree)
 
@@ -209,7 +209,7 @@ def _checked(study: PreparedStudy) -> Checked:
     from hpo.show.terminal import Terminal
 
     config, dispatch, folder = study.config, study.config.dispatch, study.folder
-    refuse_bad_surroundings(config)
+    run_preflight_checks(config)
     num_there, study_id = refuse_to_open(study)
     refuse_bad_urls(config, folder, study_id)
     code = code_of(study.objective, str(Path.cwd()))
@@ -345,7 +345,7 @@ def search(
     made, given = given_study(objective, space, config, strategy, metric, settings, rows)
     if given and "study.name" not in settings:
         made = _with_free_name(made, given, bool(progress))
-    prepared = prepare_study(with_its_trials(made), given.kept if given else None)
+    prepared = prepare_study(with_its_trials(made), given.pickled if given else None)
     return run(replace(prepared, callbacks=given_callbacks(callbacks, SteeredStudy)), progress)
 
 
@@ -457,11 +457,11 @@ def _changes(folder: StudyFolder, config: StudyConfig, given: GivenObjective) ->
     """Return in what an existing study is another one: the function, and keys."""
     frozen = folder.config().to_dict()
     # As an existing study has it: with what the objective itself says of the space.
-    now = prepare_study(config, given.kept).config.to_dict()
-    kept = folder.kept_function(config)
-    is_same = kept.digest == given.kept.digest if kept and given.kept else kept is given.kept
+    now = prepare_study(config, given.pickled).config.to_dict()
+    pickled = folder.pickled_function(config)
+    is_same = pickled.digest == given.pickled.digest if pickled and given.pickled else pickled is given.pickled
     code = [] if is_same else [f"the code of {ObjectivePath.of(config.objective).function}"]
-    is_same_data = (kept and kept.rows) == (given.kept and given.kept.rows)
+    is_same_data = (pickled and pickled.rows) == (given.pickled and given.pickled.rows)
     code += [] if is_same_data else ["the data"]
     return [*code, *made_changes(frozen, now), *moved_sources(frozen, now)]
 

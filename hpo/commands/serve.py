@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from hpo.commands.arguments import Fields, Word, refuse_without_effect
-from hpo.config.sealing import hide_secrets
+from hpo.config.secrets import hide_secrets
 from hpo.config.shipped import MLFLOWS_OWN
 from hpo.errors import TrackError
 from hpo.workers.objective.path import python

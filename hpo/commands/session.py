@@ -11,7 +11,7 @@ from hpo.commands.resume import changed_config
 from hpo.commands.search import refusing_as_typed, with_its_trials
 from hpo.config.composing.references import plain_config
 from hpo.config.keys import at_path, path_of
-from hpo.config.sealing import open_sealed
+from hpo.config.secrets import reveal_secrets
 from hpo.errors import ConfigError, NoTrialError, printable
 from hpo.objectives.outside import OUTSIDE
 from hpo.session.outside import OutsideSession
@@ -49,7 +49,7 @@ class AskedTrial:
     def __init__(self, outside: OutsideSession, task: Task, objects: Objects) -> None:
         trial, payload, study = outside.record.trial(task.trial), task.payload, outside.study
         self._outside, self._metric = outside, payload.metric
-        config = open_sealed(payload.config, payload.known_secrets())
+        config = reveal_secrets(payload.config, payload.known_secrets())
         self._plain = {"point": dict(trial.point), "config": payload.config}
         self.study, self.reference = study.config.study.name, study.reference
         self.number: int = trial.number

@@ -108,7 +108,7 @@ class Studies:
 
 
 @dataclass(frozen=True)
-class Shown:
+class Details:
     """A study, or one of its trials, at one moment.
 
     Attributes:
@@ -225,7 +225,7 @@ def studies(
     return Studies(folder, [view for _, view in rows], where is not None)
 
 
-def show(study: StudyOrMirror, trial: Annotated[int | None, Word("NUMBER", option="--trial")] = None) -> Shown:
+def show(study: StudyOrMirror, trial: Annotated[int | None, Word("NUMBER", option="--trial")] = None) -> Details:
     """Show one study at a glance, running or not: state, best, what runs now, failures, cautions; or one trial.
 
     Args:
@@ -245,7 +245,7 @@ def show(study: StudyOrMirror, trial: Annotated[int | None, Word("NUMBER", optio
     from hpo.study.view.reader import open_reader
 
     with open_reader(str(study)) as reader:
-        return Shown(reader.view() if trial is None else read_trial(reader, trial))
+        return Details(reader.view() if trial is None else read_trial(reader, trial))
 
 
 def logs(

@@ -19,7 +19,7 @@ from hpo.study.files.folder import StudyFolder, find_study
 from hpo.study.files.requests import is_searching, request
 from hpo.study.files.user_notes import UserNote, add_note, read_notes, tags
 from hpo.study.view.latest import latest_status
-from hpo.trials.record.user_actions import Given
+from hpo.trials.record.user_actions import AddedPoint
 
 # What a running search takes: with another budget its trials stay the same.
 BUDGET = ("trials", "minutes")
@@ -133,15 +133,15 @@ def retry(study: StudyRef, trial: Annotated[int | None, Word("NUMBER", option="-
     return Answer(str(study), f"{retried_text(adds)}; {_goes_on(folder, untried)}", trial)
 
 
-def _goes_on(folder: StudyFolder, untried: Sequence[Given]) -> str:
+def _goes_on(folder: StudyFolder, untried: Sequence[AddedPoint]) -> str:
     """Say by which command a study that no process runs tries what was added."""
     name, status = folder.reference, latest_status(folder)
     if status.state == "open":
         return f"`hpo ask {name}` asks for it"
-    from hpo.study.additions import what_tries
+    from hpo.study.additions import resume_command
 
     goes_on, new = f"hpo resume {name}", sum(each.retry_of is None for each in untried)
-    command = what_tries(name, new, status.done, folder.config().study, status.ended_by)
+    command = resume_command(name, new, status.done, folder.config().study, status.ended_by)
     return f"`{command}` goes on" if command == goes_on else f"its budget is used up: `{command}` goes on"
 
 

@@ -16,7 +16,7 @@ from hpo.commands.replay import replay
 from hpo.commands.report import Reported, report
 from hpo.commands.reproduce import Reproduction, reproduce
 from hpo.commands.resume import changed_config, extend, resume
-from hpo.commands.show import Logs, Shown, logs, show
+from hpo.commands.show import Details, Logs, logs, show
 from hpo.commands.steer import Answer, Noted, add, note, retry, stop
 from hpo.commands.train import train_tree
 from hpo.commands.trained_model import Attention, Predictions, attention, predict
@@ -171,7 +171,7 @@ class Study:
         """All that can be known of it now: its state, who runs it, how far it is, the best so far, what can be done."""
         return StudyReader(self._folder, self._folder.reference).view()
 
-    def show(self, trial: int | None = None) -> Shown:
+    def show(self, trial: int | None = None) -> Details:
         """Show one study at a glance, running or not: state, best, what runs now, failures, cautions; or one trial.
 
         Args:
@@ -393,7 +393,7 @@ class Study:
         with self._read() as (study, run):
             winner = winner_of(study, run)
             tree = best_config(study.as_of(run.notes.allowed_changes, winner), winner)
-        return train_tree(tree, progress, self._folder.function_path if study.objective.kept else None)
+        return train_tree(tree, progress, self._folder.function_path if study.objective.pickled else None)
 
     def reproduce(
         self,

@@ -10,7 +10,7 @@ from hpo.commands.arguments import ConfigFile, ConfigFolder, ConfigPrint, Fields
 from hpo.commands.given.settings import Composed, compose_given
 from hpo.errors import StudyError
 from hpo.show.display import How, refuse_unknown_progress
-from hpo.show.json_lines import tell_message
+from hpo.show.json_lines import print_message
 from hpo.study.files.folder import short_path
 from hpo.study.train_once import check_tree, train_once
 
@@ -89,18 +89,18 @@ def train(
     return train_tree(compose_given("train", overrides, config_dir, config_file), progress)
 
 
-def train_tree(tree: Mapping[str, Any], progress: How, kept: Path | None = None) -> dict[str, float]:
+def train_tree(tree: Mapping[str, Any], progress: How, pickled: Path | None = None) -> dict[str, float]:
     """Train one configuration and return its metrics; `kept` as of `train_once`, StudyError where it failed."""
-    trained = _train(tree, progress, kept)
+    trained = _train(tree, progress, pickled)
     if trained.error:
         raise StudyError(f"train: failed: {trained.error}")
     return dict(trained.metrics)
 
 
-def _train(tree: Mapping[str, Any], progress: How, kept: Path | None = None) -> Trained:
+def _train(tree: Mapping[str, Any], progress: How, pickled: Path | None = None) -> Trained:
     refuse_unknown_progress(progress)
-    shows = {"json": tell_message, "none": lambda _: None, False: lambda _: None}
-    folder, outcome = train_once(tree, shows.get(progress, print_point), kept)
+    shows = {"json": print_message, "none": lambda _: None, False: lambda _: None}
+    folder, outcome = train_once(tree, shows.get(progress, print_point), pickled)
     return Trained(folder.absolute(), outcome.metrics, outcome.seconds, outcome.error)
 
 

@@ -179,12 +179,12 @@ def attention(
 def _ask(model: str, name: str, *arguments: Any) -> Any:
     """Return what an optional function of a model's objective gives; StudyError where it has none of this name."""
     objective, checkpoint_dir = _find_model(model)
-    companion = getattr(objective, name)
-    if companion is None:
+    optional_function = getattr(objective, name)
+    if optional_function is None:
         see = "see docs/extending/write_an_objective.md for what it must return"
         raise StudyError(f"{name}: {objective.owner} has no function '{name}'; {see}")
     try:
-        return companion(checkpoint_dir, *arguments)
+        return optional_function(checkpoint_dir, *arguments)
     except (ValueError, OSError) as error:
         raise DataError(str(error)) from error
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from hpo.config.keys import within
-from hpo.config.sealing import sealed_keys, sealed_names, texts_of
+from hpo.config.secrets import redacted_keys, redacted_names, texts_of
 from hpo.config.study_config import StudyConfig
 from hpo.errors import ConfigError, printable
 from hpo.study.files.made_here import is_made_here, remember
 from hpo.workers.objective.path import MODULE, ObjectivePath, Origin, origin_of
-from hpo.workers.objective.pickled_function import KeptFunction
+from hpo.workers.objective.pickled_function import PickledFunction
 from hpo.workers.objective.resolution import resolve
 
 _WHOSE = {
@@ -28,7 +28,7 @@ def ask_for_trust(
     config: StudyConfig,
     changes: Sequence[str],
     is_given: bool,
-    kept: KeptFunction | None = None,
+    pickled: PickledFunction | None = None,
     earlier: Sequence[Mapping[str, Any]] = (),
     own_keys: Collection[str] = (),
     places: Sequence[str] = (),
@@ -44,11 +44,11 @@ def ask_for_trust(
     """
     configs = [config, *(config.model_copy(update={"objective_config": dict(tree)}) for tree in earlier)]
     # Whoever has run the same objective may be a stranger to these addresses.
-    if not (places or packages or commands) and all(is_made_here(each, kept) for each in configs):
+    if not (places or packages or commands) and all(is_made_here(each, pickled) for each in configs):
         return
     origin = origin_of(config.objective, str(Path.cwd()))
     trees = [each.objective_config for each in configs]
-    keys = list(dict.fromkeys(key for tree in trees for key in sealed_keys(tree)))
+    keys = list(dict.fromkeys(key for tree in trees for key in redacted_keys(tree)))
     code, files = _code_and_files([*trees, config.space], config, own_keys) if origin == "toolkit" else ([], [])
     if origin == "toolkit" and not (keys or code or files or places or packages or commands or config.has_own_strategy):
         return
@@ -63,12 +63,12 @@ def ask_for_trust(
     }
     what += "".join(f", and {how} {', '.join(part)}" for how, part in parts.items() if part)
     if keys:
-        names = dict.fromkeys(name for tree in trees for name in sealed_names(tree))
+        names = dict.fromkeys(name for tree in trees for name in redacted_names(tree))
         what += f" with {', '.join(names)} of your environment ({', '.join(keys)})"
     if not is_given:
         _ask(printable(what), changes)
     for each in configs:
-        remember(each, kept, (*places, *packages, *commands))
+        remember(each, pickled, (*places, *packages, *commands))
 
 
 def _code_and_files(

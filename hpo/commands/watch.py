@@ -37,11 +37,11 @@ class Watched:
 
         before = None
         with open_reader(self._study, self._wait) as reader:
-            for look in reader.follow():
-                self._last = look.status
-                if look != before:
-                    before = look
-                    yield reader.view(look)
+            for snapshot in reader.follow():
+                self._last = snapshot.status
+                if snapshot != before:
+                    before = snapshot
+                    yield reader.view(snapshot)
 
     @property
     def exit_code(self) -> int:

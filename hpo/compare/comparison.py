@@ -25,7 +25,7 @@ from hpo.study.upgrade import FORMAT, upgraded
 from hpo.trials.goal import finished
 from hpo.trials.space.space import Space
 from hpo.trials.trial import Outcome, Trial
-from hpo.workers.objective.pickled_function import KeptFunction
+from hpo.workers.objective.pickled_function import PickledFunction
 
 # Scores of this objective can be looked up, so the optimum can be computed.
 _TABLE = "hpo.objectives.table:run_fold"
@@ -97,7 +97,7 @@ class ComparisonPlan:
             raise StudyError(f"{frozen_path}: is missing, but searches.csv exists; choose another name")
         else:
             folder.make()
-            folder.keep_function(self.study.objective.kept)
+            folder.write_function(self.study.objective.pickled)
             folder.write_json(folder.environment_path, describe_environment(self.study.config.secrets))
         if self.study.plan and not folder.data_dir.exists():
             objective, config = self.study.objective, self.study.config
@@ -111,7 +111,7 @@ class ComparisonPlan:
             "repeats": self.repeats,
             "strategies": {label: dict(settings) for label, settings in self.strategies.items()},
             "data": _fingerprints(self.study),
-            "function": kept.digest if (kept := self.study.objective.kept) else None,
+            "function": pickled.digest if (pickled := self.study.objective.pickled) else None,
             "config": {key: branch for key, branch in config.items() if key != "strategy"},
         }
 
@@ -145,7 +145,7 @@ def prepare_comparison(
     strategies: Mapping[str, Mapping[str, Any]],
     repeats: int,
     name: str | None = None,
-    kept: KeptFunction | None = None,
+    pickled: PickledFunction | None = None,
 ) -> ComparisonPlan:
     """Check everything that can be checked without creating anything, and return the comparison; HpoError for a fault.
 
@@ -169,7 +169,7 @@ def prepare_comparison(
             raise ConfigError(f"{key}: has no effect in a comparison, given {given[key]!r}; set it to {allowed}")
     changes = {"study.name": name or f"compare-{config.study.name}"}
     named = config_from_dict(replaced({**config.to_dict(), "strategy": ANY_STRATEGY}, changes))
-    study = prepare_study(named.model_copy(update={"secrets": config.secrets}), kept)
+    study = prepare_study(named.model_copy(update={"secrets": config.secrets}), pickled)
     comparison = ComparisonPlan(study, dict(strategies), repeats)
     for label in strategies:
         refuse_several_metrics(comparison.study_of(0, label))

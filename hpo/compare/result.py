@@ -20,7 +20,7 @@ from hpo.compare.statistics import (
     win_share,
 )
 from hpo.report.comparison import ComparisonJson, Pair, Standing, Unit, budget_text
-from hpo.report.words import join_names
+from hpo.report.formatting import join_names
 from hpo.study.upgrade import FORMAT
 from hpo.trials.goal import Goal, Limit
 from hpo.trials.trial import Direction, Trial, loss_sign

@@ -23,7 +23,7 @@ from hpo.errors import ConfigError, StudyError
 from hpo.report.comparison import ComparisonJson
 from hpo.session.stopping import SessionDispatcher, Stopping
 from hpo.show.display import How, others_in_words, refuse_unknown_progress
-from hpo.show.json_lines import tell
+from hpo.show.json_lines import print_event
 from hpo.study.files.folder import RUNS, StudyFolder
 from hpo.study.opening import code_of
 from hpo.study.study import PreparedStudy
@@ -189,7 +189,7 @@ class ComparingProgress(Observer):
         score = loss_sign(self._study.direction) * min(search.within_limits.losses, default=math.inf)
         if self._progress == "json":
             told = {"repeat": search.repeat, "label": search.label, "score": score, "trials": len(search.losses)}
-            tell("search", **told, seconds=math.fsum(search.seconds), done=self._num_done, total=self._total)
+            print_event("search", **told, seconds=math.fsum(search.seconds), done=self._num_done, total=self._total)
         if self._console.is_terminal or self._progress != "auto":
             return
         missing = f"no complete trial{' within the limits' if self._study.limits else ''}"

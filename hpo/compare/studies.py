@@ -14,9 +14,9 @@ from hpo.compare.result import ONE_EACH, Budget, Measure, as_json, notes_on_meas
 from hpo.config.study_config import StudyConfig
 from hpo.errors import StudyError
 from hpo.report.comparison import ComparisonJson, FoldPair, WinnerOf
+from hpo.report.formatting import join_names
 from hpo.report.subject import score_of
-from hpo.report.words import join_names
-from hpo.study.basis.counted_in import Units, varied_keys
+from hpo.study.basis.units import Units, varied_keys
 from hpo.study.files.folder import StudyFolder, find_study, inner
 from hpo.study.results.expected import expected_of, gain
 from hpo.study.results.optimism import Worth

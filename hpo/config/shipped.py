@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hpo.config.documents import read_yaml
-from hpo.config.sealing import seal
+from hpo.config.secrets import redact
 from hpo.package import PACKAGE, ROOT
 
 MLFLOWS_OWN = {"uri": "MLFLOW_TRACKING_URI", "experiment": "MLFLOW_EXPERIMENT_NAME"}
@@ -73,7 +73,7 @@ def with_mlflows_own(track: Mapping[str, Any]) -> dict[str, Any]:
     values = dict(track)
     for key, name in MLFLOWS_OWN.items():
         value = os.environ.get(name, "")
-        if values.get(key) == f"${{oc.env:{name}}}" and (key != "uri" or not seal({"track": {key: value}})[1]):
+        if values.get(key) == f"${{oc.env:{name}}}" and (key != "uri" or not redact({"track": {key: value}})[1]):
             values[key] = value
     return values
 

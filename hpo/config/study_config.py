@@ -12,7 +12,7 @@ from hpo.config.documents import refuse_optimized_python
 from hpo.config.goals import at_scale
 from hpo.config.keys import OWN, flatten, own_part, plain_own, within, without
 from hpo.config.keys import SEARCH_SECTIONS as SEARCH_SECTIONS
-from hpo.config.sealing import seal, sealed_keys
+from hpo.config.secrets import redact, redacted_keys
 from hpo.config.sections import (
     DispatchSection,
     ObjectiveText,
@@ -54,7 +54,7 @@ class StudyConfig(Section):
     """The whole configuration of a study.
 
     `objective_config` is everything that is no section: the objective's tree, into which a trial's point is written.
-    `secrets` are values that were written out in the source, by name, stored nowhere else (`hpo.config.sealing`).
+    `secrets` are values that were written out in the source, by name, stored nowhere else (`hpo.config.secrets`).
     """
 
     study: StudySection
@@ -124,9 +124,9 @@ def config_from_dict(tree: Mapping[str, Any]) -> StudyConfig:
     section = tree.get("study")
     references = section.get("references") if isinstance(section, Mapping) else None
     # A text such as `${keys.mine}` holds no secret, though its key may look like one: see `refuse_secrets`.
-    tree, secrets = seal(tree if references is None else without(tree, "study.references"))
+    tree, secrets = redact(tree if references is None else without(tree, "study.references"))
     sections = {name: tree[name] for name in SEARCH_SECTIONS if name in tree}
-    refuse_sealed(sections)
+    refuse_redacted(sections)
     if references is not None:
         sections["study"] = {**sections["study"], "references": references}
     with_explanation = sections | {OWN: own_part(tree), "secrets": secrets}
@@ -155,9 +155,9 @@ def refuse_unwritable(tree: Any, key: str = "") -> None:
         raise ConfigError(f"{key}: holds half a character, given {tree[:_SHOWN]!a}; give a text of whole ones")
 
 
-def refuse_sealed(sections: Mapping[str, Any]) -> None:
+def refuse_redacted(sections: Mapping[str, Any]) -> None:
     """Raise ConfigError where a section that decides the study takes a value from the environment."""
-    for key in sealed_keys(sections):
+    for key in redacted_keys(sections):
         if key not in _ADDRESSES:
             raise ConfigError(
                 f"{key}: decides the study and is written down, so it cannot be taken from the environment, as only "

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from hpo.engine.observers import FirstFailures, Observer
 from hpo.engine.schedule.clock import Key
 from hpo.engine.schedule.rules import Rules
-from hpo.engine.schedule.scheduler import Course
+from hpo.engine.schedule.scheduler import Scheduler
 from hpo.trials.goal import Goal
 from hpo.trials.history import History
 from hpo.trials.places import reached
-from hpo.trials.record.record import Called, Ended, EndedBy, Record
-from hpo.trials.record.user_actions import Act, Add, End, Instruction, Raise, Stop
+from hpo.trials.record.record import CallbackCalls, Ended, EndedBy, Record
+from hpo.trials.record.user_actions import Add, End, Raise, RecordedAction, Stop, UserAction
 from hpo.trials.trial import Outcome, Trial, loss_of, seconds_trained
 from hpo.workers.dispatch.dispatcher import Dispatcher, TaskReport
 from hpo.workers.training.tasks import Task
@@ -28,8 +28,8 @@ counts, costs, limits, rules that stop trainings, what a report counts for, and 
 # Seconds between two notes of the time while a search runs.
 _SECONDS_BETWEEN_NOTES = 10.0
 
-Hand = Callable[[bool], Iterable[Instruction]]
-Callback = Callable[[Trial, Callable[[Instruction], None]], None]
+UserActions = Callable[[bool], Iterable[UserAction]]
+Callback = Callable[[Trial, Callable[[UserAction], None]], None]
 
 
 def search(
@@ -40,8 +40,8 @@ def search(
     observers: Sequence[Observer] = (),
     minutes: float | None = None,
     stop_after_failures: int | None = None,
-    hand: Hand = lambda _: (),
-    seconds_between_looks: float = 1.0,
+    user_actions: UserActions = lambda _: (),
+    seconds_between_polls: float = 1.0,
     callback: Callback | None = None,
 ) -> History:
     """Run a search until a budget is reached, and return all its trials in the order of their numbers.
@@ -57,10 +57,10 @@ def search(
         minutes: no trial is begun after so many, earlier runs included; it cuts the trials, and changes none.
         stop_after_failures: where the first so many trials of this run all fail with the same error, or the first
             training of the study does not report a metric, and budget is left, it stops; None = never.
-        hand: yields what a hand has asked since the last call: points are untried and of the space, trials to be
+        hand: yields what a user requested since the last call: points are untried and of the space, trials to be
             stopped are running, budgets are larger. Each has taken effect when the next is asked for. It is told
             whether trials can be stopped: not while a search that is continued is behind where it was before.
-        seconds_between_looks: between two calls of `hand`.
+        seconds_between_polls: between two calls of `user_actions`.
         callback: is called with each trial that ends, once, in the order of the clock, and with what does at once what
             it asks (`Add`, `End`). Of a study that had none before, not with trials that had ended then.
 
@@ -70,8 +70,8 @@ def search(
     if _stays_ended(rules, record):
         return record.history()
     budget = num_trials, minutes
-    looks = hand, seconds_between_looks
-    return _Search(rules, record, dispatcher, observers, budget, stop_after_failures, looks, callback).run()
+    polling = user_actions, seconds_between_polls
+    return _Search(rules, record, dispatcher, observers, budget, stop_after_failures, polling, callback).run()
 
 
 @dataclass(frozen=True)
@@ -90,12 +90,12 @@ class _Flight:
             self.reports.append(report)
         return len(self.reports)
 
-    def ended_by_hand(self, goal: Goal, now: float) -> Outcome:
-        """Return the outcome of one that a hand ends: as of one that a rule stops at its last point."""
+    def stopped_by_user(self, goal: Goal, now: float) -> Outcome:
+        """Return the outcome of one that a user ends: as of one that a rule stops at its last point."""
         curve = [report.point for report in self.reports if report.point is not None]
         scores = [point[goal.metric] for point in curve if goal.metric in point]
         best = min(scores, key=lambda score: loss_of(score, goal.direction), default=None)
-        stopped = f"by hand at point {len(curve)}" if curve else "by hand before its first report"
+        stopped = f"by the user at point {len(curve)}" if curve else "by the user before its first report"
         metrics = {} if best is None else {goal.metric: best}
         far = reached(self.task.payload.earlier, curve)
         return Outcome(metrics, curve, now - self.began, units=0.0, started=self.started, stopped=stopped, reached=far)
@@ -112,27 +112,27 @@ class _Search:
         observers: Sequence[Observer],
         budget: tuple[int, float | None],
         stop_after_failures: int | None,
-        looks: tuple[Hand, float],
+        polling: tuple[UserActions, float],
         callback: Callback | None,
     ) -> None:
         self._rules, self._record, self._dispatcher = rules, record, dispatcher
         self._num_trials, self._minutes = budget
-        self._hand, self._seconds_between_looks = looks
+        self._user_actions, self._seconds_between_polls = polling
         self._callback = callback
         if callback is not None and record.called is None:
-            record.called = Called([trial.number for trial in record.history()])
-        self._called = record.called or Called(())
+            record.called = CallbackCalls([trial.number for trial in record.history()])
+        self._called = record.called or CallbackCalls(())
         is_scored = any(outcome.metrics for trial in record.trials() for outcome in trial.outcomes.values())
         self._first = FirstFailures(stop_after_failures, is_scored)
         self._observers = observers
         self._began, self._before = dispatcher.now, seconds_spent(record)
-        self._noted, self._looked = self._before, 0.0
+        self._noted, self._next_poll = self._before, 0.0
         self._waiting: deque[Key] = deque()
         self._in_flight: dict[Key, _Flight] = {}
-        # Of trials that a hand has stopped, by their numbers; see `Act.points`.
-        self._stopped = {act.trial: act.points for act in record.acts if act.trial is not None}
+        # Of trials that a user has stopped, by their numbers; see `RecordedAction.points`.
+        self._stopped = {act.trial: act.points for act in record.actions if act.trial is not None}
         self._is_stopping = False
-        self._begin_course()
+        self._begin_scheduler()
 
     def run(self) -> History:
         record, dispatcher = self._record, self._dispatcher
@@ -143,7 +143,7 @@ class _Search:
             if self._seconds >= self._noted + _SECONDS_BETWEEN_NOTES:
                 self._noted = self._seconds
                 record.ended = Ended(None, self._noted, self._rules.stop_without_gain)
-            if self._seconds >= self._looked:
+            if self._seconds >= self._next_poll:
                 self._look()
             self._plan()
             if self._waiting or self._in_flight:
@@ -161,9 +161,9 @@ class _Search:
         """Return what ended the search; a search that is complete when the user stops it was not ended by that."""
         if self._is_stopping:
             if not is_over(self._rules, self._record, self._num_trials, self._minutes):
-                return "hand"
-            self._course.is_out_of_time = self._is_late
-        return "callback" if self._is_ended else self._course.ended_by
+                return "user"
+            self._scheduler.is_out_of_time = self._is_late
+        return "callback" if self._is_ended else self._scheduler.ended_by
 
     @property
     def _is_ended(self) -> bool:
@@ -178,12 +178,12 @@ class _Search:
         """How long the search has taken, interruptions left out."""
         return self._before + self._dispatcher.now - self._began
 
-    def _begin_course(self) -> None:
+    def _begin_scheduler(self) -> None:
         """Begin the course, or begin it again under another budget: from the record, as a search that is continued."""
         observers = [*self._observers, self._first]
         self._num_ended = 0
         when_ended = None if self._callback is None else self._call
-        self._course = Course(
+        self._scheduler = Scheduler(
             self._rules, self._record, self._num_trials, self._dispatcher.slots, observers, when_ended
         )
         self._waiting.clear()
@@ -200,12 +200,12 @@ class _Search:
 
     def _plan(self) -> None:
         """Let the clock begin what it can, and queue it for the workers."""
-        self._course.is_out_of_time = self._is_stopping or self._is_late or self._is_ended
-        for key in self._course.advance():
+        self._scheduler.is_out_of_time = self._is_stopping or self._is_late or self._is_ended
+        for key in self._scheduler.advance():
             if key in self._in_flight:
                 # After the course was begun again.
                 for report in self._in_flight[key].reports:
-                    self._course.tell_clock(report)
+                    self._scheduler.update_clock(report)
             elif self._points_left(key) == 0:
                 self._end_by_hand(key)
             else:
@@ -217,7 +217,7 @@ class _Search:
             if self._is_stopping and not self._has_begun(key.trial):
                 continue
             self._record.begin_stretch(self._dispatcher.slots)
-            task = self._course.task(key)
+            task = self._scheduler.task(key)
             self._in_flight[key] = _Flight(task, time.time(), self._dispatcher.now)
             self._dispatcher.submit(task)
             for observer in self._observers:
@@ -231,49 +231,49 @@ class _Search:
         # A late or repeated report of a task with an outcome changes nothing.
         if key not in self._in_flight:
             return
-        self._course.take(report)
+        self._scheduler.take(report)
         if report.outcome is not None:
             del self._in_flight[key]
         elif self._in_flight[key].keep(report) == self._points_left(key):
             self._end_by_hand(key)
 
     def _points_left(self, key: Key) -> int | None:
-        """Return after how many points a hand has ended the task; None = it has not."""
+        """Return after how many points a user has ended the task; None = it has not."""
         return self._stopped[key.trial].get(key.task, 0) if key.trial in self._stopped else None
 
     def _look(self) -> bool:
-        """Do what a hand has asked, and return whether there was anything."""
-        self._looked = self._seconds + self._seconds_between_looks
+        """Do what a user has requested, and return whether there was anything."""
+        self._next_poll = self._seconds + self._seconds_between_polls
         has_asked = False
-        for instruction in self._hand(self._course.has_caught_up):
+        for instruction in self._user_actions(self._scheduler.has_caught_up):
             has_asked = True
             self._follow(instruction)
         return has_asked
 
-    def _follow(self, instruction: Instruction) -> None:
+    def _follow(self, instruction: UserAction) -> None:
         """Do what was asked, and tell the observers."""
-        self._obey(instruction)
+        self._apply(instruction)
         for observer in self._observers:
-            observer.instructed(instruction)
+            observer.user_acted(instruction)
 
-    def _obey(self, instruction: Instruction) -> None:
+    def _apply(self, instruction: UserAction) -> None:
         """Write an act to the record, and let it take effect."""
         ask, now = instruction.ask, time.time()
         if isinstance(ask, Add):
-            self._course.give(ask, now, instruction.by)
+            self._scheduler.add_point(ask, now, instruction.by)
             return
         if isinstance(ask, Stop) and ask.trial in self._stopped:
             # On the clock it may end later, and until then it is open.
             return
-        act = Act("stop_search", self._course.num_opened, now, instruction.by)
+        act = RecordedAction("stop_search", self._scheduler.num_opened, now, instruction.by)
         if isinstance(ask, End):
             self._write(replace(act, do="end_search", trials=self._num_trials))
-            self._course.is_out_of_time = True
+            self._scheduler.is_out_of_time = True
         elif isinstance(ask, Raise):
             self._write(replace(act, do="raise_budget", **vars(ask)))
             self._num_trials = ask.trials or self._num_trials
             self._minutes = ask.minutes or self._minutes
-            self._begin_course()
+            self._begin_scheduler()
             # At once, so that what is asked next finds the running tasks on the clock.
             self._plan()
         elif ask.trial is None:
@@ -288,8 +288,8 @@ class _Search:
             for key in begun:
                 self._end_by_hand(key)
 
-    def _write(self, act: Act) -> None:
-        self._record.acts = [*self._record.acts, act]
+    def _write(self, act: RecordedAction) -> None:
+        self._record.actions = [*self._record.actions, act]
 
     def _end_by_hand(self, key: Key) -> None:
         """End a task where it is: its worker, if it has one, and with the points so far its outcome."""
@@ -298,10 +298,10 @@ class _Search:
             self._dispatcher.drop(flight.task)
         elif key in self._waiting:
             self._waiting.remove(key)
-        flight = flight or _Flight(self._course.task(key), time.time(), self._dispatcher.now)
-        outcome = flight.ended_by_hand(self._record.goal, self._dispatcher.now)
+        flight = flight or _Flight(self._scheduler.task(key), time.time(), self._dispatcher.now)
+        outcome = flight.stopped_by_user(self._record.goal, self._dispatcher.now)
         # On the clock it ends a unit later than it has reported: what lies before that may be over already.
-        self._course.take(TaskReport(flight.task, outcome=outcome, is_lost=True))
+        self._scheduler.take(TaskReport(flight.task, outcome=outcome, is_lost=True))
 
     def _num_points(self, key: Key) -> int:
         return len(self._in_flight[key].reports) if key in self._in_flight else 0
@@ -312,7 +312,7 @@ def is_over(rules: Rules, record: Record, num_trials: int, minutes: float | None
     if _stays_ended(rules, record):
         return True
     # What a trial would cost makes no difference here, and an objective may need its data to say it.
-    course = Course(replace(rules, cost_of=lambda trial: trial.cost), record.copy(), num_trials)
+    course = Scheduler(replace(rules, cost_of=lambda trial: trial.cost), record.copy(), num_trials)
     is_late = minutes is not None and seconds_spent(record) >= 60 * minutes
     course.is_out_of_time = is_late or is_ended_by_callback(record, num_trials)
     return next(course.advance(), None) is None
@@ -320,7 +320,7 @@ def is_over(rules: Rules, record: Record, num_trials: int, minutes: float | None
 
 def is_ended_by_callback(record: Record, num_trials: int) -> bool:
     """Return whether a callback has ended the search; with a larger budget, or a point added since, it goes on."""
-    ends = [act for act in record.acts if act.do == "end_search"]
+    ends = [act for act in record.actions if act.do == "end_search"]
     return bool(ends) and len(record.trials()) <= ends[-1].after and num_trials <= (ends[-1].trials or 0)
 
 

@@ -1,4 +1,4 @@
-"""Observers of a search: their base, what watches for failures, and what keeps states, models and sites."""
+"""Observers of a search: their base, what watches for failures, and what keeps states, models and hosts."""
 
 import os
 import shutil
@@ -6,11 +6,11 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from hpo.errors import StudyError
-from hpo.machine import Site
+from hpo.machine import Host
 from hpo.trials.history import History
 from hpo.trials.ranking import leaders
 from hpo.trials.record.record import Record
-from hpo.trials.record.user_actions import Instruction
+from hpo.trials.record.user_actions import UserAction
 from hpo.trials.trial import Trial
 from hpo.workers.dispatch.dispatcher import TaskReport
 from hpo.workers.store.url import UrlStore, name_of
@@ -32,8 +32,8 @@ class Observer:
     def trial_finished(self, trial: Trial) -> None:
         """React to the last outcome of a trial."""
 
-    def instructed(self, instruction: Instruction) -> None:
-        """React to what a hand has asked, which has taken effect."""
+    def user_acted(self, instruction: UserAction) -> None:
+        """React to what a user has requested, which has taken effect."""
 
     def search_ended(self) -> None:
         """React to the end of the search; what follows it is trained next."""
@@ -89,7 +89,7 @@ class FirstFailures(Observer):
             )
 
 
-class StateKeeper(Observer):
+class StateRemover(Observer):
     """Keeps a training's state, here or in `artifacts`, until its outcome is recorded; longer where a rung follows."""
 
     def __init__(self, artifacts: UrlStore | None = None) -> None:
@@ -107,24 +107,24 @@ class StateKeeper(Observer):
             _remove(state, self._artifacts)
 
 
-class SiteKeeper(Observer):
-    """Lets the record have where each task was trained: at `site`, or where that is None, where its worker says."""
+class HostRecorder(Observer):
+    """Lets the record have where each task was trained: at `host`, or where that is None, where its worker says."""
 
-    def __init__(self, record: Record, site: Site | None = None) -> None:
-        self._record, self._site = record, site
+    def __init__(self, record: Record, host: Host | None = None) -> None:
+        self._record, self._host = record, host
 
     def task_begun(self, task: Task) -> None:
-        """Note the site of all tasks."""
-        if self._site is not None:
-            self._record.sites[task.trial, task.index] = self._site
+        """Note the host of all tasks."""
+        if self._host is not None:
+            self._record.hosts[task.trial, task.index] = self._host
 
     def reported(self, trial: Trial, report: TaskReport) -> None:
         """Note what the worker says."""
-        if report.site is not None:
-            self._record.sites[trial.number, report.task.index] = report.site
+        if report.host is not None:
+            self._record.hosts[trial.number, report.task.index] = report.host
 
 
-class CheckpointKeeper(Observer):
+class CheckpointPruner(Observer):
     """Keeps the models of the best trials, those that are `finished` included, and deletes the others."""
 
     def __init__(self, checkpoints_dir: Path, keep: int, finished: History, artifacts: UrlStore | None = None) -> None:

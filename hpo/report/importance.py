@@ -39,18 +39,18 @@ class Importances:
 
     Attributes:
         shares: of all that were searched, the most important first; they sum to 1.
-        told_apart: those that matter more than chance explains, in the same order.
+        significant: those that matter more than chance explains, in the same order.
         num_trials: how many trials they come from.
     """
 
     shares: dict[str, float]
-    told_apart: list[str]
+    significant: list[str]
     num_trials: int
 
     @property
     def shown(self) -> dict[str, float]:
         """The shares that a figure shows: below 30 trials only those of hyperparameters that are told apart."""
-        return {key: v for key, v in self.shares.items() if self.num_trials >= ENOUGH or key in self.told_apart}
+        return {key: v for key, v in self.shares.items() if self.num_trials >= ENOUGH or key in self.significant}
 
 
 def importances(
@@ -85,8 +85,8 @@ def importances(
         return Absent("the best trials have the same values as all the others")
     shares = {key: float(found[key][0] / total) for key in sorted(found, key=lambda key: (-found[key][0], key))}
     # With few values many shuffles give the same, but for rounding.
-    told_apart = [key for key in shares if (found[key] >= (1 - 1e-9) * found[key][0]).mean() <= 0.05]
-    return Importances(shares, told_apart, len(trials))
+    significant = [key for key in shares if (found[key] >= (1 - 1e-9) * found[key][0]).mean() <= 0.05]
+    return Importances(shares, significant, len(trials))
 
 
 def _divergences(dimension: Dimension, trials: Sequence[Trial], sets: Any) -> Any:

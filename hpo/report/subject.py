@@ -13,7 +13,7 @@ from hpo.formatting import format_count
 from hpo.report.hypervolume import Expectation, Growth, expected_growth, growth
 from hpo.report.importance import Contribution, Importances, importances, shapley_values
 from hpo.report.part import Absent
-from hpo.report.transfer import Climb
+from hpo.report.transfer import ScaleResults
 from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
 from hpo.trials.goal import Goal
@@ -42,7 +42,7 @@ class Subject:
         gpus: those of each worker.
         lanes: trainings planned to be under way at once; None where the strategy never waits for one.
         clock: begin and end of each task on the study's clock.
-        climb: the trials by scale; None for a study without scales.
+        scale_results: the trials by scale; None for a study without scales.
         is_over: whether the winner was chosen; before that it is the best so far.
     """
 
@@ -61,7 +61,7 @@ class Subject:
     order: Literal["clock", "free"] = "clock"
     clock: Mapping[Key, tuple[float, float]] = field(default_factory=dict)
     stretches: Sequence[Stretch] = ()
-    climb: Climb | None = None
+    scale_results: ScaleResults | None = None
     is_over: bool = True
 
     @classmethod
@@ -86,7 +86,7 @@ class Subject:
             order=section.order,
             clock=clock_times(study.rules(), searched) if waits else {},
             stretches=run.record.stretches,
-            climb=Climb.of(study.config, study.space, [*run.notes.imports, *run.trials]),
+            scale_results=ScaleResults.of(study.config, study.space, [*run.notes.imports, *run.trials]),
         )
 
     @property

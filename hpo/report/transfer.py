@@ -44,7 +44,7 @@ class Law:
 
 
 @dataclass(frozen=True)
-class Climb:
+class ScaleResults:
     """The trials of a study by scale.
 
     Attributes:
@@ -189,13 +189,13 @@ class Climb:
         return Law(math.exp(start), -slope, middle, low, high)
 
 
-def expected_point(strategy: Mapping[str, Any], seed: int, climb: Climb) -> Point | None:
+def expected_point(strategy: Mapping[str, Any], seed: int, scale_results: ScaleResults) -> Point | None:
     """Return the best point at the target that a ladder expects by the scales below it; None of other strategies."""
-    made = make_strategy(strategy, climb.space, seed)
+    made = make_strategy(strategy, scale_results.space, seed)
     if not isinstance(made, Ladder):
         return None
-    below = [[trial.within_scale for trial in trials] for trials in climb.by_scale[:-1]]
-    expected = made.expected(climb.target, below)
+    below = [[trial.within_scale for trial in trials] for trials in scale_results.by_scale[:-1]]
+    expected = made.expected(scale_results.target, below)
     return None if expected is None else expected.point
 
 

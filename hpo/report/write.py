@@ -15,7 +15,7 @@ from hpo.report.pages.latex import render_latex
 from hpo.report.pages.report_page import render_report_markdown, render_report_page
 from hpo.report.sections.report import ReportJson, summarise
 from hpo.report.subject import Subject, score_of
-from hpo.study.files.folder import OPENINGS, StudyFolder, refuse_link
+from hpo.study.files.folder import TEST_LOG, StudyFolder, refuse_link
 from hpo.study.files.imports import write_imports
 from hpo.study.notes import FinalModel
 from hpo.study.results.run import StudyRun
@@ -31,7 +31,7 @@ CURVES = "curves.csv"
 # No database, no weights, no copy of the data: `hpo reproduce` and `hpo search --replay` need none of them.
 _OF_A_STUDY = (
     *("config.yaml", "trials.csv", CURVES, "imports.csv", "report.md", "report.json", "environment.json"),
-    *("best.yaml", "test.json", OPENINGS),
+    *("best.yaml", "test.json", TEST_LOG),
 )
 # Without the page, which holds the library that draws it; `hpo compare` writes it again from the others.
 _OF_A_COMPARISON = (

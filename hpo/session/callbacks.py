@@ -11,7 +11,7 @@ from hpo.machine import user_name
 from hpo.study.additions import added_text, new_point, retried_text, retries
 from hpo.study.study import PreparedStudy
 from hpo.trials.record.record import Record
-from hpo.trials.record.user_actions import Add, End, Instruction
+from hpo.trials.record.user_actions import Add, End, UserAction
 from hpo.trials.trial import Trial
 
 _log = logging.getLogger(__name__)
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 # A command that hangs would hold the search up.
 _COMMAND_SECONDS = 60.0
 
-Obey = Callable[[Instruction], None]
+Apply = Callable[[UserAction], None]
 
 
 class Stop(Exception):  # noqa: N818 -- it is no error
@@ -33,8 +33,8 @@ class Steering:
         study: the study whose search it is.
     """
 
-    def __init__(self, study: PreparedStudy, record: Record, obey: Obey) -> None:
-        self.study, self._record, self._obey = study, record, obey
+    def __init__(self, study: PreparedStudy, record: Record, apply: Apply) -> None:
+        self.study, self._record, self._apply = study, record, apply
 
     def add(self, values: Mapping[str, Any]) -> str:
         """Let a point be tried next, and return what it comes to; HpoError where it is none, or known."""
@@ -54,7 +54,7 @@ class Steering:
         self._do(End())
 
     def _do(self, ask: Add | End) -> None:
-        self._obey(Instruction(ask, user_name()))
+        self._apply(UserAction(ask, user_name()))
 
 
 class Callbacks:
@@ -70,9 +70,9 @@ class Callbacks:
     def __bool__(self) -> bool:
         return bool(self._callbacks)
 
-    def __call__(self, trial: Trial, obey: Obey) -> None:
-        """Call them with a trial that has ended; `obey` does what they ask."""
-        steering = Steering(self._study, self._record, obey)
+    def __call__(self, trial: Trial, apply: Apply) -> None:
+        """Call them with a trial that has ended; `apply` does what they ask."""
+        steering = Steering(self._study, self._record, apply)
         for place, callback in enumerate(self._callbacks):
             try:
                 callback(steering, trial)

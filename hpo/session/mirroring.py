@@ -10,7 +10,7 @@ from hpo.engine.observers import Observer
 from hpo.errors import HpoError, StudyError
 from hpo.place import Place
 from hpo.study.files.folder import StudyFolder
-from hpo.study.keeping.mirror import Manifest, Mirror, NotOursError, refuse_another
+from hpo.study.storage.mirror import Manifest, Mirror, NotOursError, refuse_another
 from hpo.trials.trial import Trial
 from hpo.workers.dispatch.dispatcher import TaskReport
 from hpo.workers.store.url import UrlStore, refuse_used
@@ -62,7 +62,7 @@ def mirror_of(config: StudyConfig, folder: StudyFolder, study_id: str) -> Mirror
     return Mirror(config.study.mirror, folder, config.study.name, study_id) if config.study.mirror else None
 
 
-def copy_opening(config: StudyConfig, folder: StudyFolder, study_id: str) -> None:
+def copy_test_evaluation(config: StudyConfig, folder: StudyFolder, study_id: str) -> None:
     """Copy a study whose test part was opened to its mirror, where it has one; a warning where that cannot be done."""
     try:
         if mirror := mirror_of(config, folder, study_id):

@@ -9,13 +9,13 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from hpo.engine.asking import Asking
+from hpo.engine.ask_and_tell import AskAndTell
 from hpo.engine.observers import Observer
 from hpo.errors import NoTrialError, StudyError
 from hpo.machine import machine_faults, user_name
 from hpo.session.mirroring import Mirroring, mirror_of, refuse_bad_urls
-from hpo.session.status_keeper import StatusKeeper
-from hpo.session.surroundings import refuse_bad_surroundings
+from hpo.session.preflight import run_preflight_checks
+from hpo.session.status_writer import StatusWriter
 from hpo.study.additions import new_point, queued_points
 from hpo.study.notes import Notes
 from hpo.study.opening import code_of, open_study
@@ -49,7 +49,7 @@ class OutsideSession:
                 f"study: '{study.reference}' is trained here, by `hpo search` or `hpo resume`; its trials are neither "
                 f"asked for nor told"
             )
-        refuse_bad_surroundings(study.config)
+        run_preflight_checks(study.config)
         self._owner = _here()
         study = replace(study, code=code_of(study))
         self.study, self._is_shown, self._tracker = study, is_shown, None
@@ -67,7 +67,7 @@ class OutsideSession:
                 copying = Mirroring(mirror)
                 stack.callback(copying.close)
                 observers.append(copying)
-            keeper = StatusKeeper(study, self.record)
+            keeper = StatusWriter(study, self.record)
             # Once the keeper was left.
             stack.callback(self._conclude, keeper)
             stack.enter_context(keeper)
@@ -82,11 +82,13 @@ class OutsideSession:
                 open_in_tracker(study, StudyRun.of(study, self.record), self._tracker)
                 observers.append(self._tracker)
             rules = study.rules(notes.imports)
-            self._asking: Asking | None = Asking(rules, self.record, study.config.study.trials, [*observers, keeper])
+            self._asking: AskAndTell | None = AskAndTell(
+                rules, self.record, study.config.study.trials, [*observers, keeper]
+            )
             self._stack = stack.pop_all()
 
     @property
-    def asking(self) -> Asking:
+    def asking(self) -> AskAndTell:
         """What asks and tells; StudyError where this is closed, or used elsewhere than in the thread that opened it."""
         self.refuse_elsewhere()
         if self._asking is None:
@@ -99,10 +101,10 @@ class OutsideSession:
         return not self.asking.open and (self.asking.ended_by is not None or self.study.is_over(self.record))
 
     def ask(self) -> int:
-        """Return the number of a new trial, that of a hand's point first; NoTrialError where there is none."""
+        """Return the number of a new trial, that of a user's point first; NoTrialError where there is none."""
         asking = self.asking
         for add in queued_points(self.study, self.record):
-            asking.give(add)
+            asking.add_point(add)
         try:
             return asking.ask().trial
         except NoTrialError as error:
@@ -116,7 +118,7 @@ class OutsideSession:
 
     def add(self, values: Mapping[str, Any]) -> None:
         """Let a point of one's own, or a failed trial's, be asked for next; HpoError where it is none, or known."""
-        self.asking.give(new_point(self.study, self.record, values), user_name())
+        self.asking.add_point(new_point(self.study, self.record, values), user_name())
 
     def __reduce__(self) -> NoReturn:
         raise self._elsewhere()
@@ -135,7 +137,7 @@ class OutsideSession:
             f"and `hpo tell {name} TRIAL {metrics}`"
         )
 
-    def _conclude(self, keeper: StatusKeeper) -> None:
+    def _conclude(self, keeper: StatusWriter) -> None:
         if self._run is not None:
             keeper.conclude(self._run, self._report)
 

@@ -7,16 +7,16 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from hpo.engine.loop import search
-from hpo.engine.observers import CheckpointKeeper, Observer, SiteKeeper, StateKeeper
+from hpo.engine.observers import CheckpointPruner, HostRecorder, Observer, StateRemover
 from hpo.errors import MachineError
-from hpo.machine import Site, machine_faults
+from hpo.machine import Host, machine_faults
 from hpo.report.write import WrittenReport, write_report
 from hpo.session.callbacks import Callbacks
-from hpo.session.hand import Hand
 from hpo.session.mirroring import Mirroring, mirror_of, refuse_bad_urls
-from hpo.session.status_keeper import StatusKeeper
+from hpo.session.preflight import run_preflight_checks
+from hpo.session.status_writer import StatusWriter
 from hpo.session.stopping import SessionDispatcher, Stopped, Stopping
-from hpo.session.surroundings import refuse_bad_surroundings
+from hpo.session.user_requests import UserRequests
 from hpo.show.display import Display, Ended
 from hpo.study.files.requests import forget_unread, refuse_earlier
 from hpo.study.notes import Notes
@@ -48,7 +48,7 @@ def run_to_the_end(study: PreparedStudy, display: Display) -> Ended:
         HpoError: it cannot begin or go on, in one line.
         Stopped: by a signal; everything is saved and closed, and it says how to go on.
     """
-    refuse_bad_surroundings(study.config)
+    run_preflight_checks(study.config)
     try:
         with Stopping() as stopping, machine_faults("study: cannot go on", study.folder.path):
             ended = _run(study, display, stopping)
@@ -81,7 +81,7 @@ def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Ended:
             stack.enter_context(shown_to_others(use))
         stopping.check()
         if has_work:
-            display.tell_workers(study, dispatcher.slots, dispatcher.gpus)
+            display.show_workers(study, dispatcher.slots, dispatcher.gpus)
         record = record or _open(study)
         stack.callback(record.close)
         stack.callback(forget_unread, study.folder)
@@ -93,18 +93,18 @@ def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Ended:
             notes.gpu_share = dispatcher.gpus.share
         stopping.take_signals()
         progress = display.progress(study, record)
-        hand = Hand(study, record)
-        stopping.begin(lambda: _last_words(hand.study, progress.num_done), dispatcher.runs_here)
+        requests = UserRequests(study, record)
+        stopping.begin(lambda: _last_words(requests.study, progress.num_done), dispatcher.runs_here)
         tracker = make_tracker(config, study.layout, study.folder.path, study.own_lines is not None)
         observers: list[Observer] = [progress]
         if mirror := mirror_of(config, study.folder, notes.study_id or ""):
             copying = Mirroring(mirror)
             stack.callback(copying.close)
             observers.append(copying)
-        keeper = StatusKeeper(study, record, _site(dispatcher))
+        keeper = StatusWriter(study, record, _host(dispatcher))
         with progress, keeper:
             dispatching = SessionDispatcher(dispatcher, stopping, study)
-            result = run_study(study, record, dispatching, tracker, [*observers, keeper], hand)
+            result = run_study(study, record, dispatching, tracker, [*observers, keeper], requests)
         status = keeper.conclude(result.run, result.report)
         return Ended(view_of(result.run, status), result.report, result.is_tracked)
 
@@ -119,17 +119,17 @@ def _dispatcher(study: PreparedStudy, display: Display) -> Dispatcher:
     config = study.config
     code = code_to_send(config.dispatch, study.objective)
     if code is not None and code.files:
-        display.tell_code(code)
+        display.show_code(code)
     others = other_searches() if config.dispatch.is_on_this_machine else []
     if others:
-        display.tell_others(config.dispatch, others)
-    display.tell_start(config.dispatch)
+        display.show_other_searches(config.dispatch, others)
+    display.show_start(config.dispatch)
     return make_dispatcher(config.dispatch, config.secrets, code, config.artifacts, total_use(others))
 
 
-def _site(dispatcher: Dispatcher) -> Site | None:
+def _host(dispatcher: Dispatcher) -> Host | None:
     """Return where all tasks are trained; None where their workers tell it."""
-    return Site.here() if dispatcher.runs_here else None
+    return Host.here() if dispatcher.runs_here else None
 
 
 def _has_work(study: PreparedStudy, record: Record) -> bool:
@@ -160,17 +160,17 @@ def run_study(
     dispatcher: Dispatcher,
     tracker: MlflowTracker | None,
     observers: Sequence[Observer] = (),
-    hand: Hand | None = None,
+    requests: UserRequests | None = None,
 ) -> Result:
-    """Run the study to its budget, which a hand may raise, and write its report.
+    """Run the study to its budget, which a user may raise, and write its report.
 
     After any interruption the record holds every outcome that arrived, and the tracker shows the run as killed.
     """
-    watching: list[Observer] = [StateKeeper(study.artifacts), SiteKeeper(record, _site(dispatcher)), *observers]
-    keeper: CheckpointKeeper | None = None
+    watching: list[Observer] = [StateRemover(study.artifacts), HostRecorder(record, _host(dispatcher)), *observers]
+    keeper: CheckpointPruner | None = None
     if study.num_folds == 1:
         kept = max(study.config.study.checkpoints, study.config.study.finalists)
-        keeper = CheckpointKeeper(study.folder.checkpoints_dir, kept, record.history(), study.artifacts)
+        keeper = CheckpointPruner(study.folder.checkpoints_dir, kept, record.history(), study.artifacts)
         watching.insert(0, keeper)
     if tracker is not None:
         watching.append(tracker)
@@ -178,12 +178,12 @@ def run_study(
     is_tracked, report = True, None
     try:
         rules, section = study.rules(Notes(record).imports), study.config.study
-        hand = hand or Hand(study, record)
+        requests = requests or UserRequests(study, record)
         ends = section.minutes, section.stop_after_failures
-        looks, callbacks = (hand, hand.seconds_between), Callbacks(study, record)
-        history = search(rules, record, dispatcher, section.trials, watching, *ends, *looks, callbacks or None)
-        study = hand.study
-        if record.ended is not None and record.ended.by == "hand":
+        polling, callbacks = (requests, requests.seconds_between), Callbacks(study, record)
+        history = search(rules, record, dispatcher, section.trials, watching, *ends, *polling, callbacks or None)
+        study = requests.study
+        if record.ended is not None and record.ended.by == "user":
             raise Stopped(signal.SIGINT)
         for observer in watching:
             observer.search_ended()

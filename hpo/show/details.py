@@ -8,12 +8,12 @@ from typing import Any
 
 from hpo.errors import printable
 from hpo.formatting import cut_text, format_duration, format_time, format_value
-from hpo.machine import Site
+from hpo.machine import Host
 from hpo.show.lines import best_text, format_values, front_text, progress_text, question_text, report_text
 from hpo.study.files.folder import short_path
 from hpo.study.view.one_trial import TrainingDetails, TrialDetails
 from hpo.study.view.view import StudyView, values_text
-from hpo.trials.places import how_far
+from hpo.trials.places import amount_text
 
 _MOST_COLUMNS, _MOST_LINES = 100, 3
 # In which what is said of one thing begins, or farther right where a name is longer.
@@ -105,7 +105,7 @@ def _says_of_trial(trial: TrialDetails) -> _Says:
     if trial.amount is not None:
         further = f", further from trial {trial.continues}" if trial.continues is not None else ""
         far = trial.reached if trial.state == "complete" else None
-        yield "trained", f"{how_far(trial.amount, far).removeprefix(', ').removeprefix('trained ')}{further}"
+        yield "trained", f"{amount_text(trial.amount, far).removeprefix(', ').removeprefix('trained ')}{further}"
     if trial.started is not None:
         host = f" on {trial.host}" if trial.host else ""
         yield "ran", f"from {format_time(trial.started)}{host}, {format_duration(trial.seconds)} of training"
@@ -143,7 +143,7 @@ def _says_of_task(task: TrainingDetails, metric: str) -> _Says:
 def _where(task: TrainingDetails) -> str:
     """Return the process that trains, or has trained, as people read it; without a host that is not known."""
     if task.host and task.process:
-        return str(Site(task.host, task.process, task.gpus))
+        return str(Host(task.host, task.process, task.gpus))
     return f"process {task.process}"
 
 

@@ -21,7 +21,7 @@ from hpo.trials.goal import goal_of
 from hpo.trials.history import History
 from hpo.trials.ranking import front
 from hpo.trials.record.record import Record
-from hpo.trials.record.user_actions import Instruction, Raise
+from hpo.trials.record.user_actions import Raise, UserAction
 from hpo.trials.score_format import score_format, shown_value
 from hpo.trials.space.space import Space
 from hpo.trials.trial import TaskLayout, Trial
@@ -53,7 +53,7 @@ class Ended:
     is_tracked: bool
 
 
-class Shown(Protocol):
+class ShownStudy(Protocol):
     """What is known of a study whose trials are shown, by whoever runs it or only looks on."""
 
     @property
@@ -79,7 +79,7 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
 
     def __init__(
         self,
-        study: Shown,
+        study: ShownStudy,
         history: History,
         seconds_before: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
@@ -106,7 +106,7 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
         """Count it."""
         self._count(trial)
 
-    def instructed(self, instruction: Instruction) -> None:
+    def user_acted(self, instruction: UserAction) -> None:
         """Go on to a budget that was raised."""
         if isinstance(instruction.ask, Raise):
             given = {name: value for name, value in vars(instruction.ask).items() if value is not None}
@@ -187,16 +187,16 @@ class Display:
     def announce(self, study: PreparedStudy) -> None:
         """Show what is searched."""
 
-    def tell_code(self, code: Code) -> None:
+    def show_code(self, code: Code) -> None:
         """Show what of the user's code goes to other machines."""
 
-    def tell_others(self, dispatch: DispatchSection, others: Sequence[OtherSearch]) -> None:
+    def show_other_searches(self, dispatch: DispatchSection, others: Sequence[OtherSearch]) -> None:
         """Show which other searches run on this machine."""
 
-    def tell_start(self, dispatch: DispatchSection) -> None:
+    def show_start(self, dispatch: DispatchSection) -> None:
         """Show that workers are being started."""
 
-    def tell_workers(self, study: PreparedStudy, workers: int, gpus: Gpus) -> None:
+    def show_workers(self, study: PreparedStudy, workers: int, gpus: Gpus) -> None:
         """Show what the workers have of the GPUs, and how many trainings are planned to be under way at once."""
 
     def progress(self, study: PreparedStudy, record: Record) -> Progress:

@@ -20,17 +20,17 @@ from hpo.workers.training.tasks import Task
 _SECONDS_BETWEEN_POINTS = 0.5
 
 
-def tell(event: str, **values: Any) -> None:
+def print_event(event: str, **values: Any) -> None:
     """Print what has happened, as one line."""
     print(json_line({"event": event, **values}), file=sys.stderr, flush=True)
 
 
-def tell_message(message: Mapping[str, Any]) -> None:
+def print_message(message: Mapping[str, Any]) -> None:
     """Print a point of the learning curve of a single training, or a warning."""
     if "point" in message:
-        tell("point", point=message["point"])
+        print_event("point", point=message["point"])
     else:
-        tell("warning", text=message.get("warning"))
+        print_event("warning", text=message.get("warning"))
 
 
 class JsonLines(Display):
@@ -39,14 +39,14 @@ class JsonLines(Display):
     def __init__(self) -> None:
         self._workers, self._others = 0, list[dict[str, Any]]()
 
-    def tell_others(self, dispatch: DispatchSection, others: Sequence[OtherSearch]) -> None:  # noqa: ARG002
+    def show_other_searches(self, dispatch: DispatchSection, others: Sequence[OtherSearch]) -> None:  # noqa: ARG002
         """Keep which other searches run on this machine."""
         self._others = [
             {"process": other.process, "user": other.user, "cpus": other.use.cpus, "gpus": other.use.gpus}
             for other in others
         ]
 
-    def tell_workers(self, study: PreparedStudy, workers: int, gpus: Gpus) -> None:  # noqa: ARG002
+    def show_workers(self, study: PreparedStudy, workers: int, gpus: Gpus) -> None:  # noqa: ARG002
         """Keep how many there are."""
         self._workers = workers
 
@@ -56,7 +56,7 @@ class JsonLines(Display):
 
     def conclude(self, study: PreparedStudy, ended: Ended) -> None:  # noqa: ARG002
         """Print what the study came to."""
-        tell("ended", **ended.view.to_dict())
+        print_event("ended", **ended.view.to_dict())
 
 
 class JsonProgress(Progress):
@@ -69,7 +69,7 @@ class JsonProgress(Progress):
 
     def __enter__(self) -> Self:
         study = self._prepared
-        tell(
+        print_event(
             "begun",
             study=self._study.name,
             folder=study.folder.path,
@@ -84,23 +84,23 @@ class JsonProgress(Progress):
 
     def task_begun(self, task: Task) -> None:
         """Print that a worker has it."""
-        tell("task", trial=task.trial, task=self._name(task.index))
+        print_event("task", trial=task.trial, task=self._name(task.index))
 
     def reported(self, trial: Trial, report: TaskReport) -> None:
         """Print a warning, or a point of the curve."""
         place = trial.number, report.task.index
         if report.warning is not None:
-            tell("warning", trial=trial.number, text=report.warning)
+            print_event("warning", trial=trial.number, text=report.warning)
         elif report.point is None:
             self._told.pop(place, None)
         elif (now := time.monotonic()) - self._told.get(place, -1.0) >= _SECONDS_BETWEEN_POINTS:
             self._told[place] = now
-            tell("point", trial=trial.number, task=self._name(report.task.index), point=report.point)
+            print_event("point", trial=trial.number, task=self._name(report.task.index), point=report.point)
 
     def trial_finished(self, trial: Trial) -> None:
         """Print what became of it."""
         is_best = self._count(trial)
-        tell(
+        print_event(
             "trial",
             trial=trial.number,
             state=trial.state,
@@ -117,7 +117,7 @@ class JsonProgress(Progress):
 
     def followed_up(self, what: str, num_ended: int, num_all: int) -> None:
         """Print what is trained after the search."""
-        tell("follow_up", what=what, ended=num_ended, total=num_all)
+        print_event("follow_up", what=what, ended=num_ended, total=num_all)
 
     def _how_far(self) -> Mapping[str, Any]:
         best = self._best

@@ -70,7 +70,7 @@ def best_text(view: StudyView, values: str | None = None) -> str:
     if best is None:
         return view.why_none or ""
     chosen = f": {view.why_chosen}" if view.why_chosen else ""
-    return f"trial {best.trial}, {values or best.values}{best.how_far}{chosen}"
+    return f"trial {best.trial}, {values or best.values}{best.amount_text}{chosen}"
 
 
 def front_text(view: StudyView) -> str:

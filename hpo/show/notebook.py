@@ -51,15 +51,15 @@ class Notebook(Display):
         what = f"{section.trials} {study.counts}, {html.escape(', '.join(study.goal.metrics))}"
         self._output = display(HTML(f"<b>{html.escape(section.name)}</b>: {what}; starting"), display_id=True)
 
-    def tell_code(self, code: Code) -> None:
+    def show_code(self, code: Code) -> None:
         """Say what of the user's code goes to other machines."""
         print(code.in_words())
 
-    def tell_others(self, dispatch: DispatchSection, others: Sequence[OtherSearch]) -> None:
+    def show_other_searches(self, dispatch: DispatchSection, others: Sequence[OtherSearch]) -> None:
         """Say which other searches run on this machine."""
         print(others_in_words(others, dispatch))
 
-    def tell_workers(self, study: PreparedStudy, workers: int, gpus: Gpus) -> None:
+    def show_workers(self, study: PreparedStudy, workers: int, gpus: Gpus) -> None:
         """Say what they have of the GPUs, where there are some; how many there are is for the progress."""
         if (says := gpus_in_words(gpus, study.config.dispatch)) is not None:
             print(says)
@@ -82,7 +82,7 @@ class NotebookProgress(Progress):
 
     def __init__(self, study: PreparedStudy, workers: int, record: Record, output: Any) -> None:
         super().__init__(study, record.history(), seconds_spent(record))
-        self._workers, self._how_far, self._output = workers, study.how_far, output
+        self._workers, self._how_far, self._output = workers, study.amount_text, output
         self._lines: deque[str] = deque(maxlen=_LAST_LINES)
         self._updated = self._started
         # With the number of the first trial that gave it.

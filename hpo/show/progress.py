@@ -17,10 +17,10 @@ from rich.text import Text
 
 from hpo.errors import printable
 from hpo.formatting import format_count, format_short
-from hpo.show.display import Progress, Shown, follow_up_in_words, peak_in_words
+from hpo.show.display import Progress, ShownStudy, follow_up_in_words, peak_in_words
 from hpo.trials.history import History
 from hpo.trials.places import to_amount
-from hpo.trials.record.user_actions import Instruction
+from hpo.trials.record.user_actions import UserAction
 from hpo.trials.space.dimensions import Dimension, Range
 from hpo.trials.space.space import short_text
 from hpo.trials.trial import Trial
@@ -58,7 +58,7 @@ class TerminalProgress(Progress):
 
     def __init__(
         self,
-        study: Shown,
+        study: ShownStudy,
         history: History,
         seconds_before: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
@@ -126,9 +126,9 @@ class TerminalProgress(Progress):
             self._num_printed += 1
             self._last_line = now
 
-    def instructed(self, instruction: Instruction) -> None:
-        """Print what a hand has asked."""
-        super().instructed(instruction)
+    def user_acted(self, instruction: UserAction) -> None:
+        """Print what a user has requested."""
+        super().user_acted(instruction)
         self._say(str(instruction))
 
     def followed_up(self, what: str, num_ended: int, num_all: int) -> None:
@@ -167,9 +167,9 @@ class TerminalProgress(Progress):
         while not self._is_over.wait(1.0):
             # Of an output that is closed the next line of a trial tells.
             with suppress(OSError):
-                self.tell_of_silence()
+                self.show_silence()
 
-    def tell_of_silence(self) -> None:
+    def show_silence(self) -> None:
         """Print what runs and when it last reported, after a minute in which nothing was printed."""
         if not self._running or self._clock() - self._last_line < _SECONDS_BETWEEN_SIGNS:
             return

@@ -72,15 +72,15 @@ class Terminal(Display):
             folds = f", {study.num_folds} folds" if study.num_folds > 1 else ""
             _say(f"data: {', '.join(parts)}; validation: {kind}{folds}")
 
-    def tell_code(self, code: Code) -> None:
+    def show_code(self, code: Code) -> None:
         """Print what of the user's code goes to other machines."""
         print(code.in_words(), flush=True)
 
-    def tell_others(self, dispatch: DispatchSection, others: Sequence[OtherSearch]) -> None:
+    def show_other_searches(self, dispatch: DispatchSection, others: Sequence[OtherSearch]) -> None:
         """Print which other searches run on this machine."""
         _say(others_in_words(others, dispatch))
 
-    def tell_start(self, dispatch: DispatchSection) -> None:
+    def show_start(self, dispatch: DispatchSection) -> None:
         """Print what the next seconds go into."""
         if not dispatch.type.has_own_processes:
             return
@@ -91,7 +91,7 @@ class Terminal(Display):
         else:
             _say("starting Ray on this machine ...")
 
-    def tell_workers(self, study: PreparedStudy, workers: int, gpus: Gpus) -> None:
+    def show_workers(self, study: PreparedStudy, workers: int, gpus: Gpus) -> None:
         """Print what they have of the GPUs, the lanes, and what to set where workers would be idle."""
         if (says := gpus_in_words(gpus, study.config.dispatch)) is not None:
             _say(says)

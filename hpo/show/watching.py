@@ -8,7 +8,7 @@ from hpo.show.lines import next_lines, summary_lines
 from hpo.show.progress import Sign, TerminalProgress
 from hpo.study.files.status import Status
 from hpo.study.results.run import StudyRun
-from hpo.study.view.reader import Look, StudyReader
+from hpo.study.view.reader import Snapshot, StudyReader
 from hpo.trials.history import History
 from hpo.trials.trial import Trial
 
@@ -30,15 +30,15 @@ class WatchedProgress(TerminalProgress):
         # The pace is that of the whole search.
         self._started -= 60 * (status.minutes or 0.0)
 
-    def show(self, look: Look, study: StudyRun | None) -> None:
+    def show(self, snapshot: Snapshot, study: StudyRun | None) -> None:
         """Show a look; `study` is None where its trials were not read again."""
         # It may have been raised; where the status cannot be read it is not known.
-        self._study = self._study.model_copy(update={"trials": look.status.budget or self._study.trials})
-        if look.status.following and look.status.following != self._following:
-            self._following = look.status.following
+        self._study = self._study.model_copy(update={"trials": snapshot.status.budget or self._study.trials})
+        if snapshot.status.following and snapshot.status.following != self._following:
+            self._following = snapshot.status.following
             self._say(self._following)
-        if look.fault:
-            self._say_once(look.fault, f"warning: {look.fault}; it is tried again")
+        if snapshot.fault:
+            self._say_once(snapshot.fault, f"warning: {snapshot.fault}; it is tried again")
         if study is not None:
             for trial in _by_end(study):
                 if trial.number not in self._told:
@@ -47,7 +47,7 @@ class WatchedProgress(TerminalProgress):
         since = self._clock() - time.time()
         self._running = {
             (task.trial, task.task): Sign(since + (task.reported or task.started), task.point, printable(task.where))
-            for task in look.tasks
+            for task in snapshot.tasks
         }
 
 
@@ -59,32 +59,32 @@ def watch_at_terminal(view: StudyReader) -> Status:
     """
     view.wait_until_created(lambda text: print(printable(text), flush=True))
     looks = view.follow()
-    look = next(looks)
-    if look.status.goes_on:
-        where = f", as its copy of {look.copied} has it" if look.copied else ""
-        print(printable(f"study {look.status.name}: {look.status.words}{where}"), flush=True)
-        look = _follow(view, look, looks)
+    snapshot = next(looks)
+    if snapshot.status.goes_on:
+        where = f", as its copy of {snapshot.copied} has it" if snapshot.copied else ""
+        print(printable(f"study {snapshot.status.name}: {snapshot.status.words}{where}"), flush=True)
+        snapshot = _follow(view, snapshot, looks)
         print()
     shown = view.view()
     for line in (*summary_lines(shown), *next_lines(shown)):
         print(line, flush=True)
-    return look.status
+    return snapshot.status
 
 
-def _follow(view: StudyReader, look: Look, looks: Iterator[Look]) -> Look:
+def _follow(view: StudyReader, snapshot: Snapshot, looks: Iterator[Snapshot]) -> Snapshot:
     study = view.study()
-    with WatchedProgress(study, look.status) as progress:
-        progress.show(look, study)
-        next_reading, counted = 0.0, look.status.trials
-        for look in looks:
-            began, has_ended = time.monotonic(), not look.status.goes_on
-            is_due = began >= next_reading and look.status.trials != counted
+    with WatchedProgress(study, snapshot.status) as progress:
+        progress.show(snapshot, study)
+        next_reading, counted = 0.0, snapshot.status.trials
+        for snapshot in looks:
+            began, has_ended = time.monotonic(), not snapshot.status.goes_on
+            is_due = began >= next_reading and snapshot.status.trials != counted
             read = _study(view, has_ended) if has_ended or is_due else None
             if read is not None:
-                counted, now = look.status.trials, time.monotonic()
+                counted, now = snapshot.status.trials, time.monotonic()
                 next_reading = now + _TIMES_A_READING * (now - began)
-            progress.show(look, read)
-    return look
+            progress.show(snapshot, read)
+    return snapshot
 
 
 def _study(view: StudyReader, is_last: bool) -> StudyRun | None:

@@ -1,4 +1,4 @@
-"""Points that hands add to a study: those that other programs have queued in its record, and one that is asked for."""
+"""Points that users add to a study: those that other programs have queued in its record, and one that is asked for."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from hpo.errors import SpaceError, StudyError
 from hpo.study.notes import Notes
 from hpo.study.study import PreparedStudy
 from hpo.trials.record.record import Record
-from hpo.trials.record.user_actions import Add, Given
+from hpo.trials.record.user_actions import Add, AddedPoint
 from hpo.trials.space.first_points import read_point
 from hpo.trials.space.space import Point, point_key, short_text
 from hpo.trials.trial import Trial
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 def queued_points(study: PreparedStudy, record: Record) -> list[Add]:
     """Return the new points that other programs have queued, as by Optuna's `enqueue_trial`; what is none is told."""
     points: dict[str, Add] = {}
-    taken = {point_key(given.point) for given in record.given}
+    taken = {point_key(given.point) for given in record.added}
     for number, parameters in record.queued():
         where = f"record: what another program queued as Optuna's trial {number}"
         try:
@@ -62,7 +62,7 @@ def added_text(add: Add) -> str:
 
 def failed_trials(record: Record) -> list[Trial]:
     """Return the failed trials that nobody has retried, or asked to retry."""
-    retried = {given.retry_of for given in record.given}
+    retried = {given.retry_of for given in record.added}
     return [trial for trial in record.trials() if trial.state == "failed" and trial.number not in retried]
 
 
@@ -91,18 +91,18 @@ def retried_text(adds: Sequence[Add]) -> str:
     return f"{len(adds)} retries, which use no budget: of trials {numbers}"
 
 
-def untried_points(record: Record) -> list[Given]:
-    """Return the points that hands gave and no trial has, in the order in which they are tried."""
+def untried_points(record: Record) -> list[AddedPoint]:
+    """Return the points that users gave and no trial has, in the order in which they are tried."""
     trials = record.trials()
     tried, retried = {trial.key for trial in trials}, {trial.retry_of for trial in trials}
     return [
         given
-        for given in record.given
+        for given in record.added
         if (point_key(given.point) not in tried if given.retry_of is None else given.retry_of not in retried)
     ]
 
 
-def what_tries(name: str, untried: int, done: int, budget: StudySection, ended_by: str | None) -> str:
+def resume_command(name: str, untried: int, done: int, budget: StudySection, ended_by: str | None) -> str:
     """Return the command with which a search that has ended, or was interrupted, tries so many points, and retries.
 
     `name` is the study's, `done` how much of the budget is used; a retry uses none.

@@ -16,7 +16,7 @@ from hpo.study.preparing.scales import refuse_unknown_keys, with_scales_given
 from hpo.trials import reported_values
 from hpo.trials.trial import TaskLayout, Trial
 from hpo.workers.objective.objective import Objective
-from hpo.workers.objective.process_state import contained_state
+from hpo.workers.objective.process_state import isolated_state
 from hpo.workers.training.splits import make_plan
 from hpo.workers.training.tasks import TaskBuilder, Training
 
@@ -175,7 +175,7 @@ def check_coordinates(tree: Mapping[str, Any], over: str, show: Callable[[str], 
             drawn = []
             for seed in range(config.study.seed, config.study.seed + SEEDS):
                 task = replace(payload, seed=seed).task(payload.config) | {"steps": list(STEPS), "over": over}
-                with contained_state(seed):
+                with isolated_state(seed):
                     drawn.append(_checked(objective, objective.output_sizes(task)))
             for step in STEPS:
                 for layer in drawn[0][step]:

@@ -9,7 +9,7 @@ from hpo.config.sections import ExtendedTrial, Extension
 from hpo.config.study_config import DATA_SOURCES, SEARCH_SECTIONS, StudyConfig, is_free, study_name
 from hpo.errors import ConfigError, StudyError
 from hpo.files import copy_tree
-from hpo.study.basis.counted_in import Units
+from hpo.study.basis.units import Units
 from hpo.study.files.folder import find_study, short_path
 from hpo.study.later_limits import last_limits
 from hpo.study.results.choosing import chosen_first

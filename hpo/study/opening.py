@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hpo.config.sealing import values_of
+from hpo.config.secrets import values_of
 from hpo.config.study_config import StudyConfig
 from hpo.engine.loop import seconds_spent
 from hpo.engine.strategies import strategy_type
@@ -27,15 +27,15 @@ from hpo.study.extension import copy_states
 from hpo.study.files.folder import StudyFolder, refuse_link, short_path
 from hpo.study.files.made_here import reaches_of, remember
 from hpo.study.later_limits import last_limits, refuse_early_limits
-from hpo.study.ledger import begin_ledger, openings, openings_to_take
 from hpo.study.notes import ChangedChoice, Notes
 from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
+from hpo.study.test_log import begin_log, evaluations, evaluations_of_sources
 from hpo.study.upgrade import FORMAT, upgraded
 from hpo.trials.goal import searched_goal
 from hpo.trials.record.own_file import DamagedRecordError
 from hpo.trials.record.record import Record
-from hpo.trials.record.user_actions import Add, Given
+from hpo.trials.record.user_actions import Add, AddedPoint
 from hpo.trials.space.space import Space
 from hpo.trials.trial import TaskLayout
 from hpo.workers.store.packing import digest_of
@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 def open_study(study: PreparedStudy) -> Record:
     """Create the study's files, or continue the existing study, and return the record; HpoError where it must not."""
     frozen = _refuse_unready(study)
-    remember(study.config, study.objective.kept, reaches_of(study.config))
+    remember(study.config, study.objective.pickled, reaches_of(study.config))
     record = _create(study) if frozen is None else _continue(study, frozen)
     _copy_data(study, Notes(record))
     freeze(study)
@@ -136,14 +136,14 @@ def _refuse_unready(study: PreparedStudy) -> StudyConfig | None:
 
 def _create(study: PreparedStudy) -> Record:
     # What may fail comes before the record, and the record before the configuration, which marks an existing study.
-    basis, environment, taken = _basis(study), describe_environment(study.config.secrets), openings_to_take(study)
+    basis, environment, taken = _basis(study), describe_environment(study.config.secrets), evaluations_of_sources(study)
     study.folder.make()
     study.folder.remove_unfinished()
-    study.folder.keep_function(study.objective.kept)
-    study.folder.keep_rows(study.objective.kept)
+    study.folder.write_function(study.objective.pickled)
+    study.folder.write_rows(study.objective.pickled)
     if (extends := study.config.study.extends) is not None:
         copy_states(study, extends)
-    begin_ledger(study.folder, taken)
+    begin_log(study.folder, taken)
     # Imported here: Optuna's tables take a third of a second, which no refusal should wait for.
     from hpo.trials.record.storage import create_record
 
@@ -153,10 +153,10 @@ def _create(study: PreparedStudy) -> Record:
     if study.imports.trials:
         notes.imported = study.imports.counts()
     notes.format = FORMAT
-    if study.given:
-        record.write_given(study.given)
-    if study.acts:
-        record.acts = [*study.acts]
+    if study.added:
+        record.write_added(study.added)
+    if study.actions:
+        record.actions = [*study.actions]
     notes.write_basis(basis)
     notes.user = user_name() or None
     study.folder.write_json(study.folder.environment_path, environment)
@@ -195,12 +195,12 @@ def _continue(study: PreparedStudy, frozen: StudyConfig) -> Record:
     if changes and (failed := failed_trials(record)):
         tries = format_count(len(failed), "trial*")
         _log.warning("%s failed before this change; `hpo retry %s` tries what failed again", tries, study.reference)
-    study.folder.keep_function(study.objective.kept)
-    study.folder.keep_rows(study.objective.kept)
+    study.folder.write_function(study.objective.pickled)
+    study.folder.write_rows(study.objective.pickled)
     _note_choice(study, frozen, record)
     if points := queued_points(study, record):
         place = len(record.trials())
-        record.write_given(Given(add.point, place, retry_of=add.retry_of) for add in points)
+        record.write_added(AddedPoint(add.point, place, retry_of=add.retry_of) for add in points)
     return record
 
 
@@ -213,14 +213,14 @@ def _note_choice(study: PreparedStudy, frozen: StudyConfig, record: Record) -> N
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     for key, (old, new) in changes.items():
         if old != new:
-            is_open = bool(openings(study.folder.openings_path))
+            is_open = bool(evaluations(study.folder.test_log_path))
             change = ChangedChoice(key, now, old, new, len(record.history()), is_open)
             notes.changed_choices = [*notes.changed_choices, change]
 
 
 def add_while_idle(
     study: PreparedStudy, added: Callable[[Record], Sequence[Add]], by: str
-) -> tuple[Sequence[Add], Sequence[Given]]:
+) -> tuple[Sequence[Add], Sequence[AddedPoint]]:
     """Let a study that no process runs try points next; return them, and all that wait. Raises what `added` does."""
     from hpo.trials.record.storage import continue_record
 
@@ -228,7 +228,7 @@ def add_while_idle(
         record = continue_record(_stored(study))
         try:
             adds, place, now = added(record), len(record.trials()), time.time()
-            record.write_given(Given(add.point, place, now, by, add.retry_of) for add in adds)
+            record.write_added(AddedPoint(add.point, place, now, by, add.retry_of) for add in adds)
             return adds, untried_points(record)
         finally:
             record.close()

@@ -20,9 +20,9 @@ from hpo.study.files.folder import RUNS, StudyFolder, short_path
 from hpo.study.files.imports import Imports
 from hpo.study.notes import Notes
 from hpo.trials.goal import Goal, goal_of, searched_goal
-from hpo.trials.places import how_far
+from hpo.trials.places import amount_text
 from hpo.trials.record.record import Record
-from hpo.trials.record.user_actions import Act, Given
+from hpo.trials.record.user_actions import AddedPoint, RecordedAction
 from hpo.trials.space.space import Space
 from hpo.trials.trial import TaskLayout, Trial
 from hpo.workers.objective.examples import Examples
@@ -44,7 +44,7 @@ class PreparedStudy:
         imports: finished trials of another study, for a new one.
         allow_changes: whether an existing study continues although its basis has changed.
         script: what each trial learned in the search of free order that this study runs again.
-        given, acts: what hands gave to that search, and what else they did to it.
+        added, actions: the points that users added to that search, and their other actions.
         replays: the folder of the study whose search this study runs again.
         callbacks: called when a trial ends; each with what steers the search, and the trial.
         code: what its results depend on, as its search began or went on; None where no search runs.
@@ -63,8 +63,8 @@ class PreparedStudy:
     imports: Imports = field(default_factory=Imports)
     allow_changes: bool = False
     script: tuple[tuple[int, ...], ...] = ()
-    given: tuple[Given, ...] = ()
-    acts: tuple[Act, ...] = ()
+    added: tuple[AddedPoint, ...] = ()
+    actions: tuple[RecordedAction, ...] = ()
     replays: StudyFolder | None = None
     callbacks: tuple[Callable[[Any, Trial], None], ...] = ()
     code: Code | None = None
@@ -105,9 +105,9 @@ class PreparedStudy:
         """How far a full training goes; None where every training is one."""
         return full_amount_of(self.config)
 
-    def how_far(self, trial: Trial) -> str:
+    def amount_text(self, trial: Trial) -> str:
         """Return what follows a complete trial's score: see the function."""
-        return how_far(trial.amount, trial.reached, self.full_amount)
+        return amount_text(trial.amount, trial.reached, self.full_amount)
 
     def num_counted(self, trials: Iterable[Trial]) -> int:
         """Return how many of these trials the budget counts."""
@@ -138,7 +138,7 @@ class PreparedStudy:
             space=self.space if self.config.has_own_strategy else None,
             counts=self.counts,
             is_watched=bool(self.callbacks) or study.on_trial is not None,
-            is_told=self.is_outside,
+            is_ask_and_tell=self.is_outside,
         )
 
     def cost_of(self, trial: Trial) -> float:
@@ -177,10 +177,10 @@ class PreparedStudy:
 
     def task_builder(self) -> TaskBuilder:
         """Return the builder of the study's tasks."""
-        kept = self.folder.function_path if self.objective.kept else None
-        rows = self.objective.kept.rows if self.objective.kept else None
+        pickled = self.folder.function_path if self.objective.pickled else None
+        rows = self.objective.pickled.rows if self.objective.pickled else None
         return TaskBuilder(
-            training=Training.of(self.config, kept, self.code.files if self.code else None, self.own_lines),
+            training=Training.of(self.config, pickled, self.code.files if self.code else None, self.own_lines),
             plan=self.plan,
             layout=self.layout,
             data_dir=self.folder.data_dir if self.plan and self.objective.prepare_data else None,

@@ -12,9 +12,9 @@ from pydantic import Field, ValidationError
 from hpo.config.documents import yaml_text
 from hpo.config.goals import Limits, Metrics
 from hpo.config.keys import own_part, replaced, without
-from hpo.config.sealing import seal
+from hpo.config.secrets import redact
 from hpo.config.sections import ObjectiveText, Section, SplitSection, StudyName
-from hpo.config.study_config import explain, refuse_sealed, refuse_unwritable
+from hpo.config.study_config import explain, refuse_redacted, refuse_unwritable
 from hpo.errors import ConfigError
 from hpo.files import write_atomically
 from hpo.study.basis.environment import describe_environment
@@ -26,7 +26,7 @@ from hpo.trials.trial import Outcome, TaskLayout, Trial
 from hpo.workers.dispatch.process.group import run_here
 from hpo.workers.objective.objective import Objective
 from hpo.workers.objective.path import ObjectivePath
-from hpo.workers.objective.pickled_function import KeptFunction
+from hpo.workers.objective.pickled_function import PickledFunction
 from hpo.workers.objective.resolution import resolve
 from hpo.workers.training.splits import make_plan
 from hpo.workers.training.tasks import Payload, TaskBuilder, Training
@@ -63,14 +63,14 @@ class _Training(Section):
 
 
 def train_once(
-    tree: Mapping[str, Any], show: Callable[[Message], None], kept: Path | None = None
+    tree: Mapping[str, Any], show: Callable[[Message], None], pickled: Path | None = None
 ) -> tuple[Path, Outcome]:
     """Train the configuration, if it is not refused, and return the folder of its files and the outcome.
 
     `show` gets every message of the training but the last: points of the learning curve, and warnings. `kept` is the
     file of an objective that was given from Python; None for one that is imported.
     """
-    tree, shared, objective, split = check_tree(tree, kept)
+    tree, shared, objective, split = check_tree(tree, pickled)
     config = shared.trial_config({})
     examples = objective.examples(config)
     plan = make_plan(examples, split) if examples else None
@@ -86,7 +86,7 @@ def train_once(
         plan=plan,
         layout=TaskLayout(len(plan.folds) if plan else 1),
         data_dir=folder.data_dir if is_copied else None,
-        has_given_data=objective.kept is not None and objective.kept.rows is not None,
+        has_given_data=objective.pickled is not None and objective.pickled.rows is not None,
         checkpoints_dir=None,
     )
     payload = replace(
@@ -100,13 +100,13 @@ def train_once(
 
 
 def check_tree(
-    tree: Mapping[str, Any], kept: Path | None = None
+    tree: Mapping[str, Any], pickled: Path | None = None
 ) -> tuple[dict[str, Any], Training, Objective, SplitSection]:
     """Check what can be checked without the data; return the tree with names in place of secrets, and what it says."""
     refuse_unwritable(tree)
-    tree, secrets = seal(tree)
+    tree, secrets = redact(tree)
     sections = {name: tree[name] for name in _SECTIONS if name in tree}
-    refuse_sealed(sections)
+    refuse_redacted(sections)
     try:
         training = _Training.model_validate(sections)
     except ValidationError as error:
@@ -116,13 +116,13 @@ def check_tree(
     config, seed = (tree, study.seed) if study.seed is not None else _without_seed(tree)
     config = own_part(config, _SECTIONS)
     path = ObjectivePath.of(training.objective)
-    if path.is_kept and kept is None:
+    if path.is_kept and pickled is None:
         trained = training_command(training.objective, str(RUNS / study.name / "best.yaml"))
         raise ConfigError(
             f"objective: '{path.function}' was given from Python and is kept in the folder of its study alone; train "
             f"the winner with `{trained}` in Python"
         )
-    function = None if kept is None else KeptFunction.read(kept)
+    function = None if pickled is None else PickledFunction.read(pickled)
     objective = resolve(training.objective, str(Path.cwd()), secrets, function)
     objective.refuse_bad_config(config)
     refuse_no_amounts(objective.search_description(config), "hpo train:")
@@ -138,7 +138,7 @@ def check_tree(
         threads=dispatch.threads,
         processes=dispatch.processes_per_task,
         study=study.name,
-        kept=str(kept) if kept else None,
+        function_file=str(pickled) if pickled else None,
     )
     shared = Training(common=common, trial_config=partial(replaced, config), seed=seed, secrets=secrets)
     return dict(tree), shared, objective, training.split

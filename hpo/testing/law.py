@@ -15,7 +15,7 @@ from hpo.engine.strategies.drawing.draws import draw_untried
 from hpo.study.additions import failed_trials
 from hpo.testing.simulated_tasks import AnyOrder, RulesOf, States, World, ask_and_tell, empty_record, facts, run
 from hpo.trials.record.record import Record
-from hpo.trials.record.user_actions import Add, Instruction, Raise, Stop
+from hpo.trials.record.user_actions import Add, Raise, Stop, UserAction
 from hpo.trials.space.space import Point
 from hpo.workers.dispatch.dispatcher import TaskReport
 
@@ -70,60 +70,60 @@ def check_free_order(
     assert facts(again) == facts(first), "in free order, other trials come from the same knowledge"
 
 
-def check_hand(
+def check_user_actions(
     make: Callable[[], Strategy], world: World, disturbed: Disturbance, lanes: int, stop_rule: StopRule | None = None
 ) -> None:
-    """Check that what a hand does to a running search is done once, and that the record repeats it all.
+    """Check that what a user does to a running search is done once, and that the record repeats it all.
 
     Arguments as above; before or after the crash two points are given, two running trials are stopped, two failed ones
     are retried, and the budget is raised from that of the disturbance.
     """
     course, slots, first = _rules(make, lanes=lanes, order="clock", stop_rule=stop_rule), disturbed.slots, None
     states: States = {}
-    hand = _RandomHand(draw_untried(make().space, np.random.default_rng(world.seed + 1), (), 2), world.seed)
-    hand.record = first = empty_record(world)
+    user = _RandomUser(draw_untried(make().space, np.random.default_rng(world.seed + 1), (), 2), world.seed)
+    user.record = first = empty_record(world)
     for dies_after in (disturbed.dies_after, None):
-        budget = _TRIALS if any(act.do == "raise_budget" for act in first.acts) else disturbed.budget
-        run(world, course, budget, slots, disturbed.orders[0], first, dies_after, _Ticking, hand, states)
+        budget = _TRIALS if any(act.do == "raise_budget" for act in first.actions) else disturbed.budget
+        run(world, course, budget, slots, disturbed.orders[0], first, dies_after, _Ticking, user, states)
     expected = facts(first)
-    assert len({row[3:7] for row in expected}) == len(expected), "where a hand gives points, one is tried twice"
+    assert len({row[3:7] for row in expected}) == len(expected), "where a user gives points, one is tried twice"
     again = empty_record(world)
-    again.write_given(first.given)
-    again.acts = first.acts
+    again.write_added(first.added)
+    again.actions = first.actions
     run(world, course, disturbed.budget, slots + 1, disturbed.orders[1], again)
     repeated = facts(run(world, course, _TRIALS, 1, 0, again))
-    assert repeated == expected, "a search to which a hand did something makes other trials from the same record"
+    assert repeated == expected, "a search to which a user did something makes other trials from the same record"
 
 
-class _RandomHand:
-    """Asks now and then for what `check_hand` says, and at the latest when nothing runs any more."""
+class _RandomUser:
+    """Asks now and then for what `check_user_actions` says, and at the latest when nothing runs any more."""
 
     def __init__(self, points: Sequence[Point], seed: int) -> None:
         self.record: Record | None = None
         self._rng, self._points, self._is_raised = random.Random(seed), [*points], False
         self._num_stops = self._num_retries = 2
 
-    def __call__(self, can_stop_trials: bool) -> Iterator[Instruction]:
+    def __call__(self, can_stop_trials: bool) -> Iterator[UserAction]:
         """Yield what is asked at this look."""
         assert self.record is not None
         running = [trial.number for trial in self.record.trials() if trial.state == "running"]
         if not self._is_raised and running and can_stop_trials and self._rng.random() < 0.1:
             self._is_raised = True
-            yield Instruction(Raise(_TRIALS))
-            yield Instruction(Stop(self._rng.choice(running)))
+            yield UserAction(Raise(_TRIALS))
+            yield UserAction(Stop(self._rng.choice(running)))
         if self._points and self._rng.random() < 0.2:
-            yield Instruction(Add(self._points.pop()))
+            yield UserAction(Add(self._points.pop()))
         if self._num_retries and (failed := failed_trials(self.record)) and self._rng.random() < 0.2:
             self._num_retries -= 1
             trial = self._rng.choice(failed)
-            yield Instruction(Add(trial.point, trial.number))
+            yield UserAction(Add(trial.point, trial.number))
         if can_stop_trials and running and self._num_stops and self._rng.random() < 0.2:
             self._num_stops -= 1
-            yield Instruction(Stop(self._rng.choice(running)))
+            yield UserAction(Stop(self._rng.choice(running)))
         # Not at the first look, before any trial.
         if not self._is_raised and not running and self.record.trials():
             self._is_raised = True
-            yield Instruction(Raise(_TRIALS))
+            yield UserAction(Raise(_TRIALS))
 
 
 def check_asking(
@@ -132,9 +132,9 @@ def check_asking(
     """Check that trials that are asked for and told follow from the questions and answers alone.
 
     They must be the same in one session, and where the record is opened again between any two calls; `seed` draws the
-    calls, between which a hand gives two points. Arguments as above.
+    calls, between which a user gives two points. Arguments as above.
     """
-    rules = partial(_rules, make, lanes=1, order="free", stop_rule=stop_rule, is_told=True)
+    rules = partial(_rules, make, lanes=1, order="free", stop_rule=stop_rule, is_ask_and_tell=True)
     points = draw_untried(make().space, np.random.default_rng(seed), (), 2)
     expected, once = ask_and_tell(world, rules(), budget, seed, opens=False, points=points)
     again, often = ask_and_tell(world, rules(), budget, seed, opens=True, points=points)
@@ -143,7 +143,7 @@ def check_asking(
 
 
 class _Ticking(AnyOrder):
-    """A dispatcher with a clock: a second passes with each message, so that what a hand gives is looked for."""
+    """A dispatcher with a clock: a second passes with each message, so that what a user gives is looked for."""
 
     def wait(self, timeout: float | None = None) -> list[TaskReport]:
         """Return messages, a second later."""

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hpo.engine.asking import Asking
-from hpo.engine.loop import Callback, Hand, search
+from hpo.engine.ask_and_tell import AskAndTell
+from hpo.engine.loop import Callback, UserActions, search
 from hpo.engine.schedule.rules import Rules
 from hpo.errors import NoTrialError
 from hpo.study.additions import failed_trials
@@ -27,7 +27,7 @@ from hpo.workers.training.tasks import Payload, Task
 from hpo.workers.training.worker import Limits
 
 NOTHING = Payload("", {}, "score", "minimize")
-_SHARE_OF_HANDS, _SHARE_OF_DEATHS = 0.1, 0.05
+_SHARE_OF_USER_ACTIONS, _SHARE_OF_DEATHS = 0.1, 0.05
 RulesOf = Callable[[Callable[[Trial], Sequence[Task]], Callable[[Trial], float]], Rules]
 
 
@@ -255,15 +255,15 @@ def run(
     record: Record | None = None,
     dies_after: int | None = None,
     dispatched_by: type[AnyOrder] = AnyOrder,
-    hand: Hand = lambda _: (),
+    user_actions: UserActions = lambda _: (),
     states: States | None = None,
     callback: Callback | None = None,
 ) -> Record:
     """Run a search in a world until its budget is reached or its driver is killed, and return its record.
 
     `rules_of` returns the rules, from what returns a trial's tasks and what returns its cost; `record` is that of a
-    search that is continued, and `states` what its trainings have kept; `hand` yields what a hand has asked since the
-    last call; `callback` as of `search`.
+    search that is continued, and `states` what its trainings have kept; `user_actions` yields the user actions
+    since the last call; `callback` as of `search`.
     """
     record = record or empty_record(world)
     dispatcher = dispatched_by(world, slots, seed, dies_after, states)
@@ -274,7 +274,14 @@ def run(
         return [Task(trial.number, index, payload) for index in range(world.folds)]
 
     with contextlib.suppress(Killed):
-        search(rules_of(tasks_of, world.cost_of), record, dispatcher, num_trials, hand=hand, callback=callback)
+        search(
+            rules_of(tasks_of, world.cost_of),
+            record,
+            dispatcher,
+            num_trials,
+            user_actions=user_actions,
+            callback=callback,
+        )
     return record
 
 
@@ -283,22 +290,22 @@ def ask_and_tell(
 ) -> tuple[Record, list[str]]:
     """Ask for trials and tell what they come to in a world, in an order that is drawn; return the record, and answers.
 
-    `opens`: whether the record is opened again before each call. `points` are given by a hand between the calls,
+    `opens`: whether the record is opened again before each call. `points` are given by a user between the calls,
     which then retries what failed.
     `rules_of` as above, with a new strategy each time.
     """
-    record, rng, answers, hand = empty_record(world), random.Random(seed), list[str](), [*points]
+    record, rng, answers, to_add = empty_record(world), random.Random(seed), list[str](), [*points]
 
     def tasks_of(trial: Trial) -> list[Task]:
         return [Task(trial.number, 0, replace(NOTHING, amount=trial.amount, trained=trial.trained))]
 
-    asking = Asking(rules_of(tasks_of, world.cost_of), record, num_trials)
+    asking = AskAndTell(rules_of(tasks_of, world.cost_of), record, num_trials)
     for _ in range(4 * num_trials):
         if opens:
-            asking = Asking(rules_of(tasks_of, world.cost_of), record, num_trials)
+            asking = AskAndTell(rules_of(tasks_of, world.cost_of), record, num_trials)
         failed = failed_trials(record)
-        if (hand or failed) and rng.random() < _SHARE_OF_HANDS:
-            asking.give(Add(hand.pop()) if hand else Add(failed[0].point, failed[0].number))
+        if (to_add or failed) and rng.random() < _SHARE_OF_USER_ACTIONS:
+            asking.add_point(Add(to_add.pop()) if to_add else Add(failed[0].point, failed[0].number))
             continue
         number = rng.choice([None, *sorted(asking.open)])
         if number is None:

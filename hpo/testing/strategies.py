@@ -8,7 +8,7 @@ from hpo.config.goals import SCALE
 from hpo.engine.schedule.proposer import propose
 from hpo.engine.strategies import Strategy, find_strategy, make_strategy, type_of
 from hpo.errors import HpoError, text_of
-from hpo.testing.law import check_free_order, check_hand, check_law, draw_cases
+from hpo.testing.law import check_free_order, check_law, check_user_actions, draw_cases
 from hpo.trials.goal import Goal, finished
 from hpo.trials.history import History
 from hpo.trials.space.reader import space_from_dict
@@ -49,7 +49,7 @@ def check_strategy(strategy: type | str | Mapping[str, Any], spaces: Mapping[str
     It proposes the same from the same trials, whatever was proposed before in this process; its points are new, also
     while others are pending, and in the space; it lives with failures and with nothing but failures; a finite space
     comes to an end; and another seed gives other points. Whole searches with it have the same trials for any number of
-    workers, in any order of finishing, after a crash, under a budget that is raised, and where a hand gives it points.
+    workers, in any order of finishing, after a crash, under a budget that is raised, and where a user gives it points.
 
     Args:
         strategy: the class; or its name, such as `"my_module:MyStrategy"`; or `name` and settings, as in conf/strategy.
@@ -160,7 +160,7 @@ def _check_searches(make: Callable[[], Strategy], name: str) -> None:
         try:
             check_law(make, world, disturbed, lanes)
             check_free_order(make, world, disturbed)
-            check_hand(make, world, disturbed, lanes)
+            check_user_actions(make, world, disturbed, lanes)
         except AssertionError as error:
             raise AssertionError(f"{name}: {error}") from None
 

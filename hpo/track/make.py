@@ -3,7 +3,7 @@
 from pathlib import Path
 from urllib.parse import urlparse
 
-from hpo.config.sealing import open_sealed, values_of
+from hpo.config.secrets import reveal_secrets, values_of
 from hpo.config.study_config import StudyConfig
 from hpo.errors import TrackError
 from hpo.study.files.folder import StudyFolder
@@ -48,5 +48,5 @@ def make_tracker(
 
 def tracking_uri(config: StudyConfig) -> str:
     """Return the address of the tracking store, opened."""
-    uri: str = open_sealed(config.track.uri, values_of(config.track.uri, config.secrets, "track.uri"))
+    uri: str = reveal_secrets(config.track.uri, values_of(config.track.uri, config.secrets, "track.uri"))
     return uri

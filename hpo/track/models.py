@@ -109,7 +109,7 @@ def _save(folder: Path, model: LoggedModel, parent: str, winner: Winner) -> None
         loader_module="hpo.track.mlflow_model",
         data_path=str(data),
         signature=_signature(winner["prediction"]),
-        # Given, so that MLflow neither loads the model nor uses a network to find out.
+        # AddedPoint, so that MLflow neither loads the model nor uses a network to find out.
         pip_requirements=winner["packages"],
     )
 

@@ -42,7 +42,7 @@ def _winner_lines(view: StudyView) -> Iterator[str]:
         over = f" over {best.trainings} trainings"
     # Of an opened page some lines are seen, three beside MLflow's assistant.
     again = f"again with `hpo reproduce {view.reference}`"
-    yield f"**{called}: {trial}, {_values(view, best)}**{over}{best.how_far}; {again}"
+    yield f"**{called}: {trial}, {_values(view, best)}**{over}{best.amount_text}; {again}"
     yield from ("", _point(best.point))
     if view.why_chosen is not None:
         size, choice = format_count(view.on_front or 0, "trial*"), _cut(view.why_chosen, _CHOICE)

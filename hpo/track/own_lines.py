@@ -33,10 +33,10 @@ def own_lines_of(study: PreparedStudy, study_id: str) -> OwnLines | None:
 def _logs(study: PreparedStudy) -> bool:
     """Return whether the user's own code imports mlflow, and leaves to us where its lines go."""
     objective = study.objective
-    if (kept := objective.kept) is not None:
-        files = [path for module in kept.modules for path in files_with_imports(module).values()]
-        has_import = b"mlflow" in kept.data or imports_module(files, "mlflow")
-        return has_import and not any(map(_CHOOSES.search, [kept.data, *(file.read_bytes() for file in files)]))
+    if (pickled := objective.pickled) is not None:
+        files = [path for module in pickled.modules for path in files_with_imports(module).values()]
+        has_import = b"mlflow" in pickled.data or imports_module(files, "mlflow")
+        return has_import and not any(map(_CHOOSES.search, [pickled.data, *(file.read_bytes() for file in files)]))
     if objective.revision is None:
         files = [*files_with_imports(ObjectivePath.of(objective.path).module).values()]
     else:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpo.config.goals import SCALE, changed_keys
 from hpo.config.keys import flatten
-from hpo.config.sealing import hide_secrets
+from hpo.config.secrets import hide_secrets
 from hpo.report.part import is_missing
 from hpo.report.sections.curves import improvements
 from hpo.report.subject import score_of
@@ -217,7 +217,7 @@ def _datasets(study: PreparedStudy) -> list[dict[str, Any]]:
 
 
 def _why_no_model(study: PreparedStudy, run: StudyRun) -> str | None:
-    owner, is_given = study.objective.owner, study.objective.kept is not None
+    owner, is_given = study.objective.owner, study.objective.pickled is not None
     reasons = (
         (run.winner is None, why_none(run.history, study.goal)),
         (not study.keeps_models, f"{owner} keeps no models: it has no run_test"),

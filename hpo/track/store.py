@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from hpo.config.sealing import hide_secrets
+from hpo.config.secrets import hide_secrets
 from hpo.errors import TrackError, first_line
 from hpo.track.views import keys_of_study, tag_of
 from hpo.workers.training.own_lines import IMPATIENT, STUDY_ID

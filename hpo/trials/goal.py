@@ -162,7 +162,7 @@ def finished(
         return replace(done, state="failed")
     if is_stopped or any(outcome.stopped for outcome in outcomes.values()):
         # A mean over fewer folds, or of less training, does not compare: for strategies the loss stays infinite. One
-        # that a hand has stopped may have reported nothing.
+        # that a user has stopped may have reported nothing.
         return replace(done, state="stopped", score=done.mean(goal.metric) if done.values(goal.metric) else None)
     values = {name: done.mean(name) for name in goal.names}
     losses = goal.losses(values)

@@ -30,7 +30,7 @@ def reached(earlier: Sequence[Point], curve: Sequence[Point]) -> float | None:
     return place_of(points[-1]) + starts_at_zero(points) if points else None
 
 
-def how_far(amount: int | None, reached: float | None, full: int | None = None) -> str:
+def amount_text(amount: int | None, reached: float | None, full: int | None = None) -> str:
     """Return how far a complete trial was trained, to follow its score; empty where every training is a full one.
 
     `reached` by what it reported, None = as far as the `amount` that it was trained by; `full` is that of a full one.
@@ -46,7 +46,7 @@ def how_far(amount: int | None, reached: float | None, full: int | None = None) 
 def to_amount(amount: int | None, reached: float | None) -> str:
     """Return the same in short, to follow a point or a score in a table: ` to 9`."""
     is_short = amount is not None and reached is not None and reached < amount
-    return how_far(amount, reached) if is_short or amount is None else f" to {max(amount, reached or 0):g}"
+    return amount_text(amount, reached) if is_short or amount is None else f" to {max(amount, reached or 0):g}"
 
 
 class Places:

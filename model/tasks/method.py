@@ -3,10 +3,10 @@
 from typing import Any
 
 from model.config.whole import Config
-from model.tasks.counted_in import counted_in
 from model.tasks.directions import DIRECTIONS
 from model.tasks.resources import MEASURED, RESOURCES
 from model.tasks.sequence_metrics import TextMetrics, signatures
+from model.tasks.units import counted_in
 
 _LEARNED = "; built from the training part of each fold alone"
 _UNKNOWN = f"{_LEARNED}, all else is read as unknown"

@@ -52,7 +52,7 @@ class ReplayedPlateaus:
         """Return what lowered the others: their learning curves have `epoch`, `step` and metrics; `gain` says by how
         much one point's metrics are better than another's.
         """
-        return cls([_course(curve, gain, config) for curve in curves])
+        return cls([_scheduler(curve, gain, config) for curve in curves])
 
     def scale(self, epochs: float) -> float:
         """Return the factor after so many epochs: the geometric mean over the others, which keep their last one."""
@@ -60,7 +60,9 @@ class ReplayedPlateaus:
         return math.exp(sum(math.log(factor) for [factor] in last) / len(last))
 
 
-def _course(curve: Sequence[Mapping[str, float]], gain: Gain, config: TrainingConfig) -> Sequence[tuple[float, float]]:
+def _scheduler(
+    curve: Sequence[Mapping[str, float]], gain: Gain, config: TrainingConfig
+) -> Sequence[tuple[float, float]]:
     per_epoch = round(curve[-1]["step"] / curve[-1]["epoch"]) if curve else 1
     plateau, best, course = Plateau(), None, []
     for point in curve:

@@ -44,7 +44,7 @@ def run(dispatcher, tasks):
             if report.outcome is not None:
                 assert report.task.trial not in outcomes
                 outcomes[report.task.trial] = report.outcome
-            elif report.site is None:
+            elif report.host is None:
                 points.setdefault(report.task.trial, []).append(report.point)
     return outcomes, points
 
@@ -77,11 +77,11 @@ def test_where_a_task_is_trained_is_told_before_all_else_where_that_is_not_here(
         reports = reports_of(dispatcher, [task(number, objective) for number in range(2)])
         for number in range(2):
             *others, last = [report for report in reports if report.task.trial == number]
-            sites = [report.site for report in others if report.site]
-            assert bool(others[0].site) is bool(sites) is not dispatcher.runs_here
-            assert {site.host for site in sites} <= {os.uname().nodename}
-            if sites and not dies:
-                assert sites[-1].process == last.outcome.worker
+            hosts = [report.host for report in others if report.host]
+            assert bool(others[0].host) is bool(hosts) is not dispatcher.runs_here
+            assert {host.host for host in hosts} <= {os.uname().nodename}
+            if hosts and not dies:
+                assert hosts[-1].process == last.outcome.worker
 
 
 def reports_of(dispatcher, tasks):
@@ -122,7 +122,7 @@ def test_an_objective_that_a_worker_does_not_find_is_no_fault_of_the_trial(dispa
     dispatcher.submit(task(0, "missing"))
     faults = []
     while not faults:
-        faults = [report.machine_fault for report in dispatcher.wait() if report.site is None]
+        faults = [report.machine_fault for report in dispatcher.wait() if report.host is None]
     assert "no function 'missing'" in faults[0]
 
 

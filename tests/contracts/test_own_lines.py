@@ -13,7 +13,7 @@ import hpo
 from hpo.track.own_lines import own_lines_of
 from hpo.track.sink import MlflowSink
 from hpo.track.store import absolute_uri
-from hpo.workers.objective.pickled_function import KeptFunction
+from hpo.workers.objective.pickled_function import PickledFunction
 from hpo.workers.training.own_lines import client_of, own_run
 from tests.faults.mlflow_server import free_port
 from tests.hpo.cli.commands import hpo as command
@@ -261,8 +261,10 @@ def silent(config):
 def test_so_does_a_function_that_was_given_from_python(tmp_path, function, wanted):
     study = tracked_study(tmp_path)
     of_script = type(function)(function.__code__, {"mlflow": mlflow, "__name__": "__main__"}, function.__name__)
-    kept = KeptFunction.of(of_script, function.__name__)
-    assert (own_lines_of(replace(study, objective=replace(study.objective, kept=kept)), "s") is not None) == wanted
+    pickled = PickledFunction.of(of_script, function.__name__)
+    assert (
+        own_lines_of(replace(study, objective=replace(study.objective, pickled=pickled)), "s") is not None
+    ) == wanted
 
 
 def test_a_run_of_its_own_without_mlflow_is_refused(capsys):

@@ -13,7 +13,7 @@ import pytest
 from hpo.study.notes import FinalModel, Notes
 from hpo.trials.goal import Goal
 from hpo.trials.record.optuna_tables import Tables
-from hpo.trials.record.record import Ended, Given, Record, memory_record
+from hpo.trials.record.record import AddedPoint, Ended, Record, memory_record
 from hpo.trials.record.storage import Stored, continue_record, create_record, read_record, sqlite_url
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.trial import Outcome, Proposal, TaskLayout
@@ -98,7 +98,7 @@ def filled(record: Record) -> Record:
     record.add_outcome(2, 0, Outcome({"score": 0.3}, [], stopped="at epoch 2"))
     record.stop(2)
     record.add_outcome(3, 1, Outcome({"score": 0.2}, []))
-    record.write_given([Given(POINT, 3)])
+    record.write_added([AddedPoint(POINT, 3)])
     record.begin_stretch(2)
     record.ended = Ended("trials", 12.5, None)
     Notes(record).final_model = FinalModel(0, "checkpoints", 3, 1.5)
@@ -111,7 +111,7 @@ def described(record: Record) -> list[str]:
     stretches = [stretch.workers for stretch in record.stretches]
     return [
         *map(repr, record.trials()),
-        repr([record.given, stretches, record.ended, notes.final_model, notes.study_id]),
+        repr([record.added, stretches, record.ended, notes.final_model, notes.study_id]),
     ]
 
 

@@ -13,7 +13,7 @@ from hpo.engine.schedule.stopping import StopRule
 from hpo.engine.strategies import STRATEGIES as REGISTERED
 from hpo.engine.strategies import make_strategy
 from hpo.testing import check_strategy
-from hpo.testing.law import Disturbance, check_asking, check_free_order, check_hand, check_law
+from hpo.testing.law import Disturbance, check_asking, check_free_order, check_law, check_user_actions
 from hpo.testing.simulated_tasks import World
 from hpo.testing.strategies import distinct, play
 from hpo.trials.goal import Goal
@@ -92,7 +92,7 @@ def test_the_free_order_is_repeated_from_what_was_known(name, world, slots, orde
 
 
 def large_or_small(seed):
-    """Return a space; the small one is exhausted before the budget, and what hands give then is all that is tried."""
+    """Return a space; the small one is exhausted before the budget, and what users give then is all that is tried."""
     return "all unordered" if seed % 2 else "mixed"
 
 
@@ -104,7 +104,7 @@ def large_or_small(seed):
 @SEARCHES
 def test_the_law_holds_where_a_hand_gives_points(name, world, lanes, slots, orders, budget, dies_after, stop_rule):
     disturbed = Disturbance(slots, orders, dies_after, budget)
-    check_hand(lambda: make(name, large_or_small(world.seed)), world, disturbed, lanes, stop_rule)
+    check_user_actions(lambda: make(name, large_or_small(world.seed)), world, disturbed, lanes, stop_rule)
 
 
 @pytest.mark.quick("evolutionary", "asha", "hyperband")

@@ -11,7 +11,7 @@ from hpo.trials.record import optuna_tables
 from hpo.trials.record.storage import sqlite_url
 from hpo.trials.trial import Outcome
 from hpo.workers.dispatch.ray.pool import RayDispatcher, _Run
-from hpo.workers.dispatch.transfer import Freight
+from hpo.workers.dispatch.transfer import FileTransfer
 from hpo.workers.training.tasks import Task
 from tests.faults.driver import undisturbed_rows
 from tests.studies import dispatch_section
@@ -25,8 +25,8 @@ def test_a_worker_that_was_given_up_is_not_listened_to():
     now = {"outcome": Outcome({"score": 2.0}), "call": "the second"}
     pool._ray = SimpleNamespace(get=lambda message: message, exceptions=SimpleNamespace(RayError=RuntimeError))
     run = _Run(Task(0, 0, {}), attempt=2, call="the second", stream=iter([late, now]))
-    pool._crew = SimpleNamespace(idle=deque())
-    pool._runs, pool._freight = {run.stream: run}, Freight(None)
+    pool._group = SimpleNamespace(idle=deque())
+    pool._runs, pool._freight = {run.stream: run}, FileTransfer(None)
     assert pool._read(run) == []
     assert run.stream in pool._runs
     (report,) = pool._read(run)

@@ -11,8 +11,8 @@ import hpo as toolkit
 from hpo.place import Place
 from hpo.study.basis.changes import Basis
 from hpo.study.files.folder import StudyFolder
-from hpo.study.keeping.copy import copy_study
-from hpo.study.keeping.mirror import Manifest
+from hpo.study.storage.copy import copy_study
+from hpo.study.storage.mirror import Manifest
 from tests.hpo.cli.commands import hpo, refused, searched
 from tests.studies import rows, toy_config
 
@@ -156,9 +156,9 @@ def test_a_study_that_is_made_from_a_copy_brings_the_openings(moved, capsys, tmp
 
 @pytest.mark.nightly
 def test_who_takes_a_ledger_along_that_cannot_be_read_creates_nothing(moved, capsys):
-    (moved / "test_openings.jsonl").write_text("{}\n")
+    (moved / "test_evaluations.jsonl").write_text("{}\n")
     err = refused(capsys, "extend", "toy", "toy.momentum=0.25", "data.path=there.csv", "--best", "1")
-    assert "runs/toy/test_openings.jsonl:1: is not an opening of a test part; restore the file" in err
+    assert "runs/toy/test_evaluations.jsonl:1: is not an opening of a test part; restore the file" in err
     assert not Path("runs/toy-extended").exists()
 
 
@@ -172,7 +172,7 @@ def test_an_opening_reaches_the_mirror(moved, capsys, tmp_path):
     for again in ([], ["--again"]):
         assert hpo(capsys, "test", "mirrored", *again)[0] == 0
     files = Manifest.at(Place(f"file://{tmp_path}/mirror", "study.mirror")).files
-    ledger = tmp_path / "mirror/files" / files["test_openings.jsonl"]
+    ledger = tmp_path / "mirror/files" / files["test_evaluations.jsonl"]
     assert len(ledger.read_text().splitlines()) == 2
     assert "test.json" in files
     shutil.rmtree(tmp_path / "mirror")

@@ -13,15 +13,15 @@ from hpo.commands.replay import replay_of
 from hpo.commands.trust import ask_for_trust
 from hpo.config.composing import compose, overrides
 from hpo.config.documents import parse_json, parse_yaml
-from hpo.config.sealing import hide_secrets, open_sealed, seal, values_of
+from hpo.config.secrets import hide_secrets, redact, reveal_secrets, values_of
 from hpo.config.study_config import config_from_dict
 from hpo.engine.schedule.proposer import propose
 from hpo.integrations.exchange.csv_table import read_csv
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.imports import read_imports
-from hpo.study.ledger import openings
 from hpo.study.preparing.preparation import prepare_study
 from hpo.study.reproduce.recorded import read_files, read_recorded, unpack_report
+from hpo.study.test_log import evaluations
 from hpo.study.train_once import train_once
 from hpo.trials.goal import Goal
 from hpo.trials.history import History
@@ -139,13 +139,13 @@ def read_folder(case: tuple[str, bytes]) -> None:
 
 def read_ledger(content: bytes) -> None:
     Path("ledger.jsonl").write_bytes(content)
-    openings(Path("ledger.jsonl"))
+    evaluations(Path("ledger.jsonl"))
 
 
 def seal_and_open(tree: dict[str, Any]) -> None:
-    sealed, secrets = seal(tree)
+    sealed, secrets = redact(tree)
     values = values_of(sealed, secrets)
-    open_sealed(sealed, values)
+    reveal_secrets(sealed, values)
     hide_secrets(json.dumps(sealed), values)
 
 

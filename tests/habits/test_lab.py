@@ -7,10 +7,10 @@ import pytest
 
 import hpo
 from hpo.study.files.folder import StudyFolder
-from hpo.study.ledger import write_opening
 from hpo.study.notes import Notes
 from hpo.study.opening import read_study
 from hpo.study.preparing.preparation import known_study
+from hpo.study.test_log import write_evaluation
 from hpo.workers.dispatch.other_searches import OtherSearch, Use
 from tests.hpo.cli.commands import hpo as hpo_says
 from tests.hpo.cli.commands import refused
@@ -118,7 +118,7 @@ def test_limits_after_a_search_choose_anew_and_train_nothing(capsys):
     text = (study.folder / "report.md").read_text()
     assert "after 4 trials and before the test part was opened: from none to {'latency_ms': 5.0}" in text
     # Again, and back to those of the search.
-    write_opening(StudyFolder(study.folder), {"study": "limited", "time": "2026-11-27", "fingerprint": "a"})
+    write_evaluation(StudyFolder(study.folder), {"study": "limited", "time": "2026-11-27", "fingerprint": "a"})
     study.resume(settings={"study.limits": {"latency_ms": {"max": 7, "min": 5}}}, progress=False)
     assert study.best.point == {"width": 3}
     study.resume(settings={"study.limits": None}, progress=False)

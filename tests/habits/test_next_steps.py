@@ -7,7 +7,7 @@ import pytest
 
 import hpo
 from hpo.study.files.folder import StudyFolder
-from hpo.study.ledger import write_opening
+from hpo.study.test_log import write_evaluation
 from tests.hpo.cli.commands import QUICK, refused
 from tests.hpo.cli.commands import hpo as hpo_says
 from tests.hpo.commands.searched import found, noted
@@ -69,7 +69,7 @@ def test_the_next_steps_that_are_announced_are_those_that_are_shown(capsys):
     assert all(step in shown for step in steps)
     parts = json.loads(Path("runs/quick/described.json").read_text())["split"]["parts"]
     opening = {"study": "another", "time": "2026-11-27", "fingerprint": parts["test"]["fingerprint"]}
-    write_opening(StudyFolder(Path("runs/quick")), opening)
+    write_evaluation(StudyFolder(Path("runs/quick")), opening)
     assert "hpo test quick --again " in hpo_says(capsys, "show", "quick")[1]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from hpo.files import copy_tree, entries
 from hpo.study.files.folder import StudyFolder
-from hpo.study.keeping.copy import copy_study
+from hpo.study.storage.copy import copy_study
 from hpo.workers.dispatch.process.task_process import Snapshots
 from tests.studies import run_toy, toy_config
 

@@ -15,7 +15,7 @@ from model.config.whole import parse
 from model.errors import Diverged
 from model.networks.classifier import Classifier
 from model.tasks.choose import TASKS
-from model.tasks.counted_in import counted_in
+from model.tasks.units import counted_in
 from model.training.schedule import ReplayedPlateaus
 from model.training.train import Goal
 from tests.model.conftest import compose, repeatable, run, small

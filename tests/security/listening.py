@@ -16,5 +16,5 @@ def run_fold(task):
         if connection.status == psutil.CONN_LISTEN
     ]
     path = Path(task["config"]["folder"]) / "listening.json"
-    path.write_text(json.dumps({"looked_at": len(family), "found": found}))
+    path.write_text(json.dumps({"read_only_connection": len(family), "found": found}))
     return 1.0

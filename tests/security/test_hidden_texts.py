@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from hpo.config.sealing import excerpt, hide_secrets, hide_secrets_in
+from hpo.config.secrets import excerpt, hide_secrets, hide_secrets_in
 from hpo.workers.training.tasks import Payload
 from hpo.workers.training.worker import run_task
 

@@ -45,7 +45,7 @@ def test_nothing_listens_while_a_study_trains_in_one_process(tmp_path):
     study = ("study.name=listening", "study.trials=1", f"+folder={tmp_path}", "dispatch=local")
     run("search", "objective=tests.security.listening:run_fold", *OWN, *study)
     seen = json.loads(Path("listening.json").read_text())
-    assert seen["looked_at"] > 2
+    assert seen["read_only_connection"] > 2
     assert seen["found"] == []
     assert Path("mlartifacts").exists()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hpo.config.sealing import hide_secrets, looks_secret, open_sealed, seal
+from hpo.config.secrets import hide_secrets, looks_secret, redact, reveal_secrets
 from hpo.errors import ConfigError
 from hpo.study.opening import open_study
 from tests.faults.driver import hpo as process
@@ -140,9 +140,9 @@ def test_no_shipped_key_looks_like_a_secret():
     ],
 )
 def test_a_password_in_an_address_is_known_whatever_it_holds(address, password):
-    sealed, secrets = seal({"url": address})
+    sealed, secrets = redact({"url": address})
     assert list(secrets.values()) == ([password] if password else [])
-    assert open_sealed(sealed, secrets) == {"url": address}
+    assert reveal_secrets(sealed, secrets) == {"url": address}
     assert hide_secrets(address, {}) == (address.replace(password, "***") if password else address)
 
 
@@ -154,12 +154,12 @@ def test_every_secret_is_kept_by_name_and_comes_back_as_what_it_was():
         "half": "http://a:${oc.env:THERE}@h,http://b:PLANTED@h",
         "list": [{"token": "PLANTED"}, None],
     }
-    sealed, secrets = seal(tree)
+    sealed, secrets = redact(tree)
     assert "PLANTED" not in str(sealed)
     assert "98765432" not in str(sealed)
     assert sealed["a"]["key"] == 64
-    assert open_sealed(sealed, secrets) == tree
-    assert seal(sealed) == (sealed, {})
+    assert reveal_secrets(sealed, secrets) == tree
+    assert redact(sealed) == (sealed, {})
 
 
 @pytest.mark.parametrize(
@@ -167,14 +167,14 @@ def test_every_secret_is_kept_by_name_and_comes_back_as_what_it_was():
 )
 def test_a_secret_that_comes_half_from_the_environment_is_refused(value):
     with pytest.raises(ConfigError, match=r"a\.\w+: looks like a secret, and only a part"):
-        seal({"a": {"password" if "//" not in value else "url": value}})
+        redact({"a": {"password" if "//" not in value else "url": value}})
 
 
 def test_secrets_of_keys_that_look_alike_stay_apart():
     tree = {"api_key": "first", "api-key": "second", "url": "http://a:third@h", "url.password": "fourth"}
-    sealed, secrets = seal(tree)
+    sealed, secrets = redact(tree)
     assert sorted(secrets.values()) == ["first", "fourth", "second", "third"]
-    assert open_sealed(sealed, secrets) == tree
+    assert reveal_secrets(sealed, secrets) == tree
 
 
 def test_a_missing_variable_stops_a_resume_before_anything_is_touched(monkeypatch, tmp_path):

@@ -15,7 +15,7 @@ from hpo.errors import ConfigError
 from hpo.trials.space.peers import range_of
 from hpo.workers.objective.given_data import GivenData
 from hpo.workers.objective.path import MODULE, ObjectivePath, origin_of
-from hpo.workers.objective.pickled_function import KeptFunction, parts_of
+from hpo.workers.objective.pickled_function import PickledFunction, parts_of
 from hpo.workers.objective.resolution import (
     SUGGESTS,
     find_function,
@@ -43,7 +43,7 @@ class GivenObjective:
     """The text of an objective for the configuration, and the function where no worker could import it."""
 
     text: str
-    kept: KeptFunction | None = None
+    pickled: PickledFunction | None = None
 
     @classmethod
     def of(
@@ -79,7 +79,7 @@ class GivenObjective:
                 pass  # It is in a package that no worker may take objectives from by their name.
             else:
                 return cls(path)
-        return cls(str(ObjectivePath(MODULE, name, form)), replace(KeptFunction.of(called, name), rows=rows))
+        return cls(str(ObjectivePath(MODULE, name, form)), replace(PickledFunction.of(called, name), rows=rows))
 
 
 def given_function(objective: Callable[..., Any] | str) -> Callable[..., Any]:
@@ -99,10 +99,10 @@ def _refuse_rows(objective: Callable[..., Any], form: str, module: ModuleType | 
             raise ConfigError(
                 f"data: '{name}' uses `{used}`, which are these data with their test part; read trial.data in its place"
             )
-    for companion in ("describe_data", "prepare_data") if rows.has_rows else ("describe_data",):
-        if getattr(objective, companion, getattr(module, companion, None)) is not None:
+    for optional_function in ("describe_data", "prepare_data") if rows.has_rows else ("describe_data",):
+        if getattr(objective, optional_function, getattr(module, optional_function, None)) is not None:
             raise ConfigError(
-                f"data: '{name}' has a {companion} of its own, which says what is split; give one of both"
+                f"data: '{name}' has a {optional_function} of its own, which says what is split; give one of both"
             )
     if form in ("config", "task"):
         reads = "trial.data, trial.train and trial.validation" if rows.has_rows else "trial.train and trial.validation"

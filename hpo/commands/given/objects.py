@@ -17,7 +17,7 @@ from hpo.trials.space.peers import of_peer, refuse_whole, without_sweeps
 from hpo.trials.space.reader import is_leaf, parted
 from hpo.trials.space.written import NamedChoices
 from hpo.workers.objective.definitions import dumps
-from hpo.workers.objective.objective import COMPANIONS
+from hpo.workers.objective.objective import OPTIONAL_FUNCTIONS
 
 _WITHOUT_CONFIG = ("predict", "attention", "output_sizes")
 _CONSTANTS = ("CONTINUES", "CONTINUES_WITH", "REPORTS_AGAIN")
@@ -65,7 +65,9 @@ class Objects:
         if not has_objects and not (is_kept and is_importable):
             return function
         module = sys.modules.get(function.__module__) if is_importable else None
-        has = {name: getattr(function, name, getattr(module, name, None)) for name in (*COMPANIONS, *_CONSTANTS)}
+        has = {
+            name: getattr(function, name, getattr(module, name, None)) for name in (*OPTIONAL_FUNCTIONS, *_CONSTANTS)
+        }
         if not has_objects:
             kept = functools.partial(function)
             vars(kept).update((name, value) for name, value in has.items() if value is not None)

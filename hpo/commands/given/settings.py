@@ -11,7 +11,7 @@ from hpo.config.composing.references import with_changes
 from hpo.config.documents import read_yaml, yaml_text
 from hpo.config.goals import refuse_beside_metrics
 from hpo.config.keys import at_path, own_part, path_of, plain_own, refuse_inside_of_list, refuse_unknown, replaced
-from hpo.config.sealing import seal
+from hpo.config.secrets import redact
 from hpo.config.shipped import names_of, shipped, shipped_dir, strategy_settings, with_mlflows_own
 from hpo.config.study_config import SEARCH_SECTIONS, StudyConfig, config_from_dict
 from hpo.errors import ConfigError, nearest
@@ -33,7 +33,7 @@ class Composed:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the configuration, with the names of its secrets instead of their values."""
-        return dict(seal(self.tree)[0])
+        return dict(redact(self.tree)[0])
 
 
 def own_tree(space: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:

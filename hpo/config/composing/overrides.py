@@ -9,7 +9,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, Override, RangeSweep, Sweep
 from hydra.errors import HydraException
 
-from hpo.config.sealing import hide_in_argument
+from hpo.config.secrets import hide_in_argument
 from hpo.errors import ConfigError
 
 _SHOWN = 200

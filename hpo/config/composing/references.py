@@ -5,7 +5,7 @@ from operator import eq
 from typing import Any
 
 from hpo.config.keys import OWN, SEARCH_SECTIONS, map_leaves, own_key, replaced, within
-from hpo.config.sealing import looks_secret, seal, texts_of
+from hpo.config.secrets import looks_secret, redact, texts_of
 from hpo.errors import ConfigError
 
 # Texts that are no references are kept from OmegaConf, which would interpret them.
@@ -173,7 +173,7 @@ def with_changes(tree: Mapping[str, Any], changes: Mapping[str, Any], removed: C
 def refuse_secrets(references: Mapping[str, str]) -> None:
     """Raise ConfigError for a secret beside a reference to what is searched: such texts are kept as they are."""
     for key, text in references.items():
-        if looks_secret(key) or seal({key: text})[1]:
+        if looks_secret(key) or redact({key: text})[1]:
             raise ConfigError(
                 f"{key}: is or holds a secret, and refers to what is searched, given {text!r}; separate the two, or "
                 f"take the secret from the environment: ${{oc.env:NAME}}"

@@ -9,7 +9,7 @@ from hpo.engine.strategies.strategy import Strategy
 from hpo.errors import StudyError
 from hpo.trials.history import History
 from hpo.trials.record.record import Record
-from hpo.trials.record.user_actions import Given
+from hpo.trials.record.user_actions import AddedPoint
 from hpo.trials.space.space import point_key
 from hpo.trials.trial import Proposal, Trial
 
@@ -30,9 +30,9 @@ class Proposer:
         self._left = budget
         self._recorded = record.trials()
         self._script = [trial.learned for trial in self._recorded] + list(rules.script[len(self._recorded) :])
-        self._given = record.given
+        self._added = record.added
         # Numbers of failed trials that wait to be tried again, whatever the budget.
-        self._to_retry = {given.retry_of for given in self._given} - {None}
+        self._to_retry = {added.retry_of for added in self._added} - {None}
         self.known = History(rules.imported)
         # Open and not known; and those of them that have ended.
         self._pending: dict[int, Trial] = {}
@@ -52,13 +52,13 @@ class Proposer:
         self._asked: tuple[History, tuple[Trial, ...], int] | None = None
         self._waits_with = -1
 
-    def give(self, given: Given) -> None:
-        """Let a point that a hand gave come before the next new one."""
-        self._record.write_given([given])
-        self._given.append(given)
+    def add_point(self, added: AddedPoint) -> None:
+        """Open a point that a user added before the next new one."""
+        self._record.write_added([added])
+        self._added.append(added)
         self._waits_with = -1
-        if given.retry_of is not None:
-            self._to_retry.add(given.retry_of)
+        if added.retry_of is not None:
+            self._to_retry.add(added.retry_of)
             self.is_spent = False
         if self._proposals:
             self._proposals = deque(self._whole()[self.num_opened - self._first :])
@@ -113,7 +113,7 @@ class Proposer:
         return bool(self._proposals)
 
     def _proposed(self, known: History, pending: Sequence[Trial], first: int) -> Sequence[Proposal]:
-        """Return the proposal whose first trial gets this number, with what hands gave."""
+        """Return the proposal whose first trial gets this number, with what users gave."""
         proposals, space = propose(self._strategy, known, pending), self._rules.space
         for proposal in proposals:
             if space is not None and not space.contains(proposal.point):
@@ -123,7 +123,7 @@ class Proposer:
                 )
         self._first = first
         tried, retried = known.tried(pending), set[int | None]()
-        if any(each.retry_of is not None for each in self._given):
+        if any(each.retry_of is not None for each in self._added):
             retried = {trial.retry_of for trial in (*known, *pending) if trial.number >= 0}
         # Where nothing is learned, the record does not say what was pending, and an end is an end.
         self._whole = partial(self._joined, proposals, first, tried, retried, bool(pending) and self._is_kept)
@@ -157,7 +157,7 @@ class Proposer:
         takes_new = all(proposal.continues is None for proposal in proposals)
         amount = proposals[0].amount if proposals else None
         left, whole = deque(proposals), list[Proposal]()
-        for each in self._given:
+        for each in self._added:
             key, is_retry = point_key(each.point), each.retry_of is not None
             if each.retry_of in retried if is_retry else (not takes_new or key in tried):
                 continue
@@ -190,7 +190,7 @@ class Proposer:
         numbers = list(self._ended if number >= len(self._script) else self._script[number])
         if any(learned not in self._ended for learned in numbers):
             return False
-        if self._strategy.learns != "by_trial" or self._rules.is_told:
+        if self._strategy.learns != "by_trial" or self._rules.is_ask_and_tell:
             # As in a search where nothing waits; of what was told the record does not keep the order.
             numbers.sort()
         added = [self._ended.pop(learned) for learned in numbers]

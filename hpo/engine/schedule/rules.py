@@ -36,7 +36,7 @@ class Rules:
         space: in which every point must lie; None = not checked, since the strategy is known to keep to it.
         counts: what the budget of trials counts: all of them, or those that do not train an earlier one further.
         is_watched: whether callbacks are called when a trial ends, so that the order of ends has an influence.
-        is_told: whether trials are asked for and told: what was told between two questions counts as known at once.
+        is_ask_and_tell: whether trials are asked for and told; results between two questions count at once.
     """
 
     strategy: Strategy
@@ -53,7 +53,7 @@ class Rules:
     space: Space | None = None
     counts: Counts = "trials"
     is_watched: bool = False
-    is_told: bool = False
+    is_ask_and_tell: bool = False
 
     @property
     def is_ordered(self) -> bool:

@@ -12,13 +12,13 @@ from hpo.engine.schedule.rules import Rules, is_counted
 from hpo.engine.schedule.stopping import Medians, Race, Rivals
 from hpo.errors import StudyError
 from hpo.trials.record.record import EndedBy, Record
-from hpo.trials.record.user_actions import Add, Given
+from hpo.trials.record.user_actions import Add, AddedPoint
 from hpo.trials.trial import Trial
 from hpo.workers.dispatch.dispatcher import TaskReport
 from hpo.workers.training.tasks import Task
 
 
-class Course:
+class Scheduler:
     """Opens trials, begins their tasks, and takes their reports, in the order of the clock.
 
     A lane that becomes free takes the next task of an open trial, in the order (trial, task); where there is none, the
@@ -103,9 +103,9 @@ class Course:
         """How many trials were opened, those in the record included."""
         return max(self._num_recorded, self._proposer.num_opened)
 
-    def give(self, add: Add, time: float | None = None, by: str | None = None) -> None:
-        """Let a point that a hand gave come before the strategy's next new one."""
-        self._proposer.give(Given(add.point, self.num_opened, time, by, add.retry_of))
+    def add_point(self, add: Add, time: float | None = None, by: str | None = None) -> None:
+        """Open a point that a user added before the strategy's next new one."""
+        self._proposer.add_point(AddedPoint(add.point, self.num_opened, time, by, add.retry_of))
 
     def task(self, key: Key) -> Task:
         """Return a task that is to be run."""
@@ -123,7 +123,7 @@ class Course:
         """Write an outcome, tell the clock, then notify the observers."""
         key, outcome = Key(report.task.trial, report.task.index), report.settled()
         trial = self._trials[key.trial]
-        self.tell_clock(report)
+        self.update_clock(report)
         if outcome is not None:
             # A second attempt may report less than the first one, whose reports have moved the clock already.
             units = max(outcome.units, self._clock.latest(key) + report.is_lost)
@@ -136,7 +136,7 @@ class Course:
             if outcome is not None and trial.state != "running":
                 observer.trial_finished(trial)
 
-    def tell_clock(self, report: TaskReport) -> None:
+    def update_clock(self, report: TaskReport) -> None:
         """Let the clock know how far a task is."""
         if report.units is not None:
             self._clock.report(Key(report.task.trial, report.task.index), report.units, report.goes_on)
@@ -239,7 +239,7 @@ def clock_times(rules: Rules, record: Record) -> Mapping[Key, tuple[float, float
         return {}
     # Nothing is asked, neither the strategy nor the objective.
     recorded = replace(rules, cost_of=lambda trial: trial.cost, counts="trials")
-    course = Course(recorded, record.copy(), sum(is_counted(trial, "trials") for trial in record.trials()))
+    course = Scheduler(recorded, record.copy(), sum(is_counted(trial, "trials") for trial in record.trials()))
     for _ in course.advance():
         pass
     return {event.key: (course.begun[event.key], event.time) for event in course.events if event.is_end}

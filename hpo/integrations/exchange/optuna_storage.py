@@ -8,7 +8,7 @@ import optuna
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 
-from hpo.config.sealing import hide_secrets
+from hpo.config.secrets import hide_secrets
 from hpo.errors import StudyError, first_line, nearest
 from hpo.integrations.exchange.imported import Imported, attempt
 from hpo.study.files.folder import StudyFolder, short_path
@@ -155,7 +155,7 @@ def _load(url: str, name: str | None) -> optuna.Study:
         raise StudyError(f"optuna: must be the address of a storage, given {shown}; write {_address_of(Path(url))}")
     path = journal or sqlite_path(url)
     if path is not None and not path.is_file():
-        # Opening it would create it.
+        # TestEvaluation it would create it.
         raise StudyError(f"{shown}: there is no file {path}")
     storage = open_storage(url, "optuna") if journal is None else _open_journal(journal)
     names = optuna.get_all_study_names(storage)

@@ -9,10 +9,10 @@ from hpo.report.figures.best_so_far import draw_best_so_far, draw_expected_perfo
 from hpo.report.figures.front import draw_front
 from hpo.report.figures.importance import draw_importance
 from hpo.report.figures.learning_curves import draw_fold_spread, draw_learning_curves
-from hpo.report.figures.look import Drawn
 from hpo.report.figures.parallel_coordinates import draw_parallel_coordinates
 from hpo.report.figures.scales import draw_loss_over_cost, draw_transfer
 from hpo.report.figures.score_over_values import draw_contours, draw_slices
+from hpo.report.figures.style import Drawn
 from hpo.report.figures.timeline import draw_planned_timeline, draw_timeline
 from hpo.report.part import Absent, part
 from hpo.report.subject import Subject

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from hpo.report.comparison import ComparisonJson
-from hpo.report.figures.look import GOOD, LEGEND, OTHER, PALETTE, Drawn, add_band, add_trials, new_figure, pale, styled
+from hpo.report.figures.style import GOOD, LEGEND, OTHER, PALETTE, Drawn, add_band, add_trials, new_figure, pale, styled
+from hpo.report.formatting import escape_markup, join_names
 from hpo.report.part import Absent
 from hpo.report.subject import Subject
-from hpo.report.words import escape_markup, join_names
 from hpo.trials.fronts import REFERENCE
 
 

@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 
 from hpo.formatting import format_count, format_duration
+from hpo.report.formatting import escape_markup
 from hpo.report.sections.cost import stretch_runs
-from hpo.report.words import escape_markup
 from hpo.trials.record.record import Stretch
 from hpo.trials.space.dimensions import Dimension, Range
 from hpo.trials.trial import Outcome, Trial

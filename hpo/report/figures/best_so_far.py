@@ -5,7 +5,8 @@ from typing import Any
 
 from hpo.formatting import format_count
 from hpo.report.figures.axes import TimeAxis, leave_out_far, log_ticks, time_unit
-from hpo.report.figures.look import (
+from hpo.report.figures.scales import scale_colour, scale_name
+from hpo.report.figures.style import (
     GOOD,
     LEGEND,
     OTHER,
@@ -19,11 +20,10 @@ from hpo.report.figures.look import (
     sampled,
     styled,
 )
-from hpo.report.figures.scales import scale_colour, scale_name
+from hpo.report.formatting import escape_markup
 from hpo.report.part import Absent, is_missing
 from hpo.report.sections.curves import describe_expected, improvements
 from hpo.report.subject import Subject, score_of
-from hpo.report.words import escape_markup
 from hpo.trials.trial import Trial
 
 _MOST = 1_000
@@ -38,7 +38,11 @@ def draw_best_so_far(subject: Subject) -> Drawn | Absent:
     if not subject.scored:
         return Absent("no trial is complete")
     axis = TimeAxis.of([outcome for _, _, outcome in subject.outcomes], subject.stretches)
-    scored = subject.scored if subject.climb is None else [t for ranked in subject.climb.ranked for t in ranked]
+    scored = (
+        subject.scored
+        if subject.scale_results is None
+        else [t for ranked in subject.scale_results.ranked for t in ranked]
+    )
     by_number = sorted(((float(subject.places[t.number]), t) for t in scored), key=_in_time)
     by_end = sorted(((axis.at(t.ended), t) for t in scored if t.ended is not None), key=_in_time)
     unit, name = time_unit(by_end[-1][0] if by_end else 0.0)
@@ -61,7 +65,11 @@ def draw_best_so_far(subject: Subject) -> Drawn | Absent:
     failed = sum(trial.state == "failed" for trial in subject.trials)
     without = f" {format_count(failed, 'trial*')} failed, without a score." if failed else ""
     within = " Trials beyond a limit are dots only." if len(subject.within) < len(subject.scored) else ""
-    which = subject.which if subject.climb is None else f"{format_count(len(scored), 'complete trial*')}, of each scale"
+    which = (
+        subject.which
+        if subject.scale_results is None
+        else f"{format_count(len(scored), 'complete trial*')}, of each scale"
+    )
     caption = f"Best {subject.named} so far over {which}.{without}{within}"
     return Drawn(figure, caption + sampled(drawn, scored) + far + paused)
 
@@ -82,13 +90,13 @@ def _draw_panel(figure: Any, subject: Subject, dots: _Places, places: _Places, c
 
 def _by_scale(subject: Subject, places: _Places) -> Iterator[tuple[str, str, _Places]]:
     """Yield the places that compare, of each scale, with the name and the colour of their line."""
-    climb = subject.climb
-    if climb is None:
+    scale_results = subject.scale_results
+    if scale_results is None:
         yield "best so far", GOOD, places
         return
     for scale in sorted({trial.scale for _, trial in places}):
         there = [place for place in places if place[1].scale == scale]
-        yield f"best at {scale_name(climb, scale)}", scale_colour(scale, climb.target), there
+        yield f"best at {scale_name(scale_results, scale)}", scale_colour(scale, scale_results.target), there
 
 
 def _steps(places: _Places, colour: str) -> tuple[_Places, dict[str, Any]]:

@@ -1,8 +1,8 @@
 """The classical picture of a coordinate check: what each layer gives over the model's size, a panel a step."""
 
 from hpo.report.figures.axes import log_ticks, short
-from hpo.report.figures.look import GREY, LEGEND, PALETTE, Drawn, new_figure, styled
-from hpo.report.words import escape_markup
+from hpo.report.figures.style import GREY, LEGEND, PALETTE, Drawn, new_figure, styled
+from hpo.report.formatting import escape_markup
 from hpo.study.coordinate_check import BOUND, STEPS, CoordinateCheck
 
 # Of the worst layers, a colour each; all others that are outside of the bound share the last.

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from hpo.report.figures.axes import fence, log_ticks
-from hpo.report.figures.look import (
+from hpo.report.figures.style import (
     GOOD,
     LEGEND,
     OTHER,
@@ -20,10 +20,10 @@ from hpo.report.figures.look import (
     sampled,
     styled,
 )
+from hpo.report.formatting import escape_markup, join_names, point_text
 from hpo.report.part import Absent
 from hpo.report.sections.scores import Spread, spreads
 from hpo.report.subject import Subject
-from hpo.report.words import escape_markup, join_names, point_text
 from hpo.trials.goal import Goal, Limit
 from hpo.trials.trial import Trial
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from hpo.formatting import format_count
-from hpo.report.figures.look import GOOD, OTHER, Drawn, new_figure, pale, styled
+from hpo.report.figures.style import GOOD, OTHER, Drawn, new_figure, pale, styled
+from hpo.report.formatting import escape_markup
 from hpo.report.importance import ENOUGH, Importances, best_share
 from hpo.report.part import Absent
 from hpo.report.subject import Subject
-from hpo.report.words import escape_markup
 
 
 def draw_importance(subject: Subject) -> Drawn | Absent:
@@ -29,7 +29,7 @@ def draw_importance(subject: Subject) -> Drawn | Absent:
     titles += [] if isinstance(parts, Absent) else [gain]
     figure = new_figure(len(titles), titles)
     for column, each in enumerate(drawn.values(), start=1):
-        colours = [OTHER if key in each.told_apart else pale(OTHER, 0.0) for key in each.shown]
+        colours = [OTHER if key in each.significant else pale(OTHER, 0.0) for key in each.shown]
         marker = {"color": colours, "line": {"color": OTHER, "width": 1.5}}
         _add(figure, each.shown, {"marker": marker, "hovertemplate": "%{y}: %{x:.3f}<extra></extra>"}, column)
         figure.update_xaxes(rangemode="tozero", row=1, col=column)

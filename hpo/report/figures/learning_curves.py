@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hpo.report.figures.axes import leave_out_far
-from hpo.report.figures.look import (
+from hpo.report.figures.style import (
     FAILED,
     OTHER,
     RUNNING,
@@ -20,9 +20,9 @@ from hpo.report.figures.look import (
     sampled,
     styled,
 )
+from hpo.report.formatting import escape_markup
 from hpo.report.part import Absent
 from hpo.report.subject import Subject
-from hpo.report.words import escape_markup
 from hpo.trials.trial import Outcome, Trial
 
 _MOST_CURVES, _MOST_PLACES = 100, 200

@@ -6,8 +6,8 @@ from typing import Any
 
 from hpo.report.comparison import ComparisonJson
 from hpo.report.figures.axes import log_ticks
-from hpo.report.figures.look import LEGEND, PALETTE, add_band, pale, styled
-from hpo.report.words import escape_markup
+from hpo.report.figures.style import LEGEND, PALETTE, add_band, pale, styled
+from hpo.report.formatting import escape_markup
 from hpo.trials.trial import loss_of
 
 # Dash patterns distinguish curves in print, and if there are more than seven.

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hpo.report.figures.axes import clip, short, texts, values_of
-from hpo.report.figures.look import GREY, WINNER, Drawn, best_and_even, colours_of, new_figure, sampled, shade, styled
+from hpo.report.figures.style import GREY, WINNER, Drawn, best_and_even, colours_of, new_figure, sampled, shade, styled
+from hpo.report.formatting import escape_markup
 from hpo.report.importance import rank_of
 from hpo.report.part import Absent
 from hpo.report.subject import Subject, score_of
-from hpo.report.words import escape_markup
 from hpo.trials.space.dimensions import Dimension, Range
 from hpo.trials.trial import Trial
 

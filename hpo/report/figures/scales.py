@@ -8,12 +8,12 @@ import numpy as np
 
 from hpo.engine.strategies.drawing.shift import to_unit
 from hpo.report.figures.axes import axis_of, log_ticks
-from hpo.report.figures.look import GOOD, LEGEND, OTHER, STAR, Drawn, add_trials, new_figure, pale, styled
+from hpo.report.figures.style import GOOD, LEGEND, OTHER, STAR, Drawn, add_trials, new_figure, pale, styled
+from hpo.report.formatting import escape_markup, point_text
 from hpo.report.importance import rank_of
 from hpo.report.part import Absent
 from hpo.report.subject import Subject
-from hpo.report.transfer import Climb
-from hpo.report.words import escape_markup, point_text
+from hpo.report.transfer import ScaleResults
 from hpo.trials.space.dimensions import Dimension, Range
 from hpo.trials.trial import Trial, loss_of
 
@@ -25,13 +25,13 @@ _SHOWN = 0.7
 
 def draw_transfer(subject: Subject) -> Drawn | Absent:
     """Draw one panel per ordered hyperparameter: the score over its values, and where the best of each scale lies."""
-    climb = subject.climb
-    if climb is None:
+    scale_results = subject.scale_results
+    if scale_results is None:
         return Absent("the study has no scales")
-    if not any(climb.ranked):
+    if not any(scale_results.ranked):
         return Absent("no trial is complete")
-    there = {key for ranked in climb.ranked for trial in ranked for key in trial.point}
-    dimensions = [dimension for dimension in climb.ordered if dimension.key in there]
+    there = {key for ranked in scale_results.ranked for trial in ranked for key in trial.point}
+    dimensions = [dimension for dimension in scale_results.ordered if dimension.key in there]
     if not dimensions:
         return Absent("no hyperparameter has values with an order")
     shown = dimensions[:_MOST_PANELS]
@@ -40,9 +40,9 @@ def draw_transfer(subject: Subject) -> Drawn | Absent:
     figure = new_figure(columns, num_rows=rows)
     for place, dimension in enumerate(shown):
         at = {"row": place // columns + 1, "col": place % columns + 1}
-        _draw_panel(figure, subject, climb, dimension, at, has_legend=place == 0)
-        figure.update_xaxes(axis_of(dimension, _ROOM // columns, _numbers(dimension, climb)), **at)
-    _end_axis(figure, subject, _worth_seeing(climb))
+        _draw_panel(figure, subject, scale_results, dimension, at, has_legend=place == 0)
+        figure.update_xaxes(axis_of(dimension, _ROOM // columns, _numbers(dimension, scale_results)), **at)
+    _end_axis(figure, subject, _worth_seeing(scale_results))
     figure.update_yaxes(title_text=f"{escape_markup(subject.metric)} ({subject.direction})", col=1)
     styled(figure, 110 + 290 * rows, legend=LEGEND)
     more = f" The first {len(shown)} of {len(dimensions)}." if len(dimensions) > len(shown) else ""
@@ -55,20 +55,33 @@ def draw_transfer(subject: Subject) -> Drawn | Absent:
 
 
 def _draw_panel(
-    figure: Any, subject: Subject, climb: Climb, dimension: Dimension, at: dict[str, int], has_legend: bool
+    figure: Any,
+    subject: Subject,
+    scale_results: ScaleResults,
+    dimension: Dimension,
+    at: dict[str, int],
+    has_legend: bool,
 ) -> None:
     key = dimension.key
-    for scale, ranked in enumerate(climb.ranked, start=1):
+    for scale, ranked in enumerate(scale_results.ranked, start=1):
         there = [trial for trial in ranked if key in trial.point]
         if not there:
             continue
-        name, colour = scale_name(climb, scale), scale_colour(scale, climb.target)
+        name, colour = scale_name(scale_results, scale), scale_colour(scale, scale_results.target)
         group: dict[str, Any] = {"name": name, "legendgroup": name, **at}
         hover = f"%{{y}} (trial %{{customdata}})<extra>{name}</extra>"
         dots = {"color": colour, "size": 5, "opacity": 0.55}
         _add(figure, dimension, there[:_MOST_DOTS], hover, marker=dots, showlegend=False, **group)
         line = {"mode": "lines", "line": {"color": colour, "width": 2}}
-        _add(figure, dimension, _envelope(dimension, there, climb.is_grid), hover, **line, showlegend=False, **group)
+        _add(
+            figure,
+            dimension,
+            _envelope(dimension, there, scale_results.is_grid),
+            hover,
+            **line,
+            showlegend=False,
+            **group,
+        )
         mark = {"color": colour, "size": 11, "symbol": "diamond", "line": {"color": "white", "width": 1}}
         _add(figure, dimension, there[:1], hover, marker=mark, showlegend=has_legend, **group)
     if (winner := subject.winner) is not None and key in winner.point:
@@ -109,25 +122,25 @@ def _envelope(dimension: Dimension, ranked: Sequence[Trial], is_grid: bool) -> l
     return [trial for _, trial in sorted(best.items())]
 
 
-def _numbers(dimension: Dimension, climb: Climb) -> list[float]:
+def _numbers(dimension: Dimension, scale_results: ScaleResults) -> list[float]:
     """Return the numbers that a range's axis has; empty of another."""
     if not isinstance(dimension, Range):
         return []
     return [
         value
-        for ranked in climb.ranked
+        for ranked in scale_results.ranked
         for trial in ranked
         if isinstance(value := trial.point.get(dimension.key), int | float)
     ]
 
 
-def _worth_seeing(climb: Climb) -> list[float]:
+def _worth_seeing(scale_results: ScaleResults) -> list[float]:
     """Return the losses from the best to the worst that a picture shows; the worst trials would flatten the rest.
 
     They end where the larger part of all trials are, by how far each is behind the best of its scale.
     """
-    bests = [ranked[0].loss for ranked in climb.ranked if ranked]
-    behind = [trial.loss - ranked[0].loss for ranked in climb.ranked for trial in ranked]
+    bests = [ranked[0].loss for ranked in scale_results.ranked if ranked]
+    behind = [trial.loss - ranked[0].loss for ranked in scale_results.ranked for trial in ranked]
     return [min(bests), max(bests) + float(np.quantile(behind, _SHOWN))]
 
 
@@ -140,10 +153,14 @@ def _end_axis(figure: Any, subject: Subject, losses: Sequence[float]) -> None:
 
 def draw_loss_over_cost(subject: Subject) -> Drawn | Absent:
     """Draw the best score of each scale over the cost of a training, and the power law that predicts the target."""
-    climb = subject.climb
-    if climb is None:
+    scale_results = subject.scale_results
+    if scale_results is None:
         return Absent("the study has no scales")
-    found = [(cost, ranked) for cost, ranked in zip(climb.costs, climb.ranked, strict=True) if cost and ranked]
+    found = [
+        (cost, ranked)
+        for cost, ranked in zip(scale_results.costs, scale_results.ranked, strict=True)
+        if cost and ranked
+    ]
     if not found:
         return Absent("no trial is complete, or what a training costs is not known")
     figure, metric = new_figure(), escape_markup(subject.metric)
@@ -155,11 +172,11 @@ def draw_loss_over_cost(subject: Subject) -> Drawn | Absent:
     dots = {"color": OTHER, "size": 5, "opacity": 0.6}
     scores = [trial.score for trial in trials]
     add_trials(figure, trials, [cost for cost, _ in others], scores, hover, marker=dots, name="trials")
-    marks = [scale_colour(trial.scale, climb.target) for trial in best]
+    marks = [scale_colour(trial.scale, scale_results.target) for trial in best]
     look = {"mode": "lines+markers", "line": {"color": GOOD, "width": 2}, "marker": {"color": marks, "size": 10}}
     add_trials(figure, best, x, [trial.score for trial in best], hover, name="best of each scale", **look)
-    law, ends = climb.law, [cost for cost in climb.costs if cost]
-    says = f"Nothing is predicted for the target: {climb.no_law}."
+    law, ends = scale_results.law, [cost for cost in scale_results.costs if cost]
+    says = f"Nothing is predicted for the target: {scale_results.no_law}."
     if law is not None:
         grid = np.geomspace(ends[0], ends[-1], 40).tolist()
         line = {"color": OTHER, "dash": "dash", "width": 2}
@@ -181,7 +198,7 @@ def draw_loss_over_cost(subject: Subject) -> Drawn | Absent:
             f"and what it predicts there with its 95 % interval; without a loss that no cost removes, which so few "
             f"scales cannot tell."
         )
-    losses = _worth_seeing(climb)
+    losses = _worth_seeing(scale_results)
     if law is not None:
         # A wide interval would leave nothing else to see.
         room = 2 * (losses[1] - losses[0])
@@ -193,11 +210,11 @@ def draw_loss_over_cost(subject: Subject) -> Drawn | Absent:
     return Drawn(figure, f"The best {subject.named} of each scale over the cost of a training. {says}")
 
 
-def scale_name(climb: Climb, scale: int) -> str:
+def scale_name(scale_results: ScaleResults, scale: int) -> str:
     """Return the name of a scale in a legend."""
-    text = f"{scale}: {point_text(climb.changes[scale - 1])}"
+    text = f"{scale}: {point_text(scale_results.changes[scale - 1])}"
     text = text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1]}…"
-    return escape_markup(f"{text}{' (target)' * (scale == climb.target)}")
+    return escape_markup(f"{text}{' (target)' * (scale == scale_results.target)}")
 
 
 def scale_colour(scale: int, target: int) -> str:

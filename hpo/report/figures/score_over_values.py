@@ -8,11 +8,11 @@ from functools import cached_property
 from typing import Any
 
 from hpo.report.figures.axes import axis_of, clip, leave_out_far, texts, values_of
-from hpo.report.figures.look import OTHER, Drawn, add_dots_and_star, best_and_even, colours_of, sampled, styled
+from hpo.report.figures.style import OTHER, Drawn, add_dots_and_star, best_and_even, colours_of, sampled, styled
+from hpo.report.formatting import escape_markup
 from hpo.report.importance import FEWEST, rank_of, too_few
 from hpo.report.part import Absent
 from hpo.report.subject import Subject, score_of
-from hpo.report.words import escape_markup
 from hpo.trials.space.dimensions import Dimension, Range
 from hpo.trials.trial import Trial
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from hpo.formatting import format_count
 from hpo.report.figures.axes import TimeAxis, time_unit
-from hpo.report.figures.look import FAILED, LEGEND, OTHER, STOPPED, WINNER, Drawn, new_figure, styled
+from hpo.report.figures.style import FAILED, LEGEND, OTHER, STOPPED, WINNER, Drawn, new_figure, styled
 from hpo.report.part import Absent
 from hpo.report.sections.cost import describe_cost, predict_seconds, worker_spans
 from hpo.report.subject import Subject

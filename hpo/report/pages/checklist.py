@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 from hpo.formatting import format_count, format_duration
 from hpo.objectives.outside import OUTSIDE
+from hpo.report.formatting import point_text, times_text
 from hpo.report.part import UnknownValueError, is_missing, missing, require
 from hpo.report.sections.cost import runtime_text, versions_text
 from hpo.report.sections.data import SplitPart, folds_text, kind_text
@@ -19,7 +20,6 @@ from hpo.report.sections.search import end_text
 from hpo.report.sections.space import describe_range
 from hpo.report.sections.study import heading, reproduction_text
 from hpo.report.sections.winner import score_text, spread_note, winner_view
-from hpo.report.words import point_text, times_text
 from hpo.study.files.imports import imported_text
 from hpo.study.winner.estimates import ScoresOnTest
 
@@ -87,8 +87,8 @@ def _validation(report: ReportJson) -> str:
     view, test, line = winner_view(report), report["test"], ""
     if not is_missing(test):
         score, text = ScoresOnTest.of(test).metrics[report["metric"]["name"]], score_text(report)
-        line = f"; test {score.text(text, note=False)}, opened {times_text(test['openings_of_these_data'])}"
-    return f"{view.values if view.expected else f'{view.values} on validation'}{view.how_far}{line}."
+        line = f"; test {score.text(text, note=False)}, opened {times_text(test['evaluations_of_these_data'])}"
+    return f"{view.values if view.expected else f'{view.values} on validation'}{view.amount_text}{line}."
 
 
 def _metric(report: ReportJson) -> str:

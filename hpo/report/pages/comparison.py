@@ -8,9 +8,9 @@ from hpo.formatting import format_value
 from hpo.report.comparison import ComparisonJson, Pair, budget_text
 from hpo.report.figures.attainment import draw_attainment
 from hpo.report.figures.mean_curves import draw_mean_curves
+from hpo.report.formatting import join_names
 from hpo.report.pages.html import render
 from hpo.report.part import Block, Items, Paragraph, Table, markdown_lines
-from hpo.report.words import join_names
 from hpo.trials.score_format import score_format
 from hpo.trials.trial import loss_of
 

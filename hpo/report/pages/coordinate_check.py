@@ -1,10 +1,10 @@
 """A coordinate check for people: its table, a picture, and a self-contained page."""
 
 from hpo.report.figures.coordinate_check import draw_coordinate_check
+from hpo.report.formatting import sentence
 from hpo.report.pages.html import render
 from hpo.report.pages.picture import draw_png
 from hpo.report.part import Table
-from hpo.report.words import sentence
 from hpo.study.coordinate_check import STEPS, CoordinateCheck
 
 

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from hpo.report.figures.look import PALETTE, figure_content, white_look
+from hpo.report.figures.style import PALETTE, figure_content, white_style
+from hpo.report.formatting import HASH, is_list, plain_text
 from hpo.report.part import part, reason_missing
-from hpo.report.words import HASH, is_list, plain_text
 
 _MARKS = re.compile(r"(`[^`]+`|\*\*[^*]+\*\*)")
 # Longer tables are collapsed, and the longest are cut; report.json has all rows.
@@ -61,7 +61,7 @@ def templates() -> Environment:
         "plotly_library": lambda: gzip.decompress(_plotly_library()).decode(),
         "plotly_settings": _PLOTLY_SETTINGS,
         "text_runs": _MARKS.split,
-        "white_look": white_look,
+        "white_style": white_style,
     }
     return environment
 

@@ -4,6 +4,7 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 
 from hpo.formatting import format_count, format_value
+from hpo.report.formatting import times_text
 from hpo.report.part import Missing, is_missing, require
 from hpo.report.sections.goal import FrontPart, aim_text, front_of, goal_text, names_of, value_format
 from hpo.report.sections.report import ReportJson
@@ -11,7 +12,6 @@ from hpo.report.sections.scores import spread_text
 from hpo.report.sections.space import describe_range
 from hpo.report.sections.study import heading
 from hpo.report.sections.winner import DefaultTrial, chosen_score, score_text
-from hpo.report.words import times_text
 from hpo.trials.estimate import ExpectedScore
 from hpo.trials.score_format import with_spread
 
@@ -68,7 +68,7 @@ def _results(summary: ReportJson) -> Iterable[str]:
         rows.append(("Default configuration", _default(default, text), on_test))
     front = front_of(summary)
     leading = ", the leading metric" if front is not None and len(front["metrics"]) > 1 else ""
-    opened = "" if is_missing(test) else f", opened {times_text(test['openings_of_these_data'])}"
+    opened = "" if is_missing(test) else f", opened {times_text(test['evaluations_of_these_data'])}"
     caption = (
         f"{_title(summary)}{escaped(metric)}{leading} ({summary['metric']['direction']}): "
         f"{escaped(summary['metric']['aggregation'])} $\\pm$ standard deviation on validation, and on the test "

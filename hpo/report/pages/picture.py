@@ -14,7 +14,7 @@ from plotly.graph_objects import Figure
 from plotly.io import renderers
 
 from hpo.errors import StudyError
-from hpo.report.figures.look import GREY, figure_content
+from hpo.report.figures.style import GREY, figure_content
 from hpo.report.pages.html import render
 
 _WIDTH, _DOTS = 900, 100  # pixels, and pixels per inch

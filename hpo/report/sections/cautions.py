@@ -64,8 +64,8 @@ def _about_the_rest(summary: ReportJson) -> Iterator[str]:
     if not is_missing(test):
         if is_missing(winner) or test["trial"] != winner["number"]:
             yield f"the test score is that of trial {test['trial']}, which was the winner when the test part was opened"
-        if test["openings_of_these_data"] > 1:
-            yield f"the test part of these data was opened {test['openings_of_these_data']} times"
+        if test["evaluations_of_these_data"] > 1:
+            yield f"the test part of these data was opened {test['evaluations_of_these_data']} times"
     against = overtuning if is_missing(overtuning) else overtuning["default_on_test"]
     default = baselines if is_missing(baselines) else baselines["default"]
     # The trial that was scored on the test part may be the default configuration itself.

@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 from hpo.formatting import format_count
 from hpo.report.part import EXACT, Block, Items, Missing, Paragraph, Table, Text, is_missing, missing, require
 from hpo.report.sections import ReportJson
-from hpo.study.basis.counted_in import Units
+from hpo.study.basis.units import Units
 from hpo.study.study import PreparedStudy
 from hpo.workers.objective.path import GIVEN_DATA
 
@@ -74,8 +74,8 @@ def describe_data(study: PreparedStudy) -> DataPart:
     given, name, said = study.config.report, study.reference, study.described
     absent = missing(_OWN)
     files: list[dict[str, Any]] | str | Missing = [dict(file) for file in said.files or ()]
-    kept = study.objective.kept
-    if not files and kept is not None and kept.rows is not None and kept.rows.has_rows:
+    pickled = study.objective.pickled
+    if not files and pickled is not None and pickled.rows is not None and pickled.rows.has_rows:
         files = f"none: the rows were given from Python, and are kept in {GIVEN_DATA} of the study's folder"
     elif not files:
         files = absent if said.split is None else "none: the data comes with a library, or is generated"

@@ -8,6 +8,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from hpo.formatting import format_count
+from hpo.report.formatting import point_text
 from hpo.report.hypervolume import NUM_ORDERS
 from hpo.report.part import Block, Items, Missing, Paragraph, Table, is_missing, missing, require
 from hpo.report.sections import ReportJson
@@ -26,7 +27,6 @@ from hpo.report.sections.goal import (
 )
 from hpo.report.sections.scores import spread_text, spreads
 from hpo.report.subject import Subject
-from hpo.report.words import point_text
 from hpo.study.results.choosing import why
 from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy

@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
+from hpo.report.formatting import join_names
 from hpo.report.part import EXACT, Count, Missing, Point, Share, Text, is_missing
 from hpo.report.sections import ReportJson
 from hpo.report.sections.scores import Spread
-from hpo.report.words import join_names
 from hpo.trials.score_format import score_format
 
 _MOST_TRIALS = 20

@@ -9,7 +9,6 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import Field, TypeAdapter, with_config
 
 from hpo.report.part import EXACT, Block, Missing, Paragraph, part, value_or_missing
-from hpo.report.sections.acts import NotesSection, describe_notes, read_user_notes
 from hpo.report.sections.cautions import cautions, read_cautions
 from hpo.report.sections.cost import (
     Cost,
@@ -55,6 +54,7 @@ from hpo.report.sections.tested import (
     read_finalists,
     read_test,
 )
+from hpo.report.sections.user_actions import NotesSection, describe_notes, read_user_notes
 from hpo.report.sections.winner import (
     Baselines,
     Short,
@@ -68,7 +68,7 @@ from hpo.report.sections.winner import (
 )
 from hpo.report.subject import Subject
 from hpo.report.transfer import expected_point
-from hpo.study.basis.counted_in import Units, varied_keys
+from hpo.study.basis.units import Units, varied_keys
 from hpo.study.results.expected import expected_of
 from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
@@ -137,9 +137,9 @@ def summarise(study: PreparedStudy, run: StudyRun, subject: Subject, files: dict
         definitions = method["metrics"]
         front = {"front": value_or_missing(lambda: describe_front(study, run, subject, definitions))}
     scales: ScalesSection = {}
-    if (climb := subject.climb) is not None:
-        point = part(lambda: expected_point(config.strategy, config.study.seed, climb), lambda _: None)
-        scales = {"scales": value_or_missing(lambda: describe_scales(climb, study.goal.metric, point))}
+    if (scale_results := subject.scale_results) is not None:
+        point = part(lambda: expected_point(config.strategy, config.study.seed, scale_results), lambda _: None)
+        scales = {"scales": value_or_missing(lambda: describe_scales(scale_results, study.goal.metric, point))}
     summary: ReportJson = {
         "format": FORMAT,
         "study": describe_study(study, run.notes, trials),

@@ -10,9 +10,9 @@ from typing_extensions import TypedDict
 
 from hpo.engine.strategies.drawing.shift import to_unit
 from hpo.formatting import format_value
+from hpo.report.formatting import point_text
 from hpo.report.part import EXACT, Block, Missing, Paragraph, Table, is_missing, missing
-from hpo.report.transfer import Climb
-from hpo.report.words import point_text
+from hpo.report.transfer import ScaleResults
 from hpo.trials import reported_values
 from hpo.trials.score_format import score_format
 from hpo.trials.trial import Trial
@@ -36,11 +36,11 @@ class LawPart(TypedDict):
     interval: Annotated[list[float], Field(description="95 % interval of that loss")]
 
 
-def describe_law(climb: Climb) -> LawPart | Missing:
+def describe_law(scale_results: ScaleResults) -> LawPart | Missing:
     """Return the law; why there is none."""
-    law = climb.law
+    law = scale_results.law
     if law is None:
-        return missing(climb.no_law or "")
+        return missing(scale_results.no_law or "")
     interval = [law.low, law.high]
     return {"factor": law.factor, "exponent": law.exponent, "predicted": law.predicted, "interval": interval}
 
@@ -98,18 +98,18 @@ class ScaleTable(TypedDict):
     ]
 
 
-def scale_table(climb: Climb, metric: str) -> ScaleTable | None:
+def scale_table(scale_results: ScaleResults, metric: str) -> ScaleTable | None:
     """Return the table; None where the study is no grid of one such hyperparameter."""
-    if not climb.is_grid or len(climb.dimensions) != 1 or not climb.ordered:
+    if not scale_results.is_grid or len(scale_results.dimensions) != 1 or not scale_results.ordered:
         return None
-    (dimension,) = climb.ordered
+    (dimension,) = scale_results.ordered
     key = dimension.key
     # A value that was tried twice has the better score.
     trials: list[dict[Any, Trial]] = [
-        {trial.point[key]: trial for trial in reversed(ranked)} for ranked in climb.ranked
+        {trial.point[key]: trial for trial in reversed(ranked)} for ranked in scale_results.ranked
     ]
     values = sorted({value for of in trials for value in of}, key=lambda value: to_unit(dimension, value))
-    best: list[Any] = [ranked[0].point[key] if ranked else None for ranked in climb.ranked]
+    best: list[Any] = [ranked[0].point[key] if ranked else None for ranked in scale_results.ranked]
     there = [value for value in best if value is not None]
     is_factor = all((number := reported_values.number(value)) is not None and number > 0 for value in values)
     moves: float | None = None
@@ -118,7 +118,7 @@ def scale_table(climb: Climb, metric: str) -> ScaleTable | None:
     elif there:
         places = [values.index(value) for value in there]
         moves = float(max(places) - min(places))
-    there_too = [(of, ranked[0]) for of, ranked in zip(trials, climb.ranked, strict=True) if ranked]
+    there_too = [(of, ranked[0]) for of, ranked in zip(trials, scale_results.ranked, strict=True) if ranked]
     is_known = len(there_too) > 1 and all(best[0] in of for of, _ in there_too)
     # At the scale where it is the most behind.
     behind, first = max(((of[best[0]], first) for of, first in there_too), key=_behind) if is_known else (None, None)

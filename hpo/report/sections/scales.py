@@ -8,6 +8,7 @@ from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
 from hpo.formatting import format_value
+from hpo.report.formatting import join_names, point_text
 from hpo.report.part import (
     EXACT,
     Block,
@@ -35,8 +36,7 @@ from hpo.report.sections.scale_table import (
 )
 from hpo.report.sections.winner import score_text
 from hpo.report.subject import score_of
-from hpo.report.transfer import Climb, span_of, value_at
-from hpo.report.words import join_names, point_text
+from hpo.report.transfer import ScaleResults, span_of, value_at
 from hpo.trials.space.dimensions import Choices, Dimension, Range
 from hpo.trials.space.space import Point as SpacePoint
 
@@ -115,21 +115,21 @@ class ScalesSection(TypedDict):
     scales: NotRequired[Annotated[ScalesPart | Missing, Field(description="absent without study.scales")]]
 
 
-def describe_scales(climb: Climb, metric: str, expected: SpacePoint | None = None) -> ScalesPart:
+def describe_scales(scale_results: ScaleResults, metric: str, expected: SpacePoint | None = None) -> ScalesPart:
     """Return each scale, the place of the best of each hyperparameter, and the law of loss over cost.
 
     `expected` is the best point at the target, as it was expected by the scales below.
     """
-    table = scale_table(climb, metric)
+    table = scale_table(scale_results, metric)
     described: ScalesPart = {
-        "each": [_scale(climb, place) for place in range(climb.target)],
-        "transfer": [_transfer(climb, dimension) for dimension in climb.ordered],
+        "each": [_scale(scale_results, place) for place in range(scale_results.target)],
+        "transfer": [_transfer(scale_results, dimension) for dimension in scale_results.ordered],
         "choices": [
-            {"key": d.key, "best": [ranked[0].point.get(d.key) if ranked else None for ranked in climb.ranked]}
-            for d in climb.dimensions
+            {"key": d.key, "best": [ranked[0].point.get(d.key) if ranked else None for ranked in scale_results.ranked]}
+            for d in scale_results.dimensions
             if isinstance(d, Choices)
         ],
-        "law": describe_law(climb),
+        "law": describe_law(scale_results),
     }
     if table is not None:
         described["table"] = table
@@ -138,22 +138,22 @@ def describe_scales(climb: Climb, metric: str, expected: SpacePoint | None = Non
     return described
 
 
-def _scale(climb: Climb, place: int) -> ScalePart:
-    ranked, costs, seconds = climb.ranked[place], climb.cost_shares, climb.second_shares
+def _scale(scale_results: ScaleResults, place: int) -> ScalePart:
+    ranked, costs, seconds = scale_results.ranked[place], scale_results.cost_shares, scale_results.second_shares
     return {
         "number": place + 1,
-        "changes": dict(climb.changes[place]),
+        "changes": dict(scale_results.changes[place]),
         "complete": len(ranked),
-        "failed": sum(trial.state == "failed" for trial in climb.by_scale[place]),
+        "failed": sum(trial.state == "failed" for trial in scale_results.by_scale[place]),
         "best": {"number": ranked[0].number, "score": score_of(ranked[0])} if ranked else None,
-        "cost": climb.costs[place],
+        "cost": scale_results.costs[place],
         "share_of_cost": costs[place] if costs else None,
         "share_of_seconds": seconds[place] if seconds else None,
     }
 
 
-def _transfer(climb: Climb, dimension: Dimension) -> Transfer:
-    places, shift = climb.places(dimension), climb.shift(dimension)
+def _transfer(scale_results: ScaleResults, dimension: Dimension) -> Transfer:
+    places, shift = scale_results.places(dimension), scale_results.shift(dimension)
     kind: Literal["factor", "difference", "steps"] = "steps"
     if isinstance(dimension, Range):
         kind = "factor" if dimension.log else "difference"
@@ -176,7 +176,7 @@ def _transfer(climb: Climb, dimension: Dimension) -> Transfer:
         "key": dimension.key,
         "shift_is": kind,
         "best": [None if place is None else value_at(dimension, place.mean) for place in places],
-        "trials": [sum(dimension.key in trial.point for trial in ranked) for ranked in climb.ranked],
+        "trials": [sum(dimension.key in trial.point for trial in ranked) for ranked in scale_results.ranked],
         "shift": part,
     }
 

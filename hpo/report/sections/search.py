@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 from hpo.config.keys import within
 from hpo.engine.schedule.rules import Counts as Counted
 from hpo.formatting import format_count, format_value
+from hpo.report.formatting import code_rows, join_names, point_text
 from hpo.report.part import (
     EXACT,
     Block,
@@ -25,17 +26,16 @@ from hpo.report.part import (
     require,
 )
 from hpo.report.sections import ReportJson
-from hpo.report.sections.acts import ActsPart, describe_acts, read_acts
 from hpo.report.sections.expected_score import interval_text
 from hpo.report.sections.goal import front_of, names_of, value_format
 from hpo.report.sections.space import SpacePart, describe_space
+from hpo.report.sections.user_actions import ActionsPart, describe_actions, read_actions
 from hpo.report.sections.winner import score_text
-from hpo.report.words import code_rows, join_names, point_text
 from hpo.study.files.imports import imported_text
 from hpo.study.results.choosing import why
 from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
-from hpo.trials.places import how_far
+from hpo.trials.places import amount_text
 from hpo.trials.record.record import EndedBy
 from hpo.trials.space.space import point_key
 from hpo.trials.trial import Trial
@@ -100,7 +100,7 @@ class Imported(TypedDict):
     filled: Annotated[Count, Field(description="those used that have a value of study.imports_fill")]
 
 
-class SearchPart(SpacePart, ActsPart):
+class SearchPart(SpacePart, ActionsPart):
     """Fields 7 and 9 to 12: what was searched, by what, and how many trials there were."""
 
     num_parameters: Sizes | Missing
@@ -128,7 +128,7 @@ _ENDS: dict[EndedBy, str] = {
     "target": ", ended by study.target",
     "space": ", ended when nothing was left to propose",
     "callback": ", ended by a callback",
-    "hand": ", stopped by hand",
+    "user": ", stopped by the user",
 }
 
 
@@ -153,7 +153,7 @@ def describe_search(study: PreparedStudy, run: StudyRun) -> SearchPart:
         "imported": len(run.notes.imports),
         **({"imports": imported} if (imported := run.notes.imported) else {}),
         "chosen_by": _chosen_by(study, run),
-        **describe_acts(run.record),
+        **describe_actions(run.record),
     }
     return cast("SearchPart", part)
 
@@ -265,7 +265,7 @@ def read_counts(report: ReportJson) -> Iterator[Block]:
     if "imports" in report:
         notes.append(f"known from the start: {imported_text(report['imports'], require(report['imported']))}")
     yield Items(
-        [*notes, *read_acts(report), *(f"{count} failed: {reason}" for reason, count in counts["failures"].items())]
+        [*notes, *read_actions(report), *(f"{count} failed: {reason}" for reason, count in counts["failures"].items())]
     )
 
 
@@ -278,7 +278,7 @@ def read_top(report: ReportJson) -> Iterator[Block]:
     rows = [
         (
             str(t["number"]),
-            f"{text(t['score'])}{how_far(t.get('amount'), t.get('reached'), strategy.get('max_amount'))}",
+            f"{text(t['score'])}{amount_text(t.get('amount'), t.get('reached'), strategy.get('max_amount'))}",
             *(texts[name](t["scores"][name]) for name in names),
             point_text(t["point"]),
         )

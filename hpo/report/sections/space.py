@@ -11,10 +11,10 @@ from typing_extensions import TypedDict
 from hpo.config.goals import SCALE
 from hpo.config.keys import at, flatten
 from hpo.formatting import format_value
+from hpo.report.formatting import point_text
 from hpo.report.part import Absent, Block, Items, Missing, Paragraph, Point, Table, missing, require
 from hpo.report.sections import ReportJson
 from hpo.report.subject import Subject
-from hpo.report.words import point_text
 from hpo.study.study import PreparedStudy
 from hpo.trials.space.dimensions import Dimension, Value, Values, describe
 
@@ -41,7 +41,7 @@ class Importance(TypedDict):
 
     evaluator: str
     values: dict[str, float]
-    told_apart: NotRequired[
+    significant: NotRequired[
         Annotated[
             list[str], Field(description="those of `values` that matter more than chance explains, by shuffled scores")
         ]
@@ -55,7 +55,7 @@ class Importance(TypedDict):
             Field(description="`values` of each of several metrics; absent with one metric"),
         ]
     ]
-    told_apart_by_metric: NotRequired[
+    significant_by_metric: NotRequired[
         Annotated[dict[str, list[str]], Field(description="the same of each of several metrics")]
     ]
 
@@ -109,7 +109,7 @@ def describe_importance(subject: Subject) -> Importance | Missing:
     described: Importance = {
         "evaluator": "PED-ANOVA",
         "values": known.shares,
-        "told_apart": known.told_apart,
+        "significant": known.significant,
         "shapley": shapley,
     }
     if len(subject.goal.metrics) > 1:
@@ -117,8 +117,8 @@ def describe_importance(subject: Subject) -> Importance | Missing:
         described["by_metric"] = {
             name: missing(each.reason) if isinstance(each, Absent) else each.shares for name, each in by_metric.items()
         }
-        described["told_apart_by_metric"] = {
-            name: each.told_apart for name, each in by_metric.items() if not isinstance(each, Absent)
+        described["significant_by_metric"] = {
+            name: each.significant for name, each in by_metric.items() if not isinstance(each, Absent)
         }
     return described
 

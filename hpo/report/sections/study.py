@@ -130,7 +130,7 @@ def describe_study(study: PreparedStudy, notes: Notes, trials: Sequence[Trial]) 
         "intent": config.report.intent,
         "allowed_changes": [vars(change) for change in notes.allowed_changes],
         "code": cast("CodePart", {name: dict(values) for name, values in vars(notes.code).items()}),
-        "rerun": rerun if study.objective.kept is None else f"hpo search --replay {study.reference}",
+        "rerun": rerun if study.objective.pickled is None else f"hpo search --replay {study.reference}",
     }
     if (reproduction := _reproduction(study)) is not None:
         described["reproduction"] = reproduction

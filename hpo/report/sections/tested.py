@@ -7,11 +7,11 @@ from typing import Annotated, Any, NotRequired, cast
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
+from hpo.report.formatting import sentence, times_text
 from hpo.report.part import EXACT, Block, Items, Missing, Paragraph, Table, is_missing, missing, reason_missing
 from hpo.report.sections import ReportJson
 from hpo.report.sections.goal import front_of, names_of, value_format
 from hpo.report.sections.winner import Winner, score_text
-from hpo.report.words import sentence, times_text
 from hpo.study.results.after_search import Finalist
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.estimates import ScoresOnTest
@@ -64,7 +64,7 @@ class TestPart(TypedDict):
     search_score: NotRequired[
         Annotated[float, Field(description="of the winner in the search; absent where that chose it")]
     ]
-    openings_of_these_data: int
+    evaluations_of_these_data: int
     default: Annotated[
         dict[str, Any] | None,
         Field(description="the default configuration's `metrics` and `estimates`, or its `error`; null = not scored"),
@@ -76,7 +76,9 @@ class TestPart(TypedDict):
         Annotated[list[TestedMember], Field(description="the winner first; absent without `hpo test --front`")]
     ]
     scored_of_these_data: NotRequired[
-        Annotated[int, Field(description="configurations, by all openings together; absent without `hpo test --front`")]
+        Annotated[
+            int, Field(description="configurations, by all evaluations together; absent without `hpo test --front`")
+        ]
     ]
 
 
@@ -179,7 +181,7 @@ def read_test(report: ReportJson) -> Iterator[Block]:
         # Nothing to be tested needs no reason why it was not.
         yield from () if is_missing(report["winner"]) else (Paragraph(sentence(test["missing"])),)
         return
-    metric, often, text = report["metric"]["name"], test["openings_of_these_data"], score_text(report)
+    metric, often, text = report["metric"]["name"], test["evaluations_of_these_data"], score_text(report)
     scores, opened = ScoresOnTest.of(test), times_text(often)
     front = front_of(report)
     others = [] if front is None else [name for name in names_of(front)[1:] if name in test["metrics"]]

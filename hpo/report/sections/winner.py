@@ -11,6 +11,7 @@ from hpo.config.documents import read_json
 from hpo.config.sections import FAILURES
 from hpo.errors import DocumentError, SpaceError, StudyError
 from hpo.objectives.outside import OUTSIDE
+from hpo.report.formatting import code_rows, sentence
 from hpo.report.part import (
     EXACT,
     Block,
@@ -35,7 +36,6 @@ from hpo.report.sections.expected_score import (
 from hpo.report.sections.goal import aim_text, front_of, value_format
 from hpo.report.sections.scores import Spread, spreads
 from hpo.report.subject import score_of
-from hpo.report.words import code_rows, sentence
 from hpo.study.files.folder import short_path
 from hpo.study.results.choosing import why_none
 from hpo.study.results.expected import Expected
@@ -344,7 +344,7 @@ def comparison_command(study: PreparedStudy) -> str:
     """Return what repeats this search and random search at equal budget: a command, or for a function Python."""
     name = study.config.strategy["name"]
     others = "random" if name != "random" else "shifting_window"
-    if study.objective.kept is not None:
+    if study.objective.pickled is not None:
         function = ObjectivePath.of(study.config.objective).function
         return (
             f'hpo.compare_strategies({function}, space, strategies=["{others}", "{name}"], ...), the other arguments '
@@ -368,7 +368,7 @@ def read_winner(report: ReportJson) -> Iterator[Block]:
         yield Paragraph(sentence(winner["missing"]))
         return
     view, text, against = winner_view(report), score_text(report), against_default(report)
-    score = f"**{view.values_with_spread}**{spread_note(view)}{view.how_far}"
+    score = f"**{view.values_with_spread}**{spread_note(view)}{view.amount_text}"
     says = f"Trial {view.trial}: {score}, chosen by {report['chosen_by']}."
     if why := reason_missing(winner.get("expected")):
         says = f"{says} How much of that is chance is not known: {why}."

@@ -10,11 +10,11 @@ from typing import Any
 
 from hpo.errors import HpoError, first_line
 from hpo.report.figures import FIGURES, Drawing, Drawn, draw_figures, undrawn
-from hpo.report.figures.look import figure_content, new_figure
+from hpo.report.figures.style import figure_content, new_figure
+from hpo.report.formatting import sentence
 from hpo.report.pages.html import render, render_macro
-from hpo.report.words import sentence
 from hpo.show.page import texts
-from hpo.show.page.reading import PageReader, Seen
+from hpo.show.page.reading import LiveStudy, PageReader
 from hpo.study.files.folder import StudyFolder
 from hpo.trials.goal import goal_of
 
@@ -33,7 +33,7 @@ _SHARE_OF_FIRST, _SHARE = 0.004, 0.0015
 _LONGEST_LOOK, _LONGEST_FIRST_WAIT = 2.0, 10.0
 
 # What makes each text, and what it is made of.
-_TEXTS: Mapping[str, tuple[Callable[[Seen], Mapping[str, Any]], set[str]]] = {
+_TEXTS: Mapping[str, tuple[Callable[[LiveStudy], Mapping[str, Any]], set[str]]] = {
     "state": (lambda seen: texts.state(seen.view), {"status", "record"}),
     "workers": (lambda seen: texts.workers(seen.view, seen.workers), {"status", "tasks"}),
     "trials": (lambda seen: texts.trials(seen.view, seen.subject), {"record"}),
@@ -53,13 +53,13 @@ class StudyContent:
             of = {"record", "tasks"} if name == "learning-curves" else {"record"}
             makers[name] = (partial(self._figure, name), of)
         self._makers = {name: makers[name] for name in (*_TEXTS, *_ORDER) if name in makers}
-        self._seen: Seen | None = None
+        self._seen: LiveStudy | None = None
         self._drawing_began = False
         self._stale: set[str] = set()
         self._not_before: dict[str, float] = {}
         self.is_over = False
 
-    def look(self, wanted: Collection[str] | None = None) -> Iterator[tuple[str, Content]]:
+    def refresh(self, wanted: Collection[str] | None = None) -> Iterator[tuple[str, Content]]:
         """Yield the parts that are made again, because what they are made of has changed.
 
         What cannot be made within two seconds is left for the next look: the texts, which come first, tell the time.
@@ -82,7 +82,7 @@ class StudyContent:
                 self._stale.discard(name)
         self.is_over = seen.is_over and not self._stale
 
-    def _read(self) -> Seen:
+    def _read(self) -> LiveStudy:
         """Return the study as it is now, or, where it was read just now and that took long, as it was then."""
         before = self._seen
         if before is not None and not before.is_over and time.monotonic() < self._not_before["reading"]:
@@ -111,10 +111,10 @@ class StudyContent:
             sentence=sentence,
         )
 
-    def _text(self, name: str, seen: Seen) -> Content:
+    def _text(self, name: str, seen: LiveStudy) -> Content:
         return {"html": render_macro("live_parts.html", name, **_TEXTS[name][0](seen))}
 
-    def _figure(self, name: str, seen: Seen) -> Content:
+    def _figure(self, name: str, seen: LiveStudy) -> Content:
         if seen.subject is not None:
             (self._drawings[name],) = draw_figures(seen.subject, [name])
         content = self._drawings[name].content
@@ -123,7 +123,7 @@ class StudyContent:
         return {"figure": None, "says": sentence(content.reason)}
 
 
-def _or_why(make: Callable[[Seen], Content], seen: Seen) -> Content:
+def _or_why(make: Callable[[LiveStudy], Content], seen: LiveStudy) -> Content:
     """Return a part, or why it cannot be made, as where a file of the study is damaged."""
     try:
         return make(seen)

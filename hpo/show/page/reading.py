@@ -8,7 +8,7 @@ from typing import Any
 
 from hpo.errors import HpoError, first_line
 from hpo.report.subject import Subject
-from hpo.report.transfer import Climb
+from hpo.report.transfer import ScaleResults
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.status import RunningTask, Status, read_status
 from hpo.study.notes import Notes
@@ -17,7 +17,7 @@ from hpo.study.results.run import StudyRun
 from hpo.study.view.from_status import view_of_status
 from hpo.study.view.making import view_of
 from hpo.study.view.next_steps import next_steps
-from hpo.study.view.reader import Look, StudyReader
+from hpo.study.view.reader import Snapshot, StudyReader
 from hpo.study.view.view import StudyView
 from hpo.trials.record.record import Record
 from hpo.trials.space.first_points import default_of
@@ -25,7 +25,7 @@ from hpo.trials.trial import Outcome, Trial
 
 
 @dataclass(frozen=True)
-class Seen:
+class LiveStudy:
     """A study as it is now.
 
     Attributes:
@@ -34,7 +34,7 @@ class Seen:
         changed: which of `status`, `tasks` and `record` are others than before.
     """
 
-    look: Look
+    snapshot: Snapshot
     view: StudyView
     subject: Subject | None = None
     changed: frozenset[str] = frozenset()
@@ -60,9 +60,9 @@ class PageReader:
         self._looked: dict[str, Any] = {}
         self._reader: StudyReader | None = None
         self._study: StudyRun | None = None
-        self._seen: Seen | None = None
+        self._seen: LiveStudy | None = None
 
-    def read(self) -> Seen:
+    def read(self) -> LiveStudy:
         """Return the study as it is now; what cannot be read says so, and nothing raises."""
         before, looked = self._seen, self._look()
         if before is not None and looked == self._looked:
@@ -74,28 +74,28 @@ class PageReader:
         self._seen = self._read(before)
         return self._seen
 
-    def _read(self, before: Seen | None) -> Seen:
-        subject, study, look = before.subject if before else None, self._study, None
+    def _read(self, before: LiveStudy | None) -> LiveStudy:
+        subject, study, snapshot = before.subject if before else None, self._study, None
         self._reader = self._reader or StudyReader(self._folder, self._folder.reference)
         try:
-            look = self._reader.look()
+            snapshot = self._reader.snapshot()
             self._study = self._reader.study()
-            view = view_of(self._study, look.status, look.tasks)
-            subject = _subject(self._study, view, look.tasks)
+            view = view_of(self._study, snapshot.status, snapshot.tasks)
+            subject = _subject(self._study, view, snapshot.tasks)
         except Exception as error:  # noqa: BLE001  # Damage causes errors of every kind, and is to be told.
             # It is tried again.
             self._reader, self._looked = None, {}
-            look = look or Look(read_status(self._folder), [])
-            view = view_of_status(self._folder, look.status, fault=_in_words(error, look.status))
+            snapshot = snapshot or Snapshot(read_status(self._folder), [])
+            view = view_of_status(self._folder, snapshot.status, fault=_in_words(error, snapshot.status))
             view = replace(view, next=[*next_steps(view, None, self._folder)])
             if before is not None:
                 view = replace(view, cautions=before.view.cautions, failures=before.view.failures)
-        seen = Seen(look, view, subject)
+        seen = LiveStudy(snapshot, view, subject)
         if before is None:
             return replace(seen, changed=frozenset({"status", "tasks", "record"}))
         is_other = {
-            "status": look.status != before.look.status or view.fault != before.view.fault,
-            "tasks": look.tasks != before.look.tasks,
+            "status": snapshot.status != before.snapshot.status or view.fault != before.view.fault,
+            "tasks": snapshot.tasks != before.snapshot.tasks,
             "record": study is not self._study or _number(view) != _number(before.view),
         }
         return replace(seen, changed=frozenset(name for name in is_other if is_other[name]))
@@ -132,7 +132,7 @@ def _subject(study: StudyRun, view: StudyView, tasks: Sequence[RunningTask]) -> 
         workers=dispatch.workers,
         gpus=dispatch.gpus_per_worker or 0.0,
         stretches=record.stretches,
-        climb=Climb.of(config, space, [*Notes(record).imports, *trials]),
+        scale_results=ScaleResults.of(config, space, [*Notes(record).imports, *trials]),
         is_over=view.state == "ended",
     )
 

@@ -22,7 +22,7 @@ class StudiesContent:
         self._known: dict[Path, tuple[Any, StudyView]] = {}
         self.is_over = False
 
-    def look(self, wanted: Collection[str] | None = None) -> Iterator[tuple[str, Mapping[str, Any]]]:  # noqa: ARG002
+    def refresh(self, wanted: Collection[str] | None = None) -> Iterator[tuple[str, Mapping[str, Any]]]:  # noqa: ARG002
         """Yield the table."""
         known, fault = dict[Path, tuple[Any, StudyView]](), ""
         try:

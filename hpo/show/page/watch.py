@@ -22,7 +22,7 @@ class PageContent(Protocol):
 
     is_over: bool
 
-    def look(self, wanted: Collection[str] | None) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    def refresh(self, wanted: Collection[str] | None) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Yield the parts that have changed; what takes long only if it is wanted, None = all."""
         ...
 
@@ -108,7 +108,7 @@ class Watch:
             viewers = list(self._viewers)
         wanted = None if None in viewers else {name for parts in viewers for name in parts or ()}
         try:
-            for name, content in self._content.look(wanted):
+            for name, content in self._content.refresh(wanted):
                 self._put(name, content)
         except Exception:  # noqa: BLE001  # The page stays as it is, and the next look may succeed.
             _log.warning("page: a part could not be made", exc_info=True)

@@ -46,8 +46,8 @@ def made_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str,
     for key in made or changed:
         dimension = _dimension(key, flats)
         old, new = (_written(at(flat, dimension, _NOT_THERE)) for flat in flats)
-        is_told = dimension.startswith("space.") and old != new
-        lines[dimension] = f"{dimension} was {old} and is now {new}" if is_told else changed[key]
+        is_ask_and_tell = dimension.startswith("space.") and old != new
+        lines[dimension] = f"{dimension} was {old} and is now {new}" if is_ask_and_tell else changed[key]
     return lines
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 
 from hpo.config.documents import read_json
-from hpo.config.sealing import Secrets, hide_in_argument, hide_secrets
+from hpo.config.secrets import Secrets, hide_in_argument, hide_secrets
 from hpo.errors import StudyError
 from hpo.git import git
 from hpo.study.files.folder import inner

@@ -102,11 +102,11 @@ def describe_code(
             revisions[f"strategy {name}"] = strategy.REVISION  # type: ignore[attr-defined]  # a user's may inherit one
         if is_users:
             pieces |= {f"{path} (strategy)": hash_ for path, hash_ in digests_of(strategy.__module__).items()}
-    if objective.kept is not None:
-        pieces[MODULE] = objective.kept.digest
-        if objective.kept.rows is not None:
-            pieces["data"] = f"a {objective.kept.rows.kind}"
-        for module in objective.kept.modules:
+    if objective.pickled is not None:
+        pieces[MODULE] = objective.pickled.digest
+        if objective.pickled.rows is not None:
+            pieces["data"] = f"a {objective.pickled.rows.kind}"
+        for module in objective.pickled.modules:
             pieces |= digests_of(module)
     elif objective.revision is not None:
         revisions[f"objective {objective.module}"] = objective.revision

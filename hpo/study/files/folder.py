@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hpo.config.documents import read_json, read_yaml, yaml_text
-from hpo.config.sealing import open_sealed, values_of
+from hpo.config.secrets import reveal_secrets, values_of
 from hpo.config.study_config import StudyConfig, config_from_dict
 from hpo.errors import DocumentError, HpoError, StudyError
 from hpo.files import write_atomically
@@ -22,11 +22,11 @@ from hpo.study.upgrade import upgraded
 from hpo.workers.objective.path import GIVEN_DATA, MODULE, ObjectivePath
 
 if TYPE_CHECKING:
-    from hpo.workers.objective.pickled_function import KeptFunction
+    from hpo.workers.objective.pickled_function import PickledFunction
 
 RUNS = Path("runs")
-# The ledger of openings of test parts: of a study in its folder, and of all studies beside them.
-OPENINGS = "test_openings.jsonl"
+# The ledger of evaluations of test parts: of a study in its folder, and of all studies beside them.
+TEST_LOG = "test_evaluations.jsonl"
 # What `hpo import` writes about the source of the trials that it has taken over.
 IMPORT = "import.json"
 _TRAINING_NAME = re.compile(r"train-.+-\d{8}-\d{6}-\d{6}")
@@ -51,7 +51,7 @@ class StudyFolder:
         self.imports_path = path / "imports.csv"
         self.best_path = path / "best.yaml"
         self.test_path = path / "test.json"
-        self.openings_path = path / OPENINGS
+        self.test_log_path = path / TEST_LOG
         self.reproduction_path = path / "reproduction.json"
         self.function_path = path / MODULE
         self.given_data_dir = path / GIVEN_DATA
@@ -92,20 +92,20 @@ class StudyFolder:
         """Write the resolved configuration, which is read to resume or reproduce the study."""
         write_atomically(self.config_path, yaml_text(config.to_dict()))
 
-    def kept_function(self, config: StudyConfig) -> "KeptFunction | None":
+    def pickled_function(self, config: StudyConfig) -> "PickledFunction | None":
         """Return the objective that was given from Python, not run; None where it is imported, or is not here."""
         # Here, since lists need no function.
-        from hpo.workers.objective.pickled_function import KeptFunction
+        from hpo.workers.objective.pickled_function import PickledFunction
 
         is_here = ObjectivePath.of(config.objective).is_kept and self.function_path.exists()
-        return KeptFunction.read(self.function_path) if is_here else None
+        return PickledFunction.read(self.function_path) if is_here else None
 
-    def keep_function(self, function: "KeptFunction | None") -> None:
+    def write_function(self, function: "PickledFunction | None") -> None:
         """Write an objective that was given from Python, where it is one."""
         if function is not None:
             write_atomically(self.function_path, function.to_bytes())
 
-    def keep_rows(self, function: "KeptFunction | None") -> None:
+    def write_rows(self, function: "PickledFunction | None") -> None:
         """Write the rows that were given with such an objective, where there are some and they are not here yet."""
         rows = None if function is None else function.rows
         if rows is None or not rows.has_rows or self.given_data_dir.exists():
@@ -178,7 +178,7 @@ class StudyFolder:
         from hpo.trials.record.storage import sqlite_url
 
         values = values_of(config.study.storage, config.secrets, "study.storage")
-        return open_sealed(config.study.storage, values) or sqlite_url(self.database_path)
+        return reveal_secrets(config.study.storage, values) or sqlite_url(self.database_path)
 
     def make(self) -> None:
         """Create the folder, readable for this user only; StudyError where it cannot be, or a link leads out of it."""

@@ -74,7 +74,7 @@ class Lock:
         except (OSError, ValueError):  # ValueError: no file can have such a name
             return None
         with lock as file:
-            # Given up again when the file is closed.
+            # Released again when the file is closed.
             return None if _is_locked(file, fcntl.LOCK_SH) else _holder(file)
 
 

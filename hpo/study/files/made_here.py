@@ -11,7 +11,7 @@ from hpo.config.keys import flatten
 from hpo.config.study_config import StudyConfig
 from hpo.errors import StudyError
 from hpo.study.files.folder import StudyFolder
-from hpo.workers.objective.pickled_function import KeptFunction
+from hpo.workers.objective.pickled_function import PickledFunction
 
 # Before the keys of what the workers get.
 ENVIRONMENT = "dispatch.environment."
@@ -21,12 +21,12 @@ COMMAND = "study.on_trial="
 _OWN_STORE = "sqlite:///mlflow.db"
 
 
-def remember(config: StudyConfig, kept: KeptFunction | None = None, reaches: Iterable[str] = ()) -> None:
+def remember(config: StudyConfig, pickled: PickledFunction | None = None, reaches: Iterable[str] = ()) -> None:
     """Note that this user runs this objective (`kept`, if given from Python) with this configuration and space.
 
     `reaches` are the lines of `reaches_of` that he lets it have.
     """
-    digests = [_digest(config, kept), *map(_digest_of, reaches)]
+    digests = [_digest(config, pickled), *map(_digest_of, reaches)]
     # Without a home, or on a full disk, the user is asked again: not a reason to stop a study.
     with suppress(OSError, UnicodeDecodeError):
         known = _known()
@@ -39,10 +39,10 @@ def remember(config: StudyConfig, kept: KeptFunction | None = None, reaches: Ite
             file.write("".join(f"{digest}\n" for digest in new))
 
 
-def is_made_here(config: StudyConfig, kept: KeptFunction | None = None) -> bool:
+def is_made_here(config: StudyConfig, pickled: PickledFunction | None = None) -> bool:
     """Return whether this user has run or trusted a study of this objective, configuration and space."""
     with suppress(OSError, UnicodeDecodeError):
-        return _digest(config, kept) in _known()
+        return _digest(config, pickled) in _known()
     return False
 
 
@@ -82,11 +82,11 @@ def _path() -> Path:
     return Path(platformdirs.user_state_path("hpo", appauthor=False)) / "made_here"
 
 
-def _digest(config: StudyConfig, kept: KeptFunction | None) -> str:
+def _digest(config: StudyConfig, pickled: PickledFunction | None) -> str:
     """Return a hash of the objective, its configuration and its space, and of a strategy of the user's own."""
     runs = [config.objective, config.space, config.objective_config]
     runs += [config.strategy] if config.has_own_strategy else []
-    runs += [hashlib.sha256(kept.data).hexdigest()] if kept else []
+    runs += [hashlib.sha256(pickled.data).hexdigest()] if pickled else []
     return _digest_of(json.dumps(runs, sort_keys=True))
 
 
@@ -94,12 +94,12 @@ def _digest_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def function_of(folder: StudyFolder, frozen: StudyConfig, name: str) -> KeptFunction | None:
+def function_of(folder: StudyFolder, frozen: StudyConfig, name: str) -> PickledFunction | None:
     """Return the function that was given from Python, if the study has one; StudyError where it is a stranger's."""
-    kept = folder.kept_function(frozen)
-    if kept is not None and not is_made_here(frozen, kept):
+    pickled = folder.pickled_function(frozen)
+    if pickled is not None and not is_made_here(frozen, pickled):
         raise StudyError(
             f"{folder}: was not made here, and to read its function is to run code of whoever made it: look at it, and "
             f"run `hpo reproduce {name} --trust` first"
         )
-    return kept
+    return pickled

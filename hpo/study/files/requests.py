@@ -49,7 +49,7 @@ class Answer(BaseModel):
     says: str
 
 
-class Asking(NamedTuple):
+class PendingRequest(NamedTuple):
     """A request that waits for its answer."""
 
     path: Path
@@ -106,7 +106,7 @@ def _ended(folder: StudyFolder, do: Verb, given: Mapping[str, Any]) -> StudyErro
     )
 
 
-def waiting(folder: StudyFolder) -> Iterator[Asking]:
+def pending_requests(folder: StudyFolder) -> Iterator[PendingRequest]:
     """Yield what waits for an answer, the earliest first; what is no request is refused."""
     try:
         names = sorted(name for name in os.listdir(folder.requests_dir) if _is_name(name))  # noqa: PTH208 -- in microseconds
@@ -118,15 +118,15 @@ def waiting(folder: StudyFolder) -> Iterator[Asking]:
         with suppress(FileNotFoundError):
             text = path.read_text(encoding="utf-8", errors="replace")
             try:
-                yield Asking(path, Request.model_validate(parse_json(text, str(short_path(path)))))
+                yield PendingRequest(path, Request.model_validate(parse_json(text, str(short_path(path)))))
             except (HpoError, ValidationError):
-                Asking(path, Request(do="add", by="")).answer("is no request of this version", is_done=False)
+                PendingRequest(path, Request(do="add", by="")).answer("is no request of this version", is_done=False)
 
 
 def refuse_earlier(folder: StudyFolder) -> None:
     """Refuse what was asked of a process that was killed before it took it: who asked has gone, too."""
-    for asking in waiting(folder):
-        asking.answer("was asked of an earlier run of the search; ask again", is_done=False)
+    for pending in pending_requests(folder):
+        pending.answer("was asked of an earlier run of the search; ask again", is_done=False)
 
 
 def forget_unread(folder: StudyFolder) -> None:

@@ -11,7 +11,7 @@ from hpo.config.goals import Direction
 from hpo.config.study_config import StudyConfig, explain
 from hpo.errors import DocumentError, HpoError, first_line
 from hpo.files import write_atomically
-from hpo.machine import Site
+from hpo.machine import Host
 from hpo.study.files.folder import StudyFolder, inner, short_path
 from hpo.study.files.lock import Holder
 from hpo.study.upgrade import FORMAT, upgraded
@@ -248,7 +248,7 @@ class RunningTask(BaseModel):
     Attributes:
         task: its index within the trial; see `TaskLayout`.
         worker: the slot that it has, from 0.
-        host, process, gpus: where it is trained, see `Site`; None and empty before the worker has told it.
+        host, process, gpus: where it is trained, see `Host`; None and empty before the worker has told it.
         reported: when it last reported; None before it did.
         point: the last point of its learning curve; empty before the first.
         curve: step and value of the leading metric of its points so far, thinned out to some 200.
@@ -270,7 +270,7 @@ class RunningTask(BaseModel):
     @property
     def where(self) -> str:
         """Where it is trained, as people read it; empty where that is not known."""
-        return "" if self.host is None or self.process is None else str(Site(self.host, self.process, self.gpus))
+        return "" if self.host is None or self.process is None else str(Host(self.host, self.process, self.gpus))
 
 
 _TASKS = TypeAdapter(list[RunningTask])

@@ -12,7 +12,7 @@ from hpo.config.study_config import keys_at_fault
 from hpo.errors import ConfigError, SpaceError, nearest
 from hpo.formatting import format_short
 from hpo.study.basis.bounds import refuse_bad_bounds
-from hpo.study.basis.counted_in import Units, varied_keys
+from hpo.study.basis.units import Units, varied_keys
 from hpo.study.study import PreparedStudy
 from hpo.trials.goal import Goal, searched_goal
 from hpo.trials.space.dimensions import Dimension, Range, Value

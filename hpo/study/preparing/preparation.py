@@ -14,8 +14,8 @@ from hpo.engine.strategies import find_strategy
 from hpo.engine.strategies.first import FirstPoints
 from hpo.errors import ConfigError, HpoError, StudyError
 from hpo.study.basis.configurations import refuse_other_config, sources_of
-from hpo.study.basis.counted_in import Units
 from hpo.study.basis.described import Described
+from hpo.study.basis.units import Units
 from hpo.study.files.folder import RUNS, StudyFolder, find_study, short_path
 from hpo.study.files.imports import Imports, imported_text, read_imports, table_path
 from hpo.study.files.made_here import function_of
@@ -33,20 +33,20 @@ from hpo.trials.space.reader import leaves, overridden, parted, space_from_dict
 from hpo.trials.space.space import Space
 from hpo.trials.space.written import as_meant
 from hpo.workers.objective.objective import Objective
-from hpo.workers.objective.pickled_function import KeptFunction
+from hpo.workers.objective.pickled_function import PickledFunction
 from hpo.workers.objective.resolution import resolve
 from hpo.workers.training.splits import make_plan
 
 _log = logging.getLogger(__name__)
 
 
-def prepare_study(config: StudyConfig, kept: KeptFunction | None = None, is_again: bool = False) -> PreparedStudy:
+def prepare_study(config: StudyConfig, pickled: PickledFunction | None = None, is_again: bool = False) -> PreparedStudy:
     """Check everything that can be checked without creating anything, and return the study; HpoError for a fault.
 
     `kept` is its objective, if that was given from Python; `is_again`: whether it is read or run again as another has
     made it.
     """
-    return _with_data(_without_data(config, kept, is_again))
+    return _with_data(_without_data(config, pickled, is_again))
 
 
 def with_its_tracker(config: StudyConfig) -> StudyConfig:
@@ -59,35 +59,37 @@ def with_its_tracker(config: StudyConfig) -> StudyConfig:
         return config
     unsaid = with_mlflows_own(shipped("track", "mlflow"))
     then, now = folder.config().track.model_dump(), config.track.model_dump()
-    kept = {key: then[key] for key in MLFLOWS_OWN if now[key] == unsaid[key] != then[key]}
-    if not kept or then["name"] != now["name"]:
+    pickled = {key: then[key] for key in MLFLOWS_OWN if now[key] == unsaid[key] != then[key]}
+    if not pickled or then["name"] != now["name"]:
         return config
-    where = ", ".join(f"track.{key}={value}" for key, value in kept.items())
+    where = ", ".join(f"track.{key}={value}" for key, value in pickled.items())
     _log.warning("study '%s' continues in the MLflow in which it began: %s", config.study.name, where)
-    return config.model_copy(update={"track": config.track.model_copy(update=kept)})
+    return config.model_copy(update={"track": config.track.model_copy(update=pickled)})
 
 
-def refuse_bad_search(config: StudyConfig, kept: KeptFunction | None = None, is_again: bool = False) -> StudyConfig:
+def refuse_bad_search(
+    config: StudyConfig, pickled: PickledFunction | None = None, is_again: bool = False
+) -> StudyConfig:
     """Raise HpoError, as `prepare_study` does, for what can be refused without its data; return the configuration."""
-    study = _without_data(config, kept, is_again)
+    study = _without_data(config, pickled, is_again)
     _imports(study)
     return study.config
 
 
-def _without_data(config: StudyConfig, kept: KeptFunction | None, is_again: bool) -> PreparedStudy:
+def _without_data(config: StudyConfig, pickled: PickledFunction | None, is_again: bool) -> PreparedStudy:
     folder = StudyFolder(RUNS / config.study.name)
-    study = _check(config, folder, kept)
+    study = _check(config, folder, pickled)
     if not (folder.exists or is_again):
         refuse_incomparable_metric(study)
     return study
 
 
-def _check(config: StudyConfig, folder: StudyFolder, kept: KeptFunction | None) -> PreparedStudy:
+def _check(config: StudyConfig, folder: StudyFolder, pickled: PickledFunction | None) -> PreparedStudy:
     """Return the study, checked without its data."""
     if is_outside(config):
         # What is known follows from who asks, and when.
         config = config.model_copy(update={"study": config.study.model_copy(update={"order": "free"})})
-    objective = resolve(config.objective, str(Path.cwd()), config.secrets, kept)
+    objective = resolve(config.objective, str(Path.cwd()), config.secrets, pickled)
     objective.refuse_bad_config(config.objective_config)
     own = objective.search_description(config.objective_config)
     config = config.model_copy(update={"space": overridden(as_meant(replaced({}, own.space)), config.space)})

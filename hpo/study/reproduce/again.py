@@ -49,7 +49,7 @@ def reproduce(
     study, repetitions = recorded.study, []
     with tempfile.TemporaryDirectory(prefix="hpo-reproduce-") as scratch:
         study = replace(study, folder=StudyFolder(Path(scratch)))
-        study.folder.keep_function(study.objective.kept)
+        study.folder.write_function(study.objective.pickled)
         if study.plan is not None:
             study.objective.write_development_data(
                 study.config.objective_config, study.plan.development, study.folder.data_dir

@@ -126,7 +126,7 @@ def read_recorded(files: StudyFiles, elsewhere: Mapping[str, str] | None = None)
             raise StudyError(f"{key}: the study has no such source of data; remove it")
     section = config.study.model_copy(update={"imports": None, "imports_fill": None})
     update = {"objective_config": config.trial_config(elsewhere or {}), "study": section}
-    study = prepare_study(config.model_copy(update=update), folder.kept_function(config), is_again=True)
+    study = prepare_study(config.model_copy(update=update), folder.pickled_function(config), is_again=True)
     names = [study.layout.name(index) for index in range(study.layout.size)]
     rows = read_rows(
         short_path(folder.trials_path), ("number", "state", "score", *own_columns(study.space.keys), *names)

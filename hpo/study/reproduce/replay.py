@@ -13,7 +13,7 @@ from hpo.study.files.folder import StudyFolder, inner
 from hpo.study.reproduce.recorded import StudyFiles
 from hpo.study.study import PreparedStudy
 from hpo.trials.goal import Goal, goal_of
-from hpo.trials.record.user_actions import Act, Given
+from hpo.trials.record.user_actions import AddedPoint, RecordedAction
 from hpo.trials.space.first_points import read_point
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.space.space import Point, Space
@@ -35,12 +35,12 @@ class Replay:
 
     def study_of(self, prepared: PreparedStudy) -> PreparedStudy:
         """Return a prepared study of the configuration with what else decides its trials, and where it comes from."""
-        given = read_given(self.files.report.get("given", ()), prepared.space)
-        acts = read_acts(self.files.report.get("acts", ()))
+        added = read_added(self.files.report.get("added_points", ()), prepared.space)
+        actions = read_actions(self.files.report.get("user_actions", ()))
         # In free order, what each trial learned decides what is proposed.
         rows = self.rows if self.files.config.study.order != "clock" else ()
         script = tuple(tuple(map(int, (row.get("learned") or "").split())) for row in rows)
-        return replace(prepared, script=script, given=given, acts=acts, replays=self.files.folder)
+        return replace(prepared, script=script, added=added, actions=actions, replays=self.files.folder)
 
 
 def refuse_two_parts(files: StudyFiles) -> None:
@@ -53,33 +53,38 @@ def refuse_two_parts(files: StudyFiles) -> None:
             )
 
 
-def read_given(told: Any, space: Space) -> tuple[Given, ...]:
-    """Return the points that hands gave to a search from what its report, of whomever, tells of them."""
-    where = "report.json: given"
-    if isinstance(told, Mapping):
+def read_added(reported: Any, space: Space) -> tuple[AddedPoint, ...]:
+    """Return the points that users added to a search, from a report; StudyError where they cannot be read."""
+    where = "report.json: added_points"
+    if isinstance(reported, Mapping):
         # A report that could not be filled says why.
         return ()
     try:
-        return tuple(_given(each, read_point(where, each["point"], space, {})) for each in told)
+        return tuple(_added(each, read_point(where, each["point"], space, {})) for each in reported)
     except (KeyError, TypeError, ValueError) as error:
-        raise StudyError(f"{where}: holds what is no point with its place, given {told!r:.80}; restore it") from error
+        raise StudyError(
+            f"{where}: must be points with their place, given {reported!r:.80}; restore the file"
+        ) from error
 
 
-def _given(told: Mapping[str, Any], point: Point) -> Given:
-    after, retry_of = int(told["after"]), told.get("retry_of")
+def _added(reported: Mapping[str, Any], point: Point) -> AddedPoint:
+    after, retry_of = int(reported["after"]), reported.get("retry_of")
     if retry_of is not None and int(retry_of) not in range(after):
         raise ValueError(f"retry_of: must be one of the {after} trials before it, given {retry_of}")
-    return Given(point, after, retry_of=retry_of)
+    return AddedPoint(point, after, retry_of=retry_of)
 
 
-def read_acts(told: Any) -> tuple[Act, ...]:
-    """Return the trials that hands stopped, from what a report, of whomever, tells of them."""
-    if isinstance(told, Mapping):
+def read_actions(reported: Any) -> tuple[RecordedAction, ...]:
+    """Return the stops of trials by users, from a report; StudyError where they cannot be read."""
+    if isinstance(reported, Mapping):
         return ()
     try:
-        return tuple(act for each in told if (act := Act.from_dict(each)).do == "stop_trial")
+        actions = map(RecordedAction.from_dict, reported)
+        return tuple(action for action in actions if action.do == "stop_trial")
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise StudyError(f"report.json: acts: holds what is no act, given {told!r:.80}; restore it") from error
+        raise StudyError(
+            f"report.json: user_actions: must be actions, given {reported!r:.80}; restore the file"
+        ) from error
 
 
 def compare_trials(replay: Replay, replayed: Path) -> tuple[int, dict[int, list[str]]]:

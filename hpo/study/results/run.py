@@ -33,7 +33,7 @@ from hpo.study.upgrade import upgraded
 from hpo.trials.goal import Goal, finished, goal_of
 from hpo.trials.history import History
 from hpo.trials.record.own_file import DamagedRecordError
-from hpo.trials.record.read_only import RowsLookedAt, folds_of
+from hpo.trials.record.read_only import ReadOnlyRows, folds_of
 from hpo.trials.record.record import FORM, Record, Rows, memory_record
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.space.space import Space
@@ -104,7 +104,7 @@ class StudyRun:
 
             rows: Rows = open_rows(folder.storage_url(config), config.study.name, space)
         else:
-            rows = RowsLookedAt(path, config.study.name, space, is_written)
+            rows = ReadOnlyRows(path, config.study.name, space, is_written)
         record = Record(rows, goal, TaskLayout(described.folds, config.study.repeats))
         upgraded("record", {"format": record.read_note(FORM)}, f"{folder}: record")
         return cls(folder, config, space, record, described)

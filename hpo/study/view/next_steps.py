@@ -5,10 +5,10 @@ from contextlib import suppress
 
 from hpo.errors import HpoError
 from hpo.formatting import format_count
-from hpo.study.additions import failed_trials, what_tries
+from hpo.study.additions import failed_trials, resume_command
 from hpo.study.files.folder import StudyFolder, short_path
-from hpo.study.ledger import what_opens
 from hpo.study.results.run import StudyRun
+from hpo.study.test_log import test_command
 from hpo.study.view.view import NextStep, StudyView
 from hpo.trials.space.space import point_key
 
@@ -53,18 +53,18 @@ def _of_idle(view: StudyView, run: StudyRun | None, folder: StudyFolder) -> Iter
     if view.state == "ended" and run is not None:
         if waiting := view.untried_text:
             yield NextStep(
-                what_tries(name, view.untried, view.done, run.config.study, view.ended_by), f"tries the {waiting}"
+                resume_command(name, view.untried, view.done, run.config.study, view.ended_by), f"tries the {waiting}"
             )
         if failed := failed_trials(run.record):
             which = format_count(len(failed), "failed trial*")
             yield NextStep(f"hpo retry {name}", f"lets `hpo resume` try the {which} again, once the fault is fixed")
-        if view.best is not None and not view.test and (opens := what_opens(folder, run.parts)) is not None:
+        if view.best is not None and not view.test and (opens := test_command(folder, run.parts)) is not None:
             yield NextStep(*opens)
         if run.config.track.name == "mlflow":
             yield NextStep("hpo ui", "shows it in MLflow")
         if not _has_tried_all(view, run):
             section = run.config.study
-            goes_on = what_tries(name, section.trials, view.done, section, view.ended_by)
+            goes_on = resume_command(name, section.trials, view.done, section, view.ended_by)
             beyond = "without its target" if view.ended_by == "target" else "with a larger budget"
             yield NextStep(goes_on, f"goes on {beyond}")
     page = folder.path / "report.html"

@@ -5,13 +5,13 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from hpo.machine import Site
+from hpo.machine import Host
 from hpo.study.files.status import RunningTask
 from hpo.study.results.run import StudyRun
 from hpo.study.study import is_outside
 from hpo.study.view.logs import read_log
 from hpo.study.view.making import trial_view
-from hpo.study.view.reader import Look, StudyReader
+from hpo.study.view.reader import Snapshot, StudyReader
 from hpo.trials.record.record import Asked
 from hpo.trials.trial import Outcome, Trial, training_seed
 
@@ -140,17 +140,17 @@ def read_trial(view: StudyReader, number: int) -> TrialDetails:
 
     HpoError where the study cannot be read, or has no such trial.
     """
-    look, folder = view.look(), view.folder
+    snapshot, folder = view.snapshot(), view.folder
     seen = view.study()
     trial = seen.trial(number, view.reference)
-    shown = trial_view(seen, look.status, trial)
-    holder, is_mirror = look.status.holder, "://" in view.reference
-    is_trained = look.status.state == "running" or is_outside(seen.config)
+    shown = trial_view(seen, snapshot.status, trial)
+    holder, is_mirror = snapshot.status.holder, "://" in view.reference
+    is_trained = snapshot.status.state == "running" or is_outside(seen.config)
     is_complete = trial.state == "complete"
     return TrialDetails(
-        study=look.status.name if is_mirror else folder.path.name,
+        study=snapshot.status.name if is_mirror else folder.path.name,
         folder=None if is_mirror else folder.path,
-        copied=look.copied or None,
+        copied=snapshot.copied or None,
         trial=number,
         # Of one that nobody trains the record says only that it has not ended.
         state="interrupted" if trial.state == "running" and not is_trained else trial.state,
@@ -175,21 +175,21 @@ def read_trial(view: StudyReader, number: int) -> TrialDetails:
         ended=trial.ended,
         num_parameters=trial.num_parameters,
         host=holder.host if holder and trial.state == "running" else None,
-        tasks=[*_tasks(seen, look, trial)],
+        tasks=[*_tasks(seen, snapshot, trial)],
     )
 
 
-def _tasks(seen: StudyRun, look: Look, trial: Trial) -> Iterator[TrainingDetails]:
+def _tasks(seen: StudyRun, snapshot: Snapshot, trial: Trial) -> Iterator[TrainingDetails]:
     layout, metric = seen.layout, seen.goal.metric
     asked = seen.record.asked.get(trial.number) if trial.state == "running" else None
     running = {0: _asked_task(trial.number, asked, metric)} if asked else {}
-    running |= {task.task: task for task in look.tasks if task.trial == trial.number}
+    running |= {task.task: task for task in snapshot.tasks if task.trial == trial.number}
     for index in range(layout.size):
         name = layout.name(index)
         seed = training_seed(seen.config.study.seed, trial.key, layout.fold(index), layout.repeat(index))
         training, path = TrainingDetails(name, seed), seen.folder.log_path(trial.number, name)
         if (outcome := trial.outcomes.get(index)) is not None:
-            training = _ended(training, outcome, metric, seen.record.sites.get((trial.number, index)))
+            training = _ended(training, outcome, metric, seen.record.hosts.get((trial.number, index)))
         elif (task := running.get(index)) is not None:
             training = _running(training, task)
         if files := seen.folder.files_of(trial.number, name if layout.size > 1 else None):
@@ -199,9 +199,9 @@ def _tasks(seen: StudyRun, look: Look, trial: Trial) -> Iterator[TrainingDetails
         yield training
 
 
-def _ended(training: TrainingDetails, outcome: Outcome, metric: str, site: Site | None) -> TrainingDetails:
+def _ended(training: TrainingDetails, outcome: Outcome, metric: str, host: Host | None) -> TrainingDetails:
     # One that was trained further after the search has gone on in another process.
-    is_its = site is not None and outcome.worker in (0, site.process)
+    is_its = host is not None and outcome.worker in (0, host.process)
     return replace(
         training,
         state="failed" if outcome.error else "stopped" if outcome.stopped else "complete",
@@ -212,9 +212,9 @@ def _ended(training: TrainingDetails, outcome: Outcome, metric: str, site: Site 
         point=dict(outcome.curve[-1]) if outcome.curve else {},
         seconds=outcome.seconds,
         started=outcome.started or None,
-        host=site.host if site and is_its else None,
-        process=outcome.worker or (site.process if site else None),
-        gpus=[*site.gpus] if site and is_its else [],
+        host=host.host if host and is_its else None,
+        process=outcome.worker or (host.process if host else None),
+        gpus=[*host.gpus] if host and is_its else [],
         attempt=outcome.attempt,
         error=outcome.error,
         details=outcome.details,

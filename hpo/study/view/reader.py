@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 from hpo.errors import HpoError, StudyError, first_line
 from hpo.study.files.folder import RUNS, StudyFolder, find_study
 from hpo.study.files.status import RunningTask, Status, parse_running, parse_status, read_running
-from hpo.study.keeping.mirror import Manifest
 from hpo.study.results.run import StudyRun
+from hpo.study.storage.mirror import Manifest
 from hpo.study.view.from_status import view_of_status
 from hpo.study.view.latest import latest_status
 from hpo.study.view.making import view_of
@@ -30,7 +30,7 @@ _SECONDS_BETWEEN_TRIES = 0.1
 
 
 @dataclass(frozen=True)
-class Look:
+class Snapshot:
     """What was seen: the status, the tasks under way; of a mirror, when that was written, and why it cannot be read."""
 
     status: Status
@@ -48,9 +48,9 @@ class StudyReader:
         self.folder, self.reference = folder, reference
         self._seen: StudyRun | None = None
 
-    def look(self) -> Look:
+    def snapshot(self) -> Snapshot:
         """Return what is there now; StudyError where a mirror cannot be reached."""
-        return Look(latest_status(self.folder), read_running(self.folder))
+        return Snapshot(latest_status(self.folder), read_running(self.folder))
 
     def study(self) -> StudyRun:
         """Return the study with its trials of now, a mirror's as of the last look; StudyError where that cannot be."""
@@ -63,47 +63,47 @@ class StudyReader:
             self._seen = replace(self._seen)
         return self._seen
 
-    def view(self, look: Look | None = None) -> StudyView:
+    def view(self, snapshot: Snapshot | None = None) -> StudyView:
         """Return all that is known of the study as of a look, or now.
 
         StudyError where a mirror cannot be reached, or a link leads out of the folder.
         """
-        look = look or self.look()
+        snapshot = snapshot or self.snapshot()
         self.folder.refuse_links()
-        name, copied, fault = self.reference, look.copied, look.fault or None
+        name, copied, fault = self.reference, snapshot.copied, snapshot.fault or None
         try:
-            return view_of(self.study(), look.status, look.tasks, reference=name, copied=copied, fault=fault)
+            return view_of(self.study(), snapshot.status, snapshot.tasks, reference=name, copied=copied, fault=fault)
         except HpoError as error:
             # One that is just starting cannot be read yet.
-            fault = fault or (None if look.status.phase == "starting" else first_line(error))
-            view = view_of_status(self.folder, look.status, reference=name, copied=copied, fault=fault)
+            fault = fault or (None if snapshot.status.phase == "starting" else first_line(error))
+            view = view_of_status(self.folder, snapshot.status, reference=name, copied=copied, fault=fault)
             return replace(view, next=[*next_steps(view, None, self.folder)])
 
-    def follow(self) -> Iterator[Look]:
+    def follow(self) -> Iterator[Snapshot]:
         """Yield a look again and again, until nothing more comes: that is the last.
 
         StudyError where a process that was starting the study has ended before it created it.
         """
         is_starting = False
         while True:
-            look = self.look()
-            if is_starting and not self.folder.exists and look.status.holder is None:
+            snapshot = self.snapshot()
+            if is_starting and not self.folder.exists and snapshot.status.holder is None:
                 raise StudyError(
                     f"study: '{self.reference}' was not begun: the process that was starting it has ended; see what it "
                     f"said, and start it again"
                 )
-            is_starting = look.status.phase == "starting"
-            yield look
-            if not look.status.goes_on:
+            is_starting = snapshot.status.phase == "starting"
+            yield snapshot
+            if not snapshot.status.goes_on:
                 return
             time.sleep(self.seconds)
 
     def wait_until_created(self, tell: Callable[[str], None]) -> None:
         """Return once the study exists, `tell` that it is starting before that; StudyError as `follow`."""
         if self.folder.is_starting:
-            status = self.look().status
+            status = self.snapshot().status
             tell(f"study {status.name}: {status.words}")
-            next((look for look in self.follow() if look.status.phase != "starting"), None)
+            next((snapshot for snapshot in self.follow() if snapshot.status.phase != "starting"), None)
 
 
 class MirrorReader(StudyReader):
@@ -115,9 +115,9 @@ class MirrorReader(StudyReader):
         self._store = UrlStore(url, "study")
         super().__init__(folder, self._store.place.url)
         self._have: dict[str, str] = {}
-        self._last: Look | None = None
+        self._last: Snapshot | None = None
 
-    def look(self) -> Look:
+    def snapshot(self) -> Snapshot:
         """Fetch what has changed since the last look, which is returned again where the mirror cannot be reached."""
         try:
             self._last = self._look()
@@ -127,14 +127,14 @@ class MirrorReader(StudyReader):
             self._last = replace(self._last, fault=str(error))
         return self._last
 
-    def _look(self) -> Look:
+    def _look(self) -> Snapshot:
         copied = self._fetch()
         path, running = self.folder.status_path, self.folder.running_path
         if not path.exists():
-            return Look(latest_status(self.folder), [], copied)
+            return Snapshot(latest_status(self.folder), [], copied)
         status = parse_status(path.read_text(encoding="utf-8"), f"{self.reference}/{path.name}")
         is_running = status.state == "running" and running.exists()
-        return Look(status, parse_running(running.read_text(encoding="utf-8"), "") if is_running else [], copied)
+        return Snapshot(status, parse_running(running.read_text(encoding="utf-8"), "") if is_running else [], copied)
 
     def _fetch(self) -> str:
         for left in reversed(range(_TRIES)):

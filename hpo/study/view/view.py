@@ -10,7 +10,7 @@ from hpo.formatting import format_count, format_scores
 from hpo.study.files.lock import Holder
 from hpo.study.files.status import Phase, State
 from hpo.trials.estimate import ExpectedScore
-from hpo.trials.places import how_far
+from hpo.trials.places import amount_text
 from hpo.trials.score_format import with_spread
 
 
@@ -99,9 +99,9 @@ class TrialView:
         return f"{said}{on}, {'chosen from' if others else 'the best of'} {self.expected.best_of:,}"
 
     @property
-    def how_far(self) -> str:
+    def amount_text(self) -> str:
         """What follows these where trials are trained by amounts: ` trained to 3 of 9`; else nothing."""
-        return how_far(self.amount, self.reached, self.full_amount)
+        return amount_text(self.amount, self.reached, self.full_amount)
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from typing import Any
 
 from hpo.config.goals import SCALE
 from hpo.errors import MachineError, StudyError
-from hpo.study.ledger import Opening, all_openings, num_scored, write_opening
 from hpo.study.results.choosing import why_none
 from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
+from hpo.study.test_log import TestEvaluation, all_evaluations, num_scored, write_evaluation
 from hpo.study.winner.estimates import Sample, Scored
 from hpo.study.winner.final_model import has_own_model, lacks_model, model_task
 from hpo.trials.estimate import Estimate
@@ -77,7 +77,7 @@ def open_test(
         raise StudyError(_no_test_part(study.objective))
     test = open_test_part(study.examples, study.config.split)
     fingerprint = study.examples.fingerprint(test)
-    earlier = all_openings(study.folder, fingerprint)
+    earlier = all_evaluations(study.folder, fingerprint)
     if earlier and not again:
         raise StudyError(_opened_before(earlier, study.examples))
     allowed = run.notes.allowed_changes
@@ -98,9 +98,9 @@ def open_test(
             _member_model(study.as_of(allowed, trial), trial, Path(scratch, str(trial.number))) for trial in others
         ]
         # Before the part is read, so that a crash cannot hide it.
-        write_opening(study.folder, opening)
-        kept = str(study.folder.inside(run.model.checkpoint_dir)) if run.model and study.keeps_models else None
-        scored = _score(_Model(winner, study.as_of(allowed, winner), kept), test)
+        write_evaluation(study.folder, opening)
+        pickled = str(study.folder.inside(run.model.checkpoint_dir)) if run.model and study.keeps_models else None
+        scored = _score(_Model(winner, study.as_of(allowed, winner), pickled), test)
         of_default = None if default is None else _try(default, test)
         of_others = [_try(model, test) for model in models]
     sample = Sample(len(test), study.described.method, study.examples.groups is not None)
@@ -113,7 +113,7 @@ def open_test(
         "size": len(test),
         "validation_score": (run.fresh_winner or winner).score,
         **({"search_score": winner.score} if run.fresh_winner else {}),
-        "openings_of_these_data": len(earlier) + 1,
+        "evaluations_of_these_data": len(earlier) + 1,
     }
     if with_front:
         told = zip((winner, *others), (scored, *of_others), strict=True)
@@ -143,13 +143,13 @@ def _member(study: PreparedStudy, trial: Trial, scored: Mapping[str, Any]) -> di
 
 def _no_test_part(objective: Objective) -> str:
     way = "write one in that module"
-    if objective.kept is not None:
+    if objective.pickled is not None:
         way = "write `@hpo.objective(describe_data=...)` above it"
     hint = "" if objective.revision is not None else f"; {way}, and start another study"
     return f"test: {objective.owner} has no describe_data, so no data is split and there is no test part{hint}"
 
 
-def _opened_before(earlier: Sequence[Opening], examples: Examples) -> str:
+def _opened_before(earlier: Sequence[TestEvaluation], examples: Examples) -> str:
     last = earlier[-1]
     number = num_scored([last])
     front = "" if number == 1 else f" with {number} configurations"

@@ -114,7 +114,7 @@ class Tables:
         told a result of it.
         """
         with self._engine.begin() as connection:
-            is_told = connection.execute(self._drop_values, {"trial_id": trial_id}).rowcount > 0
+            is_ask_and_tell = connection.execute(self._drop_values, {"trial_id": trial_id}).rowcount > 0
             if attributes:
                 connection.execute(insert(self._attributes), _rows(trial_id, attributes))
             if own:
@@ -129,7 +129,7 @@ class Tables:
             now, began = literal(_now()), self._trials.c.datetime_start
             values = {"state": state.name, "datetime_complete": case((began > now, began), else_=now)}
             connection.execute(update(self._trials).where(self._trials.c.trial_id == trial_id).values(values))
-        return is_told
+        return is_ask_and_tell
 
 
 def rename_study(file: sqlite3.Connection, name: str, other: str) -> bool:

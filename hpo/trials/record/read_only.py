@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from hpo.errors import first_line
-from hpo.trials.record.own_file import COMPANIONS, DamagedRecordError, may_be_written
+from hpo.trials.record.own_file import OPTIONAL_FUNCTIONS, DamagedRecordError, may_be_written
 from hpo.trials.record.record import LAST, NUMBER, Rows, is_of_study
 from hpo.trials.space.dimensions import Dimension, from_stored
 from hpo.trials.space.space import Point, Space
@@ -33,13 +33,13 @@ _PATIENCE_SECONDS = 5.0
 
 
 @contextmanager
-def looked_at(path: Path, is_written: bool) -> Iterator[sqlite3.Connection]:
+def read_only_connection(path: Path, is_written: bool) -> Iterator[sqlite3.Connection]:
     """Yield a connection to a file, which changes nothing there; DamagedRecordError where it cannot be read.
 
     To read a file would already write into it what a killed search has left in the log, so a copy is read then. The log
     of one that is written is removed by the last to close it, which may be this connection.
     """
-    logs = [path.with_name(f"{path.name}{suffix}") for suffix in COMPANIONS if suffix]
+    logs = [path.with_name(f"{path.name}{suffix}") for suffix in OPTIONAL_FUNCTIONS if suffix]
     with tempfile.TemporaryDirectory(prefix="hpo-look-") as scratch:
         try:
             mode = "immutable=1"
@@ -59,7 +59,7 @@ def looked_at(path: Path, is_written: bool) -> Iterator[sqlite3.Connection]:
 def count_states(path: Path, is_written: bool) -> dict[str, int]:
     """Return how many trials a file holds by state, without reading them."""
     counts: dict[str, int] = dict.fromkeys(_STATES.values(), 0)
-    with looked_at(path, is_written) as file:
+    with read_only_connection(path, is_written) as file:
         for state, count in file.execute("SELECT state, count(*) FROM trials GROUP BY state"):
             if state in _STATES:
                 counts[_STATES[state]] = count
@@ -71,7 +71,7 @@ def folds_of(names: Iterable[str]) -> int:
     return 1 + max((int(match[1]) for match in map(_FOLD.fullmatch, names) if match), default=0)
 
 
-class RowsLookedAt(Rows):
+class ReadOnlyRows(Rows):
     """The rows of one study in a file of SQLite, read-only; `read` returns those that have changed since it did.
 
     Optuna's own reading takes half a millisecond per trial, each time, and keeps the file open; this takes a tenth of
@@ -89,7 +89,7 @@ class RowsLookedAt(Rows):
 
     def read(self) -> Iterator[tuple[int, Point, State, Mapping[str, Any]]]:
         """Yield number, point, state and attributes of the trials of ours that are new, or had not ended before."""
-        with looked_at(self._path, self._is_written()) as file:
+        with read_only_connection(self._path, self._is_written()) as file:
             # One state of the file for all of what follows.
             file.execute("BEGIN")
             found = file.execute("SELECT study_id FROM studies WHERE study_name = ?", (self._name,)).fetchone()

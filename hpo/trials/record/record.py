@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, Literal, TypeVar
 
-from hpo.machine import Site
+from hpo.machine import Host
 from hpo.trials.goal import Goal, finished, judged_by
 from hpo.trials.history import History
-from hpo.trials.record.user_actions import Act, Given
+from hpo.trials.record.user_actions import AddedPoint, RecordedAction
 from hpo.trials.space.dimensions import as_values
 from hpo.trials.space.space import Point
 from hpo.trials.trial import Outcome, Proposal, State, TaskLayout, Trial
@@ -28,12 +28,12 @@ def is_of_study(attributes: Mapping[str, Any], study: str | None) -> bool:
 
 
 _COST, _LEARNED, _RETRY_OF = "cost", "learned", "retry_of"
-EndedBy = Literal["trials", "minutes", "stop_without_gain", "target", "space", "callback", "hand"]
+EndedBy = Literal["trials", "minutes", "stop_without_gain", "target", "space", "callback", "user"]
 
 # How far a trial was trained, and from which; see `Proposal`.
 _AMOUNTS = ("amount", "continues", "trained")
 # Of each task, after its name.
-_SITE = "_site"
+_SITE = "_host"
 
 # What a new study writes first and last: a driver that died between them left a study that is not whole.
 FIRST, LAST = "imports", "id"
@@ -81,7 +81,7 @@ class Ended:
 
 
 @dataclass(frozen=True)
-class Called:
+class CallbackCalls:
     """With how many ends of trials, in the order of the clock, callbacks are done; `before` there was one, with none.
 
     `before` has the numbers of the trials that had ended then.
@@ -160,19 +160,19 @@ class Record:
     stretches = Note[list[Stretch]](
         "stretches", lambda noted: [Stretch(**each) for each in noted or ()], lambda stretches: [*map(vars, stretches)]
     )
-    given = Note[list[Given]](
-        "given",
-        lambda noted: [Given(**each | {"point": as_values(each["point"])}) for each in noted or ()],
-        lambda given: [each.to_dict() for each in given],
+    added = Note[list[AddedPoint]](
+        "added",
+        lambda noted: [AddedPoint(**each | {"point": as_values(each["point"])}) for each in noted or ()],
+        lambda added: [each.to_dict() for each in added],
     )
-    acts = Note[list[Act]](
-        "acts",
-        lambda noted: [Act.from_dict(each) for each in noted or ()],
-        lambda acts: [act.to_dict() for act in acts],
+    actions = Note[list[RecordedAction]](
+        "actions",
+        lambda noted: [RecordedAction.from_dict(each) for each in noted or ()],
+        lambda actions: [action.to_dict() for action in actions],
     )
     ended = Note[Ended | None]("ended", lambda noted: Ended(**noted) if noted else None, vars)
     # None where there was no callback yet.
-    called = Note[Called | None]("called", lambda noted: Called(**noted) if noted else None, vars)
+    called = Note[CallbackCalls | None]("called", lambda noted: CallbackCalls(**noted) if noted else None, vars)
     # By the trial's number.
     asked = Note[dict[int, Asked]](
         "asked",
@@ -186,7 +186,7 @@ class Record:
         self.layout = layout
         self._has_begun = False
         # Where tasks are trained, as far as it is known, by trial and task; each is written with its outcome.
-        self.sites: dict[tuple[int, int], Site] = {}
+        self.hosts: dict[tuple[int, int], Host] = {}
         self._trials: dict[int, Trial] = {}
         self.read_again()
 
@@ -245,8 +245,8 @@ class Record:
         outcomes = {**trial.outcomes, index: outcome}
         name = self.layout.name(index)
         written: dict[str, Any] = {name: outcome.to_dict()}
-        if (site := self.sites.get((number, index))) is not None:
-            written[f"{name}{_SITE}"] = vars(site)
+        if (host := self.hosts.get((number, index))) is not None:
+            written[f"{name}{_SITE}"] = vars(host)
         if len(outcomes) == self.layout.size:
             trial = self._finished(trial, outcomes)
             self._rows.close(number, trial.state, self._scores(trial), written, self.goal.beyond(trial))
@@ -283,9 +283,9 @@ class Record:
         """Return what was stored under the key; None when nothing was."""
         return self._rows.read_note(key)
 
-    def write_given(self, given: Iterable[Given]) -> None:
-        """Add points that a hand gave, before they have an effect."""
-        self.given = [*self.given, *given]
+    def write_added(self, added: Iterable[AddedPoint]) -> None:
+        """Add points that a user gave, before they have an effect."""
+        self.added = [*self.added, *added]
 
     def queued(self) -> list[tuple[int, Mapping[str, Any]]]:
         """Return what another program asked for since the last call: its trials' numbers and parameters."""
@@ -300,7 +300,7 @@ class Record:
     def copy(self) -> "Record":
         """Return a copy in the memory of this process alone: for a look ahead."""
         copied = memory_record(self.goal, self.layout, self.trials())
-        copied.given, copied.acts = self.given, self.acts
+        copied.added, copied.actions = self.added, self.actions
         return copied
 
     def judged_by(self, goal: Goal) -> "Record":
@@ -308,7 +308,7 @@ class Record:
         if goal == self.goal:
             return self
         judged = memory_record(goal, self.layout, (judged_by(goal, trial) for trial in self.trials()))
-        judged._rows, judged.sites = self._rows, self.sites
+        judged._rows, judged.hosts = self._rows, self.hosts
         return judged
 
     def close(self) -> None:
@@ -325,8 +325,8 @@ class Record:
         names = {self.layout.name(index): index for index in range(self.layout.size)}
         outcomes = {names[name]: Outcome.from_dict(attributes[name]) for name in names if name in attributes}
         for name, index in names.items():
-            if (site := attributes.get(f"{name}{_SITE}")) is not None:
-                self.sites[number, index] = Site(**site)
+            if (host := attributes.get(f"{name}{_SITE}")) is not None:
+                self.hosts[number, index] = Host(**host)
         noted = {name: attributes[name] for name in (*_AMOUNTS, _COST, _RETRY_OF) if name in attributes}
         learned = tuple(attributes.get(_LEARNED, ()))
         trial = self.goal.trial(number, attributes[ROUND], point, outcomes=outcomes, learned=learned, **noted)

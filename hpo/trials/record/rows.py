@@ -85,8 +85,8 @@ class OptunaRows(Rows):
         """Write the last user attributes of a trial, its constraints as Optuna has them, its scores and final state."""
         own = constraint_attributes(constraints)
         with self._writing(len(attributes)):
-            is_told = self._calls.close(self._ids[number], STATES[state], scores, attributes, own)
-        if is_told:
+            is_ask_and_tell = self._calls.close(self._ids[number], STATES[state], scores, attributes, own)
+        if is_ask_and_tell:
             _log.warning("record: another program told a result of trial %d; its own has replaced it", number)
 
     def read(self) -> Sequence[tuple[int, Point, State, Mapping[str, Any]]]:
@@ -108,7 +108,7 @@ class OptunaRows(Rows):
             for number, trial in own.items()
         ]
 
-    def tell_others(self) -> None:
+    def notify_readers(self) -> None:
         """Warn of the trials, when it was last read, that are not of this study; of each once."""
         others = [trial.number for trial in self._others if trial.number not in self._told]
         if not others:
@@ -152,7 +152,7 @@ class OptunaRows(Rows):
         """Close the connection."""
         if self.guard is not None:
             self.guard.end()
-            self.tell_others()
+            self.notify_readers()
         self._storage.remove_session()
         self._storage.engine.dispose()
 

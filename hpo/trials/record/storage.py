@@ -16,7 +16,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
-from hpo.config.sealing import hide_secrets
+from hpo.config.secrets import hide_secrets
 from hpo.errors import StudyError, first_line
 from hpo.machine import machine_faults
 from hpo.trials.goal import Goal
@@ -84,7 +84,7 @@ def read_record(study: Stored) -> Record:
     mark = own_file.read_mark(study.own_file) if study.own_file else None
     rows, record = _open(study)
     _refuse_behind(rows, mark)
-    rows.tell_others()
+    rows.notify_readers()
     return record
 
 
@@ -105,7 +105,7 @@ def continue_record(study: Stored) -> Record:
         opened = _recover(study, path, mark, opened, str(error))
     rows, record = opened
     _guard(rows, study, path, rows.mark())
-    rows.tell_others()
+    rows.notify_readers()
     return record
 
 

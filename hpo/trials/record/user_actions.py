@@ -1,4 +1,4 @@
-"""What hands do to a search that runs: acts, written to its record with their place before they take effect."""
+"""What users do to a search that runs: acts, written to its record with their place before they take effect."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -36,8 +36,8 @@ class Raise:
 
 
 @dataclass(frozen=True)
-class Instruction:
-    """What a hand asks, and whose it is; None = another program's."""
+class UserAction:
+    """What a user requests, and whose it is; None = another program's."""
 
     ask: Add | Stop | End | Raise
     by: str | None = None
@@ -60,8 +60,8 @@ def _added(add: Add) -> str:
 
 
 @dataclass(frozen=True)
-class Given:
-    """A point that a hand gave `after` so many trials were opened; it comes before the strategy's next new point.
+class AddedPoint:
+    """A point that a user gave `after` so many trials were opened; it comes before the strategy's next new point.
 
     `time`, in seconds since the epoch, and `by`, a user's name, are empty where another program queued the point.
     `retry_of` is the number of the failed trial that it tries again.
@@ -80,8 +80,8 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Act:
-    """What a hand did besides giving a point, when and by whom, `after` so many trials were opened.
+class RecordedAction:
+    """What a user did besides giving a point, when and by whom, `after` so many trials were opened.
 
     Attributes:
         trial, points: of a trial that was stopped, its number, and by the index of each task that had begun after how

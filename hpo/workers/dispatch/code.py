@@ -73,7 +73,7 @@ def code_of(objective: Objective, import_from: str) -> Code:
         return Code()
     if origin == "declared":
         return Code(package=given.module.partition(".")[0])
-    modules = [given.module] if objective.kept is None else objective.kept.modules
+    modules = [given.module] if objective.pickled is None else objective.pickled.modules
     found: dict[str, Path] = {}
     for module in modules:
         found |= files_with_imports(module)

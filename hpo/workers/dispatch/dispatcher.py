@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from hpo.config.sealing import Secrets, open_sealed, values_of
+from hpo.config.secrets import Secrets, reveal_secrets, values_of
 from hpo.config.sections import DispatchSection
 from hpo.errors import MachineError
-from hpo.machine import Site
+from hpo.machine import Host
 from hpo.trials.trial import Outcome
 from hpo.workers.dispatch.code import Code, code_of
 from hpo.workers.dispatch.other_searches import NOTHING, Use
@@ -22,7 +22,7 @@ from hpo.workers.training.worker import Message
 _LAST_LINES, _LAST_CHARACTERS = 20, 2_000
 # What a message and a `TaskReport` call alike.
 _REPORTED = {
-    *("point", "warning", "outcome", "machine_fault", "units", "goes_on", "printed", "gpu_memory", "site"),
+    *("point", "warning", "outcome", "machine_fault", "units", "goes_on", "printed", "gpu_memory", "host"),
     *("lacks_metric", "mlflow_run"),
 }
 
@@ -67,7 +67,7 @@ class TaskReport:
     # With an outcome, the most bytes of its GPU that it held, and how many that has; None without one.
     gpu_memory: tuple[int, int] | None = None
     # First of all, where it is another process than that of the dispatcher.
-    site: Site | None = None
+    host: Host | None = None
     mlflow_run: str | None = None  # the id of its run in MLflow, where it has one, before it trains
 
     def settled(self) -> Outcome | None:
@@ -175,7 +175,7 @@ def make_dispatcher(
     `secrets` are values for the address, besides the environment; for the others see `Setup`.
     """
     if settings.address is not None:
-        address = open_sealed(settings.address, values_of(settings.address, secrets or {}, "dispatch.address"))
+        address = reveal_secrets(settings.address, values_of(settings.address, secrets or {}, "dispatch.address"))
         settings = settings.model_copy(update={"address": address})
     setup = Setup(settings=settings, import_from=str(Path.cwd()), code=code, artifacts=artifacts, in_use=in_use)
     module, _, name = settings.type.path.partition(":")

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, Self, TextIO
 
-from hpo.config.sealing import excerpt
+from hpo.config.secrets import excerpt
 from hpo.workers.dispatch.dispatcher import Gpus, Setup, TaskReport, report_of
 from hpo.workers.dispatch.process.group import run_here
 from hpo.workers.training.tasks import Task

@@ -16,23 +16,23 @@ from hpo.workers.store.url import UrlStore, name_of
 from hpo.workers.training.tasks import Payload
 from hpo.workers.training.worker import Message
 
-Kind = Literal["data_dir", "kept", "resume_dir", "checkpoint_dir", "files_dir"]
+Kind = Literal["data_dir", "function_file", "resume_dir", "checkpoint_dir", "files_dir"]
 """The names of the payload that lead to files."""
 
 _IN_WORDS: Mapping[Kind, str] = {
     "data_dir": "the development data",
-    "kept": "the function",
+    "function_file": "the function",
     "resume_dir": "the training's state",
     "checkpoint_dir": "the model",
     "files_dir": "the training's own files",
 }
 # The same for all tasks of a study.
-_COMMON: tuple[Kind, ...] = ("data_dir", "kept")
+_COMMON: tuple[Kind, ...] = ("data_dir", "function_file")
 
 Shipment = Mapping[Kind, Content]
 
 
-class Freight:
+class FileTransfer:
     """The driver's side; what all tasks need is sent once."""
 
     def __init__(self, store: ObjectStore) -> None:
@@ -95,8 +95,10 @@ class Node:
         places: dict[str, Any] = {}
         if "data_dir" in shipment:
             places["data_dir"] = str(self._of_all(shipment["data_dir"]))
-        if "kept" in shipment:
-            places["kept"] = str(self._of_all(shipment["kept"]) / Path(str(payload.kept)).name)
+        if "function_file" in shipment:
+            places["function_file"] = str(
+                self._of_all(shipment["function_file"]) / Path(str(payload.function_file)).name
+            )
         if payload.resume_dir is not None:
             places["resume_dir"] = str(scratch / "state")
             if self.artifacts is not None:

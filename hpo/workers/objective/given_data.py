@@ -94,7 +94,7 @@ class GivenData:
             return []
         return [self._data, *([] if self.kind == "DataFrame" else _arrays_of(self._data)[1])]
 
-    def companions(self) -> dict[str, Callable[..., Any]]:
+    def optional_functions(self) -> dict[str, Callable[..., Any]]:
         """Return the optional functions of an objective that hand out these data."""
 
         def describe_data(_config: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -12,66 +12,68 @@ from typing import Any, Self, overload
 
 from pydantic import ValidationError
 
-from hpo.config.sealing import Secrets, excerpt, hide_secrets, hide_secrets_in, open_sealed, values_of
+from hpo.config.secrets import Secrets, excerpt, hide_secrets, hide_secrets_in, reveal_secrets, values_of
 from hpo.config.study_config import explain
 from hpo.errors import ConfigError, DataError, HpoError, StudyError, is_interruption, nearest, text_of
 from hpo.machine import machine_fault
 from hpo.trials import reported_values
 from hpo.workers.objective.examples import Examples
 from hpo.workers.objective.path import ObjectivePath
-from hpo.workers.objective.pickled_function import KeptFunction
-from hpo.workers.objective.process_state import Containment
+from hpo.workers.objective.pickled_function import PickledFunction
+from hpo.workers.objective.process_state import Isolation
 
 LONGEST_REASON = 200  # characters of an error in a user's own code
-COMPANIONS = (
+OPTIONAL_FUNCTIONS = (
     *("check", "describe_data", "describe_method", "describe_search", "prepare_data", "run_test"),
     *("predict", "describe_prediction", "attention", "describe_cost", "describe_defaults"),
     *("describe_scales", "describe_length", "output_sizes"),
 )
-TAKE_CONFIG = tuple(name for name in COMPANIONS if name not in ("run_test", "predict", "attention", "output_sizes"))
+TAKE_CONFIG = tuple(
+    name for name in OPTIONAL_FUNCTIONS if name not in ("run_test", "predict", "attention", "output_sizes")
+)
 # Parts of their answers that people see; the rest (labels, hashes, a space) is not searched for secrets.
 _SHOWN = ("name", "source", "licence", "files", "notes", "preprocessing", "vocabulary")
 _CONSTANTS = ("continues", "continues_with", "reports_again")
-_ALL = (*COMPANIONS, *_CONSTANTS)
+_ALL = (*OPTIONAL_FUNCTIONS, *_CONSTANTS)
 
 
 @overload
 def objective(function: Callable[..., Any], /) -> Callable[..., Any]: ...
 @overload
-def objective(**companions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]: ...
-def objective(function: Callable[..., Any] | None = None, /, **companions: Any) -> Callable[..., Any]:
+def objective(**functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]: ...
+def objective(function: Callable[..., Any] | None = None, /, **functions: Any) -> Callable[..., Any]:
     """Return a decorator that gives a plain function what the search may ask besides training.
 
     Args:
         function: given by `@hpo.objective` without parentheses, and then returned.
-        companions: by the names of `hpo.workers.objective.objective.Objective`, such as `run_test`,
+        functions: by the names of `hpo.workers.objective.objective.Objective`, such as `run_test`,
             `describe_data`, `describe_cost`, `predict`, and `continues=True` for a function that goes on from
             `trial.resume_dir`.
 
     Raises:
-        ConfigError: there is no such companion.
+        ConfigError: there is no such function.
     """
-    for name in companions:
+    for name in functions:
         if name not in _ALL:
-            raise ConfigError(f"objective: has no companion '{name}'{nearest(name, _ALL)}")
+            raise ConfigError(f"objective: has no function '{name}'{nearest(name, _ALL)}")
 
     def give(function: Callable[..., Any]) -> Callable[..., Any]:
-        for name, companion in companions.items():
-            setattr(function, name.upper() if name in _CONSTANTS else name, companion)
+        for name, value in functions.items():
+            setattr(function, name.upper() if name in _CONSTANTS else name, value)
         return function
 
     return give if function is None else give(function)
 
 
-def guard(companion: Callable[..., Any], name: str, secrets: Secrets) -> Callable[..., Any]:
+def guard(function: Callable[..., Any], name: str, secrets: Secrets) -> Callable[..., Any]:
     """Return the function for sealed configurations: its answers show no secret, its errors are one HpoError each."""
 
-    @functools.wraps(companion)
+    @functools.wraps(function)
     def call(config: Mapping[str, Any], *arguments: Any) -> Any:
         values = values_of(config, secrets)
         try:
-            with Containment(values).enter():
-                answer = companion(open_sealed(config, values), *arguments)
+            with Isolation(values).enter():
+                answer = function(reveal_secrets(config, values), *arguments)
         except BaseException as error:
             # A user's function may raise anything, or exit like a script.
             if is_interruption(error) or machine_fault(error) is not None:
@@ -86,18 +88,18 @@ def guard(companion: Callable[..., Any], name: str, secrets: Secrets) -> Callabl
     return call
 
 
-def guard_task(companion: Callable[..., Any], name: str, secrets: Secrets) -> Callable[..., Any]:
+def guard_task(function: Callable[..., Any], name: str, secrets: Secrets) -> Callable[..., Any]:
     """Return the function for tasks of sealed configurations, as `guard` does for configurations."""
 
-    @functools.wraps(companion)
+    @functools.wraps(function)
     def call(task: Mapping[str, Any]) -> Any:
-        return guard(lambda config: companion({**task, "config": config}), name, secrets)(task["config"])
+        return guard(lambda config: function({**task, "config": config}), name, secrets)(task["config"])
 
     return call
 
 
 def _refusal(name: str, error: BaseException, values: Secrets) -> HpoError:
-    """Return the user's error for an error of a companion."""
+    """Return the user's error for an error of a function."""
     if isinstance(error, HpoError):
         return type(error)(hide_secrets(str(error), values))
     if isinstance(error, ValidationError):
@@ -226,7 +228,7 @@ class Objective:
     is its `run_test`, which is `f(config, trial)` too.
 
     The functions get the study's sealed configuration: `resolve` wraps the module's own so that they get it opened
-    (`sealing.py`), `output_sizes` in its task. `run_fold` and `run_test` are not wrapped: the worker opens theirs.
+    (`secrets.py`), `output_sizes` in its task. `run_fold` and `run_test` are not wrapped: the worker opens theirs.
     """
 
     path: str
@@ -250,7 +252,7 @@ class Objective:
     continues_with: Sequence[str] = ()
     code_keys: Sequence[str] = ()
     code_files: Callable[[Mapping[str, Any]], Sequence[str]] | None = None
-    kept: KeptFunction | None = None
+    pickled: PickledFunction | None = None
     revision: int | None = None
 
     def refuse_bad_config(self, config: Mapping[str, Any]) -> None:
@@ -292,13 +294,13 @@ class Objective:
             return ScalesDescription(**described)
 
     @contextmanager
-    def _fields_of(self, companion: str, kind: type) -> Iterator[None]:
-        """Raise DataError where the block cannot make the kind of thing that a companion has described."""
+    def _fields_of(self, function: str, kind: type) -> Iterator[None]:
+        """Raise DataError where the block cannot make the kind of thing that a function has described."""
         try:
             yield
         except (TypeError, ValueError, AttributeError) as error:
             raise DataError(
-                f"objective: {self.owner}.{companion} does not return the fields of {kind.__name__}: {text_of(error)}"
+                f"objective: {self.owner}.{function} does not return the fields of {kind.__name__}: {text_of(error)}"
             ) from error
 
     @property

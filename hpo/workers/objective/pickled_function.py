@@ -29,7 +29,7 @@ from hpo.workers.objective.source_files import digest
 
 
 @dataclass(frozen=True)
-class KeptFunction:
+class PickledFunction:
     """A function by its value, and what identifies it."""
 
     name: str  # the function's
@@ -40,7 +40,7 @@ class KeptFunction:
     rows: GivenData | None = None  # the data that the search was given with it
 
     @classmethod
-    def of(cls, function: Callable[..., Any], name: str) -> "KeptFunction":
+    def of(cls, function: Callable[..., Any], name: str) -> "PickledFunction":
         """Return the function by its value; ConfigError where it holds what cannot be sent to a worker."""
         parts = parts_of(function, name)
         if culprits := unsendable(parts):
@@ -53,7 +53,7 @@ class KeptFunction:
         return cls(name, digest_of(parts), _python(), sorted(own_modules(parts)), data)
 
     @classmethod
-    def read(cls, path: Path) -> "KeptFunction":
+    def read(cls, path: Path) -> "PickledFunction":
         """Read the file, without running any of it; StudyError where it is missing or damaged."""
         try:
             line, _, data = path.read_bytes().partition(b"\n")

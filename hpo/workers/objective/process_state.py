@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from hpo.config.sealing import Secrets, excerpt
+from hpo.config.secrets import Secrets, excerpt
 from hpo.errors import MachineError
 
 # By which a program is ended.
@@ -43,7 +43,7 @@ _OF_PYTHON: Sequence[tuple[Callable[[], Any], Callable[[Any], Any]]] = (
 )
 
 
-class Containment:
+class Isolation:
     """Keeps a user's working directory, umask, handlers and alarms separate from ours; hides `secrets` in errors.
 
     A signal of which we take no notice, as of SIGTERM in a training process, is left to the code between its steps too.
@@ -115,7 +115,7 @@ class Containment:
 
 
 @contextlib.contextmanager
-def contained_state(seed: int) -> Iterator[None]:
+def isolated_state(seed: int) -> Iterator[None]:
     """Seed the global random numbers of Python, NumPy and torch; put back afterwards what was changed of the rest.
 
     What the user's modules set when they are imported stays, and torch takes part if they have imported it before.

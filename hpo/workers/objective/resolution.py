@@ -1,4 +1,4 @@
-"""Finds an objective by its path, with its companions, how it is called, and turns what they raise into one line."""
+"""Finds an objective by its path, with its optional functions, and turns their errors into one line."""
 
 import importlib
 import inspect
@@ -9,55 +9,64 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from hpo.config.sealing import Secrets, excerpt
+from hpo.config.secrets import Secrets, excerpt
 from hpo.config.sections import objective_text
 from hpo.errors import ConfigError, is_interruption, text_of
-from hpo.workers.objective.objective import COMPANIONS, LONGEST_REASON, TAKE_CONFIG, Objective, guard, guard_task
+from hpo.workers.objective.objective import (
+    LONGEST_REASON,
+    OPTIONAL_FUNCTIONS,
+    TAKE_CONFIG,
+    Objective,
+    guard,
+    guard_task,
+)
 from hpo.workers.objective.path import Form, ObjectivePath, Origin, origin_of, out_of_the_way, put_first, refuse_another
-from hpo.workers.objective.pickled_function import KeptFunction
+from hpo.workers.objective.pickled_function import PickledFunction
 from hpo.workers.objective.plain_function import as_run_fold
-from hpo.workers.objective.process_state import Containment
+from hpo.workers.objective.process_state import Isolation
 
 
 def resolve(
-    path: str, import_from: str | None = None, secrets: Secrets | None = None, kept: KeptFunction | None = None
+    path: str, import_from: str | None = None, secrets: Secrets | None = None, pickled: PickledFunction | None = None
 ) -> Objective:
-    """Return the objective of a path (see `ObjectivePath`) with its companions; `kept` is a function given from Python.
+    """Return the objective of a path (see `ObjectivePath`) with its functions; `kept` is a function given from Python.
 
     It is imported from `import_from`, such as the working directory, besides installed packages. `secrets` open
     configurations, besides the environment. ConfigError where there is no such function, or as `origin_of` says.
     """
     values, given = secrets or {}, ObjectivePath.of(path)
-    function, module = find_function(path, import_from, values, kept)
+    function, module = find_function(path, import_from, values, pickled)
 
-    def companion(name: str, default: Any = None) -> Any:
+    def optional_function(name: str, default: Any = None) -> Any:
         return getattr(function, name, getattr(module, name, default))
 
-    companions = {name: companion(name) for name in COMPANIONS}
+    optional_functions = {name: optional_function(name) for name in OPTIONAL_FUNCTIONS}
     for name in TAKE_CONFIG:
-        if companions[name] is not None:
-            companions[name] = guard(companions[name], f"{given.owner}.{name}", values)
-    if companions["output_sizes"] is not None:
-        companions["output_sizes"] = guard_task(companions["output_sizes"], f"{given.owner}.output_sizes", values)
-    rows = None if kept is None else kept.rows
-    companions |= {} if rows is None else rows.companions()
-    run_fold, run_test = function, companions.pop("run_test")
+        if optional_functions[name] is not None:
+            optional_functions[name] = guard(optional_functions[name], f"{given.owner}.{name}", values)
+    if optional_functions["output_sizes"] is not None:
+        optional_functions["output_sizes"] = guard_task(
+            optional_functions["output_sizes"], f"{given.owner}.output_sizes", values
+        )
+    rows = None if pickled is None else pickled.rows
+    optional_functions |= {} if rows is None else rows.optional_functions()
+    run_fold, run_test = function, optional_functions.pop("run_test")
     if given.form != "task":
         run_fold = as_run_fold(function, given.form, rows)
         run_test = None if run_test is None else as_run_fold(run_test, "config, trial", rows)
-    code_files = companion("code_files")
+    code_files = optional_function("code_files")
     is_ours = module is not None and origin_of(path, import_from) == "toolkit"
     return Objective(
         path,
         run_fold,
         run_test=run_test,
-        **companions,
-        continues=bool(companion("CONTINUES", False)),
-        reports_again=bool(companion("REPORTS_AGAIN", False)),
-        continues_with=tuple(companion("CONTINUES_WITH", ())),
-        code_keys=tuple(companion("CODE_KEYS", ())),
+        **optional_functions,
+        continues=bool(optional_function("CONTINUES", False)),
+        reports_again=bool(optional_function("REPORTS_AGAIN", False)),
+        continues_with=tuple(optional_function("CONTINUES_WITH", ())),
+        code_keys=tuple(optional_function("CODE_KEYS", ())),
         code_files=None if code_files is None else guard(code_files, f"{given.owner}.code_files", values),
-        kept=kept,
+        pickled=pickled,
         revision=getattr(module, "REVISION", None) if is_ours else None,
     )
 
@@ -82,7 +91,7 @@ def given_path(text: str) -> ObjectivePath:
 
 
 def find_function(
-    path: str, import_from: str | None, secrets: Secrets | None = None, kept: KeptFunction | None = None
+    path: str, import_from: str | None, secrets: Secrets | None = None, pickled: PickledFunction | None = None
 ) -> tuple[Callable[..., Any], ModuleType | None]:
     """Return the function of a path, and the module that has it; arguments and errors as of `resolve`."""
     given, module = ObjectivePath.of(path), None
@@ -91,7 +100,7 @@ def find_function(
         function = getattr(module, given.function, None)
         if not callable(function):
             raise ConfigError(f"objective: module '{given.module}' has no function '{given.function}'")
-    elif kept is None:
+    elif pickled is None:
         raise ConfigError(
             f"objective: '{given.function}' was given from Python and is kept in the folder of its study alone; start "
             f"a study of it from Python, or put it into a module of its own and name that"
@@ -100,7 +109,7 @@ def find_function(
         # What it uses of modules in the working directory is imported from there.
         if import_from:
             put_first(import_from)
-        function = kept.load()
+        function = pickled.load()
     if inspect.isasyncgenfunction(function):
         raise ConfigError(
             f"objective: '{given.function}' is an asynchronous generator; write `async def {given.function}(config, "
@@ -115,7 +124,7 @@ def import_named(
     """Import the module of the path that a configuration gives at the key `what`; ConfigError whatever that raises."""
     origin, secrets = origin_of(path, import_from, what), secrets or {}
     try:
-        with Containment(secrets).enter():
+        with Isolation(secrets).enter():
             module = _imported(what, name, origin, import_from)
     except BaseException as error:
         # The user's own module may raise anything, or exit like a script.

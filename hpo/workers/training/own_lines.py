@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import TypedDict
 
-from hpo.config.sealing import Secrets, hide_secrets, open_sealed, values_of
+from hpo.config.secrets import Secrets, hide_secrets, reveal_secrets, values_of
 from hpo.errors import first_line
 from hpo.machine import user_name
 from hpo.trials.space.space import short_text
@@ -162,7 +162,7 @@ def _opened(
     from mlflow.exceptions import MlflowException
     from sqlalchemy.exc import SQLAlchemyError
 
-    uri = open_sealed(given["uri"], values_of(given["uri"], secrets, "track.uri"))
+    uri = reveal_secrets(given["uri"], values_of(given["uri"], secrets, "track.uri"))
     here, lost = os.uname().nodename, "what the objective itself logs to MLflow is lost; the training goes on"
     if uri.startswith("sqlite") and here != given["host"]:
         warning = f"track.uri: {uri} is a file on {given['host']}, which {here} cannot reach: {lost}"

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Never
 
-from hpo.config.sealing import open_sealed
+from hpo.config.secrets import reveal_secrets
 from hpo.errors import ConfigError, MachineError
 from hpo.trials import reported_values
 from hpo.workers.objective.objective import Objective
-from hpo.workers.objective.pickled_function import KeptFunction
+from hpo.workers.objective.pickled_function import PickledFunction
 from hpo.workers.objective.plain_function import await_result
-from hpo.workers.objective.process_state import contained_state
+from hpo.workers.objective.process_state import isolated_state
 from hpo.workers.objective.resolution import resolve
 from hpo.workers.objective.source_files import code_watch
 from hpo.workers.training.journal import Entry
@@ -79,9 +79,9 @@ def steps_of(
     """
     watch = code_watch(payload.code, import_from)
     try:
-        kept = KeptFunction.read(Path(payload.kept)) if payload.kept else None
+        pickled = PickledFunction.read(Path(payload.function_file)) if payload.function_file else None
         try:
-            objective = resolve(payload.objective, import_from, kept=kept)
+            objective = resolve(payload.objective, import_from, pickled=pickled)
         except ConfigError as error:
             # The driver has found it, so this machine lacks it, or what it imports: no trial is at fault.
             raise MachineError(str(error)) from error
@@ -95,7 +95,7 @@ def steps_of(
             if own.id is not None:
                 yield "mlflow_run", own.id
             # Seeded after that: what MLflow draws must not change a training.
-            with contained_state(payload.seed):
+            with isolated_state(payload.seed):
                 given = payload if own.id is None else replace(payload, mlflow_run_id=own.id)
                 yield from _trained(objective, given, values, units, reports, must_score)
     finally:
@@ -173,7 +173,7 @@ def _attempt(
         runs.insert(0, (objective.run_fold, earlier, payload.before["config"]))
     for run, given, config in runs:
         reports.begin_run()
-        returned = await_result(run(given.task(open_sealed(config, values))))
+        returned = await_result(run(given.task(reveal_secrets(config, values))))
         if inspect.isgenerator(returned):
             returned = yield from _points(returned, counts, units, reports)
     reports.end(has_result=returned is not None)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from hpo.config.keys import flatten, replaced
-from hpo.config.sealing import values_of
+from hpo.config.secrets import values_of
 from hpo.config.sections import Extension
 from hpo.config.study_config import DATA_SOURCES, StudyConfig
 from hpo.errors import ConfigError
@@ -19,8 +19,8 @@ from hpo.workers.training.own_lines import OwnLines, run_name
 from hpo.workers.training.splits import Plan
 
 # What an objective is not told.
-_NOT_TOLD = {
-    *("secrets", "before", "earlier", "limits", "limits_after", "limit_minutes", "kept", "code"),
+_NOT_FOR_OBJECTIVE = {
+    *("secrets", "before", "earlier", "limits", "limits_after", "limit_minutes", "function_file", "code"),
     *("most_file_bytes", "own_lines"),
 }
 
@@ -71,19 +71,19 @@ class Payload:
     # or is measured.
     metrics: Sequence[str] = ()
     limited: Sequence[str] = ()
-    kept: str | None = None  # the file of a function that was given from Python; None for one that is imported
+    function_file: str | None = None  # the file of a function that was given from Python; None for one that is imported
     # A hash of each source file of the user's as the search began, by its path: what a worker imports must be the same;
     # None where nothing is compared.
     code: Mapping[str, str] | None = None
     own_lines: OwnLines | None = None  # where its run in MLflow is; None = it has none
     mlflow_run_id: str | None = None  # of that run, once its worker has it
-    # Values by name that open the config (see `sealing.py`); objectives see them only there.
+    # Values by name that open the config (see `secrets.py`); objectives see them only there.
     secrets: Mapping[str, str] = field(default_factory=dict)
 
     def task(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """Return the objective's argument: what is for it, and the configuration opened."""
         if_any = ("test", "curves", "metrics", "limited")
-        absent = _NOT_TOLD | {name for name in if_any if getattr(self, name) in (None, ())}
+        absent = _NOT_FOR_OBJECTIVE | {name for name in if_any if getattr(self, name) in (None, ())}
         task = {name: value for name, value in vars(self).items() if name not in absent}
         return task | {"config": config, "resume_dir": None if self.resume_dir is None else state_of(self.resume_dir)}
 
@@ -116,7 +116,7 @@ class Training:
     # Returns the objective's configuration, sealed, with a trial's point written into it.
     trial_config: Callable[[Mapping[str, Any]], dict[str, Any]]
     seed: int  # the study's; each task's own seed is derived from it
-    secrets: Mapping[str, str]  # values by name that open the configuration; see `sealing.py`
+    secrets: Mapping[str, str]  # values by name that open the configuration; see `secrets.py`
     limit_minutes: float | None = None  # after how many a trial's training has failed; None = no limit
     max_amount: int | None = None  # of a strategy that trains by amounts, the largest
     extends: Extension | None = None  # the trials of another study that its first trials continue; None = none
@@ -126,7 +126,7 @@ class Training:
     def of(
         cls,
         config: StudyConfig,
-        kept: Path | None = None,
+        function_file: Path | None = None,
         code: Mapping[str, str] | None = None,
         own_lines: OwnLines | None = None,
     ) -> Self:
@@ -144,7 +144,7 @@ class Training:
             threads=config.dispatch.threads,
             processes=config.dispatch.processes_per_task,
             study=study.name,
-            kept=str(kept) if kept else None,
+            function_file=str(function_file) if function_file else None,
             code=code,
         )
         return cls(

@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from hpo.config.sealing import excerpt, make_writable, values_of
+from hpo.config.secrets import excerpt, make_writable, values_of
 from hpo.errors import HpoError, MachineError, is_interruption, text_of
 from hpo.files import links_out
 from hpo.machine import figures, machine_fault, resident_bytes
 from hpo.trials import reported_values
 from hpo.trials.places import Point, place_of, reached
 from hpo.trials.trial import Outcome, loss_of
-from hpo.workers.objective.process_state import Containment
+from hpo.workers.objective.process_state import Isolation
 from hpo.workers.training.journal import state_of
 from hpo.workers.training.steps import Units, steps_of
 from hpo.workers.training.tasks import Payload
@@ -70,7 +70,7 @@ def run_task(
     lacks_metric = False
     limits = Limits(payload)
     values = payload.secrets
-    place, steps = Containment(values), None
+    place, steps = Isolation(values), None
 
     @functools.cache
     def shown(name: str) -> str:

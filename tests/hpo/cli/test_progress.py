@@ -103,14 +103,14 @@ def test_a_minute_of_silence_is_followed_by_a_line_of_what_runs(capsys):
     progress.reported(Trial(0, 0, {}), TaskReport(Task(0, 1, {}), point={"epoch": 3, "epochs": 9}))
     capsys.readouterr()
     for now[0] in (30.0, 59.0, 61.0, 90.0, 119.0):
-        progress.tell_of_silence()
+        progress.show_silence()
     (line,) = capsys.readouterr().out.splitlines()
     assert line == (
         "running: trial 0, fold 1 of 3  began 61 s ago; trial 0, fold 2 of 3  epoch 3/9  61 s ago; "
         "trial 0, fold 3 of 3  began 61 s ago"
     )
     now[0] = 121.0
-    progress.tell_of_silence()
+    progress.show_silence()
     assert "began 2 min ago" in capsys.readouterr().out
     assert "0 of 4 trials" in panel(progress)
 

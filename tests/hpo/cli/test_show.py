@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hpo.machine import Site
+from hpo.machine import Host
 from hpo.report.pages.html import render_macro
 from hpo.show.details import _CURVE, _chart
 from hpo.show.page.reading import PageReader
@@ -44,7 +44,7 @@ def trains(config, trial):
         view, deadline = StudyReader(StudyFolder(Path("runs/mine")), "mine"), time.monotonic() + 20
         # It is written beside the search.
         while (
-            not any((task.trial, task.point.get("epoch")) == (3, 5) for task in view.look().tasks)
+            not any((task.trial, task.point.get("epoch")) == (3, 5) for task in view.snapshot().tasks)
             and time.monotonic() < deadline
         ):
             time.sleep(0.01)
@@ -60,7 +60,7 @@ def mine(tmp_path_factory):
     folder, before = tmp_path_factory.mktemp("mine"), Path.cwd()
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setattr("hpo.session.status_keeper.StatusKeeper.seconds_between", 0.01)
+        patch.setattr("hpo.session.status_writer.StatusWriter.seconds_between", 0.01)
         patch.setattr("hpo.report.write.draw_figures", lambda *_: ())
         patch.setattr("hpo.report.write.render_report_page", lambda *_: "")
         config = {"lr": 0.1, "layers": 2}
@@ -146,7 +146,7 @@ def test_each_field_of_what_runs_and_of_a_training_is_documented(capsys, runs):
 
 def test_a_worker_elsewhere_and_its_gpus_are_shown_with_its_number_in_the_record(capsys, runs):
     folder = StudyFolder(runs / "mine")
-    site = Site("ada", 7, ["2", "3"])
+    site = Host("ada", 7, ["2", "3"])
     task = RunningTask(trial=9, task=0, worker=1, started=time.time(), **vars(site))
     with folder.lock():
         write_running(folder, [task])

@@ -129,7 +129,7 @@ def test_an_unfinished_search_cannot_be_tested(capsys, finished):
     config = Path("runs/made/config.yaml")
     config.write_text(config.read_text().replace("trials: 1", "trials: 2"))
     assert "1 of 2 trials" in refused(capsys, "test", "made")
-    assert not Path("runs/test_openings.jsonl").exists()
+    assert not Path("runs/test_evaluations.jsonl").exists()
 
 
 def test_the_winner_trains_alone_as_its_first_fold_was_trained(capsys, study):
@@ -181,7 +181,7 @@ def test_the_default_is_scored_in_the_same_opening_unless_it_is_not_wanted(capsy
     for page in (first_screen, (study / "report.md").read_text()):
         assert f"The default configuration, in the same opening: {default:.4f} (95 % " in page
         assert f"The winner less the default: {winner - default:.4f} (95 % " in page
-    assert report["test"]["openings_of_these_data"] == 1
+    assert report["test"]["evaluations_of_these_data"] == 1
     assert any("overtuned" in caution for caution in report["cautions"]) == (winner <= default)
     assert hpo(capsys, "test", "digits", "--again", "--no-default")[0] == 0
     report = json.loads((study / "report.json").read_text())
@@ -224,7 +224,7 @@ def test_a_dimension_that_changes_the_examples_is_refused(capsys):
 def test_a_missing_model_does_not_use_up_the_opening(capsys, study):
     (study / "checkpoints" / "final").rename(study / "moved")
     assert "model is missing" in refused(capsys, "test", "digits")
-    assert not Path("runs/test_openings.jsonl").exists()
+    assert not Path("runs/test_evaluations.jsonl").exists()
 
 
 @pytest.mark.slow
@@ -234,7 +234,7 @@ def test_a_study_in_another_folder_keeps_its_ledger_beside_it(capsys, study, mon
     code, out, _ = hpo(capsys, "resume", str(tmp_path / "project/runs/digits"))
     assert (code, f"hpo test {tmp_path}/project/runs/digits" in out) == (0, True)
     assert hpo(capsys, "test", str(tmp_path / "project/runs/digits"))[0] == 0
-    assert (tmp_path / "project/runs/test_openings.jsonl").exists()
+    assert (tmp_path / "project/runs/test_evaluations.jsonl").exists()
 
 
 @pytest.mark.slow

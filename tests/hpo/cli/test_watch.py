@@ -14,9 +14,9 @@ import yaml
 from hpo.show.watching import WatchedProgress
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.status import RunningTask, read_status, write_running, write_status
-from hpo.study.keeping.mirror import Mirror
 from hpo.study.results.run import StudyRun
-from hpo.study.view.reader import Look, StudyReader, open_reader
+from hpo.study.storage.mirror import Mirror
+from hpo.study.view.reader import Snapshot, StudyReader, open_reader
 from tests.hpo.cli.commands import documented, hpo, printed, refused
 from tests.studies import environment, run_toy, toy_config
 
@@ -43,7 +43,7 @@ def test_its_lines_are_those_of_the_search(capsys, lines):
     task = RunningTask(trial=9, task=-1, worker=0, started=0.0, point={"epoch": 3, "epochs": 9, "score": 0.5})
     with WatchedProgress(study, status) as progress:
         for _ in range(2):
-            progress.show(Look(status, [task]), study)
+            progress.show(Snapshot(status, [task]), study)
         cells = progress._running_cells(9, -1, progress._running[9, -1].point)
     assert len(lines) == TRIALS
     assert LINE.findall(capsys.readouterr().out) == lines
@@ -119,7 +119,7 @@ def test_a_mirror_is_followed_to_the_end_of_the_search(capsys, monkeypatch, line
     assert "no copy of a study" in refused(capsys, "watch", f"{url}/nothing", is_silent=True)
     assert "is a URL, which `hpo show`" in refused(capsys, "stop", url, is_silent=True)
     told = [printed(capsys, "watch", which)[0] for which in (url, "toy")]
-    assert [(look["copied"] is None, look["fault"]) for look in told] == [(False, None), (True, None)]
+    assert [(snapshot["copied"] is None, snapshot["fault"]) for snapshot in told] == [(False, None), (True, None)]
 
 
 def test_a_study_that_is_trained_elsewhere_is_followed_between_two_questions(lines):
@@ -129,7 +129,7 @@ def test_a_study_that_is_trained_elsewhere_is_followed_between_two_questions(lin
     looks = view.follow()
     assert next(looks).status.state == "open"
     write_status(folder, ended)
-    assert [look.status.state for look in looks] == ["ended"]
+    assert [snapshot.status.state for snapshot in looks] == ["ended"]
 
 
 @pytest.mark.slow
@@ -142,7 +142,7 @@ def test_a_running_search_is_followed_by_another_process(capsys):
     command = [sys.executable, "-m", "hpo"]
     options = {"env": environment(), "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen([*command, "search", "--config", "toy.yaml"], **options) as search:
-        while StudyReader(StudyFolder(Path("runs/toy")), "toy").look().status.state != "running":
+        while StudyReader(StudyFolder(Path("runs/toy")), "toy").snapshot().status.state != "running":
             assert search.poll() is None
         with subprocess.Popen([*command, "watch", "toy"], **options) as watch:
             shown, _ = search.communicate(timeout=120)

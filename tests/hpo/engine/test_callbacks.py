@@ -10,7 +10,7 @@ from hpo.engine.schedule.rules import Rules
 from hpo.engine.strategies import make_strategy
 from hpo.engine.strategies.drawing.draws import draw_untried
 from hpo.testing.simulated_tasks import World, empty_record, facts, run
-from hpo.trials.record.user_actions import Add, End, Instruction
+from hpo.trials.record.user_actions import Add, End, UserAction
 from hpo.trials.space.reader import space_from_dict
 from tests.studies import STRATEGIES
 
@@ -39,15 +39,15 @@ class Steered:
 
     def call(self, trial, obey):
         self.calls.append(trial.number)
-        retried = {given.retry_of for given in self.record.given}
+        retried = {given.retry_of for given in self.record.added}
         if trial.state == "failed" and trial.number not in retried and trial.retry_of is None:
-            obey(Instruction(Add(trial.point, trial.number)))
+            obey(UserAction(Add(trial.point, trial.number)))
         number, rest = divmod(trial.number, 4)
-        points = [given.point for given in self.record.given]
+        points = [given.point for given in self.record.added]
         if rest == 0 and number < len(POINTS) and POINTS[number] not in points:
-            obey(Instruction(Add(POINTS[number])))
+            obey(UserAction(Add(POINTS[number])))
         if trial.number == self.last:
-            obey(Instruction(End()))
+            obey(UserAction(End()))
 
     def is_over(self, budget=TRIALS):
         return is_over(rules(self.name)(lambda _: (), self.world.cost_of), self.record, budget)

@@ -202,8 +202,8 @@ def test_a_curve_that_ends_before_the_amount_says_how_far_it_went(tmp_path):
     # Its curves have four places.
     assert [(trial.amount, trial.reached) for trial in history] == [(3, 3)] * 4 + [(6, 4)] * 2 + [(12, 4)]
     assert [trial.total_cost for trial in history] == [3] * 4 + [1] * 3
-    assert study.how_far(history[-1]) == ", ended by itself at 4 of 12"
-    assert study.how_far(history[0]) == ", trained to 3 of 12"
+    assert study.amount_text(history[-1]) == ", ended by itself at 4 of 12"
+    assert study.amount_text(history[0]) == ", trained to 3 of 12"
 
 
 @pytest.mark.quick("random")

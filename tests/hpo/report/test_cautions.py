@@ -112,7 +112,7 @@ def test_curves_that_still_improve():
 def test_the_test_part_duplicates_and_a_dirty_tree():
     lines = said(
         many(),
-        test={"openings_of_these_data": 2, "trial": 0},
+        test={"evaluations_of_these_data": 2, "trial": 0},
         data={"split": {"duplicates": {"train / test": 4, "train / validation": 0}, "is_test_within_reach": True}},
         environment={"is_dirty": True},
     )
@@ -135,7 +135,7 @@ def test_finalists_that_all_failed_are_said():
 
 def test_a_winner_that_is_the_default_is_not_held_against_itself():
     against = {"default": 0.77, "winner": 0.77, "gain": 0.0}
-    tested = {"openings_of_these_data": 1, "trial": 0}
+    tested = {"evaluations_of_these_data": 1, "trial": 0}
     for default, number in ((0, 0), (1, 1)):
         baselines = {"default": {"number": default}}
         lines = said(many(), overtuning={"default_on_test": against}, test=tested, baselines=baselines)
@@ -149,5 +149,5 @@ def test_what_had_changed_when_the_study_was_resumed_all_the_same():
 
 
 def test_a_test_score_of_an_earlier_winner_is_told():
-    lines = said(many(), test={"openings_of_these_data": 1, "trial": 7})
+    lines = said(many(), test={"evaluations_of_these_data": 1, "trial": 7})
     assert lines == ["the test score is that of trial 7, which was the winner when the test part was opened"]

@@ -10,9 +10,9 @@ from hpo.report.figures import Drawn
 from hpo.report.figures.best_so_far import draw_best_so_far, draw_expected_performance
 from hpo.report.figures.importance import draw_importance
 from hpo.report.figures.learning_curves import draw_fold_spread, draw_learning_curves
-from hpo.report.figures.look import WINNER, best_and_even
 from hpo.report.figures.parallel_coordinates import draw_parallel_coordinates
 from hpo.report.figures.score_over_values import draw_contours, draw_slices
+from hpo.report.figures.style import WINNER, best_and_even
 from hpo.report.part import Absent
 from hpo.report.sections.curves import describe_expected
 from hpo.trials.space.reader import space_from_dict

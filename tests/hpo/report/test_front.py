@@ -168,7 +168,7 @@ def test_the_report_keeps_its_schema_and_says_when_it_was_decided(folder, report
     assert {"front.metrics", "front.limits"} < set(keys[8])
     assert "front.choice" in keys[12]
     assert set(report["importance"]["by_metric"]) == {"score", "size"}
-    for name, keys in report["importance"]["told_apart_by_metric"].items():
+    for name, keys in report["importance"]["significant_by_metric"].items():
         assert set(keys) <= report["importance"]["by_metric"][name].keys()
     text = (folder / "report.md").read_text()
     assert "search for the front of score (maximize) and size (minimize), within latency <= 6" in text
@@ -218,7 +218,7 @@ def test_a_front_that_was_scored_on_the_test_part_is_set_beside_the_search(repor
     del scored[-1]["metrics"]
     scored[-1]["error"] = "out of memory"
     opened = {"time": "now", "trial": members[0]["number"], "metrics": values[0], "size": 9, "validation_score": 0.5}
-    opened |= {"openings_of_these_data": 1, "front": scored, "default": None}
+    opened |= {"evaluations_of_these_data": 1, "front": scored, "default": None}
     first, second, table, failed = read_test(report | {"test": opened})
     assert f"latency **{values[0]['latency']:.4f}**" in first.text
     assert f"all {len(members)} trials of the front" in second.text

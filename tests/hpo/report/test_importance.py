@@ -9,7 +9,7 @@ from optuna.distributions import CategoricalDistribution
 from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
 from hpo.report.figures.importance import draw_importance
-from hpo.report.figures.look import OTHER
+from hpo.report.figures.style import OTHER
 from hpo.report.importance import importances, rank_of
 from hpo.report.part import Absent
 from hpo.trials.record.rows import distribution
@@ -78,11 +78,11 @@ def test_the_shares_are_optunas_for_every_kind_of_dimension_and_with_ties(count,
 
 @pytest.mark.parametrize("count", [20, 50])
 def test_what_matters_much_is_told_apart_and_what_does_nothing_in_one_study_of_twenty(count):
-    told_apart = [key for seed in range(20) for key in found_in(of_one_that_matters(count, seed)).told_apart]
-    assert told_apart.count("strong") >= 19
+    significant = [key for seed in range(20) for key in found_in(of_one_that_matters(count, seed)).significant]
+    assert significant.count("strong") >= 19
     # Three standard deviations above 5 %, of 40 and of 60.
-    assert len(told_apart) - told_apart.count("strong") <= 6
-    assert len([key for seed in range(20) for key in found_in(of_noise(count, seed)).told_apart]) <= 8
+    assert len(significant) - significant.count("strong") <= 6
+    assert len([key for seed in range(20) for key in found_in(of_noise(count, seed)).significant]) <= 8
 
 
 def test_the_same_trials_give_the_same_answer():
@@ -94,7 +94,7 @@ def test_what_has_one_value_has_no_share_and_is_not_told_apart():
     space = space_from_dict({"a": [1, 2, 3], "one": [3]})
     found = found_in(drawn_at_random(space, 30, lambda point, _: float(point["a"])), space)
     assert found.shares == {"a": 1, "one": 0}
-    assert found.told_apart == ["a"]
+    assert found.significant == ["a"]
 
 
 @pytest.mark.parametrize(("count", "is_few"), [(29, True), (30, False)])
@@ -102,14 +102,14 @@ def test_with_few_trials_only_what_is_told_apart_is_shown_later_the_others_are_h
     drawn = subject(of_one_that_matters(count), space=ONE_MATTERS)
     known, content = drawn.importances, draw_importance(drawn)
     bars = content.figure.data[0]
-    assert known.told_apart == ["strong"]
+    assert known.significant == ["strong"]
     assert list(bars.y) == (["strong"] if is_few else list(known.shares))
-    assert [colour == OTHER for colour in bars.marker.color] == [key in known.told_apart for key in bars.y]
+    assert [colour == OTHER for colour in bars.marker.color] == [key in known.significant for key in bars.y]
     assert ("Of so few trials" in content.caption) == is_few != ("hollow" in content.caption)
 
 
 def test_where_chance_explains_all_one_sentence_says_so():
-    trials = next(those for seed in range(9) if not found_in(those := of_noise(20, seed)).told_apart)
+    trials = next(those for seed in range(9) if not found_in(those := of_noise(20, seed)).significant)
     sentence = "no hyperparameter is told apart from chance by 20 trials"
     assert draw_importance(subject(trials, space=ONE_MATTERS)) == Absent(sentence)
     # The gain over the default is another question.

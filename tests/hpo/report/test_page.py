@@ -13,6 +13,7 @@ from markupsafe import escape
 from plotly.offline import get_plotlyjs_version
 
 import hpo as toolkit
+from hpo.report.formatting import plain_text
 from hpo.report.pages.checklist import render_checklist
 from hpo.report.pages.html import templates
 from hpo.report.pages.latex import render_latex
@@ -21,7 +22,6 @@ from hpo.report.part import markdown_lines
 from hpo.report.sections.fields import FIELDS
 from hpo.report.sections.search import read_counts
 from hpo.report.sections.winner import winner_view
-from hpo.report.words import plain_text
 from hpo.session.session import run_study
 from hpo.study.opening import open_study, read_study
 from hpo.study.results.run import StudyRun

@@ -9,14 +9,14 @@ from pydantic import TypeAdapter
 
 from hpo.config.goals import SCALE
 from hpo.report.figures import draw_figures
-from hpo.report.figures.look import Drawn
+from hpo.report.figures.style import Drawn
 from hpo.report.pages.picture import draw_png
 from hpo.report.part import Absent, is_missing
 from hpo.report.sections.report import ReportJson
 from hpo.report.sections.scale_table import scale_table, table_rows, table_text
 from hpo.report.sections.scales import describe_scales
 from hpo.report.subject import Subject
-from hpo.report.transfer import Climb
+from hpo.report.transfer import ScaleResults
 from hpo.report.write import write_checklist
 from hpo.trials.goal import Goal, finished
 from hpo.trials.space.reader import space_from_dict
@@ -58,15 +58,15 @@ def climbed(factor, counts=(24, 12, 8, 6), seed=0, exponent=0.1, direction="mini
             ran = {0: Outcome({"score": sign * loss}, seconds=cost, started=10.0 * number, worker=1)}
             trials.append(finished(Trial(number, 0, at | {SCALE: scale}, cost=cost), ran, goal))
     changes = [{"width": 2**scale} for scale in range(len(counts))]
-    climb = Climb(space, changes, trials, COSTS[: len(counts)])
+    scale_results = ScaleResults(space, changes, trials, COSTS[: len(counts)])
     at_target = [trial for trial in trials if trial.scale == len(counts)]
     winner = min(at_target, key=lambda trial: trial.loss, default=None)
-    return Subject(space, goal, TaskLayout(), "ladder", trials, winner, workers=1, climb=climb)
+    return Subject(space, goal, TaskLayout(), "ladder", trials, winner, workers=1, scale_results=scale_results)
 
 
 @pytest.mark.parametrize("factor", [0.5, 0.71, 1.4])
 def test_an_optimum_that_moves_is_reported_with_an_interval_that_holds_its_shift(factor):
-    found = {each["key"]: each for each in describe_scales(climbed(factor).climb, "score")["transfer"]}
+    found = {each["key"]: each for each in describe_scales(climbed(factor).scale_results, "score")["transfer"]}
     shift = found["lr"]["shift"]
     low, high = shift["interval"]
     assert low <= factor <= high
@@ -85,14 +85,14 @@ def test_trials_that_diverged_say_nothing_of_where_the_best_lies():
     trials = [
         finished(t, {0: Outcome({"score": 1e4})}, subject.goal) if t.number in diverged else t for t in subject.trials
     ]
-    climb = Climb(subject.space, subject.climb.changes, trials, COSTS)
-    shift = describe_scales(climb, "score")["transfer"][0]["shift"]
+    scale_results = ScaleResults(subject.space, subject.scale_results.changes, trials, COSTS)
+    shift = describe_scales(scale_results, "score")["transfer"][0]["shift"]
     assert shift["interval"][0] <= 0.5 <= shift["interval"][1]
     assert shift["moves"]
 
 
 def test_an_optimum_that_stays_is_reported_to_stay():
-    shift = describe_scales(climbed(1.0).climb, "score")["transfer"][0]["shift"]
+    shift = describe_scales(climbed(1.0).scale_results, "score")["transfer"][0]["shift"]
     assert shift["is_known"]
     assert not shift["moves"]
     assert shift["interval"][0] <= 1 <= shift["interval"][1]
@@ -102,14 +102,14 @@ def test_of_what_does_not_matter_nobody_knows_whether_it_moves():
     subject = climbed(1.0)
     blind = {trial.number: random.Random(trial.number).random() for trial in subject.trials}
     trials = [finished(t, {0: Outcome({"score": 1 + blind[t.number]})}, subject.goal) for t in subject.trials]
-    climb = Climb(subject.space, subject.climb.changes, trials, COSTS)
-    for each in describe_scales(climb, "score")["transfer"]:
+    scale_results = ScaleResults(subject.space, subject.scale_results.changes, trials, COSTS)
+    for each in describe_scales(scale_results, "score")["transfer"]:
         assert not each["shift"]["is_known"], each
 
 
 def test_each_scale_has_its_own_best_and_its_share():
     subject = climbed(0.7)
-    each = describe_scales(subject.climb, "score")["each"]
+    each = describe_scales(subject.scale_results, "score")["each"]
     for share in ("share_of_cost", "share_of_seconds"):
         assert math.fsum(one[share] for one in each) == pytest.approx(1)
     for one in each:
@@ -123,13 +123,13 @@ def test_each_scale_has_its_own_best_and_its_share():
 
 
 def test_costs_are_those_of_the_trials_where_none_are_given():
-    climb = climbed(1.0).climb
-    assert Climb(climb.space, climb.changes, climb.trials).costs == pytest.approx(COSTS)
+    scale_results = climbed(1.0).scale_results
+    assert ScaleResults(scale_results.space, scale_results.changes, scale_results.trials).costs == pytest.approx(COSTS)
 
 
 @pytest.mark.parametrize("has_target", [True, False])
 def test_a_power_law_predicts_the_loss_at_the_target(has_target):
-    law = climbed(1.0, (24, 12, 8, 6 * has_target)).climb.law
+    law = climbed(1.0, (24, 12, 8, 6 * has_target)).scale_results.law
     assert law.exponent == pytest.approx(0.1, abs=0.005)
     assert law.low < 3 * 64**-0.1 < law.high
     assert law.low < law.predicted < law.high
@@ -141,8 +141,8 @@ def test_a_power_law_is_refused_below_four_scales_and_of_what_is_no_loss():
         (climbed(1.0, (12, 6, 0, 3)), "takes 4 scales or more"),
         (climbed(1.0, direction="maximize"), "above 0 and minimized"),
     ):
-        assert subject.climb.law is None
-        assert word in describe_scales(subject.climb, "score")["law"]["missing"]
+        assert subject.scale_results.law is None
+        assert word in describe_scales(subject.scale_results, "score")["law"]["missing"]
 
 
 def test_what_compares_trials_has_those_of_the_largest_scale_only():
@@ -222,12 +222,12 @@ def test_a_table_of_values_and_scales_says_what_moves(losses, moves, words):
         for value, loss in zip(["low", "mid", "high"], of, strict=False):
             point, ran = {"rate": value, SCALE: scale}, {0: Outcome({"score": loss}, seconds=1.0)}
             trials.append(finished(Trial(len(trials), 0, point), ran, Goal({"score": "minimize"}, target=2)))
-    climb = Climb(space, [{"width": 8}, {"width": 16}], trials, is_grid=True)
-    table = scale_table(climb, "score")
+    scale_results = ScaleResults(space, [{"width": 8}, {"width": 16}], trials, is_grid=True)
+    table = scale_table(scale_results, "score")
     assert table["moves"] == moves
     assert words in table_text(table, "score")
     assert [sum(score is not None for score in row) for row in table["scores"]] == [len(of) for of in losses.values()]
-    assert len(table_rows(table, climb.changes, "{} *").rows) == 2
+    assert len(table_rows(table, scale_results.changes, "{} *").rows) == 2
 
 
 @pytest.mark.parametrize(
@@ -247,8 +247,8 @@ def test_a_table_says_whether_what_the_best_value_costs_may_be_chance(seeds, wor
             ran = {k: Outcome({"score": loss + (seed if value == "low" else -seed)}) for k, seed in enumerate(seeds)}
             point = {"rate": value, SCALE: scale}
             trials.append(finished(Trial(len(trials), 0, point), ran, Goal({"score": "minimize"}, target=2)))
-    climb = Climb(space, [{"width": 8}, {"width": 16}], trials, is_grid=True)
-    assert words in table_text(scale_table(climb, "score"), "score")
+    scale_results = ScaleResults(space, [{"width": 8}, {"width": 16}], trials, is_grid=True)
+    assert words in table_text(scale_table(scale_results, "score"), "score")
 
 
 @pytest.mark.slow

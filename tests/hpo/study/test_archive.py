@@ -10,8 +10,8 @@ import pytest
 
 from hpo.errors import ConfigError, HpoError, StudyError
 from hpo.study.files.folder import StudyFolder
-from hpo.study.keeping.archive import archive, unarchive
-from hpo.study.ledger import all_openings, write_opening
+from hpo.study.storage.archive import archive, unarchive
+from hpo.study.test_log import all_evaluations, write_evaluation
 from tests.hpo.study.killed import killed_at, tree
 from tests.studies import run_toy, toy_config
 
@@ -34,14 +34,14 @@ def test_it_comes_back_with_all_that_is_not_made_again(toy):
     (toy.path / "states/x/.hidden").write_bytes(b"\x00")
     (toy.path / "states/latest").symlink_to("x")
     (toy.path / "mirrored.txt").write_text("1 file:///mirror\n")
-    write_opening(toy, {"time": "once", "study": "toy", "study_id": "1", "trial": 0, "fingerprint": "f"})
+    write_evaluation(toy, {"time": "once", "study": "toy", "study_id": "1", "trial": 0, "fingerprint": "f"})
     archive(toy, FILE)
     back = unarchive(FILE, Path("other"))
     assert own(tree(back.path)) == own(tree(toy.path))
     assert rows_of(back) == rows_of(toy)
     assert ((back.path / "states/x/empty").is_dir(), (back.path / "states/latest").readlink()) == (True, Path("x"))
     assert back.path.stat().st_mode & 0o777 == 0o700
-    assert len(all_openings(StudyFolder(Path("other/another")), "f")) == 1
+    assert len(all_evaluations(StudyFolder(Path("other/another")), "f")) == 1
     assert [path.name for path in Path("other").iterdir()] == ["toy"]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from hpo.config.study_config import config_from_dict
 from hpo.study.files.folder import StudyFolder
-from hpo.study.keeping.cleaning import clean
+from hpo.study.storage.cleaning import clean
 from tests.hpo.cli.commands import hpo
 from tests.hpo.study.killed import tree
 from tests.studies import run_toy, toy_config

@@ -9,7 +9,7 @@ import yaml
 
 from hpo.config.study_config import config_from_dict
 from hpo.errors import ConfigError
-from hpo.study.basis.counted_in import Unit, Units
+from hpo.study.basis.units import Unit, Units
 from hpo.study.extension import extension_of
 from hpo.study.preparing.preparation import prepare_study
 from tests.hpo.cli.commands import hpo, refused, searched

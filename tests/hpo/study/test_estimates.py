@@ -130,7 +130,7 @@ def test_bounds_that_cannot_be_read_are_refused_in_one_line(monkeypatch, bad, sa
     assert "\n" not in str(refused.value)
 
 
-def searched(returned, **companions):
+def searched(returned, **optional_functions):
     """Search a function, and score its best on the test part: `returned(rate, examples)` is what it returns."""
 
     def train(config, trial):
@@ -139,7 +139,7 @@ def searched(returned, **companions):
         return returned(config["lr"], trial.test or trial.validation)
 
     data = {"size": 60, "name": "numbers"}
-    decorated = hpo.objective(train, describe_data=lambda config: data, **companions)
+    decorated = hpo.objective(train, describe_data=lambda config: data, **optional_functions)
     settings = {"track": "none", "dispatch": "local", "split.folds": 1, "split.test_fraction": 0.5}
     return hpo.search(
         decorated, {"lr": [0.1, 0.5]}, trials=2, direction="maximize", name="s", config={"lr": 0.1}, settings=settings

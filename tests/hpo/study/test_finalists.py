@@ -123,7 +123,7 @@ def test_the_score_that_chose_the_winner_is_the_one_that_is_shown_with_that_of_t
 
 
 def test_what_follows_the_search_is_told_while_it_is_trained(monkeypatch):
-    monkeypatch.setattr("hpo.session.status_keeper.StatusKeeper.seconds_between", 0.0)
+    monkeypatch.setattr("hpo.session.status_writer.StatusWriter.seconds_between", 0.0)
 
     def train(config, trial):
         if len(set(seeds := [*read_lines(), trial.seed])) > 3:

@@ -60,7 +60,7 @@ def test_all_of_the_front_is_scored_in_one_opening(capsys, folds):
     assert {path.read_text().split()[0] for path in folder.glob("checkpoints/*/layers")} == kept
 
     # It is one opening, of three configurations, in both ledgers; there is no second, of either kind.
-    for ledger in (folder / "test_openings.jsonl", folder.parent / "test_openings.jsonl"):
+    for ledger in (folder / "test_evaluations.jsonl", folder.parent / "test_evaluations.jsonl"):
         (opening,) = map(json.loads, ledger.read_text().splitlines())
         assert sorted(opening["scored"]) == [0, 1, 2]
     for way in ([], ["--front"]):
@@ -90,10 +90,10 @@ def test_from_python_the_front_is_a_table_and_a_second_opening_counts_all(capsys
     assert (table["is_chosen"].tolist(), table["score"].tolist()[0]) == ([True, False, False], 2.5)
     assert sorted(table["validation.size"]) == [2, 3, 4]
     result = json.loads((study.folder / "test.json").read_text())
-    assert (result["openings_of_these_data"], result["scored_of_these_data"]) == (2, 4)
+    assert (result["evaluations_of_these_data"], result["scored_of_these_data"]) == (2, 4)
 
 
 def test_with_one_metric_the_front_is_refused_and_nothing_is_opened(capsys):
     folder = toy(capsys, metrics=None, choose="knee", limits={"size": 9}, trials=1)
     assert "`--front`" in refused(capsys, "test", "toy", "--front")
-    assert not (folder / "test_openings.jsonl").exists()
+    assert not (folder / "test_evaluations.jsonl").exists()

@@ -15,8 +15,8 @@ from hpo.errors import ConfigError, HpoError, StudyError
 from hpo.place import Place
 from hpo.session.mirroring import Mirroring, refuse_bad_urls
 from hpo.study.files.folder import StudyFolder
-from hpo.study.keeping.mirror import Manifest, Mirror, restore
-from hpo.study.ledger import all_openings
+from hpo.study.storage.mirror import Manifest, Mirror, restore
+from hpo.study.test_log import all_evaluations
 from hpo.trials.trial import Outcome
 from hpo.workers.dispatch.dispatcher import TaskReport
 from tests.studies import rows, run_toy, toy_config
@@ -49,10 +49,10 @@ def test_it_goes_on_elsewhere_from_its_copy(url, tmp_path):
 
 def test_what_it_opened_is_counted_for_others_where_it_is_restored(tmp_path):
     folder, url = studied(trials=1), f"file://{tmp_path}/mirror"
-    folder.openings_path.write_text('{"time": "once", "study": "toy", "trial": 0, "fingerprint": "f"}\n')
+    folder.test_log_path.write_text('{"time": "once", "study": "toy", "trial": 0, "fingerprint": "f"}\n')
     mirror_of(folder, url).copy()
     restore(url, tmp_path / "elsewhere")
-    assert len(all_openings(StudyFolder(tmp_path / "elsewhere/another"), "f")) == 1
+    assert len(all_evaluations(StudyFolder(tmp_path / "elsewhere/another"), "f")) == 1
 
 
 def test_each_content_is_sent_once_and_goes_when_it_is_no_longer_needed(url):

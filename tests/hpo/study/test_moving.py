@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpo.study.files.folder import StudyFolder
-from hpo.study.ledger import all_openings, write_opening
+from hpo.study.test_log import all_evaluations, write_evaluation
 from tests.hpo.cli.commands import hpo, searched
 from tests.studies import run_toy, toy_config
 from tests.tracked import new_store, runs_of, tracked_study
@@ -17,7 +17,7 @@ ELSEWHERE = Path("elsewhere")
 
 @pytest.fixture(params=[shutil.move, shutil.copytree])
 def moved(request, toy):
-    write_opening(toy, {"time": "once", "study": "toy", "study_id": "1", "trial": 0, "fingerprint": "f"})
+    write_evaluation(toy, {"time": "once", "study": "toy", "study_id": "1", "trial": 0, "fingerprint": "f"})
     ELSEWHERE.mkdir()
     request.param(toy.path, ELSEWHERE / "toy")
     return StudyFolder(ELSEWHERE / "toy")
@@ -26,7 +26,7 @@ def moved(request, toy):
 @pytest.mark.usefixtures("moved")
 def test_its_openings_count_once_for_the_studies_here_and_there():
     for place in (Path("runs/other"), ELSEWHERE / "other", ELSEWHERE / "toy"):
-        assert len(all_openings(StudyFolder(place), "f")) == 1
+        assert len(all_evaluations(StudyFolder(place), "f")) == 1
 
 
 @pytest.mark.slow

@@ -9,12 +9,12 @@ import pytest
 
 from hpo.engine.loop import search
 from hpo.errors import HpoError
-from hpo.session.hand import Hand
 from hpo.session.session import run_study
+from hpo.session.user_requests import UserRequests
 from hpo.study.opening import open_study
-from hpo.study.reproduce.replay import read_given
+from hpo.study.reproduce.replay import read_added
 from hpo.trials.record.storage import sqlite_url
-from hpo.trials.record.user_actions import Given
+from hpo.trials.record.user_actions import AddedPoint
 from hpo.trials.space.space import point_key
 from hpo.workers.dispatch.local import LocalDispatcher
 from tests.studies import ORDERED, REPOSITORY, prepared, report_again, rows, run_toy, toy_config
@@ -42,7 +42,7 @@ def the_score_and_queue(task):
 def run_again(folder, config, report):
     """Run the search of a report again, as a replay does; return its rows."""
     study = prepared(folder, config)
-    study = replace(study, given=read_given(report["given"], study.space))
+    study = replace(study, added=read_added(report["added_points"], study.space))
     record = open_study(study)
     run_study(study, record, LocalDispatcher(str(REPOSITORY)), None)
     record.close()
@@ -64,7 +64,7 @@ def test_it_is_tried_next_and_the_report_repeats_the_search(tmp_path, strategy, 
     assert tried[FEW] == ABSENT
     assert len({point_key(point) for point in tried}) == ALL
     report = report_again(folder, config, has_page=False).summary
-    assert [(each["point"], each["after"]) for each in report["given"]] == [(ABSENT, FEW)]
+    assert [(each["point"], each["after"]) for each in report["added_points"]] == [(ABSENT, FEW)]
     assert run_again(tmp_path / "again", config, report) == after
     assert in_optuna(folder).trials[FEW].state == optuna.trial.TrialState.WAITING, "another program's trial is changed"
 
@@ -74,7 +74,7 @@ def test_it_is_tried_next_and_the_report_repeats_the_search(tmp_path, strategy, 
 @pytest.mark.parametrize(("seconds", "found"), [(0, 4), (math.inf, 6)], ids=["while it runs", "at its end"])
 def test_one_that_comes_while_the_search_runs_is_told_and_tried_once(seconds, found, caplog, monkeypatch):
     """Four lanes are filled when it comes; with the budget spent, it waits for a larger one."""
-    monkeypatch.setattr(Hand, "seconds_between", seconds)
+    monkeypatch.setattr(UserRequests, "seconds_between", seconds)
     for trials in (6, 8):
         config = toy_config("tpe", trials=trials, objective=f"{__name__}:the_score_and_queue")
         study = prepared(Path("study"), config)
@@ -110,9 +110,9 @@ def test_what_is_no_new_point_of_the_space_is_named_and_left_alone(tmp_path, que
 ])  # fmt: skip
 def test_what_a_strangers_report_tells_of_given_points_is_read_or_refused_in_one_line(told, line, tmp_path):
     space = prepared(tmp_path, toy_config()).space
-    assert read_given([{"point": ABSENT, "after": 3}], space) == (Given(ABSENT, 3),)
+    assert read_added([{"point": ABSENT, "after": 3}], space) == (AddedPoint(ABSENT, 3),)
     with pytest.raises(HpoError, match=rf"^report\.json: given: .*{line}"):
-        read_given(told, space)
+        read_added(told, space)
 
 
 @pytest.mark.slow

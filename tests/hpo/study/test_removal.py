@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from hpo.commands.remove import remove_study, says_what_goes
+from hpo.commands.remove import removal_lines, remove_study
 from hpo.config.study_config import config_from_dict
 from hpo.errors import StudyError
 from hpo.study.files.folder import StudyFolder
-from hpo.study.keeping.cleaning import clean_runs
-from hpo.study.keeping.mirror import Manifest, Mirror
-from hpo.study.keeping.removal import find_removal
-from hpo.study.ledger import all_openings, write_opening
+from hpo.study.storage.cleaning import clean_runs
+from hpo.study.storage.mirror import Manifest, Mirror
+from hpo.study.storage.removal import find_removal
+from hpo.study.test_log import all_evaluations, write_evaluation
 from tests.hpo.study.killed import killed_at, tree
 from tests.studies import toy_config
 
@@ -28,14 +28,14 @@ def opening(time):
 
 def test_what_it_opened_is_counted_for_the_next_study(toy):
     """Also an opening that only its own folder knows, as after it came from a mirror."""
-    write_opening(toy, opening("once"))
-    toy.openings_path.write_text(toy.openings_path.read_text() * 2)
+    write_evaluation(toy, opening("once"))
+    toy.test_log_path.write_text(toy.test_log_path.read_text() * 2)
     toy.test_path.write_text('{"time": "twice", "study": "toy", "trial": 0, "fingerprint": "f"}')
     other = StudyFolder(Path("runs/other"))
-    before = len(all_openings(toy, "f"))
+    before = len(all_evaluations(toy, "f"))
     remove_study(find_removal("toy"))
-    assert (before, len(all_openings(other, "f"))) == (3, 3)
-    assert [path.name for path in Path("runs").iterdir()] == ["test_openings.jsonl"]
+    assert (before, len(all_evaluations(other, "f"))) == (3, 3)
+    assert [path.name for path in Path("runs").iterdir()] == ["test_evaluations.jsonl"]
 
 
 def damage_record(folder):
@@ -56,7 +56,7 @@ def damage_record(folder):
 def test_a_damaged_one_goes_too_and_it_is_said_what_stays(toy, damage):
     damage(toy)
     removal = find_removal("toy")
-    assert "runs/toy: " in next(says_what_goes(removal, mirror=False, runs=True))
+    assert "runs/toy: " in next(removal_lines(removal, mirror=False, runs=True))
     remove_study(removal)
     assert list(Path("runs").iterdir()) == []
 
@@ -84,7 +84,7 @@ def test_of_a_link_out_of_it_only_the_link_goes(toy, tmp_path):
     (toy.logs_dir / "file").symlink_to(outside / "precious")
     (toy.path / "checkpoints").symlink_to(outside)
     removal = find_removal("toy")
-    says = [*says_what_goes(removal, mirror=False, runs=True)]
+    says = [*removal_lines(removal, mirror=False, runs=True)]
     assert {line for line in says if "which stays" in line} == {
         f"  logs/file: a link to {outside / 'precious'}, which stays",
         f"  checkpoints: a link to {outside}, which stays",
@@ -96,7 +96,7 @@ def test_of_a_link_out_of_it_only_the_link_goes(toy, tmp_path):
 
 def test_runs_in_mlflow_are_named_where_there_may_be_some(toy):
     def says():
-        return "\n".join(says_what_goes(find_removal("toy"), mirror=False, runs=True))
+        return "\n".join(removal_lines(find_removal("toy"), mirror=False, runs=True))
 
     assert "MLflow" not in says()
     # That of other studies.
@@ -160,7 +160,7 @@ def mirrored(toy, tmp_path, writer=None):
 
 def test_its_mirror_stays_unless_it_is_asked_for(toy, tmp_path):
     removal = mirrored(toy, tmp_path)
-    assert any("stays; --mirror removes it" in line for line in says_what_goes(removal, mirror=False, runs=True))
+    assert any("stays; --mirror removes it" in line for line in removal_lines(removal, mirror=False, runs=True))
     shutil.copytree(toy.path, "kept")
     assert remove_study(removal).mirror is None
     assert (tmp_path / "mirror/manifest.json").exists()
@@ -181,7 +181,7 @@ def test_a_copy_by_hand_leaves_the_original_its_mirror(toy, tmp_path):
     mirrored(toy, tmp_path)
     shutil.copytree(toy.path, "runs/copy")
     removal = find_removal("copy")
-    assert any("runs/toy is the same study" in line for line in says_what_goes(removal, mirror=True, runs=True))
+    assert any("runs/toy is the same study" in line for line in removal_lines(removal, mirror=True, runs=True))
     remove_study(removal, mirror=True)
     assert (tmp_path / "mirror/manifest.json").exists()
     assert remove_study(find_removal("toy"), mirror=True).mirror is not None

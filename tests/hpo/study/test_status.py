@@ -74,7 +74,7 @@ def trains(config, trial):
 @pytest.fixture
 def ran(monkeypatch):
     """Run `trains` to its end; its status is written at once."""
-    monkeypatch.setattr("hpo.session.status_keeper.StatusKeeper.seconds_between", 0.01)
+    monkeypatch.setattr("hpo.session.status_writer.StatusWriter.seconds_between", 0.01)
     return found(trains, trials=4, direction="minimize")
 
 
@@ -117,8 +117,8 @@ def test_of_a_killed_search_the_record_is_read_for_every_look(ran):
     shutil.copytree("killed", "runs/killed")
     (listed,) = studies(Path("runs"), "name=killed").studies
     views = [
-        StudyReader(StudyFolder(Path("killed")), "killed").look().status,
-        PageReader(StudyFolder(Path("killed"))).read().look.status,
+        StudyReader(StudyFolder(Path("killed")), "killed").snapshot().status,
+        PageReader(StudyFolder(Path("killed"))).read().snapshot.status,
     ]
     for status in views:
         assert (status.state, status.done, status.score, status.texts) == ("interrupted", 2, best, {})

@@ -5,16 +5,16 @@ import shutil
 import pytest
 
 from hpo.study.opening import read_study
-from hpo.trials.record.read_only import RowsLookedAt
+from hpo.trials.record.read_only import ReadOnlyRows
 from hpo.trials.record.record import Record
 from hpo.trials.trial import Outcome, Proposal
 from tests.hpo.trials.test_record import POINT, SPACE, make, reopened, stored
 from tests.studies import SPACES, prepared, run_toy, toy_config
 
 
-def looked_at(folder, num_folds=1, is_written=lambda: False):
+def read_only_connection(folder, num_folds=1, is_written=lambda: False):
     study = stored("", "s", num_folds)
-    return Record(RowsLookedAt(folder / "study.db", "s", SPACE, is_written), study.goal, study.layout)
+    return Record(ReadOnlyRows(folder / "study.db", "s", SPACE, is_written), study.goal, study.layout)
 
 
 def traces(folder):
@@ -28,7 +28,7 @@ def test_the_record_of_a_search_is_the_same(tmp_path, space):
     run_toy(tmp_path / "toy", config)
     study = prepared(tmp_path / "toy", config)
     before = traces(tmp_path / "toy")
-    rows = RowsLookedAt(study.folder.database_path, "toy", study.space)
+    rows = ReadOnlyRows(study.folder.database_path, "toy", study.space)
     seen = Record(rows, study.goal, study.layout)
     assert traces(tmp_path / "toy") == before
     record = read_study(study)
@@ -39,7 +39,7 @@ def test_the_record_of_a_search_is_the_same(tmp_path, space):
 
 def test_each_look_takes_in_what_was_written_since(tmp_path):
     record = make(tmp_path, num_folds=2)
-    seen = looked_at(tmp_path, 2, is_written=lambda: True)
+    seen = read_only_connection(tmp_path, 2, is_written=lambda: True)
     assert (seen.trials(), seen.read_again()) == ([], False)
 
     def agrees():
@@ -72,7 +72,7 @@ def test_a_killed_search_s_log_is_read_and_stays(tmp_path):
     record.close()
     before = {path.name: path.stat().st_size for path in (tmp_path / "killed").iterdir()}
     assert "study.db-wal" in before
-    seen = looked_at(tmp_path / "killed")
+    seen = read_only_connection(tmp_path / "killed")
     assert {path.name: path.stat().st_size for path in (tmp_path / "killed").iterdir()} == before
     assert [trial.score for trial in seen.trials()] == [0.25]
     assert seen.trials() == reopened(tmp_path / "killed").trials()

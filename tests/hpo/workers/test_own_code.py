@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpo.workers.dispatch.process.child import Child
-from hpo.workers.objective.pickled_function import KeptFunction
+from hpo.workers.objective.pickled_function import PickledFunction
 from hpo.workers.objective.source_files import digests_of
 from hpo.workers.training.tasks import Payload
 from hpo.workers.training.worker import run_task
@@ -81,9 +81,9 @@ def test_a_file_that_is_as_before_again_after_its_import_has_changed(payload):
 def test_the_modules_of_a_function_that_was_given_from_python_are_compared(payload):
     sys.path.insert(0, str(Path.cwd()))
     beside = importlib.import_module("beside_ours")
-    kept = KeptFunction.of(lambda config: beside.A, "given")
-    Path("objective.pkl").write_bytes(kept.to_bytes())
-    given = Payload("objective.pkl:given(config)", {}, "score", kept="objective.pkl", code=digests_of("beside_ours"))
+    pickled = PickledFunction.of(lambda config: beside.A, "given")
+    Path("objective.pkl").write_bytes(pickled.to_bytes())
+    given = Payload("objective.pkl:given(config)", {}, "score", pickled="objective.pkl", code=digests_of("beside_ours"))
     forget()
     assert ended(given) == {"score": 1.0}
     Path("beside_ours.py").write_text("A = 20.0\n")

@@ -13,7 +13,7 @@ import pytest
 
 from hpo.workers.objective.definitions import dumps
 from hpo.workers.objective.path import origin_of
-from hpo.workers.objective.pickled_function import KeptFunction
+from hpo.workers.objective.pickled_function import PickledFunction
 from tests.studies import environment
 
 
@@ -228,7 +228,7 @@ def by_function_of_a_module_made_by_hand(value):
 
 
 def key(function):
-    return KeptFunction.of(function, "given").digest
+    return PickledFunction.of(function, "given").digest
 
 
 MAKERS = [made for name, made in list(globals().items()) if name.startswith("by_")]
@@ -248,7 +248,7 @@ def test_all_of_it_reaches_another_process_and_is_the_same_there():
     """Functions that call themselves under a cache, and classes, too; a hash does not depend on the process."""
     Path("script.py").write_text(
         "import dataclasses, functools\n"
-        "from hpo.workers.objective.pickled_function import KeptFunction\n"
+        "from hpo.workers.objective.pickled_function import PickledFunction\n"
         "@functools.lru_cache(maxsize=7)\n"
         "def power(n):\n"
         "    return 1 if n == 0 else BASE * power(n - 1)\n"
@@ -261,7 +261,7 @@ def test_all_of_it_reaches_another_process_and_is_the_same_there():
         "        return power(3)\n"
         "BASE = 2\n"
         'exec(\'def among(x): return x in {"a", "b", "c", "d"}\')\n'
-        "kept = KeptFunction.of(lambda config: (Scale().by, power.cache_parameters()['maxsize'], among('a')),"
+        "kept = PickledFunction.of(lambda config: (Scale().by, power.cache_parameters()['maxsize'], among('a')),"
         " 'given')\n"
         "print(kept.digest)\n"
         "open('kept', 'wb').write(kept.data)\n"

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from hpo.config.sealing import excerpt
+from hpo.config.secrets import excerpt
 from hpo.trials.trial import Outcome
 from hpo.workers.dispatch.process.memory_guard import TASK_PROCESS, MemoryGuard
 from hpo.workers.objective.path import PYTHONPATH, path_variable, python, whole_path
@@ -141,7 +141,7 @@ class Child:
                 return
         yield self._died(call)
 
-    def tell_to_end(self) -> None:
+    def request_end(self) -> None:
         """Let the training save its state and end: SIGTERM, from any thread."""
         with self._reaping:
             if self._process is not None:

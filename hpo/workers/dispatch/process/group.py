@@ -86,7 +86,7 @@ class Rank(NamedTuple):
     # Trains the task, given the name of its call and the process's variables, and returns the last message: of
     # `Child.run`, or `{"lost": reason, "is_at_fault": ...}`.
     run: Callable[[str, Mapping[str, str]], Message]
-    tell_to_end: Callable[[], object]  # sends SIGTERM to the process
+    request_end: Callable[[], object]  # sends SIGTERM to the process
     kill: Callable[[], object]  # so that `run` returns
 
 
@@ -118,12 +118,12 @@ class Group:
                 return
             yield message
 
-    def tell_to_end(self) -> None:
+    def request_end(self) -> None:
         """Let all processes save what they have and end; from any thread."""
         self._is_told = True
-        self._first.tell_to_end()
+        self._first.request_end()
         for other in self._others:
-            other.tell_to_end()
+            other.request_end()
 
     def _follow(self, rank: int, call: str, variables: Mapping[str, str]) -> None:
         """Run one of the others; where it ends before the first, without success, end the first as well."""
@@ -200,7 +200,7 @@ def _rank_of(child: Child, payload: Payload) -> Rank:
     def run(call: str, variables: Mapping[str, str]) -> Message:
         return last_message(child.run(payload, call, variables=variables))
 
-    return Rank(run, child.tell_to_end, child.kill)
+    return Rank(run, child.request_end, child.kill)
 
 
 def last_message(messages: Iterator[Message]) -> Message:

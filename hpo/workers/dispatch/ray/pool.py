@@ -16,8 +16,8 @@ from hpo.workers.dispatch.dispatcher import Gpus, Setup, TaskReport, report_of, 
 from hpo.workers.dispatch.other_searches import NOTHING, Use
 from hpo.workers.dispatch.process.group import describe_death
 from hpo.workers.dispatch.ray.private import is_at_fault, reason
-from hpo.workers.dispatch.ray.worker_group import hire
-from hpo.workers.dispatch.transfer import Freight, Shipment
+from hpo.workers.dispatch.ray.worker_group import start_group
+from hpo.workers.dispatch.transfer import FileTransfer, Shipment
 from hpo.workers.store.packing import ObjectStore
 from hpo.workers.training.tasks import Task
 from hpo.workers.training.worker import LAST_MESSAGES
@@ -40,7 +40,7 @@ class _Run:
     actor: Any = None
     stream: Any = None
     shipment: Shipment | None = None  # what was sent with it to another node
-    is_told: bool = False  # whether it must save its state and end
+    is_ask_and_tell: bool = False  # whether it must save its state and end
     started: float = 0.0
     last_report: float = 0.0
 
@@ -64,16 +64,16 @@ class RayDispatcher:
         in_use: Use = NOTHING,
     ) -> None:
         self._settings = settings
-        self._cluster, self._crew = hire(settings, import_from, code or Code(), artifacts, in_use)
+        self._cluster, self._group = start_group(settings, import_from, code or Code(), artifacts, in_use)
         import ray
 
         self._ray = ray
-        shares = self._crew.shares
+        shares = self._group.shares
         self.slots = shares.workers
         there, taken = sum(node.gpus for node in self._cluster.nodes), self.slots * settings.processes_per_task
         numbers = self._cluster.gpu_numbers[: math.ceil(taken * shares.gpus)]
         self.gpus = Gpus(there, shares.gpus, self._cluster.gpu_kinds, numbers)
-        self._freight = Freight(ObjectStore(ray.put, ray.get, settings.largest_message * 2**20))
+        self._freight = FileTransfer(ObjectStore(ray.put, ray.get, settings.largest_message * 2**20))
         self._waiting: deque[_Run] = deque()
         self._runs: dict[Any, _Run] = {}
         self._begun: list[TaskReport] = []
@@ -108,8 +108,8 @@ class RayDispatcher:
         self._leave_draining_nodes()
         reports = []
         for ready in self._ready(timeout):
-            if ready in self._crew.starting:
-                self._crew.take_on(ready)
+            if ready in self._group.starting:
+                self._group.take_on(ready)
             else:
                 reports += self._read(self._runs[ready])
         reports += self._end_silent_runs()
@@ -146,25 +146,25 @@ class RayDispatcher:
         self._runs.clear()
         self._waiting.clear()
         if self._cluster.is_adopted:
-            self._crew.dismiss()
+            self._group.dismiss()
         self._cluster.close()
 
     def _start_waiting(self) -> None:
-        while self._waiting and self._crew.idle:
+        while self._waiting and self._group.idle:
             run = self._waiting.popleft()
             run.attempt += 1
-            run.actor = self._crew.idle.popleft()
+            run.actor = self._group.idle.popleft()
             run.call = f"trial {run.task.trial} task {run.task.index} attempt {run.attempt} call {next(self._calls)}"
             payload = run.task.payload
-            run.shipment = self._freight.pack(payload) if self._crew.is_away(run.actor) else None
+            run.shipment = self._freight.pack(payload) if self._group.is_away(run.actor) else None
             call = run.actor.run.options(num_returns="streaming")
             run.stream = call.remote(dict(vars(payload)), run.call, run.shipment)
             run.started = run.last_report = time.monotonic()
-            self._begun.append(TaskReport(run.task, site=self._crew.sites[run.actor]))
+            self._begun.append(TaskReport(run.task, host=self._group.hosts[run.actor]))
             self._runs[run.stream] = run
 
     def _ready(self, timeout: float | None) -> Sequence[Any]:
-        waited_for = [*self._runs, *self._crew.starting]
+        waited_for = [*self._runs, *self._group.starting]
         # Wakes at least every second if a silent worker or a lack of workers must be noticed.
         has_limit = self._settings.timeout_seconds is not None or not self._runs
         patience = min((t for t in (timeout, 1.0 if has_limit else None) if t is not None), default=None)
@@ -190,35 +190,35 @@ class RayDispatcher:
             return self._lost(run, message["lost"], message["is_at_fault"])
         if LAST_MESSAGES.isdisjoint(message):
             report = report_of(run.task, message)
-            if report.site is not None:
-                self._crew.sites[run.actor] = report.site
+            if report.host is not None:
+                self._group.hosts[run.actor] = report.host
             return [report]
-        if "died" in message and run.is_told:
+        if "died" in message and run.is_ask_and_tell:
             # It goes on elsewhere, and nothing of it is a fault.
             self._give_up(run)
-            run.is_told = False
+            run.is_ask_and_tell = False
             if not self._is_ending:
                 self._waiting.appendleft(run)
             return []
         del self._runs[run.stream]
-        self._crew.idle.append(run.actor)
+        self._group.idle.append(run.actor)
         if "died" in message:
             return self._died(run, describe_death(message["died"]), message["died"]["memory"], message["printed"])
         report = report_of(run.task, message)
         return [replace(report, outcome=report.outcome and replace(report.outcome, attempt=run.attempt))]
 
     def _tell_to_end(self, run: _Run) -> None:
-        run.is_told = True
-        run.actor.tell_to_end.remote()
+        run.is_ask_and_tell = True
+        run.actor.request_end.remote()
 
     def _leave_draining_nodes(self) -> None:
         """Let trainings on nodes that will be taken away save their states, and start other workers elsewhere."""
-        for worker in self._crew.leaving():
-            if worker in self._crew.idle:
-                self._crew.idle.remove(worker)
-                self._crew.replace(worker)
+        for worker in self._group.leaving():
+            if worker in self._group.idle:
+                self._group.idle.remove(worker)
+                self._group.replace(worker)
             for run in self._runs.values():
-                if run.actor == worker and not run.is_told:
+                if run.actor == worker and not run.is_ask_and_tell:
                     self._tell_to_end(run)
 
     def _lost(self, run: _Run, why: str, is_at_fault: bool) -> list[TaskReport]:
@@ -255,21 +255,21 @@ class RayDispatcher:
         """Kill the run's worker and start another; later messages of the old one are ignored."""
         del self._runs[run.stream]
         if self._is_ending:
-            self._crew.end(run.actor)
+            self._group.end(run.actor)
         else:
-            self._crew.replace(run.actor)
+            self._group.replace(run.actor)
 
     def _failure(self, run: _Run, error: str, printed: str | None = None) -> TaskReport:
         outcome = Outcome(seconds=time.monotonic() - run.started, error=error, attempt=run.attempt)
         return TaskReport(run.task, outcome=with_last_lines(outcome, printed), is_lost=True, printed=printed)
 
     def _refuse_to_wait_for_ever(self) -> None:
-        if self._runs or self._crew.idle or not self._waiting:
+        if self._runs or self._group.idle or not self._waiting:
             self._last_worker = time.monotonic()
         elif not self._cluster.is_alive:
             raise MachineError("dispatch: the Ray that was started here has died: its processes were killed")
         elif time.monotonic() - self._last_worker > _NO_WORKER_SECONDS:
             raise DispatchError(
-                f"dispatch: no worker could be started for {_NO_WORKER_SECONDS:g} s; each needs {self._crew.needs}, "
-                f"and free are {self._crew.free}: were nodes lost? Go on with `hpo resume` when they are back"
+                f"dispatch: no worker could be started for {_NO_WORKER_SECONDS:g} s; each needs {self._group.needs}, "
+                f"and free are {self._group.free}: were nodes lost? Go on with `hpo resume` when they are back"
             )

@@ -9,7 +9,7 @@ from hpo.workers.dispatch.ray.private import is_at_fault, reason
 from hpo.workers.training.worker import Message
 
 
-class Team:
+class RankGroup:
     """The other workers of a leader."""
 
     def __init__(self, actors: Sequence[Any], child: Child) -> None:
@@ -33,10 +33,10 @@ class Team:
         self._group = Group(self._child, [_rank_of(actor, task) for actor in self._actors])
         yield from self._group.run(call, variables_of(self._seats, self._address), begin)
 
-    def tell_to_end(self) -> None:
+    def request_end(self) -> None:
         """Let all processes save what they have and end."""
         if self._group is not None:
-            self._group.tell_to_end()
+            self._group.request_end()
 
 
 def seat() -> Seat:
@@ -57,4 +57,4 @@ def _rank_of(actor: Any, task: Sequence[Any]) -> Rank:
             return {"call": call, "lost": reason(error), "is_at_fault": is_at_fault(error)}
         return ending
 
-    return Rank(run, actor.tell_to_end.remote, actor.kill.remote)
+    return Rank(run, actor.request_end.remote, actor.kill.remote)

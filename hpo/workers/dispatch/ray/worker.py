@@ -62,18 +62,18 @@ class RayWorker:
         self._child = Child(folder, equipment.fresh_process, equipment.arguments, path)
         self._node: Any = None
         self._team: Any = None
-        self._site: Any = None
+        self._host: Any = None
 
     def start(self, others: Sequence[Any] = ()) -> tuple[Any, Sequence[Mapping[str, str]]]:
         """Start the child, and the `others` that train every task together with this one, which leads.
 
         Returns:
-            Where it trains, a `Site`; and of each on another node than the driver's the node's `id`, and what it has;
+            Where it trains, a `Host`; and of each on another node than the driver's the node's `id`, and what it has;
             see `look`.
         """
         import ray
 
-        from hpo.machine import Site
+        from hpo.machine import Host
 
         begun = [other.start.remote() for other in others]
         self._child.start()
@@ -92,21 +92,21 @@ class RayWorker:
             self._node = Node(self._child, DiskStore(told.search), objects, found["node"], artifacts)
         found_elsewhere = [each for _, answer in ray.get(begun) for each in answer]
         if others:
-            from hpo.workers.dispatch.ray.ranks import Team
+            from hpo.workers.dispatch.ray.ranks import RankGroup
 
-            self._team = Team(others, self._child)
+            self._team = RankGroup(others, self._child)
         gpus = self.seat().gpus if self._team is None else self._team.gpus
-        self._site = Site(os.uname().nodename, self._child.begin(), gpus)
-        return self._site, ([found] if is_away and found is not None else []) + found_elsewhere
+        self._host = Host(os.uname().nodename, self._child.begin(), gpus)
+        return self._host, ([found] if is_away and found is not None else []) + found_elsewhere
 
     def run(self, payload: Mapping[str, Any], call: str, shipment: Any = None) -> Iterator[dict[str, Any]]:
         """Yield the messages of `Child.run`, or those of `Node.run` where files have to be moved.
 
         Where it trains in another process than the last one, it yields that first.
         """
-        if (process := self._child.begin()) != self._site.process:
-            self._site = replace(self._site, process=process)
-            yield {"call": call, "site": self._site}
+        if (process := self._child.begin()) != self._host.process:
+            self._host = replace(self._host, process=process)
+            yield {"call": call, "host": self._host}
         # The test part is scored by one process.
         if self._team is None or payload["test"] is not None:
             yield from self._trained(payload, call, shipment)
@@ -131,9 +131,9 @@ class RayWorker:
 
         return seat()
 
-    def tell_to_end(self) -> None:
+    def request_end(self) -> None:
         """Let the training save its state and end; while `run` or `follow` runs."""
-        (self._child if self._team is None else self._team).tell_to_end()
+        (self._child if self._team is None else self._team).request_end()
 
     def kill(self) -> None:
         """Kill the child; while `follow` runs."""

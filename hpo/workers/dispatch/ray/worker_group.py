@@ -13,7 +13,7 @@ from typing import Any
 
 from hpo.config.sections import DispatchSection
 from hpo.errors import DispatchError
-from hpo.machine import Site
+from hpo.machine import Host
 from hpo.workers.dispatch.code import Code, describe, refuse_unlike, staged
 from hpo.workers.dispatch.other_searches import Use
 from hpo.workers.dispatch.ray import worker as ray_worker
@@ -30,9 +30,9 @@ _LOOK_SECONDS = 2.0
 _LEAST_BYTES = 16 * 2**20
 
 
-def hire(
+def start_group(
     settings: DispatchSection, import_from: str | None, code: Code, artifacts: str | None, in_use: Use
-) -> tuple[RayCluster, "Crew"]:
+) -> tuple[RayCluster, "WorkerGroup"]:
     """Return a connection to Ray, and its workers, one for each slot, which are starting; see `Setup`."""
     if settings.address is None and settings.gpus is not None:
         # Refuse before Ray is started what can be refused then.
@@ -71,7 +71,9 @@ def hire(
             arguments=tuple(sys.argv),
             path=tuple(whole_path(import_from or str(Path.cwd()))),
         )
-        crew = Crew(ray_worker.RayWorker, equipment, settings, shares, environment if cluster.is_adopted else None)
+        crew = WorkerGroup(
+            ray_worker.RayWorker, equipment, settings, shares, environment if cluster.is_adopted else None
+        )
         for node in cluster.on_others(ray_worker.look, equipment):
             refuse_unlike(crew.here, node)
     except DispatchError:
@@ -82,7 +84,7 @@ def hire(
     return cluster, crew
 
 
-class Crew:
+class WorkerGroup:
     """Starts workers, holds those that are idle, and ends them."""
 
     def __init__(
@@ -108,7 +110,7 @@ class Crew:
         # The names of the nodes of each worker that has processes on others than the driver's.
         self._nodes: dict[Any, set[str]] = {}
         # Where each of them trains.
-        self.sites: dict[Any, Site] = {}
+        self.hosts: dict[Any, Host] = {}
         self.shares = shares
         self._num_failed_starts, self._last_look = 0, 0.0
         # Those that have not answered yet, by their answers: if nodes were lost, some never do.
@@ -150,7 +152,7 @@ class Crew:
         """Add a worker that has answered to the idle ones, or start another; DispatchError after too many failures."""
         worker = self.starting.pop(answer)
         try:
-            self.sites[worker], found = self._ray.get(answer)
+            self.hosts[worker], found = self._ray.get(answer)
         except self._ray.exceptions.RayError as error:
             self._num_failed_starts += 1
             if self._num_failed_starts > 2 * self.shares.workers:
@@ -189,7 +191,7 @@ class Crew:
     def end(self, worker: Any) -> None:
         """Kill a worker, with all of its team."""
         self._nodes.pop(worker, None)
-        self.sites.pop(worker, None)
+        self.hosts.pop(worker, None)
         self._ray.kill(worker)
         self._remove(worker)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hpo.engine.schedule.clock import Clock, Event, Key
 from hpo.engine.schedule.rules import Rules
-from hpo.engine.schedule.scheduler import Course
+from hpo.engine.schedule.scheduler import Scheduler
 from hpo.engine.strategies import make_strategy
 from hpo.testing.simulated_tasks import NOTHING, AnyOrder, World, empty_record, facts, run
 from hpo.trials.history import History
@@ -87,7 +87,7 @@ def test_events_and_knowledge_are_those_of_a_world_whose_future_is_known(world, 
     sizes = [sum(len(t.learned) for t in record.trials()[: n + 1]) for n in range(TRIALS)]
     assert [learned[:size] for size in sizes] == knowledge
     # The record alone gives the same course once more.
-    again = Course(rules(lambda _: [], world.cost_of), record.copy(), TRIALS)
+    again = Scheduler(rules(lambda _: [], world.cost_of), record.copy(), TRIALS)
     assert next(again.advance(), None) is None
     assert again.events == [event for event in events if event.is_end]
 
@@ -182,7 +182,7 @@ def test_a_cost_that_changes_is_refused(order):
 
 def course_of(record, cost=1.0):
     strategy = make_strategy(shipped("random"), SPACE, 0)
-    return Course(
+    return Scheduler(
         Rules(
             strategy=strategy, tasks_of=lambda trial: [Task(trial.number, 0, NOTHING)], cost_of=lambda _: cost, lanes=1
         ),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hpo.engine.observers import CheckpointKeeper
+from hpo.engine.observers import CheckpointPruner
 from hpo.engine.schedule.proposer import propose
 from hpo.engine.strategies import make_strategy
 from hpo.trials.fronts import best_first
@@ -93,7 +93,7 @@ def test_hyperbands_brackets_take_turns_whatever_the_largest_amount(max_amount, 
 
 
 def test_the_model_that_is_kept_is_that_of_the_longest_training(tmp_path):
-    keeper = CheckpointKeeper(tmp_path, 1, History())
+    keeper = CheckpointPruner(tmp_path, 1, History())
     for number, amount in ((0, 1), (1, 3)):
         (tmp_path / f"trial_{number:04d}").mkdir()
         trial = Trial(number, number, {"x": 0.5}, amount=amount)
@@ -108,7 +108,7 @@ def test_the_winners_model_stays_when_others_were_trained_to_their_end_before_it
 
     for number in range(3):
         (tmp_path / f"trial_{number:04d}").mkdir()
-    keeper = CheckpointKeeper(tmp_path, 1, History([trained(2, 1, 0.9)]))
+    keeper = CheckpointPruner(tmp_path, 1, History([trained(2, 1, 0.9)]))
     keeper.trials_finished([trained(1, 3, 0.8), trained(2, 3, 0.95)])
     assert not (tmp_path / "trial_0001").exists()
     assert (tmp_path / "trial_0002").exists()

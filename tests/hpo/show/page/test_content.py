@@ -19,7 +19,7 @@ def parts_of(folder):
     """Return all parts of a study's page, until nothing more comes."""
     content, parts = StudyContent(StudyFolder(folder)), {}
     while not content.is_over:
-        parts |= dict(content.look())
+        parts |= dict(content.refresh())
     return parts
 
 

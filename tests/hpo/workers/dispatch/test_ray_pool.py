@@ -12,7 +12,7 @@ from hpo.errors import DispatchError
 from hpo.workers.dispatch.other_searches import Use
 from hpo.workers.dispatch.ray.pool import RayDispatcher
 from hpo.workers.dispatch.ray.shares import Shares
-from hpo.workers.dispatch.ray.worker_group import Crew
+from hpo.workers.dispatch.ray.worker_group import WorkerGroup
 from tests.contracts.test_dispatchers import run, task
 from tests.studies import REPOSITORY, dispatch_section
 
@@ -79,7 +79,7 @@ def test_workers_that_cannot_start_for_want_of_room_say_so(monkeypatch, free, wo
     def get(_answer):
         raise NotStartedError
 
-    crew = Crew.__new__(Crew)
+    crew = WorkerGroup.__new__(WorkerGroup)
     crew._ray = SimpleNamespace(get=get, exceptions=SimpleNamespace(RayError=NotStartedError))
     crew.starting, crew._num_failed_starts, crew.shares = {"answer": None}, 4, Shares(workers=2, gpus=0)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))

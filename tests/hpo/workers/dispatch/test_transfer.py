@@ -8,7 +8,7 @@ import pytest
 
 from hpo.errors import DispatchError, StudyError
 from hpo.trials.trial import Outcome
-from hpo.workers.dispatch.transfer import Freight, Node
+from hpo.workers.dispatch.transfer import FileTransfer, Node
 from hpo.workers.store import packing
 from hpo.workers.store.disk import DiskStore
 from hpo.workers.store.packing import ObjectStore
@@ -73,7 +73,7 @@ def objects(most_bytes=MIB):
 
 def trained(payload, tmp_path, child, most_bytes_back=MIB, search="one"):
     """Train away from here, and return the messages that the loop would see."""
-    freight = Freight(objects())
+    freight = FileTransfer(objects())
     seen = []
     with closing(DiskStore(search, tmp_path / "node")) as disk:
         node = Node(child, disk, objects(most_bytes_back), "n1")
@@ -184,7 +184,7 @@ def test_two_studies_of_the_same_data_find_nothing_of_each_other_on_a_node(study
 
 
 def test_the_workers_of_a_search_share_what_they_keep_beside_the_data(study, tmp_path):
-    freight = Freight(objects())
+    freight = FileTransfer(objects())
     with closing(DiskStore("one", tmp_path / "node")) as one, closing(DiskStore("one", tmp_path / "node")) as other:
         for disk, scale in ((one, 1), (other, 7)):
             node = Node(KeepingChild(scale), disk, objects(), "n1")
@@ -194,7 +194,7 @@ def test_the_workers_of_a_search_share_what_they_keep_beside_the_data(study, tmp
 
 def test_what_is_too_large_is_refused_with_what_to_do(study, tmp_path):
     with pytest.raises(DispatchError, match=r"largest_message: the development data .* allowed are .* raise it"):
-        Freight(objects(100)).pack(study)
+        FileTransfer(objects(100)).pack(study)
     (message,) = trained(study, tmp_path, FakeChild(), most_bytes_back=100)
     assert "the model would be sent in" in message["machine_fault"]
     assert "(node n1)" in message["machine_fault"]

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from hpo.report.formatting import escape_markup
 from hpo.report.subject import Subject
-from hpo.report.words import escape_markup
 from hpo.trials.ranking import one_loss
 from hpo.trials.trial import Trial
 
@@ -44,7 +44,7 @@ class Drawn:
 
 
 def new_figure(num_columns: int = 1, titles: Sequence[str] = (), num_rows: int = 1, is_shared: bool = True) -> Any:
-    """Return an empty figure of panels without plotly's look, see `white_look`; by default of one scale upwards."""
+    """Return an empty figure of panels without plotly's look, see `white_style`; by default of one scale upwards."""
     from plotly.graph_objects import Figure
     from plotly.subplots import make_subplots
 
@@ -59,7 +59,7 @@ def new_figure(num_columns: int = 1, titles: Sequence[str] = (), num_rows: int =
     )
 
 
-def white_look() -> dict[str, Any]:
+def white_style() -> dict[str, Any]:
     """Return plotly's white look, which a page has once: in each of its figures it would cost a third of their time."""
     from plotly.io import templates
 

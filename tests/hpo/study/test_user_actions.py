@@ -1,4 +1,4 @@
-"""A hand on a running search: what it asks is answered, written before it takes effect, and repeated by a replay."""
+"""A user on a running search: what it asks is answered, written before it takes effect, and repeated by a replay."""
 
 import os
 import threading
@@ -11,15 +11,15 @@ import pytest
 from hpo.commands.steer import raise_budget
 from hpo.commands.study import Study
 from hpo.errors import HpoError, StudyError
-from hpo.session.hand import Hand
 from hpo.session.session import run_study, run_to_the_end
 from hpo.session.stopping import Stopped
+from hpo.session.user_requests import UserRequests
 from hpo.show.display import Display
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.requests import Request, request
 from hpo.study.files.status import Status, write_status
 from hpo.study.opening import open_study
-from hpo.study.reproduce.replay import read_acts, read_given
+from hpo.study.reproduce.replay import read_actions, read_added
 from hpo.workers.dispatch.local import LocalDispatcher
 from tests.studies import REPOSITORY, prepared, report_again, rows, toy_config
 
@@ -29,13 +29,13 @@ HAS_ASKED = threading.Event()
 
 
 def slow(task):
-    """Report six points, with time between them while a hand asks."""
+    """Report six points, with time between them while a user asks."""
     for epoch in range(1, 7):
         HAS_ASKED.wait(0.3)
         yield {"epoch": epoch, "score": epoch * task["config"]["toy"]["lr"]}
 
 
-class Asking(threading.Thread):
+class UserThread(threading.Thread):
     """Asks a study one thing after another while its search runs in the main thread; keeps what was answered."""
 
     def __init__(self, folder, *asks):
@@ -56,12 +56,12 @@ class Asking(threading.Thread):
 
 @pytest.fixture(autouse=True)
 def _looks_at_once(monkeypatch):
-    monkeypatch.setattr(Hand, "seconds_between", 0.0)
+    monkeypatch.setattr(UserRequests, "seconds_between", 0.0)
 
 
 def run(folder, trials=FEW, *asks):
-    """Run a study to its end, or until a hand stops it, and return the answers."""
-    asking = Asking(folder, *asks)
+    """Run a study to its end, or until a user stops it, and return the answers."""
+    asking = UserThread(folder, *asks)
     if asks:
         HAS_ASKED.clear()
         asking.start()
@@ -82,8 +82,8 @@ def points(folder):
 def again(folder, report, trials):
     """Run the search of a report again, as a replay does; return its rows."""
     study = prepared(folder, toy_config("evolutionary", trials=trials, objective=f"{__name__}:slow"))
-    given = read_given(report["given"], study.space)
-    record = open_study(replace(study, given=given, acts=read_acts(report["acts"])))
+    added = read_added(report["added_points"], study.space)
+    record = open_study(replace(study, added=added, actions=read_actions(report["user_actions"])))
     run_study(study, record, LocalDispatcher(str(REPOSITORY)), None)
     record.close()
     return rows(study.folder.trials_path)
@@ -113,7 +113,7 @@ def test_what_it_asks_is_done_told_in_the_report_and_repeated(tmp_path):
     assert len(made) == MORE
     assert points(folder).count(POINT) == 1
     report = report_again(folder, config, has_page=False).summary
-    assert [act["do"] for act in report["acts"]] == ["stop_trial", "raise_budget"]
+    assert [act["do"] for act in report["user_actions"]] == ["stop_trial", "raise_budget"]
     assert again(tmp_path / "again", report, MORE) == made
 
 
@@ -182,7 +182,7 @@ def test_answers_that_nobody_reads_go_as_the_study_is_run(tmp_path):
 
 def test_two_hands_at_once_are_both_obeyed(tmp_path):
     folder, other = tmp_path / "study", {**POINT, "toy.width": 8}
-    second = Asking(folder, lambda study: study.add(other), lambda study: study.add(POINT))
+    second = UserThread(folder, lambda study: study.add(other), lambda study: study.add(POINT))
     second.start()
     first = run(folder, MORE, lambda study: study.add(POINT), lambda study: study.stop(0))
     second.join(10)

@@ -3,7 +3,7 @@
 import shlex
 import shutil
 
-from hpo.config.sealing import open_sealed, values_of
+from hpo.config.secrets import reveal_secrets, values_of
 from hpo.config.study_config import StudyConfig
 from hpo.errors import ConfigError
 from hpo.place import refuse_unknown
@@ -12,7 +12,7 @@ from hpo.workers.dispatch.ray.address import refuse_unclear_address
 from hpo.workers.dispatch.ray.shares import refuse_too_many
 
 
-def refuse_bad_surroundings(config: StudyConfig) -> None:
+def run_preflight_checks(config: StudyConfig) -> None:
     """Raise HpoError for an address that cannot lead anywhere, a missing program, and more GPUs than are given.
 
     Nothing is created and nobody is asked: whether somebody answers is seen when the search begins.
@@ -30,11 +30,11 @@ def refuse_bad_surroundings(config: StudyConfig) -> None:
         from hpo.trials.record.storage import refuse_unusable
 
         values = values_of(config.study.storage, config.secrets, "study.storage")
-        refuse_unusable(open_sealed(config.study.storage, values), values)
+        refuse_unusable(reveal_secrets(config.study.storage, values), values)
     settings, address = config.dispatch, config.dispatch.address
     if not settings.type.has_own_processes:
         return
     if address is None and settings.gpus is not None:
         refuse_too_many("GPU", settings.workers or 1, settings.gpus_per_worker or 0, settings.gpus)
     if address is not None and not settings.allow_open_cluster:
-        refuse_unclear_address(open_sealed(address, values_of(address, config.secrets, "dispatch.address")))
+        refuse_unclear_address(reveal_secrets(address, values_of(address, config.secrets, "dispatch.address")))

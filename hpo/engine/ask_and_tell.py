@@ -7,10 +7,10 @@ from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
-from hpo.config.sealing import excerpt
+from hpo.config.secrets import excerpt
 from hpo.engine.observers import Observer
 from hpo.engine.schedule.rules import Rules
-from hpo.engine.schedule.scheduler import Course
+from hpo.engine.schedule.scheduler import Scheduler
 from hpo.errors import ConfigError, NoTrialError, StudyError
 from hpo.trials import reported_values
 from hpo.trials.places import Places, place_of, reached
@@ -25,7 +25,7 @@ _LONGEST_LINE = 500  # characters of an error that are kept, as of a training he
 _LANES = sys.maxsize  # whoever asks decides how many trainings are under way
 
 
-class Asking:
+class AskAndTell:
     """Asks the strategy for one trial at a time, and writes what is told of it to the record.
 
     What a trial is proposed from is what was told before it was asked for, in the order of the trials' numbers. So
@@ -33,7 +33,7 @@ class Asking:
     closed and opened between them or not.
 
     Args:
-        rules: what determines the search, of free order, with one task a trial; `is_told`.
+        rules: what determines the search, of free order, with one task a trial; `is_ask_and_tell`.
         record: holds what has happened so far; everything is written to it.
         num_trials: the budget, of what `Rules.counts` says.
         observers: are notified of events.
@@ -46,10 +46,10 @@ class Asking:
     def _begin_again(self, notified: Sequence[Observer]) -> None:
         """Take the course that the record tells of, and notify these observers of the trials that are open."""
         heard = [*notified]
-        self._course = Course(self._rules, self._record, self._num_trials, _LANES, heard)
+        self._scheduler = Scheduler(self._rules, self._record, self._num_trials, _LANES, heard)
         # Until somebody asks.
-        self._course.is_out_of_time = True
-        self.open = {key.trial: self._course.task(key) for key in self._course.advance()}
+        self._scheduler.is_out_of_time = True
+        self.open = {key.trial: self._scheduler.task(key) for key in self._scheduler.advance()}
         heard[:] = self._observers
         self._heard = {number: _Heard(task, self.asked(number).curve) for number, task in self.open.items()}
         for task in self.open.values():
@@ -68,11 +68,11 @@ class Asking:
     @property
     def ended_by(self) -> EndedBy | None:
         """The budget that is used up, as far as no question is needed to know; None where there may be more."""
-        return "trials" if self._course.ended_by == "trials" else None
+        return "trials" if self._scheduler.ended_by == "trials" else None
 
-    def give(self, add: Add, by: str | None = None) -> None:
+    def add_point(self, add: Add, by: str | None = None) -> None:
         """Ask for a point that the user adds, or for a retry, before the strategy's next point."""
-        self._course.give(add, time.time(), by)
+        self._scheduler.add_point(add, time.time(), by)
 
     def ask(self) -> Task:
         """Return the one task of a new trial.
@@ -80,7 +80,7 @@ class Asking:
         Raises:
             NoTrialError: the budget or the space is used up, or the strategy waits for trials that are open.
         """
-        course = self._course
+        course = self._scheduler
         course.is_out_of_time = False
         try:
             key, by = next(course.advance(), None), course.ended_by
@@ -201,8 +201,8 @@ class Asking:
         )
 
     def _take(self, report: TaskReport) -> None:
-        self._course.take(report)
-        for _ in self._course.advance():
+        self._scheduler.take(report)
+        for _ in self._scheduler.advance():
             pass
 
     def task(self, number: int) -> Task:

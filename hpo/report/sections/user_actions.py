@@ -1,4 +1,4 @@
-"""What users did to a search (points given, trials stopped, budgets raised), and the notes and tags they wrote."""
+"""User actions of a search (points added, trials stopped, budgets raised), and the notes and tags of its users."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -7,17 +7,17 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
+from hpo.report.formatting import point_text
 from hpo.report.part import EXACT, Block, Count, Items, Missing, Paragraph, Point, require
 from hpo.report.sections import ReportJson
-from hpo.report.words import point_text
 from hpo.study.files.user_notes import read_notes, tags
 from hpo.study.study import PreparedStudy
 from hpo.trials.record.record import Record
 
 
 @with_config(EXACT)
-class GivenPoint(TypedDict):
-    """A point that a hand gave after so many trials were opened."""
+class AddedPointPart(TypedDict):
+    """A point that a user added after so many trials were opened."""
 
     point: Point
     after: Count
@@ -29,8 +29,8 @@ class GivenPoint(TypedDict):
 
 
 @with_config(EXACT)
-class OtherAct(TypedDict):
-    """What a hand did besides, after so many trials were opened; `time` is in seconds since the epoch."""
+class OtherAction(TypedDict):
+    """Another user action, after so many trials were opened; `time` is in seconds since the epoch."""
 
     do: Literal["stop_trial", "stop_search", "end_search", "raise_budget"]
     after: Count
@@ -44,48 +44,51 @@ class OtherAct(TypedDict):
     minutes: float | None
 
 
-class ActsPart(TypedDict):
-    """Neither key is there where no hand did anything of its kind."""
+class ActionsPart(TypedDict):
+    """Each key is absent without such actions."""
 
-    given: NotRequired[
+    added_points: NotRequired[
         Annotated[
-            list[GivenPoint] | Missing, Field(description="points that a hand gave to the search; absent with none")
+            list[AddedPointPart] | Missing, Field(description="points that users added to the search; absent with none")
         ]
     ]
-    acts: NotRequired[
-        Annotated[list[OtherAct] | Missing, Field(description="what hands did besides, in order; absent with none")]
+    user_actions: NotRequired[
+        Annotated[list[OtherAction] | Missing, Field(description="other user actions, in order; absent with none")]
     ]
 
 
-def describe_acts(record: Record) -> dict[str, Any]:
+def describe_actions(record: Record) -> dict[str, Any]:
     """Return the part of a report."""
-    given, acts = [each.to_dict() for each in record.given], [act.to_dict() for act in record.acts]
-    return ({"given": given} if given else {}) | ({"acts": acts} if acts else {})
+    described = {
+        "added_points": [point.to_dict() for point in record.added],
+        "user_actions": [action.to_dict() for action in record.actions],
+    }
+    return {name: each for name, each in described.items() if each}
 
 
-def read_acts(report: ReportJson) -> Iterator[str]:
+def read_actions(report: ReportJson) -> Iterator[str]:
     """Yield a line for each, in the order of time."""
-    given = [(each.get("time", 0.0), each, _given_text(each)) for each in require(report.get("given", []))]
-    acts = [(each["time"], each, _text(each)) for each in require(report.get("acts", []))]
-    for time, each, text in sorted([*given, *acts], key=lambda entry: entry[0]):
+    added = [(each.get("time", 0.0), each, _added_text(each)) for each in require(report.get("added_points", []))]
+    others = [(each["time"], each, _text(each)) for each in require(report.get("user_actions", []))]
+    for time, each, text in sorted([*added, *others], key=lambda entry: entry[0]):
         when = f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M} UTC, " if time else ""
-        yield f"by hand: {each.get('by') or 'a hand'} {text} ({when}after {each['after']} trials)"
+        yield f"user action: {each.get('by') or 'another program'} {text} ({when}after {each['after']} trials)"
 
 
-def _given_text(given: GivenPoint) -> str:
-    if (failed := given.get("retry_of")) is not None:
+def _added_text(added: AddedPointPart) -> str:
+    if (failed := added.get("retry_of")) is not None:
         return f"retried trial {failed}"
-    return f"gave {point_text(given['point'])}"
+    return f"added {point_text(added['point'])}"
 
 
-def _text(act: OtherAct) -> str:
-    if act["do"] == "stop_search":
+def _text(action: OtherAction) -> str:
+    if action["do"] == "stop_search":
         return "stopped the search once its running trials had ended"
-    if act["do"] == "end_search":
+    if action["do"] == "end_search":
         return "ended the search by a callback"
-    if act["do"] == "stop_trial":
-        return f"stopped trial {act['trial']}"
-    budgets = {"trials": act["trials"], "minutes": act["minutes"]}
+    if action["do"] == "stop_trial":
+        return f"stopped trial {action['trial']}"
+    budgets = {"trials": action["trials"], "minutes": action["minutes"]}
     return f"raised the budget to {' and '.join(f'{value:g} {name}' for name, value in budgets.items() if value)}"
 
 

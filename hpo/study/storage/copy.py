@@ -17,7 +17,7 @@ from hpo.study.study import PreparedStudy
 from hpo.trials.record.storage import copy_renamed, open_rows, sqlite_url
 from hpo.trials.space.reader import space_from_dict
 
-# Not copied: locks, what is known of mirrors, the guard's files, a database's companions, and reports (the old name).
+# Not copied: locks, marks of mirrors, files of the guard and of SQLite, and reports, which have the old name.
 _LEFT = (
     *("driver.lock", "mlflow.lock", "mirrored.txt", "reproduction.json", "status.json", "running.json", "requests"),
     *("study.db*", "report.*", "checklist.md", "tables.tex"),

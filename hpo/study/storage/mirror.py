@@ -246,7 +246,7 @@ def contents(folder: StudyFolder, told: set[str]) -> tuple[dict[str, Path], dict
 def restore(url: str, runs: Path = RUNS) -> StudyFolder:
     """Write the study at a URL into its folder under `runs`, and return that; StudyError where that cannot be done.
 
-    What it knows of openings of test parts is added to the ledger there, too.
+    What it knows of evaluations of test parts is added to the ledger there, too.
     """
     store = UrlStore(url, "study")
     manifest = Manifest.at(store.place)

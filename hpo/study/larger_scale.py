@@ -24,7 +24,7 @@ _NONE = {
 _ALLOWED = ("study.name", "study.lanes", "study.order", "study.trial_minutes", "study.trials", "strategy.costs")
 
 
-def climbing_from(study: PreparedStudy, given: StudyConfig, keys_given: Collection[str]) -> StudyConfig:
+def config_at_larger_scale(study: PreparedStudy, given: StudyConfig, keys_given: Collection[str]) -> StudyConfig:
     """Return the configuration of the study that searches at one scale more, in windows around a study's best.
 
     It is a ladder whose smaller scales are those of the study, or the one that the study was made at; its trials there

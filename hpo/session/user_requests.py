@@ -1,4 +1,4 @@
-"""What hands ask of a search that runs: by requests of other processes, and by Optuna's `enqueue_trial`."""
+"""What users request of a search that runs: by requests of other processes, and by Optuna's `enqueue_trial`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -7,14 +7,14 @@ from typing import Any
 from hpo.config.study_config import StudyConfig
 from hpo.errors import HpoError, StudyError
 from hpo.study.additions import added_text, new_point, queued_points, retried_text, retries
-from hpo.study.files.requests import waiting
+from hpo.study.files.requests import pending_requests
 from hpo.study.opening import freeze
 from hpo.study.study import PreparedStudy
 from hpo.trials.record.record import Record
-from hpo.trials.record.user_actions import Add, Instruction, Raise, Stop
+from hpo.trials.record.user_actions import Add, Raise, Stop, UserAction
 
 
-class Hand:
+class UserRequests:
     """Yields what is asked of a study's search, and answers who asked once it has taken effect.
 
     Attributes:
@@ -28,24 +28,24 @@ class Hand:
         self.study = study
         self._record = record
 
-    def __call__(self, can_stop_trials: bool) -> Iterator[Instruction]:
+    def __call__(self, can_stop_trials: bool) -> Iterator[UserAction]:
         """Yield what was asked since the last call; to stop a trial waits until that can be done."""
         for add in queued_points(self.study, self._record):
-            yield Instruction(add)
-        for asking in waiting(self.study.folder):
-            if not can_stop_trials and asking.request.do == "stop" and asking.request.given.get("trial") is not None:
+            yield UserAction(add)
+        for pending in pending_requests(self.study.folder):
+            if not can_stop_trials and pending.request.do == "stop" and pending.request.given.get("trial") is not None:
                 continue
             try:
-                asks, says = self._read(asking.request.do, asking.request.given)
+                asks, says = self._read(pending.request.do, pending.request.given)
             except HpoError as error:
-                asking.answer(str(error), is_done=False)
+                pending.answer(str(error), is_done=False)
                 continue
             for ask in asks:
-                yield Instruction(ask, asking.request.by)
-            if asking.request.do == "raise":
+                yield UserAction(ask, pending.request.by)
+            if pending.request.do == "raise":
                 # After the record: a driver that dies between them goes on with the smaller budget.
                 freeze(self.study)
-            asking.answer(says)
+            pending.answer(says)
 
     def _read(self, verb: str, given: Mapping[str, Any]) -> tuple[Sequence[Add | Stop | Raise], str]:
         """Return what is asked, and what is answered then; HpoError where it cannot be done."""
@@ -62,7 +62,7 @@ class Hand:
         number = given.get("trial")
         if number is None:
             return [Stop()], "it begins no further trial, and ends when those that run have ended"
-        stopped = {act.trial for act in self._record.acts}
+        stopped = {act.trial for act in self._record.actions}
         # One that was stopped may end later on the clock.
         states = {t.number: "stopped" if t.number in stopped else t.state for t in self._record.trials()}
         if states.get(number) != "running":

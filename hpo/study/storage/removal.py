@@ -9,7 +9,7 @@ from hpo.config.study_config import StudyConfig
 from hpo.errors import HpoError, StudyError
 from hpo.files import entries
 from hpo.study.files.folder import RUNS, StudyFolder, find_study
-from hpo.study.keeping.mirror import study_id_of
+from hpo.study.storage.mirror import study_id_of
 from hpo.trials.record.own_file import read_mark
 
 # One of them lies beside the configuration of every study, so that another program's config.yaml is none.

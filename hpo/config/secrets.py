@@ -59,7 +59,7 @@ _SHORTEST_LINE = 8  # of one line of a multi-line value, such as a key in PEM
 _SHORTEST_NUMBER = 6
 
 
-def seal(tree: Mapping[str, Any], prefix: str = "") -> tuple[dict[str, Any], dict[str, str]]:
+def redact(tree: Mapping[str, Any], prefix: str = "") -> tuple[dict[str, Any], dict[str, str]]:
     """Return the tree with names in place of written-out secrets, and those secrets by name."""
     secrets: dict[str, str] = {}
 
@@ -73,7 +73,7 @@ def seal(tree: Mapping[str, Any], prefix: str = "") -> tuple[dict[str, Any], dic
             return f"${{oc.decode:{kept(str(value), _variable(key))}}}"
         if not isinstance(value, str) or not value:
             return value
-        if is_secret and not is_sealed(value):
+        if is_secret and not is_redacted(value):
             return kept(value, _variable(key))
         if is_secret and not (_SEALED.fullmatch(value) or _DECODED.fullmatch(value)):
             raise half_from_there(key)
@@ -82,7 +82,7 @@ def seal(tree: Mapping[str, Any], prefix: str = "") -> tuple[dict[str, Any], dic
     def in_address(value: str, key: str) -> str:
         if _SEALED.fullmatch(value):
             return value
-        if is_sealed(value):
+        if is_redacted(value):
             raise half_from_there(key)
         return kept(value, _variable(f"{key}.password"))
 
@@ -102,17 +102,17 @@ def seal(tree: Mapping[str, Any], prefix: str = "") -> tuple[dict[str, Any], dic
     return cast("dict[str, Any]", sealed(tree, prefix, looks_secret(prefix))), secrets
 
 
-def is_sealed(value: Any) -> bool:
+def is_redacted(value: Any) -> bool:
     """Return whether a value is, or contains, a sealed one."""
     return isinstance(value, str) and _SEALED.search(value) is not None
 
 
-def sealed_keys(tree: Any) -> Iterator[str]:
+def redacted_keys(tree: Any) -> Iterator[str]:
     """Yield the dotted keys of the sealed values."""
-    return (key for key, text in texts_of(tree) if is_sealed(text))
+    return (key for key, text in texts_of(tree) if is_redacted(text))
 
 
-def sealed_names(tree: Any) -> list[str]:
+def redacted_names(tree: Any) -> list[str]:
     """Return the names of all variables that the tree refers to, each once, in their order."""
     return list(dict.fromkeys(name for _, text in texts_of(tree) for name in _SEALED.findall(text)))
 
@@ -144,7 +144,7 @@ def texts_of(tree: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
         yield prefix, tree
 
 
-def open_sealed(tree: Any, values: Secrets) -> Any:
+def reveal_secrets(tree: Any, values: Secrets) -> Any:
     """Return the tree, or the text, with values in place of their names; names without a value stay."""
 
     def opened(leaf: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from hpo.engine.loop import seconds_spent
 from hpo.errors import first_line
-from hpo.machine import Site
+from hpo.machine import Host
 from hpo.show.display import Progress, follow_up_in_words
 from hpo.study.files.status import Phase, RunningTask, State, Status, write_running, write_status
 from hpo.study.notes import Notes
@@ -17,7 +17,7 @@ from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
 from hpo.trials.estimate import ExpectedScore
 from hpo.trials.record.record import Record
-from hpo.trials.record.user_actions import Instruction
+from hpo.trials.record.user_actions import UserAction
 from hpo.trials.trial import Trial
 from hpo.workers.dispatch.dispatcher import TaskReport
 from hpo.workers.training.tasks import Task
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 _MOST_POINTS = 200
 
 
-class StatusKeeper(Progress):
+class StatusWriter(Progress):
     """Writes both files after something has happened, at most every 2 seconds, in a thread of its own.
 
     Entered, it says that the study runs; left without `conclude`, that it was interrupted, or failed with the error. A
-    study that is asked and told is open instead of interrupted. `site` is where every task is trained; None where their
+    study that is asked and told is open instead of interrupted. `host` is where every task is trained; None where their
     workers tell it.
     """
 
     seconds_between = 2.0
     """Between two writings; the first is at once."""
 
-    def __init__(self, study: PreparedStudy, record: Record, site: Site | None = None) -> None:
+    def __init__(self, study: PreparedStudy, record: Record, host: Host | None = None) -> None:
         super().__init__(study, record.judged_by(study.goal).history(), seconds_spent(record))
         self._prepared, self._record, notes = study, record, Notes(record)
         self._id, self._user = notes.study_id or "", notes.user or ""
@@ -49,7 +49,7 @@ class StatusKeeper(Progress):
             self._ended[trial.state] += 1
         self._open = {trial.number for trial in record.trials() if trial.state == "running"}
         self._begun = min((stretch.start for stretch in record.stretches), default=None)
-        self._site = {} if site is None else vars(site)
+        self._host = {} if host is None else vars(host)
         self._tasks: dict[tuple[int, int], RunningTask] = {}
         self._phase: Phase = "asked and told" if study.is_outside else "search"
         self._following: str | None = None
@@ -96,7 +96,7 @@ class StatusKeeper(Progress):
         with self._change():
             self._begun = self._begun or now
             self._tasks[task.trial, task.index] = RunningTask(
-                trial=task.trial, task=task.index, worker=worker, started=now, **self._site
+                trial=task.trial, task=task.index, worker=worker, started=now, **self._host
             )
 
     def reported(self, trial: Trial, report: TaskReport) -> None:
@@ -107,8 +107,8 @@ class StatusKeeper(Progress):
                 self._tasks.pop(place, None)
             elif place in self._tasks and report.point is not None:
                 self._tasks[place] = self._with_point(self._tasks[place], dict(report.point))
-            elif place in self._tasks and report.site is not None:
-                self._tasks[place] = self._tasks[place].model_copy(update=vars(report.site))
+            elif place in self._tasks and report.host is not None:
+                self._tasks[place] = self._tasks[place].model_copy(update=vars(report.host))
 
     def trial_finished(self, trial: Trial) -> None:
         """Count it."""
@@ -117,10 +117,10 @@ class StatusKeeper(Progress):
             self._open.discard(trial.number)
             self._ended[trial.state] += 1
 
-    def instructed(self, instruction: Instruction) -> None:
+    def user_acted(self, instruction: UserAction) -> None:
         """Go on to a budget that was raised."""
         with self._change():
-            super().instructed(instruction)
+            super().user_acted(instruction)
             config = self._prepared.config.model_copy(update={"study": self._study})
             self._prepared = replace(self._prepared, config=config)
 

@@ -18,7 +18,7 @@ from hpo.config.study_config import study_name
 from hpo.errors import ConfigError, StudyError
 from hpo.files import entries
 from hpo.study.files.folder import RUNS, StudyFolder
-from hpo.study.keeping.mirror import RECORD, Manifest, contents, copy_record, study_id_of
+from hpo.study.storage.mirror import RECORD, Manifest, contents, copy_record, study_id_of
 from hpo.study.upgrade import upgraded
 from hpo.workers.store.packing import digest_of
 
@@ -79,7 +79,7 @@ def archive(folder: StudyFolder, file: Path) -> Manifest:
 def unarchive(file: Path, runs: Path = RUNS) -> StudyFolder:
     """Write the study of an archive into its folder under `runs`, compared with its manifest, and return that.
 
-    What it knows of openings of test parts is added to the ledger there, too.
+    What it knows of evaluations of test parts is added to the ledger there, too.
 
     Raises:
         StudyError: there is a study of that name, or the file is damaged, no archive of a study, or leads out of it.
