@@ -67,6 +67,6 @@ def test_the_page_has_every_key_of_a_task():
 
 def test_the_page_has_everything_that_a_module_may_offer():
     # Only the toolkit's own modules are asked for `code_keys`, `code_files` and REVISION.
-    own = {"path", "run_fold", "kept", "code_keys", "code_files", "revision"}
+    own = {"path", "run_fold", "pickled", "code_keys", "code_files", "revision"}
     offered = {field.name for field in fields(Objective)} - own
     assert {name.lower() for name in named("What else")} == offered

@@ -35,7 +35,7 @@ def test_it_is_called_with_each_trial_once_and_what_it_adds_is_a_user_action():
     study = search(callbacks=[add], settings={"study.lanes": 1})
     assert [number for number, *_ in calls] == [0, 1, 2, 3]
     assert all(is_same for *_, is_same in calls)
-    (added,) = json.loads((study.folder / "report.json").read_text())["given"]
+    (added,) = json.loads((study.folder / "report.json").read_text())["added_points"]
     assert added["point"] == {"lr": 0.4}
     assert added["by"]
     search(callbacks=[add], settings={"study.lanes": 1})

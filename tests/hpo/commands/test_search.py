@@ -84,7 +84,7 @@ def test_companions_are_given_by_a_decorator(described):
     assert study.test(with_default=False) == {"score": 4.0, "model": study.best.config["lr"]}
     with pytest.raises(hpo.HpoError, match="opened"):
         study.test()
-    with pytest.raises(hpo.HpoError, match="has no optional_function 'run_tests'; did you mean 'run_test'"):
+    with pytest.raises(hpo.HpoError, match="has no function 'run_tests'; did you mean 'run_test'"):
         hpo.objective(run_tests=scored)
 
 

@@ -337,7 +337,7 @@ def test_the_page_has_what_the_text_lists_of_the_trials(written):
         **written[1],
         "imported": 5,
         "imports": [{"source": "old", "finished": 9, "used": 6, "outside": 3, "shorter": 0, "filled": 0}],
-        "given": [given],
+        "added_points": [given],
         "counts": {**written[1]["counts"], "failures": {"no luck": 2}},
     }
     text = re.sub(

@@ -62,7 +62,7 @@ def test_what_failed_is_tried_again_and_names_the_failed_trial(tmp_path):
     assert study.show(4).to_dict()["retry_of"] == 2
     report = report_again(tmp_path / "study", config, has_page=False).summary
     again = prepared(tmp_path / "again", config)
-    open_study(replace(again, given=read_added(report["given"], again.space))).close()
+    open_study(replace(again, added=read_added(report["added_points"], again.space))).close()
     run_toy(tmp_path / "again", config)
     states = [row["state"] for row in rows(tmp_path / "again" / "trials.csv")]
     assert states == ["complete"] * 6, "a replay repeats retries, whatever becomes of the trials that failed"

@@ -83,7 +83,9 @@ def test_the_modules_of_a_function_that_was_given_from_python_are_compared(paylo
     beside = importlib.import_module("beside_ours")
     pickled = PickledFunction.of(lambda config: beside.A, "given")
     Path("objective.pkl").write_bytes(pickled.to_bytes())
-    given = Payload("objective.pkl:given(config)", {}, "score", pickled="objective.pkl", code=digests_of("beside_ours"))
+    given = Payload(
+        "objective.pkl:given(config)", {}, "score", function_file="objective.pkl", code=digests_of("beside_ours")
+    )
     forget()
     assert ended(given) == {"score": 1.0}
     Path("beside_ours.py").write_text("A = 20.0\n")
