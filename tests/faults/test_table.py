@@ -1,4 +1,4 @@
-"""The table of faults in docs/explanation/faults.md names tests that there are, and says when those run."""
+"""The tables of docs/explanation/faults.md name existing tests, each once and with its marker."""
 
 import ast
 import re
@@ -17,10 +17,11 @@ def tier_of(test, file):
     return next((tier for tier in TIERS if tier in names), "quick")
 
 
-def test_every_test_that_the_table_of_faults_names_exists_and_runs_when_it_says():
+def test_every_test_that_the_tables_of_faults_name_exists_is_named_once_and_runs_when_they_say():
     page = (REPOSITORY / "docs/explanation/faults.md").read_text()
     named = re.findall(r"`([\w/]+\.py)::(\w+)`(?: \((slow|nightly)\))?", page)
     assert len(named) > 30
+    assert len({test[:2] for test in named}) == len(named)
     for file, name, tier in named:
         path = REPOSITORY / (file if file.startswith("tests/") else f"tests/faults/{file}")
         tree = ast.parse(path.read_text())
