@@ -62,7 +62,7 @@ def named(heading):
 
 def test_the_page_has_every_key_of_a_task():
     payload = Payload("a:b", {}, "loss", test=[0], curves=[])
-    assert named("What it is told") == payload.task({}).keys() - {"objective"}
+    assert named("What `trial` and `task` have") == payload.task({}).keys() - {"objective"}
 
 
 def test_the_page_has_everything_that_a_module_may_offer():
