@@ -76,15 +76,6 @@ def own_directory(tmp_path, monkeypatch):
 
 
 @pytest.fixture(autouse=True)
-def without_figures(request, monkeypatch):
-    """Leave report.html empty in quick tests of other rooms: its figures take a third of the time of a small search."""
-    is_quick = not any(request.node.get_closest_marker(tier) for tier in ("slow", "nightly"))
-    if is_quick and not {"model", "report", "browser", "test_screens.py"} & {*request.path.parts}:
-        monkeypatch.setattr("hpo.report.write.draw_figures", lambda *_: ())
-        monkeypatch.setattr("hpo.report.write.render_report_page", lambda *_: "")
-
-
-@pytest.fixture(autouse=True)
 def no_way_out():
     """Fail the test that tried to leave this machine, itself or by a process that it started."""
     NETWORK_LOG.unlink(missing_ok=True)

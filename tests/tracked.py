@@ -6,7 +6,6 @@ import tempfile
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from unittest.mock import patch
 
 from mlflow import MlflowClient
 
@@ -66,13 +65,13 @@ def words_study(folder, trials, uri=None, name="reviews", **changes):
     return replace(prepare_study(config_from_dict(tree)), folder=StudyFolder(folder / name))
 
 
-def run(study, dispatcher=None, has_page=False):
-    """Run a study in this process, with its tracker, and return the result; report.html, if wanted, takes seconds."""
+def run(study, dispatcher=None, has_figures=False):
+    """Run a study in this process, with its tracker, and return the result."""
+    study = replace(study, config=study.config.with_report({"figures": has_figures}))
     record = open_study(study)
     tracker = make_tracker(study.config, study.layout, study.folder.path)
     try:
-        with patch("hpo.session.session.write_report", functools.partial(write_report, has_page=has_page)):
-            return run_study(study, record, dispatcher or LocalDispatcher(str(REPOSITORY)), tracker)
+        return run_study(study, record, dispatcher or LocalDispatcher(str(REPOSITORY)), tracker)
     finally:
         record.close()
 

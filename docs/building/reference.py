@@ -32,7 +32,7 @@ GROUPS = {
     "training": "The trainer of these networks.",
     "dispatch": "Where trainings run ([on GPUs and on several machines](../how_to/run_on_machines.md)).",
     "track": "Where runs are shown ([in MLflow](../how_to/use_mlflow.md)).",
-    "report": "What only a person knows of a study.",
+    "report": "What only a person knows of a study, and what the page contains.",
 }
 MARKED = re.compile(r"(?P<marker><!-- reference: (?P<what>\w+)(?P<of>[^>]*) -->).*?<!-- end -->", re.DOTALL)
 

@@ -55,14 +55,21 @@ class ReportSchema:
         return {**self.schema}
 
 
-def report_texts(words: Sequence[str]) -> dict[str, str | None]:
-    """Return the given texts, by key without its section; texts are taken literally, and null removes one."""
-    said: dict[str, str | None] = {}
+_VALUES: Mapping[str, bool | None] = {"null": None, "true": True, "false": False}
+
+
+def report_texts(words: Sequence[str]) -> dict[str, str | bool | None]:
+    """Return the given values, by key without its section.
+
+    Texts are taken literally, and null removes one. `report.figures` is true or false.
+    """
+    said: dict[str, str | bool | None] = {}
     for text in words:
         key, equals, value = text.partition("=")
         if not equals or not key.startswith("report."):
             raise ConfigError(f"report: must be report.KEY=TEXT, given {text!r}; see conf/report for the keys")
-        said[key.removeprefix("report.")] = None if value == "null" else value
+        is_word = value == "null" or key == "report.figures"
+        said[key.removeprefix("report.")] = _VALUES.get(value, value) if is_word else value
     refuse_unknown(said, ReportSection.model_fields, "report")
     return said
 
@@ -74,7 +81,7 @@ def report(
     checklist: bool = False,
     latex: bool = False,
     schema: Annotated[bool, Word(is_shell_only=True)] = False,
-    **said: Annotated[str | None, Word("report.KEY=TEXT", collect=report_texts)],
+    **said: Annotated[str | bool | None, Word("report.KEY=TEXT", collect=report_texts)],
 ) -> Reported | ReportSchema:
     """Write report.html, report.md, report.json, trials.csv and best.yaml of a study, finished or not.
 
@@ -83,7 +90,7 @@ def report(
         checklist: write the reproducibility checklist: checklist.md.
         latex: write the tables of ranges and of results: tables.tex.
         schema: print the JSON Schema of report.json; no study needed.
-        said: what only you know, by the keys of conf/report; kept with the study.
+        said: what only you know, and whether the page has figures, by the keys of conf/report; kept with the study.
 
     Returns:
         The paths that were `written`, the `page` among them.

@@ -577,7 +577,7 @@ class Study:
         return best
 
     def report(
-        self, *, publish: bool = False, checklist: bool = False, latex: bool = False, **said: str | None
+        self, *, publish: bool = False, checklist: bool = False, latex: bool = False, **said: str | bool | None
     ) -> Reported:
         """Write report.html, report.md, report.json, trials.csv and best.yaml of a study, finished or not.
 
@@ -585,7 +585,7 @@ class Study:
             publish: copy what others need into studies/<name>/.
             checklist: write the reproducibility checklist: checklist.md.
             latex: write the tables of ranges and of results: tables.tex.
-            said: what only you know, by the keys of conf/report; kept with the study.
+            said: what only you know, and whether the page has figures, by the keys of conf/report; kept with the study.
 
         Returns:
             The paths that were `written`, the `page` among them.

@@ -348,7 +348,7 @@ class TrackSection(Section):
 
 
 class ReportSection(Section):
-    """Facts that only a person knows; the report shows them, and nothing depends on them. See conf/report."""
+    """Facts that only a person knows, and what the page contains. No trial depends on them. See conf/report."""
 
     title: str | None
     intent: Literal["exploratory", "confirmatory"]
@@ -356,3 +356,4 @@ class ReportSection(Section):
     data_source: str | None
     data_licence: str | None
     exclusions: str | None
+    figures: bool = True

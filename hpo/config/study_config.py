@@ -73,7 +73,7 @@ class StudyConfig(Section):
         tree = self.model_dump(mode="json")
         return {**plain_own(tree.pop(OWN)), **tree}
 
-    def with_report(self, said: Mapping[str, str | None]) -> Self:
+    def with_report(self, said: Mapping[str, str | bool | None]) -> Self:
         """Return the configuration with these values in its section `report`; ConfigError names the key at fault."""
         try:
             report = ReportSection.model_validate({**self.report.model_dump(), **said})

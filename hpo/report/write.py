@@ -9,7 +9,7 @@ from pathlib import Path
 from hpo.config.documents import yaml_text
 from hpo.errors import StudyError
 from hpo.files import write_atomically
-from hpo.report.figures import draw_figures
+from hpo.report.figures import Drawing, draw_figures, left_out
 from hpo.report.pages.checklist import render_checklist
 from hpo.report.pages.latex import render_latex
 from hpo.report.pages.report_page import render_report_markdown, render_report_page
@@ -72,7 +72,7 @@ def write_report(study: PreparedStudy, run: StudyRun, has_page: bool = True) -> 
     write_atomically(markdown_path, render_report_markdown(summary))
     if has_page:
         order = [trial.number for trial in subject.in_order]
-        write_atomically(page_path, render_report_page(summary, draw_figures(subject), table, order))
+        write_atomically(page_path, render_report_page(summary, _drawings(study, subject), table, order))
     else:
         page_path.unlink(missing_ok=True)
     paths = [page_path] if has_page else []
@@ -86,6 +86,14 @@ def write_report(study: PreparedStudy, run: StudyRun, has_page: bool = True) -> 
     if expected := ExpectedScore.of(summary):
         metrics["expected_score"] = expected.value
     return WrittenReport(tuple(paths), summary, metrics)
+
+
+def _drawings(study: PreparedStudy, subject: Subject) -> tuple[Drawing, ...]:
+    """Return the figures of the page, or with `report.figures=false` the command that draws them."""
+    if study.config.report.figures:
+        return draw_figures(subject)
+    how = f"hpo report {study.reference} report.figures=true draws the figures"
+    return left_out(subject.goal, f"report.figures is false; {how}")
 
 
 def write_checklist(study: PreparedStudy, report: ReportJson) -> Path:

@@ -28,7 +28,7 @@ def study(tmp_path_factory):
     with contextlib.chdir(folder):
         (folder / "runs").mkdir()
         study = words_study(folder / "runs", trials=100, uri=uri)
-        return study, run(study, has_page=True)
+        return study, run(study, has_figures=True)
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ def finished_run(tmp_path_factory):
     new_store(folder)
     with contextlib.chdir(folder):
         study = tracked_study(folder, trials=14, objective="tests.toy_data:odd_names")
-        return study, run(study, has_page=True)
+        return study, run(study, has_figures=True)
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from hpo.report.part import Absent, part
 from hpo.report.subject import Subject
 from hpo.trials.goal import Goal
 
-__all__ = ["FIGURES", "Drawing", "Drawn", "draw_figures", "undrawn"]
+__all__ = ["FIGURES", "Drawing", "Drawn", "draw_figures", "left_out", "undrawn"]
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,8 @@ _FIGURES: tuple[tuple[str, str, str, Callable[[Subject], Drawn | Absent]], ...] 
 )
 
 FIGURES = tuple(name for name, *_ in _FIGURES)
+# The page shows a text of the report next to each of these.
+_BESIDE_TEXT = ("front", "transfer")
 
 
 def draw_figures(subject: Subject, names: Collection[str] | None = None) -> tuple[Drawing, ...]:
@@ -71,6 +73,12 @@ def undrawn(goal: Goal, reason: str) -> tuple[Drawing, ...]:
     return tuple(
         Drawing(name, section, title, Absent(reason)) for name, section, title, _ in _FIGURES if _concerns(name, goal)
     )
+
+
+def left_out(goal: Goal, reason: str) -> tuple[Drawing, ...]:
+    """Return what a page without figures has in their place: the sections with a text, and one with the reason."""
+    beside_text = [drawing for drawing in undrawn(goal, reason) if drawing.name in _BESIDE_TEXT]
+    return (*beside_text, Drawing("figures", "Figures", "", Absent(reason)))
 
 
 def _concerns(name: str, goal: Goal) -> bool:

@@ -13,6 +13,7 @@ from tests.studies import REPOSITORY
 QUICK = (
     "dispatch=local",
     "track=none",
+    "report.figures=false",
     "training.epochs=2",
     "training.warmup_fraction=0",
     "model.num_layers=1",
@@ -25,7 +26,14 @@ QUICK = (
 )
 # Measured scores of every point of a space, which a test copies to `table.csv` in its working directory.
 TABLE = REPOSITORY / "tests" / "tables" / "svm_digits.csv"
-TABLE_DATA = ("data=table", "data.path=table.csv", "data.metric=accuracy_*", "data.cost=seconds", "dispatch=local")
+TABLE_DATA = (
+    "data=table",
+    "data.path=table.csv",
+    "data.metric=accuracy_*",
+    "data.cost=seconds",
+    "dispatch=local",
+    "report.figures=false",
+)
 
 
 def hpo(capsys, *arguments):

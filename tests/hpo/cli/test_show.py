@@ -61,8 +61,6 @@ def mine(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setattr("hpo.session.status_writer.StatusWriter.seconds_between", 0.01)
-        patch.setattr("hpo.report.write.draw_figures", lambda *_: ())
-        patch.setattr("hpo.report.write.render_report_page", lambda *_: "")
         config = {"lr": 0.1, "layers": 2}
         found(
             trains,

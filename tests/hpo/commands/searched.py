@@ -8,7 +8,7 @@ from hpo.study.opening import read_study
 from hpo.study.preparing.preparation import known_study
 
 SPACE = {"lr": hpo.log(1e-4, 1.0), "net": {"layers": [1, 2, 3], "act": ["relu", "tanh"]}, "dropout": (0.0, 0.5)}
-HERE = {"dispatch": "local", "track": "none"}
+HERE = {"dispatch": "local", "track": "none", "report.figures": False}
 
 
 def note(value):

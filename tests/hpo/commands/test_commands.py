@@ -168,6 +168,21 @@ def test_the_report_is_written_as_it_is_asked_for(table):
     assert study.config["study"]["trials"] == 8
 
 
+def test_figures_are_left_out_drawn_on_request_and_added_again(table):
+    study = hpo.search(table, settings={**QUIET, "report.figures": False}, progress=False)
+    trials = (study.folder / "trials.csv").read_bytes()
+    page = study.folder / "report.html"
+    assert "best-so-far" not in page.read_text()
+    assert study.plot("best_so_far").data
+    # The key may change when the same study is searched again.
+    hpo.search(table, settings=QUIET, progress=False)
+    assert "best-so-far" not in study.report(figures=False).page.read_text()
+    assert "best-so-far" in study.report(figures=True).page.read_text()
+    assert (study.folder / "trials.csv").read_bytes() == trials
+    with pytest.raises(hpo.HpoError, match=r"report\.figures: must be a valid boolean, given 'no'"):
+        study.report(figures="no")
+
+
 def test_one_configuration_is_trained():
     metrics = hpo.train("training.epochs=1", "training.warmup_fraction=0", "model.d_model=8", "model.num_heads=1")
     assert {"accuracy", "loss"} <= metrics.keys()

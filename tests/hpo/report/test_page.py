@@ -382,6 +382,21 @@ def test_the_table_for_a_paper_has_matching_digits_and_the_default_whatever_beca
     assert rows == {"scored": "$0.5000$", "failed": "failed", "not trained": "not trained"}
 
 
+def test_without_figures_the_page_has_its_texts_and_tables(tmp_path):
+    study = toy_config("random", SPACE, 6)["study"] | {"metrics": {"score": "maximize", "size": "minimize"}}
+    config = toy_config("random", SPACE, 6, "tests.toy_data:sized", study=study)
+    with_figures, expected = report(tmp_path / "toy", config)
+    config["report"] = config["report"] | {"figures": False}
+    report_again(tmp_path / "toy", config)
+    text = (tmp_path / "toy" / "report.html").read_text()
+    assert LIBRARY not in text
+    assert "hpo report toy report.figures=true draws the figures" in Page(text).missing[0]
+    for tag in ("table", "details"):
+        assert len(Page(text).of(tag)) == len(Page(with_figures).of(tag)) > 0
+    summary = json.loads((tmp_path / "toy" / "report.json").read_text())
+    assert {**summary, "config": None} == {**expected, "config": None}
+
+
 @pytest.mark.nightly
 def test_an_older_page_is_taken_away_where_none_is_written(tmp_path):
     config = toy_config("random", SPACE, 3)

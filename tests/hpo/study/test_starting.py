@@ -42,8 +42,6 @@ def starts(monkeypatch):
 
 def test_it_is_shown_listed_and_followed(capsys, starts, monkeypatch):
     monkeypatch.setattr("hpo.study.view.reader.StudyReader.seconds", 0.0)
-    monkeypatch.setattr("hpo.report.write.draw_figures", lambda *_: ())
-    monkeypatch.setattr("hpo.report.write.render_report_page", lambda *_: "")
     followed = []
 
     def look():
