@@ -6,6 +6,7 @@ import io
 import os
 import shutil
 import tempfile
+import zlib
 from pathlib import Path
 
 import pytest
@@ -36,18 +37,43 @@ settings.load_profile("quick")
 
 # When a test runs: by default, with `-m slow`, or with `-m nightly`.
 TIERS = ("quick", "slow", "nightly")
+TENTHS = 10
+
+
+def pytest_addoption(parser):
+    """Add `--tenth`, with which `.ci/run` runs a part of the nightly tests."""
+    text = "run only the test files of one tenth, 0 to 9; the CRC of a file's path decides which tenth it is in"
+    parser.addoption("--tenth", type=int, choices=range(TENTHS), help=text)
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     """Give every case of a test its tier, and make every warning inside a test an error unless the test says otherwise.
 
     Here and not by `filterwarnings` in pyproject.toml, which holds for pytest and its plugins as well.
     """
+    _keep_one_tenth(config, items)
     for item in items:
         _keep_one_tier(item)
         # In front: what stands behind it is applied later, and wins.
         item.add_marker(pytest.mark.filterwarnings("error"), append=False)
+
+
+def tenth_of(node_id):
+    """Return the number of the tenth that a case is in: the same for all cases of a file."""
+    return zlib.crc32(node_id.partition("::")[0].encode()) % TENTHS
+
+
+def _keep_one_tenth(config, items):
+    """Deselect the files of the other tenths. A file is never split, because its cases share fixtures."""
+    tenth = config.getoption("--tenth")
+    if tenth is None:
+        return
+    kept, others = [], []
+    for item in items:
+        (kept if tenth_of(item.nodeid) == tenth else others).append(item)
+    items[:] = kept
+    config.hook.pytest_deselected(items=others)
 
 
 def _keep_one_tier(item):

@@ -7,6 +7,7 @@ import warnings
 
 import pytest
 
+from tests.conftest import TENTHS, tenth_of
 from tests.studies import REPOSITORY
 
 # As pytest-benchmark has it, which warns where xdist is active: outside of every test, on each of its processes.
@@ -39,3 +40,23 @@ def test_a_warning_inside_a_test_is_an_error():
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_what_a_test_says_of_warnings_itself_holds():
     warnings.warn("anything", stacklevel=1)
+
+
+def test_each_tenth_has_whole_files():
+    files = [path.relative_to(REPOSITORY).as_posix() for path in (REPOSITORY / "tests").rglob("test_*.py")]
+    assert {tenth_of(f"{file}::test_one") for file in files} == {*range(TENTHS)}
+    assert all(tenth_of(f"{file}::test_one[0]") == tenth_of(f"{file}::test_two") for file in files)
+
+
+@pytest.mark.nightly
+def test_a_tenth_leaves_out_the_files_of_the_others():
+    def collected(tenth):
+        command = [sys.executable, "-m", "pytest", "-n", "0", "--collect-only", "tests/test_suite.py"]
+        done = subprocess.run(
+            [*command, "--tenth", str(tenth)], cwd=REPOSITORY, capture_output=True, text=True, check=False
+        )
+        return done.returncode, "::" in done.stdout
+
+    tenth = tenth_of("tests/test_suite.py")
+    assert collected(tenth) == (0, True)
+    assert collected((tenth + 1) % TENTHS) == (pytest.ExitCode.NO_TESTS_COLLECTED, False)
