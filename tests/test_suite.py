@@ -1,5 +1,6 @@
 """The suite itself: what it is strict about, and what it lets other plugins of pytest do."""
 
+import ast
 import os
 import subprocess
 import sys
@@ -19,6 +20,14 @@ def pytest_collection_modifyitems(items): warnings.warn("collected")
 def pytest_sessionfinish(session): warnings.warn("finished")
 def pytest_terminal_summary(terminalreporter): warnings.warn("told")
 """
+
+# Tests that need private names of ours: no run produces these messages of Ray on request.
+WITH_PRIVATE_NAMES = {"tests/faults/test_messages.py", "tests/hpo/workers/dispatch/test_ray_pool.py"}
+# Private names of libraries and of Python.
+OF_LIBRARIES = {
+    *("_C", "_cuda_setDevice", "_exit", "_global_node", "_local_scalar_dense", "_private", "_processes", "_raylet"),
+    *("_replace", "_repr_html_", "_repr_mimebundle_", "_storage", "_study_id"),
+}
 
 
 @pytest.mark.nightly
@@ -60,3 +69,25 @@ def test_a_tenth_leaves_out_the_files_of_the_others():
     tenth = tenth_of("tests/test_suite.py")
     assert collected(tenth) == (0, True)
     assert collected((tenth + 1) % TENTHS) == (pytest.ExitCode.NO_TESTS_COLLECTED, False)
+
+
+def test_tests_use_no_private_names_of_ours():
+    files = {path.relative_to(REPOSITORY).as_posix(): path for path in (REPOSITORY / "tests").rglob("*.py")}
+    found = {name: private_names(ast.parse(path.read_text())) for name, path in files.items()}
+    others = {name: names for name, names in found.items() if names and name not in WITH_PRIVATE_NAMES}
+    assert others == {}
+    assert all(found[name] for name in WITH_PRIVATE_NAMES), "remove a file from the list when it needs no private name"
+
+
+def private_names(tree):
+    """Return the private names that a test imports from our packages, takes from an object, or replaces."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in ("hpo", "model"):
+            found |= {each.name for each in node.names}
+        elif isinstance(node, ast.Attribute) and ast.unparse(node.value) not in ("self", "cls"):
+            found.add(node.attr)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("setattr"):
+            names = [each.value for each in node.args[:2] if isinstance(each, ast.Constant)]
+            found |= {str(name).rpartition(".")[2] for name in names}
+    return {name for name in found if name.startswith("_") and not name.endswith("__")} - OF_LIBRARIES

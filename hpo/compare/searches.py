@@ -37,15 +37,15 @@ class Searches:
         self._path = path
         self._goal = goal
         self._columns = _COLUMNS if goal.is_single else [*_COLUMNS, *_MORE_COLUMNS]
-        self._finished = {(done.repeat, done.label): done for done in (self._read() if path.exists() else ())}
+        self.finished = {(done.repeat, done.label): done for done in (self._read() if path.exists() else ())}
 
     def __contains__(self, search_of: tuple[int, str]) -> bool:
-        return search_of in self._finished
+        return search_of in self.finished
 
     def of(self, comparison: ComparisonPlan) -> dict[str, list[FinishedSearch]]:
         """Return the searches of a comparison, all of them finished, by label and in the order of repeats."""
         repeats = range(comparison.repeats)
-        return {label: [self._finished[repeat, label] for repeat in repeats] for label in comparison.strategies}
+        return {label: [self.finished[repeat, label] for repeat in repeats] for label in comparison.strategies}
 
     def append(self, done: FinishedSearch) -> None:
         """Write a finished search to the disk."""
@@ -61,7 +61,7 @@ class Searches:
             csv.writer(file, lineterminator="\n").writerows([row] if file.tell() else [self._columns, row])
             file.flush()
             os.fsync(file.fileno())
-        self._finished[done.repeat, done.label] = done
+        self.finished[done.repeat, done.label] = done
 
     def _read(self) -> Iterator[FinishedSearch]:
         written = self._path.read_bytes()

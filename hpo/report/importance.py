@@ -189,7 +189,7 @@ def shapley_values(
         kept = {key: value for key, value in default.items() if key not in keys}
         mixed.append(kept | {key: value for key, value in winner.point.items() if key in keys})
     ends = {point_key(default), point_key(winner.point)}
-    values = _predicted(space, trials, mixed, ends) @ _weights(sets)
+    values = _predicted(space, trials, mixed, ends) @ shapley_weights(sets)
     low, high = np.quantile(values, (0.025, 0.975), axis=0)
     parts = zip(values.mean(axis=0), low, high, strict=True)
     gains = {key: Contribution(*map(float, part)) for key, part in zip(players, parts, strict=True)}
@@ -255,7 +255,7 @@ def _predicted(space: Space, trials: Sequence[Trial], points: Sequence[Point], a
     return np.array(gains)
 
 
-def _weights(sets: Sequence[Sequence[bool]]) -> Any:
+def shapley_weights(sets: Sequence[Sequence[bool]]) -> Any:
     """Return the matrix that turns the values of all subsets into Shapley values, shape (subsets, players).
 
     Source: Shapley 1953, equation (1): a player's mean marginal contribution over all orders.

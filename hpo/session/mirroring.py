@@ -40,10 +40,14 @@ class Mirroring(Observer):
             self._thread = threading.Thread(target=self._copy, daemon=True)
             self._thread.start()
 
-    def close(self) -> None:
-        """Copy what is there now."""
+    def wait(self) -> None:
+        """Wait for the end of a copy that has begun."""
         if self._thread is not None:
             self._thread.join()
+
+    def close(self) -> None:
+        """Copy what is there now."""
+        self.wait()
         self._copy()
 
     def _copy(self) -> None:

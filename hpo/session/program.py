@@ -15,7 +15,7 @@ from typing import Any, NoReturn, TextIO
 from hpo.errors import OUTPUT
 
 _IS_OURS = ContextVar("is_ours", default=False)
-_SECONDS_FOR_THREADS = 10.0
+SECONDS_FOR_THREADS = 10.0
 
 
 def take_over() -> None:
@@ -61,7 +61,7 @@ def wait_briefly_for_threads() -> None:
     show = sys.unraisablehook
     sys.unraisablehook = lambda fault: None if fault.exc_type is _LeftBehindError else show(fault)
     signal.signal(signal.SIGALRM, end_wait)
-    signal.setitimer(signal.ITIMER_REAL, _SECONDS_FOR_THREADS)
+    signal.setitimer(signal.ITIMER_REAL, SECONDS_FOR_THREADS)
     # Python runs this when the threads have ended. Later nobody takes the signal.
     atexit.register(signal.setitimer, signal.ITIMER_REAL, 0.0)
 

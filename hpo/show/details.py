@@ -125,7 +125,7 @@ def _says_of_task(task: TrainingDetails, metric: str) -> _Says:
     yield name, f"{task.state}{score}{seconds}, seed {task.seed}{place}{attempt}"
     if len(values := [value for _, value in task.curve]) > 1:
         (first, start), (last, end) = task.curve[0], task.curve[-1]
-        yield name, f"  {_chart(values)}  {start:.4g} at {first:g}, {end:.4g} at {last:g}"
+        yield name, f"  {curve_chart(values)}  {start:.4g} at {first:g}, {end:.4g} at {last:g}"
     elif task.point:
         yield name, f"  {format_values(task.point)}"
     others = {key: value for key, value in {**task.metrics, **task.notes}.items() if key != metric}
@@ -161,10 +161,10 @@ def _point_lines(
         yield f"  and {len(point) - most} more"
 
 
-def _chart(values: Sequence[float]) -> str:
-    """Return a curve as a line of characters, from its lowest to its highest value."""
+def curve_chart(values: Sequence[float], columns: int = _CURVE) -> str:
+    """Return a curve as a line of at most so many characters, from its lowest to its highest value."""
     signs = _BLOCKS if _can_print(_BLOCKS) else _PLAIN
-    step = max(1.0, (len(values) - 1) / (_CURVE - 1))
+    step = max(1.0, (len(values) - 1) / (columns - 1))
     shown = [values[round(place * step)] for place in range(int((len(values) - 1) / step) + 1)]
     low, high = min(shown), max(shown)
     return "".join(

@@ -74,7 +74,7 @@ class TerminalProgress(Progress):
         # What is printed once a search, such as a warning that every trial gives.
         self._said: set[str] = set()
         self._console = Console(file=sys.stdout)
-        panel = Live(get_renderable=self._panel, console=self._console, refresh_per_second=4, transient=True)
+        panel = Live(get_renderable=self.panel, console=self._console, refresh_per_second=4, transient=True)
         self._live = panel if self._console.is_terminal else None
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._watch_silence, daemon=True)
@@ -206,7 +206,8 @@ class TerminalProgress(Progress):
         left = self._time_left()
         return f"{head}{result}  {point}  {trial.seconds:.1f} s{f'  ({left} left)' if left else ''}"
 
-    def _panel(self) -> Group:
+    def panel(self) -> Group:
+        """Return the live panel: counts, the best so far, the time left and the running tasks."""
         left = self._time_left()
         head = f"{self.num_done} of {self._study.trials} {self._counts}  {self._best_text}"
         head += f"  {left} left" if left else ""

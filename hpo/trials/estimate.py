@@ -49,8 +49,10 @@ def wilson_interval(share: float, n: int) -> tuple[float, float]:
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def bootstrap_interval(values: Sequence[float]) -> tuple[float, float]:
+def bootstrap_interval(values: Sequence[float], drawn_at_once: int = _DRAWN_AT_ONCE) -> tuple[float, float]:
     """Return the 95 % interval of the mean of independent values; random numbers come from seed 0.
+
+    `drawn_at_once` bounds how many values are in memory.
 
     Source: the percentile bootstrap, Efron & Tibshirani 1993, "An Introduction to the Bootstrap", section 13.3.
     """
@@ -58,7 +60,7 @@ def bootstrap_interval(values: Sequence[float]) -> tuple[float, float]:
 
     array, rng, means = np.asarray(values, dtype=np.float64), np.random.default_rng(0), list[float]()
     while (left := _RESAMPLES - len(means)) > 0:
-        rows = min(left, max(1, _DRAWN_AT_ONCE // len(array)))
+        rows = min(left, max(1, drawn_at_once // len(array)))
         means.extend(array[rng.integers(len(array), size=(rows, len(array)))].mean(axis=1))
     low, high = np.quantile(means, ((1 - _LEVEL) / 2, (1 + _LEVEL) / 2))
     return float(low), float(high)

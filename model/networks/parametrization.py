@@ -15,7 +15,7 @@ from model.networks.transformer.stack import Stack
 
 # What the rate of embeddings is multiplied by where the configuration leaves it open: of so many tokens and more, of
 # which most are seldom read (Hayou, Liu 2025, arXiv 2506.15025), and of fewer; measured in benchmarks/scale/README.md.
-_MANY_TOKENS, _RATE_OF_MANY, _RATE_OF_FEW = 1000, 4.0, 1.0
+MANY_TOKENS, _RATE_OF_MANY, _RATE_OF_FEW = 1000, 4.0, 1.0
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def parametrize(network: nn.Module, base: nn.Module, config: ModelConfig) -> Map
             full, at_base = f"{place}.{name}".removeprefix("."), of_base.get_parameter(name)
             if full in roles:
                 size = width * depths.get(full, 1.0)
-                factors[full] = _factors(roles[full], parameter, at_base, size, read, config)
+                factors[full] = factors_of(roles[full], parameter, at_base, size, read, config)
                 parameter.mul_(_spread(roles[full], _glorot(module, name, of_base), parameter, at_base))
         if isinstance(module, Head):
             assert isinstance(of_base, Head)
@@ -94,14 +94,15 @@ def _depths(network: nn.Module, base_layers: int) -> dict[str, float]:
     }
 
 
-def _factors(role: Role, parameter: Tensor, base: Tensor, size: float, read: float, config: ModelConfig) -> Factors:
+def factors_of(role: Role, parameter: Tensor, base: Tensor, size: float, read: float, config: ModelConfig) -> Factors:
+    """Return the factors of one parameter, by its role and by how much larger it is than at the base size."""
     if role == "vector":
         return Factors(rate=config.gain_rate, epsilon=1 / size)
     if role == "matrix":
         i = parameter.shape[1] / base.shape[1]
         return Factors(rate=1 / i, muon=i**-0.5, epsilon=1 / size)
     m = parameter.numel() / base.numel()
-    rate = config.embedding_rate or (_RATE_OF_MANY if len(parameter) >= _MANY_TOKENS else _RATE_OF_FEW)
+    rate = config.embedding_rate or (_RATE_OF_MANY if len(parameter) >= MANY_TOKENS else _RATE_OF_FEW)
     rates = {"embedding": rate / read, "input": 1.0}
     return Factors(rate=rates.get(role, m**-0.5), epsilon=m**-0.5)
 

@@ -27,11 +27,11 @@ def precision_on(config: TrainingConfig, device: torch.device) -> str:
         return config.precision
     if device.type != "cuda":
         return "float32"
-    return "bfloat16" if _has_bfloat16() else "tf32"
+    return "bfloat16" if has_bfloat16() else "tf32"
 
 
 @functools.cache
-def _has_bfloat16() -> bool:
+def has_bfloat16() -> bool:
     """Return whether the current GPU multiplies in bfloat16 itself; torch imitates it elsewhere, which is slow."""
     return torch.cuda.is_bf16_supported(including_emulation=False)
 

@@ -96,6 +96,7 @@ def test_a_driver_that_died_leaves_no_run_running(folder):
     """Killed without a word: its process marks what ran, and ends."""
     script = f"""
 import os, time
+import psutil
 from pathlib import Path
 from tests.tracked import make_tracker, tracked_study
 from hpo.study.results.run import StudyRun
@@ -107,7 +108,8 @@ tracker = make_tracker(study.config, study.layout, study.folder.path)
 open_in_tracker(study, StudyRun.of(study, open_study(study)), tracker)
 tracker.trial_opened(Trial(0, 0, {{"toy.lr": 0.1}}))
 time.sleep(0.5)
-print(tracker._process._process.pid, flush=True)
+(writer,) = [p for p in psutil.Process().children() if 'hpo.track.process' in p.cmdline()]
+print(writer.pid, flush=True)
 os.kill(os.getpid(), 9)
 """
     done = subprocess.run(

@@ -38,7 +38,7 @@ def test_a_clock_that_is_set_back_makes_no_duration_negative(undisturbed, tmp_pa
     """An hour back between any two looks at it; the trials are the same, in the same order."""
     times = iter(datetime.datetime(2026, 1, 2) - datetime.timedelta(hours=n) for n in range(1000))
     seconds = iter(range(10**9, 0, -3600))
-    monkeypatch.setattr(optuna_tables, "_now", lambda: next(times))
+    monkeypatch.setattr(optuna_tables, "current_time", lambda: next(times))
     monkeypatch.setattr("hpo.workers.training.worker.time.time", lambda: float(next(seconds)))
     assert undisturbed_rows(tmp_path / "jumping") == undisturbed
     study = optuna.load_study(study_name="toy", storage=sqlite_url(tmp_path / "jumping" / "study.db"))

@@ -48,7 +48,7 @@ def test_what_a_dead_driver_left_is_deleted_and_what_a_living_one_has_is_not():
     stale = Path(tempfile.mkdtemp(prefix=f"hpo-ray-{gone}-"))
     living = Path(tempfile.mkdtemp(prefix=f"hpo-ray-{os.getpid()}-"))
     try:
-        ray_cluster._remove_abandoned()
+        ray_cluster.remove_abandoned()
         assert not stale.exists()
         assert living.exists()
     finally:

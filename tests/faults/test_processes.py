@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import closing
 from dataclasses import replace
@@ -16,9 +17,8 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from hpo.workers.dispatch.process import memory_guard
 from hpo.workers.dispatch.process.child import Child
-from hpo.workers.dispatch.process.memory_guard import MemoryGuard
+from hpo.workers.dispatch.process.memory_guard import MemoryGuard, held_by_task_processes
 from hpo.workers.dispatch.process.task_process import gpu_memory, release_gpu_memory
 from tests.contracts.test_dispatchers import task
 from tests.faults.driver import outliving
@@ -136,31 +136,32 @@ def test_with_the_worker_ends_what_its_tasks_have_left_behind():
 
 
 def test_the_largest_process_is_killed_before_the_machine_runs_out_and_the_figures_are_told(monkeypatch):
-    everybody = memory_guard._held_by_task_processes
-
     def ours():
         """Without those of other studies that happen to run on this machine."""
         return {
             pid: held
-            for pid, held in everybody().items()
+            for pid, held in held_by_task_processes().items()
             if psutil.pid_exists(pid) and psutil.Process(pid).ppid() == os.getpid()
         }
 
-    monkeypatch.setattr(memory_guard, "_held_by_task_processes", ours)
-    monkeypatch.setattr(
-        "hpo.workers.dispatch.process.child.MemoryGuard", functools.partial(MemoryGuard, memory=lambda: (2**30, 2**36))
-    )
+    guard = functools.partial(MemoryGuard, memory=lambda: (2**30, 2**36), held=ours)
+    monkeypatch.setattr("hpo.workers.dispatch.process.child.MemoryGuard", guard)
     (last,) = messages(Child(str(REPOSITORY)), "sleeps")
     assert last["died"]["signal"] == signal.SIGKILL
     assert "when 1.0 of 64.0 GiB were free" in last["died"]["memory"]
 
 
-def test_a_process_that_is_not_the_largest_is_spared(monkeypatch):
+def test_a_process_that_is_not_the_largest_is_spared():
     """It is another worker's to kill; each judges its own process alone."""
-    monkeypatch.setattr(memory_guard, "_held_by_task_processes", lambda: {1: 2**40, 2: 2**30})
-    guard = MemoryGuard(2, lambda: (0, 2**36))
-    guard._thread.join(0.6)
-    assert guard._thread.is_alive()
+    looks = threading.Semaphore(0)
+
+    def held():
+        looks.release()
+        return {1: 2**40, 2: 2**30}
+
+    guard = MemoryGuard(2, lambda: (0, 2**36), held)
+    # The second look shows that the guard watches on after the first.
+    assert all(looks.acquire(timeout=10) for _ in range(2))
     guard.stop()
     assert guard.verdict is None
 

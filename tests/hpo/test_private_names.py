@@ -20,7 +20,7 @@ from hpo.workers.dispatch.ray import private as ray_private
 from hpo.workers.dispatch.ray.cluster import RayCluster
 from hpo.cli.main import main
 
-ray_private._look_up = lambda module, name: (None, None)
+ray_private.look_up = lambda module, name: (None, None)
 ray_address.ASK = ray_private.ASK.replace("import GcsClient", "import no_such_name")
 ask_once = RayCluster.close
 
@@ -47,7 +47,7 @@ sys.exit(code)
 @pytest.mark.slow
 def test_where_optunas_tables_have_another_form_a_study_has_the_same_trials(tmp_path, monkeypatch):
     expected = run_toy(tmp_path / "tables", toy_config("evolutionary", trials=12))
-    monkeypatch.setitem(optuna_tables._COLUMNS, "trials", {"a column of another version"})
+    monkeypatch.setitem(optuna_tables.COLUMNS, "trials", {"a column of another version"})
     run_toy(tmp_path / "calls", toy_config("evolutionary", trials=5))
     assert run_toy(tmp_path / "calls", toy_config("evolutionary", trials=12)) == expected
     # What one way began the other goes on with.

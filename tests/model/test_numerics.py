@@ -8,7 +8,7 @@ import torch
 
 from model.config.whole import parse
 from model.training.device import choose_device
-from model.training.numerics import _has_bfloat16, numerics, precision_on
+from model.training.numerics import has_bfloat16, numerics, precision_on
 from tests.model.conftest import run, small
 
 
@@ -30,7 +30,7 @@ def test_auto_is_float32_to_the_bit_on_a_cpu_and_a_state_goes_on_with_it(fold, t
 
 
 @pytest.mark.parametrize(
-    ("given", "has_bfloat16", "used", "rounds"),
+    ("given", "is_supported", "used", "rounds"),
     [
         ("auto", True, "bfloat16", False),
         ("auto", False, "tf32", True),
@@ -38,9 +38,9 @@ def test_auto_is_float32_to_the_bit_on_a_cpu_and_a_state_goes_on_with_it(fold, t
         ("float16", True, "float16", False),
     ],
 )
-def test_the_precision_that_is_used_on_a_gpu(monkeypatch, given, has_bfloat16, used, rounds):
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: has_bfloat16)
-    _has_bfloat16.cache_clear()
+def test_the_precision_that_is_used_on_a_gpu(monkeypatch, given, is_supported, used, rounds):
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: is_supported)
+    has_bfloat16.cache_clear()
     gpu, config = torch.device("cuda", 0), parse(small(training__precision=given)).training
     before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
     try:
@@ -50,7 +50,7 @@ def test_the_precision_that_is_used_on_a_gpu(monkeypatch, given, has_bfloat16, u
             assert (torch.get_float32_matmul_precision() == "high") == rounds
             assert torch.backends.cudnn.allow_tf32 == rounds
     finally:
-        _has_bfloat16.cache_clear()
+        has_bfloat16.cache_clear()
     assert (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32) == before
 
 

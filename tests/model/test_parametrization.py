@@ -81,7 +81,7 @@ def test_at_the_base_it_is_standard_but_for_the_rate_of_gains(data, family, sett
 
 @pytest.mark.parametrize(("given", "tokens", "factor"), [(None, 1000, 1.0), (None, 2, 4.0), (3.0, 1000, 3.0)])
 def test_vectors_of_many_tokens_learn_faster_and_nothing_else_does(given, tokens, factor, monkeypatch):
-    monkeypatch.setattr(parametrization, "_MANY_TOKENS", tokens)
+    monkeypatch.setattr(parametrization, "MANY_TOKENS", tokens)
     rates = []
     for rate in (1.0, given):
         config, task, _ = learn("translation", "transformer", **mup("transformer", 4, model__embedding_rate=rate))
@@ -140,13 +140,13 @@ def test_no_depth_changes_what_sublayers_and_the_network_give():
 
 @pytest.mark.parametrize("role", ["embedding", "tied", "matrix", "head", "vector"])
 def test_a_rate_with_another_exponent_is_found(role, monkeypatch):
-    rule = parametrization._factors
+    rule = parametrization.factors_of
 
     def wrong(of, parameter, base, size, *rest):
         factors = rule(of, parameter, base, size, *rest)
         return replace(factors, rate=factors.rate * size) if of == role else factors
 
-    monkeypatch.setattr(parametrization, "_factors", wrong)
+    monkeypatch.setattr(parametrization, "factors_of", wrong)
     grown = wider("transformer", model__tied_embeddings=role == "tied")
     assert steepest("language_modelling", "transformer", grown, seeds=[0]) > 0.2
 

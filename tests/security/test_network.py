@@ -63,8 +63,11 @@ def test_no_library_reports_home():
     environment = mlflow_environment()
     assert environment["MLFLOW_DISABLE_TELEMETRY"] == "true"
     assert environment["DO_NOT_TRACK"] == "true"
-    code = "from model.data.readers import hub; hub._load('.', None, 'data.path')"
-    script = f"import os\ntry:\n    {code}\nexcept Exception: pass\nprint(os.environ['HF_HUB_DISABLE_TELEMETRY'])"
+    code = "list(read_splits(SimpleNamespace(path='.', subset=None), {}, lambda value, *_: value))"
+    script = (
+        "import os\nfrom types import SimpleNamespace\nfrom model.data.readers.hub import read_splits\n"
+        f"try:\n    {code}\nexcept Exception: pass\nprint(os.environ['HF_HUB_DISABLE_TELEMETRY'])"
+    )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=REPOSITORY)
     assert done.stdout.split()[-1] == "1"
     sources = [path.read_text() for folder in ("hpo", "model") for path in (REPOSITORY / folder).rglob("*.py")]

@@ -83,14 +83,14 @@ def refuse_record(url: str) -> None:
     )
 
 
-def read_optuna(url: str, name: str | None) -> Imported:
+def read_optuna(url: str, name: str | None, most_trials: int = _MOST_TRIALS) -> Imported:
     """Return the finished trials of a study in an Optuna storage; pruned trials count as failed.
 
     The address is such as `sqlite:///file.db`, or `journal://file.log`; without a name it is the only study there.
     Several objectives are metrics, by their names there or `value_0`, `value_1`; of constraints the names are read.
-    StudyError where the storage cannot be opened, or has no such study.
+    StudyError where the storage cannot be opened, has no such study, or one of more than `most_trials`.
     """
-    study = _load(url, name)
+    study = _load(url, name, most_trials)
     trials = study.get_trials(deepcopy=False)
     done = [trial for trial in trials if trial.state.is_finished()]
     directions = directions_of(study)
@@ -147,7 +147,7 @@ def _address_of(path: Path) -> str:
         return sqlite if file.read(len(_SQLITE)) == _SQLITE else journal
 
 
-def _load(url: str, name: str | None) -> optuna.Study:
+def _load(url: str, name: str | None, most_trials: int = _MOST_TRIALS) -> optuna.Study:
     shown = hide_secrets(url, {})
     journal = Path(url.removeprefix(_JOURNAL)).expanduser() if url.startswith(_JOURNAL) else None
     if "://" not in url:
@@ -166,6 +166,6 @@ def _load(url: str, name: str | None) -> optuna.Study:
     if name not in names:
         raise StudyError(f"{shown}: has no study '{name}'{nearest(name, names)}; {there_are}")
     number = storage.get_n_trials(storage.get_study_id_from_name(name))
-    if number > _MOST_TRIALS:
-        raise StudyError(f"{shown}: study '{name}' has {number:,} trials; at most {_MOST_TRIALS:,} are read")
+    if number > most_trials:
+        raise StudyError(f"{shown}: study '{name}' has {number:,} trials; at most {most_trials:,} are read")
     return optuna.load_study(storage=storage, study_name=name)

@@ -31,7 +31,7 @@ class Drawing:
     content: Drawn | Absent
 
 
-_FIGURES: tuple[tuple[str, str, str, Callable[[Subject], Drawn | Absent]], ...] = (
+FIGURE_TABLE: tuple[tuple[str, str, str, Callable[[Subject], Drawn | Absent]], ...] = (
     ("front", "Front and limits", "", draw_front),
     ("hypervolume", "Front and limits", "Hypervolume", draw_hypervolume),
     ("transfer", "Scales", "Each hyperparameter at every scale", draw_transfer),
@@ -48,7 +48,7 @@ _FIGURES: tuple[tuple[str, str, str, Callable[[Subject], Drawn | Absent]], ...] 
     ("planned-timeline", "Timeline", "The same on the study's clock", draw_planned_timeline),
 )
 
-FIGURES = tuple(name for name, *_ in _FIGURES)
+FIGURES = tuple(name for name, *_ in FIGURE_TABLE)
 # The page shows a text of the report next to each of these.
 _BESIDE_TEXT = ("front", "transfer")
 
@@ -63,7 +63,7 @@ def draw_figures(subject: Subject, names: Collection[str] | None = None) -> tupl
         names = [name for name in FIGURES if _concerns(name, subject.goal)]
     return tuple(
         Drawing(name, section, title, part(partial(draw, subject), Absent))
-        for name, section, title, draw in _FIGURES
+        for name, section, title, draw in FIGURE_TABLE
         if name in names
     )
 
@@ -71,7 +71,9 @@ def draw_figures(subject: Subject, names: Collection[str] | None = None) -> tupl
 def undrawn(goal: Goal, reason: str) -> tuple[Drawing, ...]:
     """Return the figures that concern a study of this goal, each without content for this reason."""
     return tuple(
-        Drawing(name, section, title, Absent(reason)) for name, section, title, _ in _FIGURES if _concerns(name, goal)
+        Drawing(name, section, title, Absent(reason))
+        for name, section, title, _ in FIGURE_TABLE
+        if _concerns(name, goal)
     )
 
 

@@ -124,7 +124,7 @@ def expected_performance(
     budgets = budgets_of(len(values))
     curve: Expected = {"estimator": estimator, "budgets": budgets, "means": [], "spreads": []}
     for n in budgets:
-        weights = _biased(len(values), n) if estimator == "biased" else _unbiased(len(values), n)
+        weights = _biased(len(values), n) if estimator == "biased" else unbiased_weights(len(values), n)
         mean = float(weights @ values)
         curve["means"].append(sign * mean)
         curve["spreads"].append(math.sqrt(max(0.0, float(weights @ (values - mean) ** 2))))
@@ -136,7 +136,7 @@ def _biased(size: int, n: int) -> NDArray[np.float64]:
     return weights
 
 
-def _unbiased(size: int, n: int) -> NDArray[np.float64]:
+def unbiased_weights(size: int, n: int) -> NDArray[np.float64]:
     """Return C(i-1, n-1) / C(B, n) for i = 1 .. B.
 
     The last weight is n / B; each one before it is the next times (i - n + 1) / i, where the next belongs to i + 1.

@@ -17,7 +17,7 @@ from sqlalchemy.exc import InvalidRequestError
 
 from hpo.trials.space.space import Point
 
-_COLUMNS = {
+COLUMNS = {
     "studies": {"study_id"},
     "trials": {"trial_id", "study_id", "number", "state", "datetime_start", "datetime_complete"},
     "trial_params": {"trial_id", "param_name", "param_value", "distribution_json"},
@@ -35,7 +35,7 @@ class Tables:
     ) -> None:
         self._engine = engine
         self._studies, self._trials, self._params, self._attributes, self._own, self._values = (
-            tables[name] for name in _COLUMNS
+            tables[name] for name in COLUMNS
         )
         self._study_id = study_id
         self._distributions = distributions
@@ -56,10 +56,10 @@ class Tables:
         """Return the tables of this storage; None where they have another form."""
         known = MetaData()
         try:
-            known.reflect(engine, only=list(_COLUMNS))
+            known.reflect(engine, only=list(COLUMNS))
         except InvalidRequestError:
             return None  # A table is missing.
-        if any(not columns <= set(known.tables[name].columns.keys()) for name, columns in _COLUMNS.items()):
+        if any(not columns <= set(known.tables[name].columns.keys()) for name, columns in COLUMNS.items()):
             return None
         return cls(engine, known.tables, study_id, distributions)
 
@@ -69,7 +69,7 @@ class Tables:
             "study_id": self._study_id,
             "number": self._free,
             "state": TrialState.RUNNING.name,
-            "datetime_start": _now(),
+            "datetime_start": current_time(),
         }
         with self._engine.begin() as connection:
             if self._lock is not None:
@@ -126,7 +126,7 @@ class Tables:
                 ]
                 connection.execute(insert(self._values), rows)
             # After the clock was set back, a trial must not end before it began.
-            now, began = literal(_now()), self._trials.c.datetime_start
+            now, began = literal(current_time()), self._trials.c.datetime_start
             values = {"state": state.name, "datetime_complete": case((began > now, began), else_=now)}
             connection.execute(update(self._trials).where(self._trials.c.trial_id == trial_id).values(values))
         return is_ask_and_tell
@@ -155,6 +155,6 @@ def _rows(trial_id: int, attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{"trial_id": trial_id, "key": key, "value_json": json.dumps(value)} for key, value in attributes.items()]
 
 
-def _now() -> datetime.datetime:
+def current_time() -> datetime.datetime:
     """Return the time as Optuna stores it: UTC, without a zone."""
     return datetime.datetime.now(datetime.UTC).replace(tzinfo=None)

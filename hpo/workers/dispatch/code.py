@@ -21,7 +21,7 @@ from hpo.workers.objective.source_files import files_with_imports
 from hpo.workers.store.packing import in_words
 
 # Ray refuses more than 500 MiB; code alone never has so much.
-_MOST_BYTES = 100 * 2**20
+MOST_BYTES = 100 * 2**20
 # Made by tools, and no file of the package.
 _NEVER = ("__pycache__", ".git")
 _PROJECT = "pyproject.toml"
@@ -95,11 +95,11 @@ def staged(code: Code) -> Iterator[Path | None]:
     if not code.files:
         yield None
         return
-    if code.size > _MOST_BYTES:
+    if code.size > MOST_BYTES:
         largest = max(code.files, key=lambda name: code.files[name].stat().st_size)
         raise DispatchError(
             f"dispatch.address: the objective's package would be sent to the nodes in {in_words(code.size)}, allowed "
-            f"are {in_words(_MOST_BYTES)}; the largest file is {largest}: move it out, or do not declare it as data"
+            f"are {in_words(MOST_BYTES)}; the largest file is {largest}: move it out, or do not declare it as data"
         )
     with tempfile.TemporaryDirectory(prefix="hpo-code-") as name:
         for place, path in code.files.items():

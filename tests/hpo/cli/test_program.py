@@ -147,7 +147,7 @@ def test_a_thread_that_an_objective_has_left_holds_up_the_command_for_some_secon
     Path("leaves.py").write_text(LEAVES_A_THREAD.replace("SECONDS", str(seconds)))
     code = (
         "import sys\nfrom hpo.cli.main import main\nfrom hpo.session import program\n"
-        "program._SECONDS_FOR_THREADS = 0.3\nsys.exit(main())"
+        "program.SECONDS_FOR_THREADS = 0.3\nsys.exit(main())"
     )
     command = [sys.executable, "-c", code, "search", "objective=leaves:run", *LOCAL, "study.trials=1"]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False, timeout=30)

@@ -11,7 +11,7 @@ import pytest
 
 from hpo.machine import Host
 from hpo.report.pages.html import render_macro
-from hpo.show.details import _CURVE, _chart
+from hpo.show.details import curve_chart
 from hpo.show.page.reading import PageReader
 from hpo.show.page.texts import workers
 from hpo.study.files.folder import StudyFolder
@@ -286,12 +286,12 @@ def test_where_all_was_tried_no_larger_budget_is_named(capsys, trials):
 
 @pytest.mark.parametrize("length", [2, 3, 39, 40, 41, 1000])
 def test_a_chart_rises_and_falls_as_its_curve(length):
-    rising = _chart([place * 1.0 for place in range(length)])
+    rising = curve_chart([place * 1.0 for place in range(length)], columns=40)
     assert list(rising) == sorted(rising)
-    assert len(rising) <= _CURVE
+    assert len(rising) <= 40
     assert rising[0] != rising[-1]
-    assert _chart([-place * 1.0 for place in range(length)]) == rising[::-1]
-    assert len(set(_chart([1.0] * length))) == 1
+    assert curve_chart([-place * 1.0 for place in range(length)], columns=40) == rising[::-1]
+    assert len(set(curve_chart([1.0] * length))) == 1
 
 
 def test_an_added_point_that_waits_is_counted_and_the_command_that_is_named_tries_it(capsys):

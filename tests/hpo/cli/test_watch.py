@@ -1,5 +1,6 @@
 """`hpo watch`: what the search shows, in any terminal; looking creates and changes nothing."""
 
+import io
 import itertools
 import json
 import re
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from rich.console import Console
 
 from hpo.show.watching import WatchedProgress
 from hpo.study.files.folder import StudyFolder
@@ -44,12 +46,13 @@ def test_its_lines_are_those_of_the_search(capsys, lines):
     with WatchedProgress(study, status) as progress:
         for _ in range(2):
             progress.show(Snapshot(status, [task]), study)
-        cells = progress._running_cells(9, -1, progress._running[9, -1].point)
+        screen = io.StringIO()
+        Console(file=screen, width=120).print(progress.panel())
     assert len(lines) == TRIALS
     assert LINE.findall(capsys.readouterr().out) == lines
-    assert cells[:2] == ["final model of trial 9", "epoch 3/9"]
+    assert "final model of trial 9  epoch 3/9" in screen.getvalue()
     assert progress.num_done == TRIALS
-    assert [trial.number for trial in progress._front] == [study.best.number]
+    assert f"(trial {study.best.number})" in screen.getvalue()
 
 
 def test_a_search_that_was_started_a_moment_ago_is_waited_for(capsys, monkeypatch):

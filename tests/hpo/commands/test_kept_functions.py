@@ -13,6 +13,7 @@ import pytest
 
 import hpo
 from hpo.cli.main import main
+from hpo.study.files.folder import StudyFolder
 from tests.hpo.cli.commands import hpo as command
 from tests.hpo.commands.searched import found
 
@@ -92,7 +93,7 @@ def test_the_report_says_that_a_kept_function_is_needed():
     assert main([*shlex.split(report["study"]["rerun"])[1:], "dispatch=local", "track=none"]) == 0
     assert main(["reproduce", study.name]) == 0
     with pytest.raises(hpo.HpoError, match="start a study of it from Python"):
-        hpo.search(study._folder.config().to_dict(), name="other")
+        hpo.search(StudyFolder(study.folder).config().to_dict(), name="other")
 
 
 def test_a_strangers_function_is_not_read():

@@ -6,6 +6,8 @@ import threading
 import pytest
 
 import hpo
+from hpo.study.files.folder import StudyFolder
+from hpo.study.results.run import StudyRun
 from hpo.workers.training.tasks import Payload
 from tests.hpo.commands.searched import found, note, noted
 
@@ -18,8 +20,7 @@ def test_what_a_function_reports_is_its_curve_and_what_it_returns_its_result():
         return {"accuracy": config["lr"], "loss": 0.1}
 
     study = found(train, metric="accuracy", trials=1)
-    with study._read() as (_, run):
-        (trial,) = run.history
+    (trial,) = StudyRun.read(StudyFolder(study.folder)).history
     assert [dict(point) for point in trial.outcomes[0].curve] == [
         *({"epoch": epoch, "loss": 1 / epoch} for epoch in (1, 2, 3)),
         {"epoch": 4, "loss": 0.1},
@@ -35,8 +36,8 @@ def test_points_without_an_epoch_are_counted_and_report_may_be_the_second_argume
         report(loss=1.0)
         return config["lr"]
 
-    with found(train, trials=1)._read() as (_, run):
-        (trial,) = run.history
+    study = found(train, trials=1)
+    (trial,) = StudyRun.read(StudyFolder(study.folder)).history
     assert [point["epoch"] for point in trial.outcomes[0].curve] == [1, 2]
 
 

@@ -201,4 +201,4 @@ def test_a_finished_search_is_read_as_it_was_written(tmp_path, goal):
         "" if goal.is_single else ",other_scores,excess"
     )
     again = Searches(tmp_path / "searches.csv", goal)
-    assert list(again._finished.values()) == searches
+    assert list(again.finished.values()) == searches

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from hpo.report.figures import _FIGURES, Drawn
+from hpo.report.figures import FIGURE_TABLE, Drawn
 from hpo.report.figures.axes import fence, few_ticks, log_ticks, short
 from hpo.report.figures.score_over_values import draw_slices
 from hpo.report.pages.html import templates
@@ -65,7 +65,7 @@ CASES = {
 @pytest.mark.nightly
 @pytest.mark.parametrize("case", CASES)
 def test_every_figure_is_drawn_or_says_in_one_line_why_not(case):
-    for name, _, _, draw in _FIGURES:
+    for name, _, _, draw in FIGURE_TABLE:
         content = draw(CASES[case])
         if isinstance(content, Absent):
             assert content.reason, name
@@ -81,9 +81,9 @@ def test_every_figure_is_drawn_or_says_in_one_line_why_not(case):
 
 
 def test_where_nothing_is_there_all_that_needs_scores_is_refused():
-    drawn = {name for name, _, _, draw in _FIGURES if isinstance(draw(CASES["all failed"]), Drawn)}
+    drawn = {name for name, _, _, draw in FIGURE_TABLE if isinstance(draw(CASES["all failed"]), Drawn)}
     assert drawn == {"timeline"}
-    assert not any(isinstance(draw(CASES["nothing yet"]), Drawn) for _, _, _, draw in _FIGURES)
+    assert not any(isinstance(draw(CASES["nothing yet"]), Drawn) for _, _, _, draw in FIGURE_TABLE)
 
 
 def test_equal_looking_choices_stay_apart_and_in_their_order():

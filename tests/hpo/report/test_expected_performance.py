@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpo.report.sections.curves import _unbiased, describe_expected, expected_performance
+from hpo.report.sections.curves import describe_expected, expected_performance, unbiased_weights
 
 SCORES = [0.3, 0.9, 0.1, 0.7, 0.5, 0.55, 0.2, 0.8]
 
@@ -31,12 +31,12 @@ def test_it_is_the_mean_of_the_best_over_all_samples(estimator, samples):
 def test_the_unbiased_weights_are_the_exact_fractions(size, data):
     n = data.draw(st.integers(1, size))
     exact = [Fraction(comb(i - 1, n - 1), comb(size, n)) for i in range(1, size + 1)]
-    assert _unbiased(size, n) == pytest.approx([float(f) for f in exact], rel=1e-12)
+    assert unbiased_weights(size, n) == pytest.approx([float(f) for f in exact], rel=1e-12)
 
 
 @pytest.mark.parametrize("n", [1, 7, 500, 5000])
 def test_ten_thousand_trials_are_no_trouble(n):
-    weights = _unbiased(10_000, n)
+    weights = unbiased_weights(10_000, n)
     assert weights.sum() == pytest.approx(1.0, rel=1e-10)
     for i in (n, (n + 10_000) // 2, 10_000):
         exact = Fraction(comb(i - 1, n - 1), comb(10_000, n))

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from hpo.report.importance import _weights, shapley_values
+from hpo.report.importance import shapley_values, shapley_weights
 from hpo.report.part import Absent
 from hpo.trials.space.reader import space_from_dict
 from tests.hpo.report.made_up import SPACE, trial
@@ -16,7 +16,7 @@ from tests.hpo.report.made_up import SPACE, trial
 def test_the_weights_are_those_of_the_mean_over_all_orders():
     sets = list(itertools.product((False, True), repeat=4))
     worth = dict(zip(sets, np.random.default_rng(1).normal(size=16), strict=True))
-    found = np.array([worth[members] for members in sets]) @ _weights(sets)
+    found = np.array([worth[members] for members in sets]) @ shapley_weights(sets)
     wanted = np.zeros(4)
     for order in itertools.permutations(range(4)):
         members = [False] * 4

@@ -98,7 +98,7 @@ def test_the_score_that_chose_the_winner_is_the_one_that_is_shown_with_that_of_t
     assert best.search_scores["score"] == reported["score"] != best.score
     assert "training the best 2 again on fresh seeds: 6 trainings" in out
     both = f"{best.score:.4f} on fresh seeds ({best.search_scores['score']:.4f} in the search)"
-    page = state(PageReader(study._folder).read().view)
+    page = state(PageReader(StudyFolder(study.folder)).read().view)
     written = f"{best.score:.4f}", f"{best.search_scores['score']:.4f}"
     for says in (out, str(study), page["view"].best.headline_note, hpo_says(capsys, "show", "fin")):
         assert both in says

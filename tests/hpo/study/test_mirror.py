@@ -345,7 +345,7 @@ def test_an_unreachable_mirror_is_told_once_and_the_next_copy_brings_all(tmp_pat
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
             copying.reported(None, TaskReport(None, outcome=Outcome({"score": 1.0})))
-            copying._thread.join()
+            copying.wait()
     assert len(caplog.messages) == 1
     assert "the search goes on, and the next copy will bring all" in caplog.messages[0]
     (tmp_path / "mirror").unlink()

@@ -99,8 +99,8 @@ def test_what_it_asks_is_done_told_in_the_report_and_repeated(tmp_path):
         lambda study: study.add(POINT),
         lambda study: study.add({"toy.lr": 9.0}),
         lambda study: study.stop(77),
-        lambda study: request(study._folder, "raise", {"trials": MORE}),
-        lambda study: request(study._folder, "raise", {"trials": 2}),
+        lambda study: request(StudyFolder(study.folder), "raise", {"trials": MORE}),
+        lambda study: request(StudyFolder(study.folder), "raise", {"trials": 2}),
     )
     parts = ("stopped where", "next", "added already", "range", "not there", f"of {MORE} trials are done", "larger")
     for answer, part in zip(answers, parts, strict=True):
@@ -140,7 +140,7 @@ def test_a_point_is_added_to_a_study_that_no_process_runs(tmp_path):
         study.add(POINT)
     with pytest.raises(StudyError, match="not running, so there is nothing to stop"):
         study.stop()
-    assert raise_budget(study._folder, study._folder.config()) is None
+    assert raise_budget(StudyFolder(study.folder), StudyFolder(study.folder).config()) is None
     run(folder, MORE)
     assert POINT in points(folder)
 
@@ -192,14 +192,15 @@ def test_two_hands_at_once_are_both_obeyed(tmp_path):
 
 
 def test_what_follows_the_search_takes_nothing_but_a_stop_at_once(tmp_path):
-    study = Study(StudyFolder(tmp_path / "study"))
-    with study._folder.lock():
-        study._folder.config_path.touch()
-        write_status(study._folder, Status(name="study", state="running", phase="after the search"))
+    folder = StudyFolder(tmp_path / "study")
+    study = Study(folder)
+    with folder.lock():
+        folder.config_path.touch()
+        write_status(folder, Status(name="study", state="running", phase="after the search"))
         for ask in (study.stop, lambda: study.add(POINT), lambda: study.stop(3)):
             with pytest.raises(StudyError, match="what follows it is being trained"):
                 ask()
-        assert not study._folder.requests_dir.exists()
+        assert not folder.requests_dir.exists()
 
 
 def test_a_search_that_is_complete_when_a_stop_takes_effect_ends_as_complete(tmp_path):

@@ -36,11 +36,10 @@ def test_the_interval_of_a_mean_is_the_same_each_time_and_within_the_values():
     assert min(values) <= low < np.mean(values) < high <= max(values)
 
 
-def test_more_values_than_are_drawn_at_once_give_an_interval_of_the_same_width(monkeypatch):
+def test_more_values_than_are_drawn_at_once_give_an_interval_of_the_same_width():
     values = np.random.default_rng(3).normal(0, 1, 100)
     low, high = bootstrap_interval(values.tolist())
-    monkeypatch.setattr("hpo.trials.estimate._DRAWN_AT_ONCE", 10)
-    assert bootstrap_interval(values.tolist()) == pytest.approx((low, high), abs=0.05 * (high - low))
+    assert bootstrap_interval(values.tolist(), drawn_at_once=10) == pytest.approx((low, high), abs=0.05 * (high - low))
 
 
 def test_an_estimate_is_written_with_its_interval_or_what_would_give_one():

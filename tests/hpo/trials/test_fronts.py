@@ -202,7 +202,7 @@ def test_the_model_of_limits_is_the_same_whether_there_are_more_values_or_more_t
     rng = np.random.default_rng(0)
     points = [space.draw(rng) for _ in range(60)]
     over = [replace(trial(n, 1.0, excess=float(p["b"] > 0.5)), point=p, key=str(n)) for n, p in enumerate(points)]
-    few, many = (Preselection(space)._within_limits(points[:5], over[:count]) for count in (30, 60))
+    few, many = (Preselection(space).share_within_limits(points[:5], over[:count]) for count in (30, 60))
     for within in (few, many):
         assert [bool(share > 0.5) for share in within] == [p["b"] <= 0.5 for p in points[:5]]
 

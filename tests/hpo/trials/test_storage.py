@@ -4,17 +4,15 @@ import optuna
 import pytest
 
 from hpo.errors import StudyError
-from hpo.integrations.exchange import optuna_storage
 from hpo.integrations.exchange.optuna_storage import read_optuna
 from hpo.trials.record import storage
 
 
-def test_more_trials_than_can_be_read_are_refused(monkeypatch):
-    monkeypatch.setattr(optuna_storage, "_MOST_TRIALS", 2)
+def test_more_trials_than_can_be_read_are_refused():
     study = optuna.create_study(storage="sqlite:///many.db", study_name="s")
     study.optimize(lambda _: 1.0, n_trials=3)
     with pytest.raises(StudyError, match="has 3 trials; at most 2 are read"):
-        read_optuna("sqlite:///many.db", None)
+        read_optuna("sqlite:///many.db", None, most_trials=2)
 
 
 @pytest.mark.parametrize("name", ["it's", "a{b}", "x${y}", "q?m", "p%41", "h#h", "sp ace"])

@@ -18,7 +18,7 @@ _SHARPNESS = 10.0
 # Only the latest trials are used: this bounds the time of a proposal in a long study.
 MEMORY = 300
 # Coordinates that are kept, so that a long study needs no more memory than a short one.
-_MOST_ROWS = 10 * MEMORY
+MOST_ROWS = 10 * MEMORY
 # The rank that a pending trial counts with: the middle, so that few go where others are on their way. From 0.2 to 0.8
 # the quality of evolutionary search on 8 and 32 lanes differs by less than its noise.
 _PENDING = 0.5
@@ -86,7 +86,7 @@ class Preselection:
         ranks = np.append(ranks, np.full(len(pending), _PENDING))
         distances = self._distances(candidates, [*trials, *pending])
         factors = _feasibility(distances[:, : len(trials)], failed)
-        if (within := self._within_limits(candidates, trials)) is not None:
+        if (within := self.share_within_limits(candidates, trials)) is not None:
             factors = factors * within**_LIMIT_POWER
         if self._penalizes_pending and pending:
             factors = factors * (1 - np.exp(-_SHARPNESS * distances[:, len(trials) :].min(axis=1)))
@@ -104,11 +104,11 @@ class Preselection:
         trials = known[-MEMORY:]
         failed = np.array([trial.state == "failed" for trial in trials], dtype=bool)
         gains = np.minimum(_feasibility(self._distances(candidates, trials), failed), _FEASIBLE)
-        if (within := self._within_limits(candidates, trials)) is not None:
+        if (within := self.share_within_limits(candidates, trials)) is not None:
             gains = gains * np.minimum(within, _WITHIN)
         return [candidates[int(i)] for i in np.argsort(-gains, kind="stable")[:count]]
 
-    def _within_limits(self, candidates: Sequence[Point], trials: Sequence[Trial]) -> Array | None:
+    def share_within_limits(self, candidates: Sequence[Point], trials: Sequence[Trial]) -> Array | None:
         """Return the expected share of trials that keep the limits, .01 to .99, of each candidate; None if all do.
 
         By a linear model on whether a trial exceeds a limit, since what is limited (size, time, memory) rises or falls
@@ -183,7 +183,7 @@ class Preselection:
         new = [trial for trial in trials if trial.key not in self._row_of]
         if len(self._row_of) + len(new) > len(self._rows):
             self._row_of.clear()
-            self._rows = np.empty((max(_MOST_ROWS, 2 * len(trials)), len(self._dimensions)))
+            self._rows = np.empty((max(MOST_ROWS, 2 * len(trials)), len(self._dimensions)))
             new = list(trials)
         for trial in new:
             if trial.key not in self._row_of:

@@ -21,8 +21,13 @@ TASK_PROCESS = "hpo.workers.dispatch.process.task_process"
 class MemoryGuard:
     """Watches one training process; all guards apply one rule, so that only the machine's largest process is killed."""
 
-    def __init__(self, pid: int, memory: Callable[[], tuple[int, int]] = free_and_total) -> None:
-        self._pid, self._memory = pid, memory
+    def __init__(
+        self,
+        pid: int,
+        memory: Callable[[], tuple[int, int]] = free_and_total,
+        held: Callable[[], dict[int, int]] | None = None,
+    ) -> None:
+        self._pid, self._memory, self._held = pid, memory, held or held_by_task_processes
         self._ended = threading.Event()
         self.verdict: str | None = None  # what it held and what was free when it was killed; None = it was not
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -38,7 +43,7 @@ class MemoryGuard:
             free, total = self._memory()
             if free >= MIN_FREE_FRACTION * total:
                 continue
-            held = _held_by_task_processes()
+            held = self._held()
             # A process that has just died is not in `held`.
             if self._pid not in held or held[self._pid] != max(held.values()):
                 continue
@@ -50,7 +55,7 @@ class MemoryGuard:
             return
 
 
-def _held_by_task_processes() -> dict[int, int]:
+def held_by_task_processes() -> dict[int, int]:
     """Return the resident bytes of this user's training processes and their forks, summed by process group."""
     held: dict[int, int] = {}
     for process in psutil.process_iter(["cmdline", "memory_info", "uids"]):

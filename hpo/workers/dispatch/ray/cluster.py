@@ -90,7 +90,7 @@ class RayCluster:
 
     def _start(self, gpus: int | None, threads: int, gpus_in_use: Collection[int]) -> None:
         ray_private.refuse_stale()
-        _remove_abandoned()
+        remove_abandoned()
         # mkdtemp makes the folder 0700. The path is short, since Ray puts sockets below it (at most 107 bytes each).
         self._folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
         self._start_watchdog()
@@ -270,7 +270,7 @@ def _free_first(gpus: int | None, in_use: Collection[int]) -> tuple[int, ...]:
     return tuple(sorted(map(int, names), key=lambda name: name in in_use))
 
 
-def _remove_abandoned() -> None:
+def remove_abandoned() -> None:
     """Delete the folders that this user's killed drivers left behind."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         process = folder.name.removeprefix(_PREFIX).partition("-")[0]

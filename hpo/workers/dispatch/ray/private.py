@@ -52,7 +52,7 @@ print("answered", flush=True)
 @contextlib.contextmanager
 def without_dashboard() -> Iterator[None]:
     """Keep Ray from starting the dashboard's process."""
-    services, original = _look_up("ray._private.services", "start_api_server")
+    services, original = look_up("ray._private.services", "start_api_server")
     if original is None:
         _log.warning("dispatch: this version of Ray starts its dashboard's process, though without its pages")
         yield
@@ -69,9 +69,9 @@ def read_again() -> None:
     """Let Ray, if it is imported, read its variables and the token again."""
     if "ray" not in sys.modules or not _can_read_again():
         return
-    _look_up("ray._raylet", "Config")[1].initialize("")
-    _look_up("ray._raylet", "AuthenticationTokenLoader")[1].instance().reset_cache()
-    constants, _ = _look_up("ray._private.ray_constants", "ENABLE_RAY_CLUSTER")
+    look_up("ray._raylet", "Config")[1].initialize("")
+    look_up("ray._raylet", "AuthenticationTokenLoader")[1].instance().reset_cache()
+    constants, _ = look_up("ray._private.ray_constants", "ENABLE_RAY_CLUSTER")
     constants.ENABLE_RAY_CLUSTER = os.environ.get(REACHED_FROM_OUTSIDE, "1") not in ("0", "false")
 
 
@@ -86,7 +86,7 @@ def refuse_stale() -> None:
 
 def number_of_gpus() -> int:
     """Return how many GPUs Ray would find on this machine; 0 where that cannot be known before it is started."""
-    _, manager = _look_up("ray._private.accelerators.nvidia_gpu", "NvidiaGPUAcceleratorManager")
+    _, manager = look_up("ray._private.accelerators.nvidia_gpu", "NvidiaGPUAcceleratorManager")
     try:
         return int(manager.get_current_node_num_accelerators()) if manager else 0
     except Exception:  # noqa: BLE001 -- of NVIDIA's library, which may be of another version than its driver.
@@ -95,7 +95,7 @@ def number_of_gpus() -> int:
 
 def draining_nodes() -> Collection[str]:
     """Return Ray's names of the nodes that will be taken away soon; nothing where Ray does not tell."""
-    worker, _ = _look_up("ray._private.worker", "global_worker")
+    worker, _ = look_up("ray._private.worker", "global_worker")
     client = getattr(getattr(worker, "global_worker", None), "gcs_client", None)
     ask = getattr(client, "get_draining_nodes", None)
     if ask is None:
@@ -128,10 +128,10 @@ def _can_read_again() -> bool:
         ("ray._raylet", "AuthenticationTokenLoader"),
         ("ray._private.ray_constants", "ENABLE_RAY_CLUSTER"),
     )
-    return all(_look_up(*name)[1] is not None for name in names)
+    return all(look_up(*name)[1] is not None for name in names)
 
 
-def _look_up(module: str, name: str) -> tuple[Any, Any]:
+def look_up(module: str, name: str) -> tuple[Any, Any]:
     """Return a module of Ray and its attribute; None for what does not exist."""
     try:
         ray_module = importlib.import_module(module)

@@ -183,7 +183,7 @@ def test_after_its_patience_it_draws_at_random(patience, made, monkeypatch):
 
 def test_the_coordinates_that_are_kept_change_no_answer(monkeypatch):
     """Even where they are dropped in between, and where more trials are pending than are kept."""
-    monkeypatch.setattr(preselection, "_MOST_ROWS", 8)
+    monkeypatch.setattr(preselection, "MOST_ROWS", 8)
     space = space_from_dict(TREE)
     rng = np.random.default_rng(0)
     points = [space.draw(rng) for _ in range(60)]

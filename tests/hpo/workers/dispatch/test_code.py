@@ -125,7 +125,7 @@ def test_of_the_toolkits_own_nothing_goes():
 
 
 def test_too_much_is_refused_with_the_largest_file(monkeypatch):
-    monkeypatch.setattr(code, "_MOST_BYTES", 10)
+    monkeypatch.setattr(code, "MOST_BYTES", 10)
     Path("large.py").write_text("x" * 20)
     with pytest.raises(
         DispatchError, match=r"the largest file is large\.py: move it out, or do not declare it as data"
