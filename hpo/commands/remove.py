@@ -17,7 +17,7 @@ from hpo.study.files.folder import RUNS, TEST_LOG, StudyFolder, find_study, shor
 from hpo.study.storage import cleaning
 from hpo.study.storage.mirror import Mirror
 from hpo.study.storage.removal import Removal, find_removal
-from hpo.study.test_log import hand_over
+from hpo.study.test_log import share_evaluations
 from hpo.track.make import tracking_uri
 from hpo.track.store import delete_study, may_have_study
 from hpo.workers.store.packing import in_words
@@ -266,7 +266,7 @@ def remove_study(removal: Removal, *, mirror: bool = False, runs: bool = True) -
                 deleted = _delete_runs(config, study_id)
             if config.artifacts is not None:
                 _empty(UrlStore(config.artifacts, "study.artifacts"))
-        hand_over(folder)
+        share_evaluations(folder)
         remove_tree(folder.path)
     return RemovedStudy(folder.path.name, folder.path, removal.files, removal.bytes, deleted, gone)
 

@@ -1,4 +1,4 @@
-"""Points that users add to a study: those that other programs have queued in its record, and one that is asked for."""
+"""Points that users add to a study: by `hpo add`, by `hpo retry`, or through another program that queues trials."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -19,93 +19,98 @@ _log = logging.getLogger(__name__)
 
 
 def queued_points(study: PreparedStudy, record: Record) -> list[Add]:
-    """Return the new points that other programs have queued, as by Optuna's `enqueue_trial`; what is none is told."""
+    """Return the new points that other programs queued, such as by `enqueue_trial`; warn about each invalid one."""
     points: dict[str, Add] = {}
-    taken = {point_key(given.point) for given in record.added}
+    added = {point_key(each.point) for each in record.added}
     for number, parameters in record.queued():
-        where = f"record: what another program queued as Optuna's trial {number}"
+        where = f"record: the point that another program queued as Optuna's trial {number}"
         try:
             point = read_point(where, parameters, study.space, flatten(study.config.objective_config))
         except SpaceError as error:
-            _log.warning("%s; it is left alone", error)
+            _log.warning("%s; this point is ignored", error)
             continue
         key = point_key(point)
-        if key in taken:
+        if key in added:
             continue
-        add = _added(point, record)
+        add = _add_of(point, record)
         if isinstance(add, str):
-            _log.warning("%s is %s already, and is left alone", where, add)
+            _log.warning("%s is already %s; this point is ignored", where, add)
             continue
         points[key] = add
-        _log.warning("%s is tried next, as far as the budget goes: %s", where, dict(point))
+        _log.warning("%s will be tried next if the budget allows: %s", where, dict(point))
     return list(points.values())
 
 
 def new_point(study: PreparedStudy, record: Record, values: Mapping[str, Any]) -> Add:
-    """Return a point that somebody adds; what it leaves out has its default. HpoError where it is none, or known.
+    """Return the addition of a point; missing keys get their defaults. HpoError if it is invalid or already known.
 
-    The point of a failed trial is a retry of that trial.
+    Adding the point of a failed trial is a retry of that trial.
     """
     point = read_point("the point", values, study.space, flatten(study.config.objective_config))
-    add = _added(point, record)
+    add = _add_of(point, record)
     if isinstance(add, str):
-        raise StudyError(f"the point: {short_text(point)} is {add} already; give another")
+        raise StudyError(f"the point: {short_text(point)} is already {add}; give another point")
     return add
 
 
 def added_text(add: Add) -> str:
-    """Return what a search answers to an added point."""
+    """Return a search's answer to an added point."""
     if add.retry_of is None:
-        return f"it is tried next, as far as the budget goes: {short_text(add.point)}"
-    return f"it is tried next, as {retried_text([add])}: {short_text(add.point)}"
+        return f"{short_text(add.point)} will be tried next if the budget allows"
+    return f"{short_text(add.point)} will be tried next, as {retried_text([add])}"
 
 
 def failed_trials(record: Record) -> list[Trial]:
-    """Return the failed trials that nobody has retried, or asked to retry."""
-    retried = {given.retry_of for given in record.added}
+    """Return the failed trials for which no retry was added."""
+    retried = {each.retry_of for each in record.added}
     return [trial for trial in record.trials() if trial.state == "failed" and trial.number not in retried]
 
 
 def retries(record: Record, number: int | None) -> list[Add]:
-    """Return a retry of a failed trial, of all where `number` is None; StudyError where there is none."""
+    """Return the retry of a failed trial, or of all if `number` is None; StudyError if there is nothing to retry."""
     failed = {trial.number: trial for trial in failed_trials(record)}
     if number is None:
         if not failed:
-            raise StudyError("no trial failed that was not retried; there is nothing to retry")
+            raise StudyError("every failed trial was already retried, or none failed; there is nothing to retry")
     elif number not in failed:
         states = {trial.number: trial.state for trial in record.trials()}
-        why = "is not there" if number not in states else f"is {states[number]}"
+        why = "does not exist" if number not in states else f"is {states[number]}"
         if states.get(number) == "failed":
-            why = "is retried already"
-        there = ", ".join(map(str, failed)) or "none"
-        raise StudyError(f"--trial: trial {number} {why}; give one that failed and was not retried ({there})")
+            why = "was already retried"
+        allowed = ", ".join(map(str, failed)) or "none"
+        raise StudyError(f"--trial: trial {number} {why}; give a failed trial without a retry ({allowed})")
     picked = failed.values() if number is None else [failed[number]]
     return [Add(trial.point, trial.number) for trial in picked]
 
 
 def retried_text(adds: Sequence[Add]) -> str:
-    """Return what a search answers to retries: `a retry of trial 3, which uses no budget`."""
+    """Return a search's answer to retries: `a retry of trial 3, which uses no budget`."""
     numbers = ", ".join(str(add.retry_of) for add in adds)
     if len(adds) == 1:
         return f"a retry of trial {numbers}, which uses no budget"
-    return f"{len(adds)} retries, which use no budget: of trials {numbers}"
+    return f"retries of trials {numbers}, which use no budget"
 
 
 def untried_points(record: Record) -> list[AddedPoint]:
-    """Return the points that users gave and no trial has, in the order in which they are tried."""
+    """Return the points that users added and no trial has, in the order of their trials to come."""
     trials = record.trials()
     tried, retried = {trial.key for trial in trials}, {trial.retry_of for trial in trials}
     return [
-        given
-        for given in record.added
-        if (point_key(given.point) not in tried if given.retry_of is None else given.retry_of not in retried)
+        each
+        for each in record.added
+        if (point_key(each.point) not in tried if each.retry_of is None else each.retry_of not in retried)
     ]
 
 
 def resume_command(name: str, untried: int, done: int, budget: StudySection, ended_by: str | None) -> str:
-    """Return the command with which a search that has ended, or was interrupted, tries so many points, and retries.
+    """Return the command that continues an ended or interrupted search with a budget for its untried points.
 
-    `name` is the study's, `done` how much of the budget is used; a retry uses none.
+    Args:
+        name: the study's name.
+        untried: the number of untried points, without retries, which use no budget.
+        done: the number of trials of the budget that are used.
+        budget: the section with the search's budgets.
+        ended_by: the budget or rule that ended the search; None if it was interrupted.
     """
     larger: dict[str, Any] = {}
     if ended_by == "callback":
@@ -120,11 +125,11 @@ def resume_command(name: str, untried: int, done: int, budget: StudySection, end
     return " ".join([f"hpo resume {name}", *words, *(["study.target=null"] if ended_by == "target" else [])])
 
 
-def _added(point: Point, record: Record) -> Add | str:
-    """Return what adds the point: a retry, where its last trial failed; or how it is known already, in words."""
+def _add_of(point: Point, record: Record) -> Add | str:
+    """Return the addition of a point, a retry if its last trial failed; for a known point return why it is known."""
     key = point_key(point)
     own = [trial for trial in record.trials() if trial.key == key]
-    if any(point_key(given.point) == key for given in untried_points(record)):
+    if any(point_key(each.point) == key for each in untried_points(record)):
         return "added"
     if own and own[-1].state == "failed":
         return Add(point, own[-1].number)

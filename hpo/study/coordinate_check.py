@@ -1,4 +1,4 @@
-"""The coordinate check: how fast what each layer gives grows with the model's size, after some steps of training."""
+"""The coordinate check: whether the size of each layer's output depends on the model's size, after a few steps."""
 
 import math
 import tempfile
@@ -23,18 +23,19 @@ from hpo.workers.training.tasks import TaskBuilder, Training
 STEPS = (1, 2, 5, 10)
 SEEDS = 3
 BOUND = 0.2
-"""How far from 0 a slope may be: so much comes of widths that are finite, and of few seeds."""
+"""The largest absolute slope that passes; finite widths and few seeds cause slopes up to this size."""
 
 
 @dataclass(frozen=True)
 class CoordinateCheck:
-    """How large what each layer gives is at several sizes of a model, which should not depend on the size.
+    """The size of each layer's output at several sizes of a model; it should not depend on the model's size.
 
     Attributes:
-        key: the key of the configuration that grows; `values`: what it is at each scale.
-        sizes: by step of training and then by layer: the mean absolute number that the layer gives at each scale, over
-            all seeds.
-        known: by layer why its size is known to change at some of these scales, such as "below model.d_model=128".
+        key: the key of the configuration that grows from scale to scale.
+        values: the key's value at each scale.
+        scales: the changed keys of each scale, with their values.
+        sizes: by training step and then by layer: the mean absolute output at each scale, over all seeds.
+        known: by layer, why its output is known to change at some scales, such as "below model.d_model=128".
     """
 
     key: str
@@ -45,9 +46,9 @@ class CoordinateCheck:
 
     @cached_property
     def slopes(self) -> Mapping[int, Mapping[str, float]]:
-        """By step and layer the slope of the logarithm of its size over that of `values`: 0 = it does not change.
+        """By step and layer: the slope of log(output size) over log(`values`); 0 = the size does not change.
 
-        A layer that gives 0, or what is not finite, at some scales has an infinite one; one that gives 0 at all, 0.
+        The slope is infinite for a layer whose size is 0 or not finite at some scales, and 0 if it is 0 at all scales.
         """
         return {
             step: {layer: _slope(self.values, sizes) for layer, sizes in of.items()} for step, of in self.sizes.items()
@@ -55,7 +56,7 @@ class CoordinateCheck:
 
     @cached_property
     def steepest(self) -> Mapping[str, tuple[int, float]]:
-        """Of each layer the step after which its slope is the furthest from 0, and that slope; the worst first."""
+        """By layer: the step with the slope furthest from 0, and that slope; the steepest layer first."""
         layers = next(iter(self.slopes.values()))
         steepest = {
             layer: max(((step, of[layer]) for step, of in self.slopes.items()), key=lambda at: abs(at[1]))
@@ -65,12 +66,12 @@ class CoordinateCheck:
 
     @property
     def outside(self) -> list[str]:
-        """The layers whose slope is further from 0 than `BOUND` after some step, and not known to, the worst first."""
+        """The layers with an absolute slope above `BOUND` at some step that are not in `known`, the steepest first."""
         return [layer for layer in self._changing if layer not in self.known]
 
     @property
     def expected(self) -> list[str]:
-        """The layers whose slope is further from 0 than `BOUND`, as is known of them, the worst first."""
+        """The layers with an absolute slope above `BOUND` that are in `known`, the steepest first."""
         return [layer for layer in self._changing if layer in self.known]
 
     @property
@@ -79,31 +80,31 @@ class CoordinateCheck:
 
     @property
     def is_within(self) -> bool:
-        """Whether no layer's is."""
+        """Whether no layer is outside the bound, apart from those in `known`."""
         return not self.outside
 
     @property
     def verdict(self) -> str:
-        """One sentence: whether what the layers give stays, and which are the worst."""
-        known = "".join(f"; {self._named(layer)} is known to change {self.known[layer]}" for layer in self.expected)
+        """One sentence: whether the outputs keep their size, and the steepest layers."""
+        known = "".join(f"; {self._describe(layer)} is known to change {self.known[layer]}" for layer in self.expected)
         if not self.outside:
             steepest = next((layer for layer in self.steepest if layer not in self.expected), None)
-            others = "no other layer" if known else "no layer"
-            named = f"; the steepest is {self._named(steepest)}" if steepest else ""
-            return f"within {BOUND}: {others} gives more or less with {self.key}{named}{known}"
-        worst = [self._named(layer) for layer in self.outside]
+            layers = "no other layer's output" if known else "no layer's output"
+            text = f"; the steepest is {self._describe(steepest)}" if steepest else ""
+            return f"within {BOUND}: {layers} changes with {self.key}{text}{known}"
+        worst = [self._describe(layer) for layer in self.outside]
         more = f" and {len(worst) - 3} more" if len(worst) > 3 else ""
         return (
-            f"not within {BOUND}: {len(worst)} of {len(self.steepest)} sizes change with {self.key}, the worst "
+            f"not within {BOUND}: {len(worst)} of {len(self.steepest)} outputs change with {self.key}, the steepest "
             f"{', '.join(worst[:3])}{more}{known}"
         )
 
-    def _named(self, layer: str) -> str:
+    def _describe(self, layer: str) -> str:
         step, slope = self.steepest[layer]
         return f"{layer} ({slope:+.2f} after {_steps(step)})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it for programs; an infinite slope is null."""
+        """Return the check as a dict for JSON; an infinite slope is None."""
         slopes = {step: {k: v if math.isfinite(v) else None for k, v in of.items()} for step, of in self.slopes.items()}
         return {
             "key": self.key,
@@ -131,29 +132,28 @@ def _slope(values: Sequence[float], sizes: Sequence[float]) -> float:
 
 
 def check_coordinates(tree: Mapping[str, Any], over: str, show: Callable[[str], None]) -> CoordinateCheck:
-    """Train some steps at each scale of a whole configuration, of which nothing is kept, and return the sizes.
+    """Train a few steps at each scale of a configuration, and return the sizes of the layers' outputs; save no model.
 
     Args:
-        tree: a whole configuration, as `compose_search` returns it; without scales of its own it is compared at those
-            of the objective.
-        over: what grows from scale to scale, "width" or "depth".
-        show: gets a line about each scale.
+        tree: a whole configuration, as `compose_search` returns it; without scales it is checked at the objective's.
+        over: what grows from scale to scale: "width" or "depth".
+        show: called with a line about each scale.
 
     Raises:
-        HpoError: the objective cannot say the sizes, a scale cannot be, or the data cannot be read.
+        HpoError: the objective has no `output_sizes`, a scale is invalid, or the data cannot be read.
 
     Source: Yang et al. 2021, "Tensor programs V", appendix D.1.
     """
     tree, objective, known = with_scales_given(tree, over)
     if objective.output_sizes is None:
         raise ConfigError(
-            f"objective: {objective.owner} has no function 'output_sizes', which says how large what each layer gives "
-            f"is; see docs/extending/write_an_objective.md for what it must return"
+            f"objective: {objective.owner} must have a function 'output_sizes', which returns the size of each layer's "
+            f"output; see docs/extending/write_an_objective.md"
         )
     config = config_from_dict(tree)
     scales, own = config.study.scales or [], config.objective_config
     refuse_unknown_keys(config, scales)
-    key = _growing(scales)
+    key = _growing_key(scales)
     for changes in scales:
         objective.refuse_bad_config(config.trial_config(changes))
     examples = objective.examples(own)
@@ -172,29 +172,32 @@ def check_coordinates(tree: Mapping[str, Any], over: str, show: Callable[[str], 
         for number, changes in enumerate(scales, start=1):
             show(f"{number} of {len(scales)}: {', '.join(f'{key}={value}' for key, value in changes.items())}")
             payload = builder.tasks_of(Trial(0, 0, changes))[0].payload
-            drawn = []
+            by_seed = []
             for seed in range(config.study.seed, config.study.seed + SEEDS):
                 task = replace(payload, seed=seed).task(payload.config) | {"steps": list(STEPS), "over": over}
                 with isolated_state(seed):
-                    drawn.append(_checked(objective, objective.output_sizes(task)))
+                    by_seed.append(_check_sizes(objective, objective.output_sizes(task)))
             for step in STEPS:
-                for layer in drawn[0][step]:
-                    sizes[step][layer].append(math.fsum(one[step].get(layer, math.nan) for one in drawn) / SEEDS)
-    of_all = {layer for layer in sizes[STEPS[0]] if all(len(of.get(layer, ())) == len(scales) for of in sizes.values())}
-    if not of_all:
+                for layer in by_seed[0][step]:
+                    sizes[step][layer].append(math.fsum(one[step].get(layer, math.nan) for one in by_seed) / SEEDS)
+    common = {layer for layer in sizes[STEPS[0]] if all(len(of.get(layer, ())) == len(scales) for of in sizes.values())}
+    if not common:
         raise ConfigError(
-            f"objective: {objective.owner}.output_sizes names no layer at every scale; a layer must have the same "
-            f"name at all of them"
+            f"objective: {objective.owner}.output_sizes must use the same layer names at every scale; no name occurs "
+            f"at all of them"
         )
-    compared = {step: {layer: of[layer] for layer in of if layer in of_all} for step, of in sizes.items()}
-    below = _known(known.holds_from if known else {}, scales, compared[STEPS[0]])
+    compared = {step: {layer: of[layer] for layer in of if layer in common} for step, of in sizes.items()}
+    below = _known_changes(known.holds_from if known else {}, scales, compared[STEPS[0]])
     return CoordinateCheck(key, [changes[key] for changes in scales], scales, compared, below)
 
 
-def _known(
+def _known_changes(
     holds_from: Mapping[str, tuple[str, float]], scales: Sequence[Mapping[str, Any]], layers: Collection[str]
 ) -> dict[str, str]:
-    """Return the sizes that are known to change at some of the scales: of a layer, and of what of it has changed."""
+    """Return the outputs that are known to change at some scales, each with the bound below which it changes.
+
+    A name in `holds_from` covers the layer of that name and its outputs, which are named "layer, output".
+    """
     return {
         name: f"below {key}={least:g}"
         for layer, (key, least) in holds_from.items()
@@ -203,26 +206,26 @@ def _known(
     }
 
 
-def _growing(scales: Sequence[Mapping[str, Any]]) -> str:
-    """Return the first key with a number that grows from scale to scale."""
+def _growing_key(scales: Sequence[Mapping[str, Any]]) -> str:
+    """Return the first key whose value is a number that grows from scale to scale."""
     for key in scales[0]:
         values = [changes.get(key) for changes in scales]
         numbers = [value for value in map(reported_values.number, values) if value is not None and value > 0]
         if len(numbers) == len(scales) and numbers == sorted(set(numbers)):
             return key
     raise ConfigError(
-        "study.scales: no number grows from scale to scale, over which sizes could be compared; give one at each, the "
-        "smallest first, such as model.d_model"
+        "study.scales: must change a number that grows from scale to scale, such as model.d_model; set it at every "
+        "scale, the smallest first"
     )
 
 
-def _checked(objective: Objective, returned: Any) -> Mapping[int, Mapping[str, float]]:
-    """Return what `output_sizes` has returned; ConfigError where it is not sizes by step and layer."""
+def _check_sizes(objective: Objective, returned: Any) -> Mapping[int, Mapping[str, float]]:
+    """Return the result of `output_sizes`; ConfigError if it is not sizes by step and layer."""
     try:
         return {step: {str(layer): float(size) for layer, size in returned[step].items()} for step in STEPS}
     except (TypeError, ValueError, LookupError, AttributeError) as error:
         steps = ", ".join(map(str, STEPS))
         raise ConfigError(
-            f"objective: {objective.owner}.output_sizes must return a dict by step ({steps}) of dicts by layer with a "
-            f"number each, it returned {returned!r:.100}"
+            f"objective: {objective.owner}.output_sizes must return a dict by step ({steps}) of dicts by layer, with "
+            f"numbers as values; it returned {returned!r:.100}"
         ) from error

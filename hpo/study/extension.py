@@ -1,4 +1,4 @@
-"""Trains the best trials of a study further, or longer from the start, as a study of its own."""
+"""Makes a new study that trains the best trials of a study further, or longer from the start."""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -18,44 +18,49 @@ from hpo.trials.history import History
 from hpo.trials.space.reader import with_first
 from hpo.trials.trial import Trial
 
-# Besides `FREE_KEYS` and the objective's own.
+# The keys that may change, in addition to `FREE_KEYS` and the objective's own.
 _ALLOWED = ("study.name", "study.lanes", "study.order", "study.trial_minutes")
-# Keys of the search that have no meaning for trainings that are given.
-_NONE = {
+# Values of `study` that turn off the search: the new study's trials are fixed.
+_NO_SEARCH = {
     **{"imports": None, "imports_fill": None, "minutes": None, "stop_rule": "none"},
     **{"stop_without_gain": None, "target": None},
 }
 
 
 def extension_of(study: PreparedStudy, trials: Sequence[Trial], given: StudyConfig) -> StudyConfig:
-    """Return the configuration of the study that trains these trials with other settings, or stopped ones to their end.
+    """Return the configuration of a study that trains these trials with other settings, or completes stopped ones.
 
-    It has their points, folds and seeds, and goes on from their states where the objective can (`CONTINUES_WITH`).
-    `given` is the study's configuration with the changes; ConfigError where nothing changes that trainings depend on,
-    or something that makes them incomparable.
+    The new study has the trials' points, folds and seeds. It continues from their states if the objective can
+    (`CONTINUES_WITH`).
+
+    Args:
+        given: the study's configuration with the changes.
+
+    Raises:
+        ConfigError: no change affects trainings, or a change makes their scores incomparable.
     """
     changed = differences(study.config.to_dict(), given.to_dict())
     has_sources = study.plan is not None or study.config.objective.startswith("hpo.")
     units = Units.of(study.described.method or {}, study.config.objective)
-    counted_by = [
+    unit_keys = [
         key
         for name in study.goal.names
         for key in units[name].depends_on
         if not units[name].is_same(key, changed.get(key))
     ]
-    incomparable = [*(DATA_SOURCES if has_sources else ()), *counted_by]
+    incomparable = [*(DATA_SOURCES if has_sources else ()), *unit_keys]
     _refuse_bad_changes(changed, study.space.keys, incomparable)
     if all(_is_trained(study, trial) for trial in trials) and not any(map(is_own, changed)):
         again = training_command(study.config.objective, str(short_path(study.folder.best_path)))
         raise ConfigError(
-            f"extend: these trials are trained to their end, and nothing is trained differently; give what changes, "
+            f"extend: these trials are fully trained, and no setting of their trainings changes; give a change, "
             f"such as training.epochs=60{'' if study.is_outside else f', or train the winner once more: {again}'}"
         )
-    other = {own_key(key): before for key, (before, _) in changed.items() if is_own(key)}
-    can_continue = study.objective.continues and set(other) <= set(study.objective.continues_with)
-    # What refers to a searched key follows in each trial by itself.
+    replaced = {own_key(key): before for key, (before, _) in changed.items() if is_own(key)}
+    can_continue = study.objective.continues and set(replaced) <= set(study.objective.continues_with)
+    # A key that refers to a searched key gets its value from each trial's point.
     references = study.config.study.references or {}
-    own = {key: before for key, before in other.items() if not any(within(key, one) for one in references)}
+    own = {key: before for key, before in replaced.items() if not any(within(key, one) for one in references)}
     section = given.study
     extends = Extension(
         study=study.reference,
@@ -65,7 +70,7 @@ def extension_of(study: PreparedStudy, trials: Sequence[Trial], given: StudyConf
     name = section.name if "study.name" in changed else f"{study.config.study.name}-extended"
     study_name(name, "study.name")
     limits = {"limits": last_limits(section), "limits_after": None}
-    update = {**_NONE, **limits, "name": name, "trials": len(trials), "lanes": section.lanes, "extends": extends}
+    update = {**_NO_SEARCH, **limits, "name": name, "trials": len(trials), "lanes": section.lanes, "extends": extends}
     return given.model_copy(
         update={
             "study": section.model_copy(update=update),
@@ -77,9 +82,12 @@ def extension_of(study: PreparedStudy, trials: Sequence[Trial], given: StudyConf
 
 
 def choose_trials(study: PreparedStudy, history: History, best: int, numbers: Sequence[int]) -> list[Trial]:
-    """Return the trials with these numbers, or else the best, each point once; StudyError for one without a score.
+    """Return the trials with these numbers, or the best ones if there are no numbers; each point once.
 
-    With several metrics the best are the chosen one of the front, and then the other leaders.
+    With several metrics the best are the chosen trial of the Pareto front, and then the other leaders.
+
+    Raises:
+        StudyError: a numbered trial has no score, or no trial is complete.
     """
     if best < 1:
         raise StudyError(f"best: must be 1 or more, given {best}")
@@ -87,39 +95,39 @@ def choose_trials(study: PreparedStudy, history: History, best: int, numbers: Se
     for number in numbers:
         if number not in known or known[number].score is None:
             raise StudyError(f"trial: study '{study.reference}' has no finished trial {number} with a score")
-    # Halving has trained a point several times; the furthest counts.
+    # Halving trains a point several times; the leaders come with the longest trainings first.
     furthest: dict[str, Trial] = {}
     leaders = history.leaders(len(history))
     leaders = chosen_first(leaders, history.front, study.goal, study.config.study.choose)
     for trial in (known[number] for number in numbers) if numbers else leaders:
         furthest.setdefault(trial.key, trial)
     if not furthest:
-        raise StudyError(f"study '{study.reference}': no trial is complete, so there is none to train further")
+        raise StudyError(f"study '{study.reference}': no trial is complete, so no trial can be trained further")
     return list(furthest.values())[: len(numbers) or best]
 
 
 def copy_states(study: PreparedStudy, extends: Extension) -> None:
-    """Copy the states that the study's trials go on from; one that is missing is made again by its training."""
+    """Copy the training states from which the study's trials continue; a training makes a missing state again."""
     if not any(trial.continues for trial in extends.trials):
         return
     try:
-        there = find_study(extends.study).states_dir
+        source_dir = find_study(extends.study).states_dir
     except StudyError:
         return
     builder = study.task_builder()
     for number, point in enumerate(study.space.first[: len(extends.trials)]):
         for name in builder.state_names([Trial(number, 0, point)]) if extends.trials[number].continues else ():
-            if (there / name).is_dir():
-                # A driver that was killed while it created the study may have left a part of it.
+            if (source_dir / name).is_dir():
+                # A driver that died while it created the study may have left part of a state.
                 shutil.rmtree(study.folder.states_dir / name, ignore_errors=True)
-                copy_tree(there / name, study.folder.states_dir / name)
+                copy_tree(source_dir / name, study.folder.states_dir / name)
 
 
 def _extended(study: PreparedStudy, trial: Trial, can_continue: bool, changes: Mapping[str, Any]) -> ExtendedTrial:
     assert trial.score is not None
     states = [study.folder.states_dir / name for name in study.task_builder().state_names([trial])]
     if trial.state == "stopped":
-        # Where it was stopped is no amount; with the same settings it does not matter where the training goes on.
+        # A stopped trial has no amount. With the same settings its training may continue from any state.
         has_states = can_continue and not changes and any(path.is_dir() for path in states)
     else:
         has_states = can_continue and all(path.is_dir() for path in states)
@@ -127,14 +135,14 @@ def _extended(study: PreparedStudy, trial: Trial, can_continue: bool, changes: M
 
 
 def _is_trained(study: PreparedStudy, trial: Trial) -> bool:
-    """Return whether a trial was trained to its end, which may lie beyond the amounts of the search."""
+    """Return whether a trial is fully trained: for all `training.epochs`, which may exceed the search's amounts."""
     epochs = flatten(study.config.objective_config).get("training.epochs")
-    is_beyond = isinstance(epochs, int) and study.full_amount is not None and epochs > study.full_amount
-    return trial.state == "complete" and (trial.amount is None or (trial.amount == study.full_amount and not is_beyond))
+    is_longer = isinstance(epochs, int) and study.full_amount is not None and epochs > study.full_amount
+    return trial.state == "complete" and (trial.amount is None or (trial.amount == study.full_amount and not is_longer))
 
 
 def is_own(key: str) -> bool:
-    """Return whether a key of a study's configuration is the objective's own."""
+    """Return whether a key of a study's configuration belongs to the objective."""
     return key.partition(".")[0] not in SEARCH_SECTIONS
 
 
@@ -142,12 +150,12 @@ def _refuse_bad_changes(changed: Mapping[str, Any], searched: Sequence[str], inc
     for key in changed:
         if key.startswith("study.references."):
             name = key.removeprefix("study.references.")
-            raise ConfigError(f"{name}: refers to what is searched, and every trial has its own value; remove it")
-        if key.partition(".")[2] in (*_NONE, "trials") and key.startswith("study."):
-            raise ConfigError(f"{key}: has no effect on trials that are given; remove it")
+            raise ConfigError(f"{name}: refers to a searched key, so every trial has its own value; remove it")
+        if key.partition(".")[2] in (*_NO_SEARCH, "trials") and key.startswith("study."):
+            raise ConfigError(f"{key}: has no effect, because the trials are fixed; remove it")
         if is_own(key) and own_key(key) in searched:
-            raise ConfigError(f"{key}: is searched, and every trial keeps its own value; remove it")
+            raise ConfigError(f"{key}: is searched, so every trial keeps its own value; remove it")
         if key in incomparable or not (is_own(key) or is_free(key) or key in _ALLOWED):
             raise ConfigError(
-                f"{key}: would make the scores incomparable with those before; remove it, or start a new study"
+                f"{key}: would make the scores incomparable with the study's scores; remove it, or start a new study"
             )

@@ -1,4 +1,4 @@
-"""Goes on from a study at another scale: a ladder that knows the study's trials, as a study of its own."""
+"""Extends a study to a larger scale: a new study with a ladder that imports the study's trials."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -15,22 +15,29 @@ from hpo.study.preparing.scales import costs_of_scales, ladder_settings
 from hpo.study.study import PreparedStudy
 from hpo.trials.space.reader import parted
 
-# Of the study's search: what ends it or its trainings before, which compares scores of one scale alone.
-_NONE = {
+# Values of `study` that turn off early ends of the search and of trainings: these compare scores of one scale alone.
+_NO_EARLY_END = {
     **{"minutes": None, "imports_fill": None, "extends": None, "stop_rule": "none"},
     **{"stop_without_gain": None, "target": None},
 }
-# Besides `FREE_KEYS` and the objective's own.
+# The keys that may change, in addition to `FREE_KEYS` and the objective's own.
 _ALLOWED = ("study.name", "study.lanes", "study.order", "study.trial_minutes", "study.trials", "strategy.costs")
 
 
 def config_at_larger_scale(study: PreparedStudy, given: StudyConfig, keys_given: Collection[str]) -> StudyConfig:
-    """Return the configuration of the study that searches at one scale more, in windows around a study's best.
+    """Return the configuration of a study that searches at one more scale, in windows around a study's best trials.
 
-    It is a ladder whose smaller scales are those of the study, or the one that the study was made at; its trials there
-    are imported. `given` is the study's configuration with the changes, of these keys. ConfigError where nothing of the
-    objective's own changes, or something that makes scores incomparable; StudyError where no trial is complete at the
-    study's largest scale.
+    The new study has the strategy `ladder`. Its smaller scales are the study's scales, or the only scale of a study
+    without scales. It imports the study's trials.
+
+    Args:
+        study: the study to extend.
+        given: the study's configuration with the changes.
+        keys_given: the keys of the changes.
+
+    Raises:
+        ConfigError: no key of the objective changes, or a change makes scores incomparable.
+        StudyError: no trial is complete at the study's largest scale.
     """
     changed = differences(study.config.to_dict(), given.to_dict())
     section, flat = study.config.study, flatten(study.config.objective_config)
@@ -40,18 +47,18 @@ def config_at_larger_scale(study: PreparedStudy, given: StudyConfig, keys_given:
     before = section.scales or [{key: flat.get(key, at(flat, key)) for key in keys}]
     largest = {key: now.get(key, at(now, key)) for key in keys}
     if largest in before:
-        known = f"; this is scale {before.index(largest) + 1} of {study.reference}" if changed else ""
+        same = f"; this is scale {before.index(largest) + 1} of {study.reference}" if changed else ""
         raise ConfigError(
-            f"extend: --climb searches at another scale{known}; give what it changes, such as model.d_model=512"
+            f"extend: --climb needs a new scale{same}; give the keys that it changes, such as model.d_model=512"
         )
     scales = [*before, largest]
-    ended = _ended(study)
+    ended = _num_ended(study)
     own = dict(study.config.strategy)
     settings = {**strategy_settings({"name": "ladder"}), **(own if own["name"] == "ladder" else {"trials": ended})}
     settings["costs"] = given.strategy.get("costs") if "strategy.costs" in keys_given else None
-    climbed = study.config.model_copy(update={"study": section.model_copy(update={"scales": scales})})
-    settings["costs"] = settings["costs"] or costs_of_scales(climbed, study.objective)
-    # What the budget has left out of the last scale's plan is not made up for.
+    with_scales = study.config.model_copy(update={"study": section.model_copy(update={"scales": scales})})
+    settings["costs"] = settings["costs"] or costs_of_scales(with_scales, study.objective)
+    # Plan no more trials at the study's largest scale than it has: the new study searches at the new scale alone.
     while settings["trials"] > 1 and _planned(settings)[-2] > ended:
         settings["trials"] -= 1
     name = given.study.name if "study.name" in keys_given else f"{section.name}-extended"
@@ -63,7 +70,7 @@ def config_at_larger_scale(study: PreparedStudy, given: StudyConfig, keys_given:
         "trials": given.study.trials if "study.trials" in keys_given else _planned(settings)[-1],
         "limits": last_limits(given.study),
         "limits_after": None,
-        **_NONE,
+        **_NO_EARLY_END,
     }
     return given.model_copy(
         update={
@@ -76,22 +83,22 @@ def config_at_larger_scale(study: PreparedStudy, given: StudyConfig, keys_given:
     )
 
 
-def _ended(study: PreparedStudy) -> int:
-    """Return how many trials have ended at a study's largest scale; StudyError where none of them is complete."""
+def _num_ended(study: PreparedStudy) -> int:
+    """Return how many trials have ended at a study's largest scale; StudyError if none of them is complete."""
     largest = len(study.config.study.scales or ()) or None
     ended = read_imports([study.reference], study.space, study.goal).trials
     states = [trial.state for trial in ended if trial.point.get(SCALE) == largest]
     if "complete" not in states:
         where = f" at scale {largest}" if largest else ""
         raise StudyError(
-            f"study '{study.reference}': no trial is complete{where}, so there is nothing to climb from; go on with "
-            f"`hpo resume {study.reference} study.trials=N`"
+            f"study '{study.reference}': no trial is complete{where}, so there is no best trial to start from; go on "
+            f"with `hpo resume {study.reference} study.trials=N`"
         )
     return len(states)
 
 
 def _planned(settings: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return how many trials a ladder plans at each scale, full trainings all; ConfigError for bad settings."""
+    """Return how many trials a ladder plans at each scale; ConfigError for invalid settings."""
     return ladder_settings({**settings, "first": {}}).planned
 
 
@@ -101,7 +108,7 @@ def _without_scale(space: Mapping[str, Any]) -> dict[str, Any]:
         rest := {name: value for name, value in branch.items() if name != SCALE.partition(".")[2]}
     ):
         branches["study"] = rest
-    # Points of the smaller scales, which are known.
+    # The first points belong to the smaller scales, whose trials are imported.
     if "first" in parted(branches)[1]:
         del branches["first"]
     return branches
@@ -111,10 +118,10 @@ def _refuse_bad_changes(changed: Mapping[str, Any], study: PreparedStudy) -> Non
     for key in changed:
         if key.startswith("study.references."):
             name = key.removeprefix("study.references.")
-            raise ConfigError(f"{name}: refers to what is searched, and every trial has its own value; remove it")
+            raise ConfigError(f"{name}: refers to a searched key, so every trial has its own value; remove it")
         if is_own(key) and own_key(key) in study.space.keys:
-            raise ConfigError(f"{key}: is searched, and so it is at every scale; remove it")
+            raise ConfigError(f"{key}: is searched at every scale; remove it")
         if key in DATA_SOURCES or not (is_own(key) or is_free(key) or key in _ALLOWED):
             raise ConfigError(
-                f"{key}: would make the scores incomparable with those before; remove it, or start a new study"
+                f"{key}: would make the scores incomparable with the study's scores; remove it, or start a new study"
             )

@@ -1,4 +1,4 @@
-"""Limits that are given after a search: they choose among its trials, and nothing is proposed or trained by them."""
+"""Limits set after a search: they choose among its trials, and affect neither proposals nor trainings."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -13,24 +13,24 @@ from hpo.study.study import PreparedStudy
 from hpo.trials.record.record import Record
 from hpo.trials.trial import Outcome
 
-# What lets a search that was over go on.
+# The keys of `study` with which a finished search can go on.
 _BUDGET = ("trials", "minutes", "stop_without_gain", "target")
 
 
 def with_later_limits(frozen: StudyConfig, config: StudyConfig) -> StudyConfig:
-    """Return the configuration of a study that goes on with other `study.limits`: the search keeps its own."""
+    """Return a continued study's configuration with its search's own limits, and other ones as `limits_after`."""
     own, given = frozen.study.limits, config.study.limits
     update = {"limits": own, "limits_after": None if given == own else given or {}}
     return config.model_copy(update={"study": config.study.model_copy(update=update)})
 
 
 def last_limits(section: StudySection) -> Mapping[str, Any] | None:
-    """Return the limits that the winner keeps, by name; None = none."""
+    """Return the limits that the winner must keep, by name; None = none."""
     return (section.limits if section.limits_after is None else section.limits_after) or None
 
 
 def refuse_early_limits(study: PreparedStudy, frozen: StudyConfig, record: Record) -> None:
-    """Raise StudyError for limits that are given before the search is over, or on what its trials did not return."""
+    """Raise StudyError if later limits come before the search is over, or limit a value that trials did not return."""
     section, before, name = study.config.study, frozen.study, study.reference
     if section.limits_after is None:
         return
@@ -39,22 +39,22 @@ def refuse_early_limits(study: PreparedStudy, frozen: StudyConfig, record: Recor
     if (is_new or goes_on) and not study.is_over(record):
         own = json.dumps(before.limits).replace('"', "")
         raise StudyError(
-            f"study.limits: what is given after a search chooses among its trials, and the search of '{name}' is not "
-            f"over ({study.done(record.history())}); end it without (`hpo resume {name} 'study.limits={own}'`), or "
-            f"search within them in a study of its own (study.name=NEW study.imports={name})"
+            f"study.limits: cannot change before the search of '{name}' is over "
+            f"({study.done(record.history())}); finish it with its own limits (`hpo resume {name} "
+            f"'study.limits={own}'`), or start a new search with the new ones (study.name=NEW study.imports={name})"
         )
     for limited in section.limits_after if is_new else ():
-        for number, outcome in _judged(study, record):
+        for number, outcome in _deciding_outcomes(study, record):
             if limited not in outcome.metrics:
-                there = [metric for metric in outcome.metrics if metric != "seconds"]
+                returned = [metric for metric in outcome.metrics if metric != "seconds"]
                 raise StudyError(
-                    f"study.limits: {limited} is nothing that trial {number} returned; it returned {', '.join(there)}"
-                    f"{nearest(limited, there)}"
+                    f"study.limits: must name metrics that trials returned, given {limited}; trial {number} returned "
+                    f"{', '.join(returned)}{nearest(limited, returned)}"
                 )
 
 
-def _judged(study: PreparedStudy, record: Record) -> Iterator[tuple[int, Outcome]]:
-    """Yield the outcomes, with the numbers of their trials, that the winner is chosen by."""
+def _deciding_outcomes(study: PreparedStudy, record: Record) -> Iterator[tuple[int, Outcome]]:
+    """Yield trial numbers and outcomes: all outcomes from which the winner is chosen."""
     notes, section = Notes(record), study.config.study
     full, fresh = notes.full_outcomes, fresh_indices(section, record.layout) if section.finalists else ()
     for trial in (trial for trial in record.history() if trial.state == "complete"):

@@ -1,4 +1,4 @@
-"""The notes in a study's record: each under its key, with its type."""
+"""The notes in a study's record: typed values, each under a key."""
 
 import math
 from collections import defaultdict
@@ -17,7 +17,14 @@ from hpo.workers.training.tasks import Task
 
 @dataclass(frozen=True)
 class FinalModel:
-    """The winner's model, in a folder relative to the study's; `epochs` is None for the best of a hold-out."""
+    """The winner's model.
+
+    Attributes:
+        trial: the winner's number.
+        checkpoint_dir: the model's folder, relative to the study's folder.
+        epochs: how many epochs it was trained; None for the model of the winner's best epoch on a hold-out split.
+        seconds: how long its training took.
+    """
 
     trial: int
     checkpoint_dir: str
@@ -27,10 +34,14 @@ class FinalModel:
 
 @dataclass(frozen=True)
 class ChangedChoice:
-    """A change of a key by which the winner is chosen, after the search began, from one value to another.
+    """A change, after the search began, of a key that decides the choice of the winner.
 
-    `key` is `study.choose` or `study.limits`, `time` is in ISO 8601. `trials` is how many had ended; `is_test_open`
-    whether the test part had been opened.
+    Attributes:
+        key: `study.choose` or `study.limits`.
+        time: in ISO 8601.
+        before, after: the key's values.
+        trials: how many trials had ended.
+        is_test_open: whether the study had been evaluated on the test split.
     """
 
     key: str
@@ -43,14 +54,14 @@ class ChangedChoice:
 
 @dataclass(frozen=True)
 class FullOutcome:
-    """What a training that takes a trial to its end has come to; it began at `trained`, 0 = anew."""
+    """The outcome of a training that completed a trial after the search; it continued from `trained`, 0 = the start."""
 
     trained: int
     outcome: Outcome
 
 
 def imports_of(notes: list[Mapping[str, Any]] | None) -> list[Trial]:
-    """Return the imported trials that a record keeps."""
+    """Return the imported trials from their notes; their numbers are negative."""
     trials = [_import_of(note) for note in notes or ()]
     return [replace(trial, number=place - len(trials)) for place, trial in enumerate(trials)]
 
@@ -65,30 +76,30 @@ def _import_of(note: Mapping[str, Any]) -> Trial:
 
 
 def _notes_of_imports(trials: Sequence[Trial]) -> list[dict[str, Any]]:
-    """Return imported trials as the record keeps them."""
+    """Return the notes of imported trials."""
     return [_note_of_import(trial) for trial in trials]
 
 
 def _note_of_import(trial: Trial) -> dict[str, Any]:
     loss = trial.loss if math.isfinite(trial.loss) else None
     note: dict[str, Any] = {"point": dict(trial.point), "state": trial.state, "score": trial.score, "loss": loss}
-    # Of a search by one metric without limits they have none.
+    # Trials of a search by one metric without limits have no outcomes.
     for outcome in trial.outcomes.values():
         note |= {"values": outcome.metrics, "other_losses": list(trial.other_losses), "excess": trial.excess}
     return note
 
 
 class Notes:
-    """The notes of one study, besides those of its search: see `Record`.
+    """The notes of one study; for those of its search see `Record`.
 
     Attributes:
-        format: the number of the record's form; see `hpo.study.upgrade`.
-        study_id: unique; a copy has another.
-        user: who started it; None where the machine has no name for its user. A copy is started by who makes it.
-        imported: how many trials of how many were imported from each table; see `Imports.counts`. None without any.
+        format: the record's format number; see `hpo.study.upgrade`.
+        study_id: the study's unique id; a copy gets its own.
+        user: the user who started the study, or made the copy; None if the machine has no name for its user.
+        imported: how many trials were imported from each table; see `Imports.counts`. None without imports.
         allowed_changes: the changes with which the study was continued, the earliest first.
-        changed_choices: of how the winner is chosen, the earliest first.
-        gpu_share: the GPUs that each worker had when the search last went on; None before workers have begun.
+        changed_choices: the changes in how the winner is chosen, the earliest first.
+        gpu_share: the GPUs per worker when the search last went on; None before workers have begun.
         data_hashes: the hash of each file in the workers' copy of the data; None before it is written.
     """
 
@@ -119,35 +130,35 @@ class Notes:
         self._record = record
 
     def read_note(self, key: str) -> Any:
-        """Return a JSON-able value of the study; None where it is not there."""
+        """Return the JSON value of a note; None if it is missing."""
         return self._record.read_note(key)
 
     def note(self, key: str, value: Any) -> None:
-        """Write one."""
+        """Write a note with a JSON value."""
         self._record.note(key, value)
 
     @property
     def basis(self) -> Basis:
-        """The basis on which the study was started, or last continued."""
+        """The study's basis from when it was started or last continued."""
         return Basis(self.config, self.data, self.code)
 
     def write_basis(self, basis: Basis) -> None:
-        """Write the basis, which has its code."""
+        """Write the basis; its code must not be None."""
         assert basis.code is not None
         self.config, self.data, self.code = basis.config, basis.data, basis.code
 
     def finalist_outcome(self, trial: int, index: int) -> Outcome | None:
-        """Return the outcome of a finalist's further training, by the index of its task; None while it is missing."""
+        """Return the outcome of a finalist's training on a fresh seed, by its task's index; None if it is missing."""
         noted = self._record.read_note(_finalist(trial, index))
         return None if noted is None else Outcome.from_dict(noted)
 
     def write_finalist_outcome(self, trial: int, index: int, outcome: Outcome) -> None:
-        """Write the outcome of a finalist's further training."""
+        """Write the outcome of a finalist's training on a fresh seed."""
         self._record.note(_finalist(trial, index), outcome.to_dict())
 
     @property
     def full_outcomes(self) -> Mapping[int, dict[int, FullOutcome]]:
-        """What the trainings after the search have come to, by the number of the trial and the task's index."""
+        """The outcomes of trainings that completed trials after the search, by trial number and task index."""
         outcomes = defaultdict[int, dict[int, FullOutcome]](dict)
         for each in self._full:
             full = FullOutcome(each["trained"], Outcome.from_dict(each["outcome"]))
@@ -155,7 +166,7 @@ class Notes:
         return outcomes
 
     def write_full_outcome(self, task: Task, outcome: Outcome) -> None:
-        """Add the outcome of a task that takes a trial to its end."""
+        """Add the outcome of a task that completed a trial after the search."""
         place = {"trial": task.trial, "index": task.index, "trained": task.payload.trained}
         self._full = [*self._full, place | {"outcome": outcome.to_dict()}]
 

@@ -1,4 +1,4 @@
-"""Creates, continues and reads a study's record, with the checks before that."""
+"""Creates, continues and reads a study's record, after the checks that each needs."""
 
 import datetime
 import logging
@@ -47,7 +47,7 @@ _log = logging.getLogger(__name__)
 
 
 def open_study(study: PreparedStudy) -> Record:
-    """Create the study's files, or continue the existing study, and return the record; HpoError where it must not."""
+    """Create the study, or continue the existing one, and return its record; HpoError if a check fails."""
     frozen = _refuse_unready(study)
     remember(study.config, study.objective.pickled, reaches_of(study.config))
     record = _create(study) if frozen is None else _continue(study, frozen)
@@ -57,35 +57,35 @@ def open_study(study: PreparedStudy) -> Record:
 
 
 def freeze(study: PreparedStudy) -> None:
-    """Write what a study is read from besides its record: its configuration, and what its objective says of it."""
+    """Write the study's configuration and its objective's description, which readers need with the record."""
     study.described.write(study.folder.described_path)
     study.folder.freeze(study.config)
 
 
 def read_study(study: PreparedStudy) -> Record:
-    """Return the record of an existing study; StudyError where it is damaged, or the data that were read differ."""
+    """Return the record of an existing study; StudyError if it is damaged, or if the data or configuration differ."""
     from hpo.trials.record.storage import read_record
 
     try:
         record = read_record(_stored(study))
     except DamagedRecordError as error:
         raise DamagedRecordError(
-            f"{error}; `hpo resume {study.reference}` replaces it by its backup, if that is sound"
+            f"{error}; `hpo resume {study.reference}` replaces it by its backup, if the backup is intact"
         ) from error
     before, now = Notes(record).basis, Basis(study.config.to_dict(), _data(study), None)
     refuse_other_data(before, now, study.reference)
     changed = before.changed_config(now)
     if changed:
         raise StudyError(
-            f"{short_path(study.folder.config_path)}: is not what the study was started with "
-            f"({'; '.join(changed.values())}); restore it"
+            f"{short_path(study.folder.config_path)}: differs from the configuration that the study was started with "
+            f"({'; '.join(changed.values())}); restore the file"
         )
     return record
 
 
 @contextmanager
 def opened_run(study: PreparedStudy) -> Iterator[StudyRun]:
-    """Yield an existing study with its record, which is closed afterwards; errors as of `read_study`."""
+    """Yield an existing study with its record and close the record afterwards; raise the errors of `read_study`."""
     record = read_study(study)
     try:
         yield StudyRun.of(study, record)
@@ -94,7 +94,7 @@ def opened_run(study: PreparedStudy) -> Iterator[StudyRun]:
 
 
 def change_choice(study: PreparedStudy) -> None:
-    """Let an existing study choose its winner by another `study.choose`, as in this configuration, and note it."""
+    """Choose an existing study's winner by this configuration's `study.choose` and limits, and note the change."""
     from hpo.trials.record.storage import continue_record
 
     with study.folder.lock():
@@ -107,7 +107,11 @@ def change_choice(study: PreparedStudy) -> None:
 
 
 def refuse_to_open(study: PreparedStudy) -> tuple[int, str | None]:
-    """Raise what `open_study` would, and create nothing; return its number of trials and its id, None if it is new."""
+    """Raise the errors of `open_study` without creating anything.
+
+    Returns:
+        The study's number of trials and its id; 0 and None for a new study.
+    """
     frozen = _refuse_unready(study)
     if frozen is None:
         refuse_link(study.folder.path)
@@ -123,28 +127,29 @@ def refuse_to_open(study: PreparedStudy) -> tuple[int, str | None]:
 
 
 def _refuse_unready(study: PreparedStudy) -> StudyConfig | None:
-    """Raise HpoError for a search that cannot run now; return its frozen configuration, None for a new one."""
-    # Otherwise a missing value would be noticed only when the first task is built.
+    """Raise HpoError if the search cannot run; return its frozen configuration, None for a new study."""
+    # Look up the secrets now; else a missing one would fail the first task.
     values_of(study.config.objective_config, study.config.secrets)
     if not study.folder.exists:
         return None
     frozen = study.folder.config()
-    # The report needs it: what is lacking must be noticed before anything is trained.
+    # The report needs this file; read it now, so that an incomplete one fails before any training.
     study.environment()
     return frozen
 
 
 def _create(study: PreparedStudy) -> Record:
-    # What may fail comes before the record, and the record before the configuration, which marks an existing study.
-    basis, environment, taken = _basis(study), describe_environment(study.config.secrets), evaluations_of_sources(study)
+    # First the steps that may fail, then the record, and last the configuration: its file marks a study as existing.
+    basis, environment = _basis(study), describe_environment(study.config.secrets)
+    inherited = evaluations_of_sources(study)
     study.folder.make()
     study.folder.remove_unfinished()
     study.folder.write_function(study.objective.pickled)
     study.folder.write_rows(study.objective.pickled)
     if (extends := study.config.study.extends) is not None:
         copy_states(study, extends)
-    begin_log(study.folder, taken)
-    # Imported here: Optuna's tables take a third of a second, which no refusal should wait for.
+    begin_log(study.folder, inherited)
+    # Import Optuna's tables late: they take a third of a second, and a refusal needs none of them.
     from hpo.trials.record.storage import create_record
 
     record = create_record(_stored(study))
@@ -165,7 +170,7 @@ def _create(study: PreparedStudy) -> Record:
 
 
 def _continue(study: PreparedStudy, frozen: StudyConfig) -> Record:
-    """Return the record of an existing study, on its original or an allowed basis."""
+    """Return the record of an existing study, whose basis is unchanged or changed with permission."""
     if not study.allow_changes:
         refuse_other_config(frozen, study.config, study.reference)
     from hpo.trials.record.storage import continue_record
@@ -178,23 +183,23 @@ def _continue(study: PreparedStudy, frozen: StudyConfig) -> Record:
         now = replace(now, code=now.code.without_written(before.code))
     has_revisions = not any(change.startswith("code: revision") for change in changes)
     for remark in remarks:
-        may = "scores may differ in their last digits, and "
+        effect = "scores may differ in their last digits, and "
         if remark.startswith("toolkit"):
-            may = "by their revisions trials are the same, and " if has_revisions else ""
-        _log.warning("%s; %sthe report says so", remark, may)
+            effect = "the revisions are the same, so trials do not change, and " if has_revisions else ""
+        _log.warning("%s; %sthe report says so", remark, effect)
     if changes:
-        # Not valid for the new basis: the copy of the data, and unfinished trainings.
+        # The copy of the data and the training states are not valid for the new basis.
         study.remove_states(())
         shutil.rmtree(study.folder.data_dir, ignore_errors=True)
-        # Before the note: if killed in between, the study looks as if edited, and is refused.
+        # Before the note: a study whose driver dies in between is refused as changed, not continued unnoticed.
         freeze(study)
     if changes or remarks:
         notes = Notes(record)
         notes.allowed_changes = [*notes.allowed_changes, allowed_change(before, now, record.trials())]
         notes.write_basis(now)
     if changes and (failed := failed_trials(record)):
-        tries = format_count(len(failed), "trial*")
-        _log.warning("%s failed before this change; `hpo retry %s` tries what failed again", tries, study.reference)
+        trials = format_count(len(failed), "trial*")
+        _log.warning("%s failed before this change; to train them again, run `hpo retry %s`", trials, study.reference)
     study.folder.write_function(study.objective.pickled)
     study.folder.write_rows(study.objective.pickled)
     _note_choice(study, frozen, record)
@@ -205,7 +210,7 @@ def _continue(study: PreparedStudy, frozen: StudyConfig) -> Record:
 
 
 def _note_choice(study: PreparedStudy, frozen: StudyConfig, record: Record) -> None:
-    """Note a change of the limits, and of how one of the front is chosen; with one metric nothing is chosen so."""
+    """Note a change of the limits and, with several metrics, of `study.choose`."""
     before, after, notes = frozen.study, study.config.study, Notes(record)
     changes: dict[str, tuple[Any, Any]] = {"study.limits": (last_limits(before), last_limits(after))}
     if len(study.goal.metrics) > 1:
@@ -221,7 +226,15 @@ def _note_choice(study: PreparedStudy, frozen: StudyConfig, record: Record) -> N
 def add_while_idle(
     study: PreparedStudy, added: Callable[[Record], Sequence[Add]], by: str
 ) -> tuple[Sequence[Add], Sequence[AddedPoint]]:
-    """Let a study that no process runs try points next; return them, and all that wait. Raises what `added` does."""
+    """Queue points in a study that no process runs.
+
+    Args:
+        added: returns the new points from the record, or raises an error.
+        by: the user who adds them.
+
+    Returns:
+        The new points, and all points that wait.
+    """
     from hpo.trials.record.storage import continue_record
 
     with study.folder.lock():
@@ -235,14 +248,14 @@ def add_while_idle(
 
 
 def _copy_data(study: PreparedStudy, notes: Notes) -> None:
-    """Write the workers' copy of the development examples, where it is missing or was changed."""
-    data_dir, known = study.folder.data_dir, notes.data_hashes
+    """Write the workers' copy of the development examples if it is missing or was changed."""
+    data_dir, noted = study.folder.data_dir, notes.data_hashes
     if study.plan is None:
         return
     if data_dir.exists():
-        if known is None or known.items() <= _hashes(data_dir).items():
+        if noted is None or noted.items() <= _hashes(data_dir).items():
             return
-        _log.warning("%s: the workers' copy of the data was changed; it is written again", data_dir)
+        _log.warning("%s: the workers' copy of the data was changed; writing it again", data_dir)
         shutil.rmtree(data_dir)
     config, indices = study.config.objective_config, study.plan.development
     if study.objective.write_development_data(config, indices, data_dir):
@@ -250,14 +263,14 @@ def _copy_data(study: PreparedStudy, notes: Notes) -> None:
 
 
 def _hashes(data_dir: Path) -> dict[str, str]:
-    """Return the hash of every file in the folder, without the workers' own subfolders."""
+    """Return the hash of every file in the folder, by name; the workers' subfolders do not count."""
     return {path.name: digest_of(path) for path in sorted(data_dir.iterdir()) if path.is_file()}
 
 
 def code_of(study: PreparedStudy) -> Code:
-    """Return the code that a study depends on, as it is now."""
+    """Return the code that a study depends on, in its current state."""
     settings = study.config.strategy
-    # A ladder has a second strategy, which searches its first scale.
+    # A ladder searches its first scale with a second strategy.
     names = [settings["name"], *([settings["first"]["name"]] if settings["name"] == "ladder" else [])]
     strategies = {name: strategy_type(name)[1] for name in names}
     return describe_code(study.objective, strategies, study.config.objective_config)
@@ -272,7 +285,7 @@ def _stored(study: PreparedStudy) -> "Stored":
 
 
 def _data(study: PreparedStudy) -> dict[str, Any] | None:
-    """Return what `Basis` has of the data."""
+    """Return the description of the data for `Basis`; None if the study reads no files."""
     if study.plan and study.examples:
         files = {str(file.get("path")): {"fingerprint": file.get("sha256")} for file in study.examples.files}
         return {**study.plan.to_dict(), "files": files, "has_digests": study.examples.digests is not None}
@@ -281,19 +294,21 @@ def _data(study: PreparedStudy) -> dict[str, Any] | None:
 
 
 def _refuse_other_basis(study: PreparedStudy, frozen: StudyConfig, record: Record) -> tuple[Basis, Basis]:
-    """Return what the study rested on and rests on now; StudyError where they differ, or the budget is used up."""
+    """Return the study's noted basis and the current one; StudyError if they differ, or if the budget is too small."""
     trials = record.trials()
-    there, asked = study.num_counted(trials), study.config.study.trials
-    if asked < there:
+    num_used, given = study.num_counted(trials), study.config.study.trials
+    if given < num_used:
         ended = study.num_counted(trial for trial in trials if trial.state != "running")
-        begun = "" if ended == there else f", of which {ended} have ended and {there - ended} have begun"
+        running = "" if ended == num_used else f" ({ended} ended, {num_used - ended} unfinished)"
         raise StudyError(
-            f"study.trials: the study already has {there} {study.counts}{begun}, given {asked}; give {there} or more"
+            f"study.trials: must be at least {num_used}, because the study already has {num_used} "
+            f"{study.counts}{running}; given {given}"
         )
     spent, minutes = seconds_spent(record) / 60, study.config.study.minutes
     if minutes is not None and minutes != frozen.study.minutes and minutes < spent:
         raise StudyError(
-            f"study.minutes: the study has already taken {spent:.3g} minutes, given {minutes:g}; give more"
+            f"study.minutes: must be more than {spent:.3g}, because the study has already taken {spent:.3g} minutes; "
+            f"given {minutes:g}"
         )
     before, now = Notes(record).basis, _basis(study)
     refuse_changes(before, now, study.reference, study.allow_changes)
@@ -301,7 +316,7 @@ def _refuse_other_basis(study: PreparedStudy, frozen: StudyConfig, record: Recor
 
 
 def stored_record(config: StudyConfig, folder: StudyFolder, space: Space, layout: TaskLayout) -> "Stored":
-    """Return where the record of a study is, and what must be known to read it."""
+    """Return the address of a study's record and the settings for reading it."""
     from hpo.trials.record.storage import Stored
 
     section, url = config.study, folder.storage_url(config)

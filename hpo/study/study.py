@@ -1,4 +1,4 @@
-"""A study: configuration, space, strategy, objective, split."""
+"""A prepared study: configuration, space, strategy, objective and split."""
 
 import shutil
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -36,19 +36,19 @@ from hpo.workers.training.tasks import TaskBuilder, Training
 
 @dataclass(frozen=True)
 class PreparedStudy:
-    """Everything a search needs, checked.
+    """A study with everything that a search needs, checked.
 
     Attributes:
-        config: the frozen configuration, including a space that the objective describes itself.
-        examples, plan: the data and its split; None for an objective with its own data, and where none is read.
-        imports: finished trials of another study, for a new one.
+        config: the frozen configuration, including a space that the objective describes.
+        examples, plan: the data and its split; None if the objective reads its own data, or if no data were read.
+        imports: finished trials of other studies, for a new study.
         allow_changes: whether an existing study continues although its basis has changed.
-        script: what each trial learned in the search of free order that this study runs again.
-        added, actions: the points that users added to that search, and their other actions.
-        replays: the folder of the study whose search this study runs again.
-        callbacks: called when a trial ends; each with what steers the search, and the trial.
-        code: what its results depend on, as its search began or went on; None where no search runs.
-        own_lines: where its trainings log to MLflow by themselves; None where they do not, or no search runs.
+        script: for a replayed search of free order: the trials whose outcomes each trial learned, by number.
+        added, actions: for a replayed search: the points that users added, and their other actions.
+        replays: the folder of the study whose search this study replays.
+        callbacks: functions to call when a trial ends, with the search's controls and the trial.
+        code: the code that results depend on, from when the search began or went on; None without a search.
+        own_lines: the MLflow run to which trainings log by themselves; None if they do not, or without a search.
     """
 
     config: StudyConfig
@@ -82,45 +82,45 @@ class PreparedStudy:
 
     @property
     def goal(self) -> Goal:
-        """What is better, and what is allowed; what the search is for may be less, see `searched_goal`."""
+        """The metrics, directions and limits that choose the winner; for those of the search see `searched_goal`."""
         return goal_of(self.config.study)
 
     @property
     def is_outside(self) -> bool:
-        """Whether nothing trains here: its trials are asked for and told."""
+        """Whether another program trains the trials, by ask-and-tell."""
         return is_outside(self.config)
 
     @property
     def waits(self) -> bool:
-        """Whether its search waits for the clock; see `Rules.waits`."""
+        """Whether the search waits for the clock; see `Rules.waits`."""
         return self.rules().waits
 
     @property
     def counts(self) -> Counts:
-        """What the budget of trials counts."""
+        """What `study.trials` counts: trials or configurations."""
         return counts_of(self.config)
 
     @property
     def full_amount(self) -> int | None:
-        """How far a full training goes; None where every training is one."""
+        """The amount of a full training; None if every training is full."""
         return full_amount_of(self.config)
 
     def amount_text(self, trial: Trial) -> str:
-        """Return what follows a complete trial's score: see the function."""
+        """Return the text that follows a complete trial's score; see `hpo.trials.places.amount_text`."""
         return amount_text(trial.amount, trial.reached, self.full_amount)
 
     def num_counted(self, trials: Iterable[Trial]) -> int:
-        """Return how many of these trials the budget counts."""
-        # One that was trained anew after the search continues none, and is the same configuration.
+        """Return how much of the budget these trials use; a retry uses none."""
+        # Under a strategy with amounts, several trials may be trainings of one configuration.
         counted = (trial for trial in trials if trial.retry_of is None)
         return len({trial.key if self.counts == "configurations" else trial.number for trial in counted})
 
     def done(self, trials: Sequence[Trial]) -> str:
-        """Return how much of the budget these finished trials are: `14 of 16 trials`."""
+        """Return the share of the budget that these finished trials use: `14 of 16 trials`."""
         return f"{self.num_counted(trials)} of {self.config.study.trials} {self.counts}"
 
     def rules(self, imported: Sequence[Trial] = ()) -> Rules:
-        """Return what determines its search, besides the budget."""
+        """Return the rules of the search: everything that determines it except the budget."""
         study, split = self.config.study, self.config.split
         after, goal = split.race_after, searched_goal(study)
         return Rules(
@@ -146,18 +146,18 @@ class PreparedStudy:
         return self.objective.cost(self.config.trial_config(trial.point), trial.number)
 
     def is_over(self, record: Record) -> bool:
-        """Return whether nothing is left to search: every trial is finished, and the budget or the space exhausted."""
+        """Return whether the search is over: every trial is finished, and the budget or the space is exhausted."""
         section = self.config.study
         return is_over(self.rules(Notes(record).imports), record, section.trials, section.minutes)
 
     @property
     def keeps_models(self) -> bool:
-        """Whether the objective can score a kept model on the test part."""
+        """Whether trainings save models: the objective can score a saved model on the test split."""
         return self.objective.run_test is not None
 
     @property
     def artifacts(self) -> UrlStore | None:
-        """Where workers keep states and models; None = in the study's folder."""
+        """The store for the workers' states and models; None = the study's folder."""
         url = self.config.artifacts
         return None if url is None else UrlStore(url, "study.artifacts")
 
@@ -171,7 +171,7 @@ class PreparedStudy:
                 artifacts.remove_folder(f"states/{name}")
 
     def has_model(self, name: str) -> bool:
-        """Return whether a model is in the study's folder, after it was fetched from where it is kept."""
+        """Fetch a model from the store if there is one; return whether it is in the study's folder now."""
         path = self.folder.path / name
         return path.exists() or (self.artifacts is not None and self.artifacts.get_folder(name, path))
 
@@ -197,33 +197,33 @@ class PreparedStudy:
         return read_environment(short_path(self.folder.environment_path))
 
     def as_of(self, allowed: Sequence[AllowedChange], trial: Trial) -> Self:
-        """Return the study as it was when this trial was trained: without changes that were allowed later."""
+        """Return the study with the configuration of this trial's time: without changes that were allowed later."""
         return replace(self, config=config_as_of(self.config, allowed, trial.number)) if allowed else self
 
     @property
     def reference(self) -> str:
-        """How commands name it; see `StudyFolder.reference`."""
+        """The name that commands accept; see `StudyFolder.reference`."""
         return self.folder.reference
 
 
 def counts_of(config: StudyConfig) -> Counts:
-    """Return what a study's budget of trials counts; another than `trials` only under a strategy by amounts."""
+    """Return what `study.trials` counts: under a strategy with amounts its `counts`, else trials."""
     counts: Counts = "trials" if full_amount_of(config) is None else config.strategy.get("counts", "configurations")
     return counts
 
 
 def full_amount_of(config: StudyConfig) -> int | None:
-    """Return how far a full training of a study goes; None where every training is one."""
+    """Return the amount of a full training of a study; None if every training is full."""
     return config.strategy["max_amount"] if config.strategy["name"] in (*BY_AMOUNT, "ladder") else None
 
 
 def is_outside(config: StudyConfig) -> bool:
-    """Return whether nothing trains in a study: see `hpo.objectives.outside`."""
+    """Return whether another program trains a study's trials; see `hpo.objectives.outside`."""
     return config.objective == OUTSIDE
 
 
 def training_command(objective: str, best: str) -> str:
-    """Return what trains the winner, of this best.yaml, once more: a command, or Python for a function from there."""
+    """Return the command that trains the winner again from its best.yaml; a line of Python for a pickled function."""
     if not ObjectivePath.of(objective).is_kept:
         return f"hpo train --config {best}"
     folder = Path(best).parent

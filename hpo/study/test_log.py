@@ -1,4 +1,4 @@
-"""The ledger of evaluations of test parts: of a study in its folder, and of all studies beside them."""
+"""The test log: every evaluation on a test split. Each study has one, and all studies of a folder share another."""
 
 import json
 from collections import Counter
@@ -15,42 +15,45 @@ from hpo.study.files.imports import table_path
 from hpo.study.study import PreparedStudy
 
 TestEvaluation = Mapping[str, Any]
-# `scored` has the numbers of all trials that were scored, where these were several: those of a front.
+# `scored`: the numbers of the scored trials, if the evaluation scored a whole Pareto front.
 _NAMES = ("time", "study", "study_id", "trial", "scored", "fingerprint")
 
 
 def evaluations(ledger: Path) -> list[TestEvaluation]:
-    """Return what a ledger holds; StudyError where a line is no opening."""
+    """Return the evaluations of a test log, [] without one; StudyError if a line is not an evaluation."""
     if not ledger.is_file():
         return []
     texts = enumerate(ledger.read_text(encoding="utf-8", errors="replace").splitlines(), start=1)
     lines = [(number, parse_json(text, f"{short_path(ledger)}:{number}")) for number, text in texts if text.strip()]
     for number, line in lines:
         if not isinstance(line, dict) or not {"fingerprint", "study", "time"} <= line.keys():
-            # An unreadable opening may be one of these data.
-            raise StudyError(f"{short_path(ledger)}:{number}: is not an opening of a test part; restore the file")
+            # Refuse rather than skip: the unreadable line may be an evaluation on this study's test split.
+            raise StudyError(
+                f"{short_path(ledger)}:{number}: must be a JSON object with the keys fingerprint, study and time; "
+                f"restore the file"
+            )
     return [line for _, line in lines]
 
 
 def all_evaluations(folder: StudyFolder, fingerprint: str) -> list[TestEvaluation]:
-    """Return every known opening of this test part by any study, the earliest first, whichever ledgers have it.
+    """Return all evaluations on the test split with this fingerprint, by any study, the earliest first.
 
-    The studies beside this one are asked, too: of one that was moved or copied there, its own ledger alone knows.
+    Also read the logs of the studies in the same folder: the shared log lacks those of a moved or copied study.
     """
-    beside = {path.parent for name in (TEST_LOG, "test.json") for path in folder.path.parent.glob(f"*/{name}")}
-    studies = [folder, *(StudyFolder(path) for path in sorted(beside - {folder.path}))]
-    known = _merged(evaluations(_common(folder)), *(ledger for study in studies for ledger in _own(study)))
-    return [line for line in known if line["fingerprint"] == fingerprint]
+    neighbours = {path.parent for name in (TEST_LOG, "test.json") for path in folder.path.parent.glob(f"*/{name}")}
+    studies = [folder, *(StudyFolder(path) for path in sorted(neighbours - {folder.path}))]
+    lines = _merge(evaluations(_shared_log(folder)), *(log for study in studies for log in _own_logs(study)))
+    return [line for line in lines if line["fingerprint"] == fingerprint]
 
 
 def test_command(folder: StudyFolder, parts: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return the command that opens a study's test part, and what that does; None where its data have no such part.
+    """Return the command that evaluates a study on its test split, with a description; None without a test split.
 
-    `parts` are those of its split.
+    `parts` are the parts of the study's split, by name.
     """
     if "test" not in parts:
         return None
-    # Where the ledger cannot be read, the command says so.
+    # The command itself reports an unreadable log.
     with suppress(StudyError):
         if all_evaluations(folder, parts["test"]["fingerprint"]):
             return f"hpo test {folder.reference} --again", "opens the test part once more, which the report mentions"
@@ -58,40 +61,40 @@ def test_command(folder: StudyFolder, parts: Mapping[str, Any]) -> tuple[str, st
 
 
 def num_scored(evaluations: Iterable[TestEvaluation]) -> int:
-    """Return how many configurations of searches these evaluations have scored, each opening's own ones."""
+    """Return how many configurations these evaluations scored in total."""
     return sum(len(scored) if isinstance(scored := line.get("scored"), list) else 1 for line in evaluations)
 
 
-def write_evaluation(folder: StudyFolder, opening: TestEvaluation) -> None:
-    """Add an opening by a study to both ledgers."""
-    # In the study's folder too: where that is copied, the other ledger is not.
-    for path in (folder.test_log_path, _common(folder)):
+def write_evaluation(folder: StudyFolder, evaluation: TestEvaluation) -> None:
+    """Add an evaluation by a study to its own log and to the shared one."""
+    # A copy of the study's folder takes its own log along, but not the shared one.
+    for path in (folder.test_log_path, _shared_log(folder)):
         with path.open("a", encoding="utf-8") as ledger:
-            ledger.write(json.dumps(opening) + "\n")
+            ledger.write(json.dumps(evaluation) + "\n")
 
 
-def hand_over(folder: StudyFolder) -> None:
-    """Add the evaluations that only this study knows to the log of all studies in its folder."""
-    known, own = evaluations(_common(folder)), _merged(*_own(folder))
-    missing = Counter(map(_key, _merged(known, own))) - Counter(map(_key, known))
+def share_evaluations(folder: StudyFolder) -> None:
+    """Add the evaluations that only this study's log has to the shared log."""
+    shared, own = evaluations(_shared_log(folder)), _merge(*_own_logs(folder))
+    missing = Counter(map(_key, _merge(shared, own))) - Counter(map(_key, shared))
     lines = {_key(line): line for line in own}
     if missing:
-        with _common(folder).open("a", encoding="utf-8") as ledger:
+        with _shared_log(folder).open("a", encoding="utf-8") as ledger:
             ledger.writelines(json.dumps(lines[key]) + "\n" for key in missing.elements())
 
 
 def evaluations_of_sources(study: PreparedStudy) -> list[TestEvaluation]:
-    """Return the evaluations by those that a new study replays, extends or learns from: it may have their test part."""
-    return _merged(*(ledger for folder in _sources(study) for ledger in _own(folder)))
+    """Return the evaluations of the studies that a new study replays, extends or imports; it may share their data."""
+    return _merge(*(log for folder in _source_folders(study) for log in _own_logs(folder)))
 
 
-def begin_log(folder: StudyFolder, taken: Iterable[TestEvaluation]) -> None:
-    """Write the evaluations that a new study takes along."""
-    if lines := "".join(json.dumps(opening) + "\n" for opening in taken):
+def begin_log(folder: StudyFolder, inherited: Iterable[TestEvaluation]) -> None:
+    """Begin a new study's log with the evaluations of its sources; without any, write no file."""
+    if lines := "".join(json.dumps(evaluation) + "\n" for evaluation in inherited):
         write_atomically(folder.test_log_path, lines)
 
 
-def _sources(study: PreparedStudy) -> Iterator[StudyFolder]:
+def _source_folders(study: PreparedStudy) -> Iterator[StudyFolder]:
     section = study.config.study
     if study.replays is not None:
         yield study.replays
@@ -103,29 +106,29 @@ def _sources(study: PreparedStudy) -> Iterator[StudyFolder]:
             return
 
 
-def _common(folder: StudyFolder) -> Path:
-    """Return the ledger of all studies beside this one, since those of the same data share the test part."""
+def _shared_log(folder: StudyFolder) -> Path:
+    """Return the log that all studies of a folder share, because studies of the same data share a test split."""
     return folder.path.parent / TEST_LOG
 
 
-def _own(folder: StudyFolder) -> Iterator[list[TestEvaluation]]:
+def _own_logs(folder: StudyFolder) -> Iterator[list[TestEvaluation]]:
     yield evaluations(folder.test_log_path)
-    # Its last opening is known even without a ledger.
-    known = folder.test_result() or {}
-    if {"fingerprint", "study", "time"} <= known.keys():
-        yield [{name: known[name] for name in _NAMES if name in known}]
+    # If the log was deleted, test.json still has the last evaluation.
+    result = folder.test_result() or {}
+    if {"fingerprint", "study", "time"} <= result.keys():
+        yield [{name: result[name] for name in _NAMES if name in result}]
 
 
 def _key(line: TestEvaluation) -> tuple[str, ...]:
     return tuple(str(line.get(name)) for name in ("time", "study", "trial"))
 
 
-def _merged(*ledgers: Iterable[TestEvaluation]) -> list[TestEvaluation]:
+def _merge(*logs: Iterable[TestEvaluation]) -> list[TestEvaluation]:
     counts: Counter[tuple[str, ...]] = Counter()
     lines: dict[tuple[str, ...], TestEvaluation] = {}
-    for ledger in ledgers:
-        keyed = [(_key(line), line) for line in ledger]
+    for log in logs:
+        keyed = [(_key(line), line) for line in log]
         lines |= dict(keyed)
-        # One study may open a part twice in a second.
+        # A key may occur twice in one log: its time is in whole seconds.
         counts |= Counter(key for key, _ in keyed)
     return [lines[key] for key in sorted(counts.elements())]

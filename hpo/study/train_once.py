@@ -54,7 +54,7 @@ class _Threads(Section):
 
 
 class _Training(Section):
-    """What `hpo train` needs besides the objective's own tree; the rules are those of a study."""
+    """The sections that `hpo train` needs in addition to the objective's; the rules are those of a study."""
 
     objective: ObjectiveText
     study: _Study
@@ -65,10 +65,18 @@ class _Training(Section):
 def train_once(
     tree: Mapping[str, Any], show: Callable[[Message], None], pickled: Path | None = None
 ) -> tuple[Path, Outcome]:
-    """Train the configuration, if it is not refused, and return the folder of its files and the outcome.
+    """Train a configuration.
 
-    `show` gets every message of the training but the last: points of the learning curve, and warnings. `kept` is the
-    file of an objective that was given from Python; None for one that is imported.
+    Args:
+        tree: the whole configuration.
+        show: called with every message of the training except the last: points of the learning curve, and warnings.
+        pickled: the file of a pickled objective; None for an objective that is imported.
+
+    Returns:
+        The folder of the training's files, and its outcome.
+
+    Raises:
+        HpoError: the configuration is invalid, or the data cannot be read.
     """
     tree, shared, objective, split = check_tree(tree, pickled)
     config = shared.trial_config({})
@@ -102,7 +110,11 @@ def train_once(
 def check_tree(
     tree: Mapping[str, Any], pickled: Path | None = None
 ) -> tuple[dict[str, Any], Training, Objective, SplitSection]:
-    """Check what can be checked without the data; return the tree with names in place of secrets, and what it says."""
+    """Check a configuration without reading the data.
+
+    Returns:
+        The tree with names in place of secrets, the settings of the training, the objective, and the split's section.
+    """
     refuse_unwritable(tree)
     tree, secrets = redact(tree)
     sections = {name: tree[name] for name in _SECTIONS if name in tree}
@@ -119,8 +131,8 @@ def check_tree(
     if path.is_kept and pickled is None:
         trained = training_command(training.objective, str(RUNS / study.name / "best.yaml"))
         raise ConfigError(
-            f"objective: '{path.function}' was given from Python and is kept in the folder of its study alone; train "
-            f"the winner with `{trained}` in Python"
+            f"objective: '{path.function}' was passed from Python, and only its study's folder has it; train the "
+            f"winner in Python with `{trained}`"
         )
     function = None if pickled is None else PickledFunction.read(pickled)
     objective = resolve(training.objective, str(Path.cwd()), secrets, function)
@@ -145,7 +157,7 @@ def check_tree(
 
 
 def _without_seed(tree: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
-    """Return the tree, and the seed that only a single training has in it."""
+    """Return the tree without `training.seed`, and that seed; only a single training has this key."""
     training = tree.get("training", {})
     if not isinstance(training, Mapping):
         return dict(tree), 0

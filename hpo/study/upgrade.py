@@ -1,7 +1,7 @@
-"""The form of everything that the toolkit writes: its number, the check of it, and the steps from an older form.
+"""The format number of all files that the toolkit writes: its check, and the steps from older formats.
 
-This is the only place that knows an older form. A release that writes something in another form raises FORMAT, and adds
-the step that rewrites it. No other file asks for a number, or for a key that older files lack.
+Only this file knows older formats. A release that changes a file's format raises FORMAT and adds a step to STEPS.
+No other file compares format numbers or handles keys that older files lack.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,14 +10,14 @@ from typing import Any, Literal
 from hpo.errors import StudyError
 
 FORMAT = 1
-"""The number of today's form, one for all kinds; docs/reference/files.md says where each is written."""
+"""The current format number, the same for all kinds; docs/reference/files.md says which file holds it."""
 
 Kind = Literal["study", "record", "report", "comparison", "status", "archive", "mirror"]
 
 Step = Callable[[dict[str, Any]], dict[str, Any]]
 
 STEPS: Mapping[tuple[Kind, int], Step] = {}
-"""By the kind and the number from which it leads: what rewrites a document of that form in the next."""
+"""The steps, by kind and old number: each rewrites a document of that format into the next one."""
 
 
 def upgraded(
@@ -27,20 +27,20 @@ def upgraded(
     steps: Mapping[tuple[Kind, int], Step] = STEPS,
     to: int = FORMAT,
 ) -> dict[str, Any]:
-    """Return a document in the form of the number `to`, rewritten step by step; `where` names it for people.
+    """Return a document in format `to`, rewritten step by step; `where` names it in messages.
 
     Raises:
-        StudyError: its number is a later one, or none; one line names both numbers.
+        StudyError: its format number is missing, invalid, or above `to`; the message has both numbers.
     """
     number = document.get("format")
     if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= to:
         is_later = isinstance(number, int) and number > to
-        made = (
-            "it was made by a later version, which reads it"
+        advice = (
+            "it was made by a later version; read it with that version"
             if is_later
             else "it was made before the first release; finish it with the commit that made it, or start it again"
         )
-        raise StudyError(f"{where}: its format is {'none' if number is None else repr(number)}, not {to}: {made}")
+        raise StudyError(f"{where}: its format is {'none' if number is None else repr(number)}, not {to}: {advice}")
     current = dict(document)
     for before in range(number, to):
         step = steps.get((kind, before))

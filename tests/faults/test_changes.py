@@ -287,7 +287,7 @@ def test_a_workers_copy_of_the_data_that_changed_is_written_anew(caplog):
     run_toy(Path("runs/toy"), few)
     edit("runs/toy/data/examples.json", "[0, 14", "[1, 14")
     assert run_toy(Path("runs/toy"), tree) == whole
-    assert "was changed; it is written again" in caplog.text
+    assert "the workers' copy of the data was changed" in caplog.text
 
 
 def test_code_is_described_whatever_lies_around_the_objective(monkeypatch, tmp_path):

@@ -158,7 +158,7 @@ def test_a_study_that_is_made_from_a_copy_brings_the_openings(moved, capsys, tmp
 def test_who_takes_a_ledger_along_that_cannot_be_read_creates_nothing(moved, capsys):
     (moved / "test_evaluations.jsonl").write_text("{}\n")
     err = refused(capsys, "extend", "toy", "toy.momentum=0.25", "data.path=there.csv", "--best", "1")
-    assert "runs/toy/test_evaluations.jsonl:1: is not an opening of a test part; restore the file" in err
+    assert "runs/toy/test_evaluations.jsonl:1: must be a JSON object with the keys fingerprint, study and time" in err
     assert not Path("runs/toy-extended").exists()
 
 

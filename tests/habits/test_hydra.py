@@ -114,7 +114,7 @@ def test_what_is_extended_refers_to_its_own_point(capsys, own):
         one["model"]["other"] = 2  # It refers to nothing that is searched, and stays as it was composed.
         assert is_right(one, one["base"], extra=2)
     line = refused(capsys, "extend", "refs", "model.lr=0.5", "--best", "1")
-    assert "model.lr: refers to what is searched" in line
+    assert "model.lr: refers to a searched key" in line
 
 
 WITH_A_TEST = """

@@ -44,8 +44,8 @@ def test_the_winner_of_a_function_is_trained_once_more_as_the_report_says(capsys
 def test_its_best_yaml_is_refused_with_what_works_instead(capsys):
     study = found(of_a_notebook(), space=SPACE, name="mine", trials=2)
     for says in (refused(capsys, "train", "--config", str(study.folder / "best.yaml")), refusal_of(study)):
-        assert "'trained' was given from Python and is kept in the folder of its study alone; train the winner" in says
-        assert 'with `hpo.load("mine").train()` in Python' in says
+        assert "objective: 'trained' was passed from Python" in says
+        assert 'train the winner in Python with `hpo.load("mine").train()`' in says
     assert [path.name for path in Path("runs").iterdir()] == ["mine"]
 
 
@@ -57,7 +57,7 @@ def refusal_of(study):
 
 def test_one_that_is_trained_to_its_end_is_not_extended_and_what_to_do_is_said():
     study = found(of_a_notebook(), space=SPACE, name="mine", trials=2)
-    with pytest.raises(hpo.HpoError, match=r'trained to their end.*hpo\.load\("mine"\)\.train\(\)'):
+    with pytest.raises(hpo.HpoError, match=r'fully trained.*hpo\.load\("mine"\)\.train\(\)'):
         study.extend(best=1)
 
 

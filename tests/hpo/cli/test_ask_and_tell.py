@@ -102,7 +102,7 @@ def test_a_budget_below_what_there_is_names_what_has_ended_and_what_has_begun(ca
         asked(capsys)
     hpo(capsys, "tell", "lab", "0", "0.5")
     said = refused(capsys, "resume", "lab", "study.trials=2")
-    assert "already has 3 trials, of which 1 have ended and 2 have begun, given 2; give 3 or more" in said
+    assert "must be at least 3, because the study already has 3 trials (1 ended, 2 unfinished); given 2" in said
 
 
 def test_what_is_refused_while_it_is_open_or_has_no_test_part_names_what_helps(capsys, lab):

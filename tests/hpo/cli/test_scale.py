@@ -88,7 +88,7 @@ def grows_in_the_second(task):
 def test_the_picture_is_written(capsys, kind):
     code, out, _ = hpo(capsys, "scale", "--check", *own(), WIDTHS, "power=0", "--output", f"x.{kind}")
     assert (code, Path(f"x.{kind}").read_bytes()[:8]) == (1, {"png": b"\x89PNG\r\n\x1a\n", "html": b"<!DOCTYP"}[kind])
-    assert "not within 0.2: 2 of 2 sizes change with width, the worst second (+1.0" in out
+    assert "not within 0.2: 2 of 2 outputs change with width, the steepest second (+1.0" in out
 
 
 @pytest.mark.slow
@@ -108,9 +108,9 @@ def test_the_toolkits_transformer_passes_with_its_parametrization():
         (("--check", "--table", *own()), "given both"),
         (("--check", *own(), "study.scales=[{width: 4}]"), "two or more"),
         (("--check", *own(), "study.scales=[{widht: 4}, {widht: 8}]"), "no key 'widht'"),
-        (("--check", *own(), "study.scales=[{width: 8}, {width: 4}]"), "no number grows from scale to scale"),
+        (("--check", *own(), "study.scales=[{width: 8}, {width: 4}]"), "study.scales: must change a number that grows"),
         (("--check", *own()), "no function 'describe_scales' that says at which sizes"),
-        (("--check", "objective=tests.toy:score", *OWN, WIDTHS), "no function 'output_sizes'"),
+        (("--check", "objective=tests.toy:score", *OWN, WIDTHS), "a function 'output_sizes'"),
         (("--check", "--output", "x.gif", *own(), WIDTHS), ".png or .html"),
         (("--check", "model.num_heads=7"), "model.num_heads"),
         (("--check", "data=text_classification", "data.path=missing.csv"), "missing.csv"),

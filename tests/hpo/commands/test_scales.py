@@ -216,7 +216,7 @@ def test_a_study_without_scales_is_the_smallest_one():
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({}, "give what it changes"),
+        ({}, "give the keys that it changes"),
         ({"lr": 0.1}, "lr: is searched"),
         ({"width": 64}, "strategy.costs"),
         ({"width": 2, "strategy.costs": [4, 1]}, "grow"),
@@ -243,7 +243,7 @@ def test_a_climb_trains_as_many_trials_as_are_asked_for_whatever_ended_the_study
     with pytest.raises(hpo.HpoError, match="exists with another configuration"):
         before.extend(changes, climb=True, progress=False, name=before.name)
     again = {"width": 4, "strategy.costs": [1, 4, 16]}
-    with pytest.raises(hpo.HpoError, match="give what it changes"):
+    with pytest.raises(hpo.HpoError, match="give the keys that it changes"):
         after.extend(again, climb=True, progress=False)
 
 
@@ -263,7 +263,7 @@ def test_what_refers_to_a_key_that_scales_change_follows_it():
 
 def test_without_a_complete_trial_at_the_largest_scale_there_is_nothing_to_climb_from():
     below = climbed(trials=8)
-    with pytest.raises(hpo.HpoError, match="no trial is complete at scale 3, so there is nothing to climb from"):
+    with pytest.raises(hpo.HpoError, match="no trial is complete at scale 3, so there is no best trial to start from"):
         below.extend({"width": 64, "strategy.costs": [1, 2, 6, 20]}, climb=True, progress=False)
 
 

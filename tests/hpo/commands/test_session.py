@@ -85,7 +85,7 @@ def test_a_point_of_ones_own_is_asked_for_next():
     with opened(strategy="evolutionary") as session:
         first = session.ask()
         session.add(own)
-        with pytest.raises(hpo.HpoError, match="is added already"):
+        with pytest.raises(hpo.HpoError, match="is already added"):
             session.add(own)
         # Nobody answers requests of other processes here, and nobody waits for it.
         for act in (lambda: session.study.add({**own, "lr": 0.25}), lambda: session.study.resume(9)):

@@ -111,7 +111,7 @@ def test_without_a_change_those_that_halving_left_are_trained_to_their_end(tmp_p
     assert {trial["amount"] for trial in longer["study"]["extends"]["trials"]} == {1, 2}
     rows = run_toy(tmp_path / "new", longer)
     assert [float(row["score"]) for row in rows] == [float(row["toy.layers"]) for row in rows]
-    with pytest.raises(HpoError, match="are trained to their end, and nothing is trained differently"):
+    with pytest.raises(HpoError, match="are fully trained, and no setting of their trainings changes"):
         extended(tmp_path / "old", halved, best=1)
 
 
@@ -120,11 +120,14 @@ def test_without_a_change_those_that_halving_left_are_trained_to_their_end(tmp_p
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({}, "nothing is trained differently; give what changes, such as training.epochs=60"),
-        ({"study": {"name": "other"}}, "nothing is trained differently"),
-        ({"toy": {"layers": 9}}, r"toy\.layers: is searched, and every trial keeps its own value; remove it"),
+        ({}, "no setting of their trainings changes; give a change, such as training.epochs=60"),
+        ({"study": {"name": "other"}}, "no setting of their trainings changes"),
+        ({"toy": {"layers": 9}}, r"toy\.layers: is searched, so every trial keeps its own value; remove it"),
         ({"toy": {"epochs": 9}, "study": {"seed": 3}}, r"study\.seed: would make the scores incomparable"),
-        ({"toy": {"epochs": 9}, "study": {"trials": 50}}, r"study\.trials: has no effect on trials that are given"),
+        (
+            {"toy": {"epochs": 9}, "study": {"trials": 50}},
+            r"study\.trials: has no effect",
+        ),
         ({"toy": {"epochs": 9}, "split": {"folds": 3}}, r"split\.folds: would make the scores incomparable"),
     ],
 )

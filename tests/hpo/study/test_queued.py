@@ -58,7 +58,7 @@ def test_it_is_tried_next_and_the_report_repeats_the_search(tmp_path, strategy, 
     assert ABSENT not in map(point_of, before)
     in_optuna(folder).enqueue_trial(ABSENT)
     after = run_toy(folder, config)
-    assert "Optuna's trial 5 is tried next" in caplog.text
+    assert "Optuna's trial 5 will be tried next" in caplog.text
     assert after[:FEW] == before
     tried = [point_of(row) for row in after]
     assert tried[FEW] == ABSENT
@@ -81,7 +81,7 @@ def test_one_that_comes_while_the_search_runs_is_told_and_tried_once(seconds, fo
         record = open_study(study)
         run_study(study, record, LocalDispatcher(str(REPOSITORY)), None)
         record.close()
-        assert caplog.text.count("is tried next, as far as the budget goes") == 1
+        assert caplog.text.count("will be tried next if the budget allows") == 1
     assert caplog.text.count("Optuna's trial") == 1, "what was taken up is told again"
     tried = [point_of(row) for row in rows(study.folder.trials_path)]
     assert [number for number, point in enumerate(tried) if point == ABSENT] == [found]
@@ -89,9 +89,9 @@ def test_one_that_comes_while_the_search_runs_is_told_and_tried_once(seconds, fo
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(("queued", "line"), [
-    ({"toy.lr": 3.0}, "toy.lr=3.0 is not in its range (0.001, 0.01, 0.1); give one that is; it is left alone"),
-    ({"lr": 0.1}, "'lr' is not searched; allowed: toy.layers, toy.width, toy.lr; did you mean 'toy.lr'?; it is left"),
-    ("tried", "Optuna's trial 5 is trial 2 already, and is left alone"),
+    ({"toy.lr": 3.0}, "toy.lr=3.0 is not in its range (0.001, 0.01, 0.1); give one that is; this point is ignored"),
+    ({"lr": 0.1}, "'lr' is not searched; allowed: toy.layers, toy.width, toy.lr; did you mean 'toy.lr'?; this"),
+    ("tried", "Optuna's trial 5 is already trial 2; this point is ignored"),
 ])  # fmt: skip
 def test_what_is_no_new_point_of_the_space_is_named_and_left_alone(tmp_path, queued, line, caplog):
     folder, config = tmp_path / "study", toy_config()

@@ -45,8 +45,8 @@ def test_what_failed_is_tried_again_and_names_the_failed_trial(tmp_path):
     study = Study(StudyFolder(tmp_path / "study"))
     assert any(step.command.startswith("hpo retry") for step in study.status.next)
     FAULTS["above"] = 1.0
-    assert "2 retries, which use no budget: of trials 2, 3" in study.retry().says
-    with pytest.raises(StudyError, match="no trial failed that was not retried"):
+    assert "retries of trials 2, 3, which use no budget" in study.retry().says
+    with pytest.raises(StudyError, match="there is nothing to retry"):
         study.retry()
     assert study.status.retries == 2
     run_toy(tmp_path / "study", config)
@@ -87,10 +87,10 @@ def test_to_add_a_point_that_failed_is_to_retry_it_and_others_are_refused(tmp_pa
     with pytest.raises(StudyError, match="is trial 1 already"):
         study.add({"toy.lr": 0.1})
     assert "a retry of trial 2" in study.add({"toy.lr": 0.2}).says
-    with pytest.raises(StudyError, match="is added already"):
+    with pytest.raises(StudyError, match="is already added"):
         study.add({"toy.lr": 0.2})
-    for number, why in {0: "is complete", 2: "is retried already", 9: "is not there"}.items():
-        with pytest.raises(StudyError, match=f"trial {number} {why}; give one that failed and was not retried \\(3\\)"):
+    for number, why in {0: "is complete", 2: "was already retried", 9: "does not exist"}.items():
+        with pytest.raises(StudyError, match=f"trial {number} {why}; give a failed trial without a retry \\(3\\)"):
             study.retry(number)
 
 
