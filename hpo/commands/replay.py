@@ -17,7 +17,7 @@ from hpo.session.program import interrupted_in_one_line
 from hpo.study.files.folder import StudyFolder, find_study, inner, short_path
 from hpo.study.preparing.preparation import prepare_study
 from hpo.study.reproduce.recorded import changed_code, read_files
-from hpo.study.reproduce.replay import Replay, compare_trials, refuse_two_parts
+from hpo.study.reproduce.replay import Replay, compare_trials, refuse_changed_config
 from hpo.study.study import PreparedStudy
 from hpo.trials.table import read_rows
 
@@ -128,7 +128,7 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> Replay:
     """
     files = read_files(find_study(name))
     folder, study = files.folder, files.config.study
-    refuse_two_parts(files)
+    refuse_changed_config(files)
     own_keys = [text.lstrip("+").partition("=")[0] for text in overrides]
     function = folder.pickled_function(files.config)
     ask_for_trust(files.config, files.changes, is_trusted, function, own_keys=own_keys)

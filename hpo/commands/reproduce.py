@@ -36,7 +36,7 @@ class Reproduction(Fields):
             `holds`.
         report_numbers: how many numbers of report.json were compared.
         differing_numbers: those that differ: `trial`, `key`, `said`, `recorded`, `given` by the trainings.
-        not_compared: metrics of the machine that trains.
+        measured_metrics: metrics of the machine that trains.
         not_checked: keys of report.json that do not follow from these trainings.
     """
 
@@ -46,7 +46,7 @@ class Reproduction(Fields):
     trainings: "Sequence[Repetition]"
     report_numbers: int
     differing_numbers: "Sequence[ReportedNumber]"
-    not_compared: Sequence[str]
+    measured_metrics: Sequence[str]
     not_checked: Sequence[str]
 
     @property
@@ -108,8 +108,8 @@ class Reproduction(Fields):
                 f"{', '.join(differing)}: if the machine that trains decides it, as it does a latency, let "
                 f"describe_method of the objective return 'measured': {differing}, and it is not compared"
             )
-        if self.not_compared:
-            yield f"not compared: {', '.join(self.not_compared)}, measured on the machine that trains"
+        if self.measured_metrics:
+            yield f"not compared: {', '.join(self.measured_metrics)}, measured on the machine that trains"
         if self.not_checked:
             yield f"not checked: {', '.join(self.not_checked)} of report.json"
         trainings, numbers = self.num_trainings, self.report_numbers
@@ -183,7 +183,7 @@ def reproduce(
     if tolerance is not None and not 0 <= tolerance < 1:
         raise ConfigError(f"tolerance: must be at least 0 and below 1, given {tolerance}")
     from hpo.report.reproduced import reported_numbers, unchecked
-    from hpo.study.reproduce.again import not_compared
+    from hpo.study.reproduce.again import measured_metrics
     from hpo.study.reproduce.again import reproduce as train_again
 
     with _find(str(study), str(trial), uri) as (folder, which):
@@ -198,7 +198,7 @@ def reproduce(
             trainings,
             len(numbers),
             [one for one in numbers if not one.holds],
-            not_compared(recorded.study),
+            measured_metrics(recorded.study),
             unchecked(recorded, numbers),
         )
         if is_own:

@@ -18,7 +18,7 @@ from hpo.session.status_writer import StatusWriter
 from hpo.session.stopping import SessionDispatcher, Stopped, Stopping
 from hpo.session.user_requests import UserRequests
 from hpo.show.display import Display, Ended
-from hpo.study.files.requests import forget_unread, refuse_earlier
+from hpo.study.files.requests import delete_unread, refuse_left_over
 from hpo.study.notes import Notes
 from hpo.study.opening import code_of, open_study
 from hpo.study.results.after_search import trials_to_finish
@@ -84,7 +84,7 @@ def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Ended:
             display.show_workers(study, dispatcher.slots, dispatcher.gpus)
         record = record or _open(study)
         stack.callback(record.close)
-        stack.callback(forget_unread, study.folder)
+        stack.callback(delete_unread, study.folder)
         notes = Notes(record)
         # What trainings have written since is none of the code that it began with.
         study = replace(study, code=notes.code)
@@ -110,8 +110,8 @@ def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Ended:
 
 
 def _open(study: PreparedStudy) -> Record:
-    refuse_earlier(study.folder)
-    forget_unread(study.folder)
+    refuse_left_over(study.folder)
+    delete_unread(study.folder)
     return open_study(study)
 
 

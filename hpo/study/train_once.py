@@ -131,7 +131,7 @@ def check_tree(
     if path.is_kept and pickled is None:
         trained = training_command(training.objective, str(RUNS / study.name / "best.yaml"))
         raise ConfigError(
-            f"objective: '{path.function}' was passed from Python, and only its study's folder has it; train the "
+            f"objective: '{path.function}' was given from Python, and only its study's folder has it; train the "
             f"winner in Python with `{trained}`"
         )
     function = None if pickled is None else PickledFunction.read(pickled)

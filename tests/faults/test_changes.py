@@ -123,7 +123,7 @@ def test_every_trial_keeps_the_configuration_that_it_was_trained_with(begun, cap
 @pytest.mark.slow
 def test_a_search_in_two_parts_is_not_replayed_as_one(begun, capsys):
     assert hpo(capsys, "resume", "toy", "study.trials=6", "toy.momentum=0.1", "--allow-changes")[0] == 0
-    assert f"was changed after {FEW} trials" in refused(capsys, "search", "--replay", "toy")
+    assert f"its configuration changed after {FEW} trials" in refused(capsys, "search", "--replay", "toy")
 
 
 @pytest.mark.nightly

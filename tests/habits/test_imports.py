@@ -116,7 +116,11 @@ def test_several_sweeps_are_learned_from_and_what_they_lack_is_given(capsys):
         (["sweeps"], {}, r"sweeps/trials.csv has no column 'drop'; .*study.imports_fill=\{drop: VALUE\}"),
         (["sweeps"], {"drop": 0.7}, r"imports_fill.drop: must be in its range \(0.1, 0.2\), given 0.7"),
         (["sweeps"], {"drp": 0.1}, r"imports_fill: 'drp' is not searched; allowed: lr, drop; did you mean 'drop'"),
-        (["old"], {"drop": 0.1, "lr": 0.1}, r"imports_fill.lr: has no effect: every imported trial has its own value"),
+        (
+            ["old"],
+            {"drop": 0.1, "lr": 0.1},
+            r"imports_fill.lr: has no effect",
+        ),
         (["old", "runs/old"], {"drop": 0.1}, r"'old' and 'runs/old' are the same table; give one of them"),
     ],
 )
@@ -130,7 +134,9 @@ def test_one_sweep_of_another_metric_is_refused_by_name():
     space = space_from_dict(two_sweeps())
     Path("loss.csv").write_text("lr,drop,loss\n0.1,0.1,0.2\n")
     assert main(["import", "losses", "--csv", "loss.csv", "--metric", "loss"]) == 0
-    with pytest.raises(ConfigError, match=r"runs/losses/trials.csv was made for loss: minimize, this study has score"):
+    with pytest.raises(
+        ConfigError, match=r"losses/trials.csv has the metrics loss: minimize, this study has score"
+    ):
         read_imports(["old", "losses"], space, Goal({"score": "maximize"}))
 
 
@@ -169,7 +175,7 @@ def test_an_import_is_listed_and_is_no_study(capsys):
     assert main(["list", "--where", "state=imported"]) == 0
     assert re.search(r"\nold +imported +1/1 +0.9500 .* runs.csv ", capsys.readouterr().out)
     assert main(["show", "old"]) == 2
-    assert "is no study; learn from them in a new one: hpo search study.imports=old" in capsys.readouterr().err
+    assert "start a study that learns from them: hpo search study.imports=old" in capsys.readouterr().err
     assert main(["remove", "old", "--yes"]) == 0
     assert "MLflow" not in capsys.readouterr().out
 
@@ -182,7 +188,7 @@ def test_scores_of_another_metric_or_direction_are_refused(capsys):
     assert not Path("runs").exists()
     assert imported("--csv", "runs.csv", "--metric", "accuracy") == 0
     space = {"lr": [0.1, 0.2]}
-    with pytest.raises(ConfigError, match=r"was made for accuracy: maximize, this study has loss: minimize$"):
+    with pytest.raises(ConfigError, match=r"has the metrics accuracy: maximize, this study has loss: minimize$"):
         learned(space, "loss", "minimize")
     with pytest.raises(ConfigError, match=r"this study has score: maximize; .* --rename OLD=NEW"):
         learned(space, "score")

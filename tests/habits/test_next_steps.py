@@ -44,7 +44,7 @@ def test_the_winner_of_a_function_is_trained_once_more_as_the_report_says(capsys
 def test_its_best_yaml_is_refused_with_what_works_instead(capsys):
     study = found(of_a_notebook(), space=SPACE, name="mine", trials=2)
     for says in (refused(capsys, "train", "--config", str(study.folder / "best.yaml")), refusal_of(study)):
-        assert "objective: 'trained' was passed from Python" in says
+        assert "objective: 'trained' was given from Python" in says
         assert 'train the winner in Python with `hpo.load("mine").train()`' in says
     assert [path.name for path in Path("runs").iterdir()] == ["mine"]
 

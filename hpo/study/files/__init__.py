@@ -1,1 +1,1 @@
-"""The files of a study: its folder, its logs, tables that it imports, and what shows that it was made here."""
+"""The files of a study: its folder, lock, status, requests, notes and imports, and the list of trusted studies."""

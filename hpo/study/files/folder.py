@@ -1,4 +1,4 @@
-"""The study's folder `runs/<study>/`: its paths, its frozen configuration, and the driver's lock."""
+"""The folder of a study, `runs/<study>/`: paths, the frozen configuration, and the driver's lock."""
 
 import datetime
 import hashlib
@@ -25,18 +25,21 @@ if TYPE_CHECKING:
     from hpo.workers.objective.pickled_function import PickledFunction
 
 RUNS = Path("runs")
-# The ledger of evaluations of test parts: of a study in its folder, and of all studies beside them.
+# The test log; see `hpo.study.test_log`.
 TEST_LOG = "test_evaluations.jsonl"
-# What `hpo import` writes about the source of the trials that it has taken over.
+# The file in which `hpo import` describes the source of the imported trials.
 IMPORT = "import.json"
 _TRAINING_NAME = re.compile(r"train-.+-\d{8}-\d{6}-\d{6}")
 
 
 class StudyFolder:
-    """Absolute paths inside one study's folder, none of which leads out of it: a stranger may have made the folder."""
+    """The absolute paths inside one study's folder, and operations on its files.
+
+    No path leads out of the folder through a link: someone untrusted may have made the folder.
+    """
 
     def __init__(self, path: Path) -> None:
-        # An objective that runs in this process may change the working directory.
+        # Absolute, because an objective that runs in this process may change the working directory.
         self.path = path = path.absolute()
         self.config_path = path / "config.yaml"
         self.database_path = path / "study.db"
@@ -67,79 +70,79 @@ class StudyFolder:
 
     @property
     def reference(self) -> str:
-        """How a command names it: by the name under `runs/`, or by the folder where it is elsewhere."""
+        """The study's name for commands: the name under `runs/`, or the path of a folder elsewhere."""
         path = short_path(self.path)
         return path.name if path.parent == RUNS else str(path)
 
     @property
     def exists(self) -> bool:
-        """Whether a study was created here."""
-        return os.path.exists(self.config_path)  # noqa: PTH110 -- `Path.exists` raises for a name that is too long
+        """Whether the folder has a study."""
+        return os.path.exists(self.config_path)  # noqa: PTH110 -- `Path.exists` raises if the name is too long
 
     @property
     def is_outside(self) -> bool:
-        """Whether its trials are asked and told; False also where its configuration cannot be read."""
+        """Whether another program trains its trials, by ask-and-tell; False if the configuration cannot be read."""
         with suppress(HpoError, OSError):
             return read_yaml(self.config_path).get("objective") == OUTSIDE
         return False
 
     @property
     def go_on(self) -> str:
-        """The command that goes on with it."""
+        """The command that continues the study."""
         return f"hpo {'ask' if self.is_outside else 'resume'} {self.reference}"
 
     def freeze(self, config: StudyConfig) -> None:
-        """Write the resolved configuration, which is read to resume or reproduce the study."""
+        """Write the resolved configuration; resuming and reproducing the study read it."""
         write_atomically(self.config_path, yaml_text(config.to_dict()))
 
     def pickled_function(self, config: StudyConfig) -> "PickledFunction | None":
-        """Return the objective that was given from Python, not run; None where it is imported, or is not here."""
-        # Here, since lists need no function.
+        """Return the pickled objective, still pickled; None if the objective is imported, or the file is missing."""
+        # Import late: most commands need no pickled function.
         from hpo.workers.objective.pickled_function import PickledFunction
 
-        is_here = ObjectivePath.of(config.objective).is_kept and self.function_path.exists()
-        return PickledFunction.read(self.function_path) if is_here else None
+        has_file = ObjectivePath.of(config.objective).is_kept and self.function_path.exists()
+        return PickledFunction.read(self.function_path) if has_file else None
 
     def write_function(self, function: "PickledFunction | None") -> None:
-        """Write an objective that was given from Python, where it is one."""
+        """Write a pickled objective; do nothing for None."""
         if function is not None:
             write_atomically(self.function_path, function.to_bytes())
 
     def write_rows(self, function: "PickledFunction | None") -> None:
-        """Write the rows that were given with such an objective, where there are some and they are not here yet."""
+        """Write the data rows that were given with a pickled objective, unless the folder has them already."""
         rows = None if function is None else function.rows
         if rows is None or not rows.has_rows or self.given_data_dir.exists():
             return
-        aside = self.given_data_dir.with_name(f".{self.given_data_dir.name}-{os.getpid()}")
-        shutil.rmtree(aside, ignore_errors=True)
-        rows.write(aside)
-        aside.rename(self.given_data_dir)
+        temporary_dir = self.given_data_dir.with_name(f".{self.given_data_dir.name}-{os.getpid()}")
+        shutil.rmtree(temporary_dir, ignore_errors=True)
+        rows.write(temporary_dir)
+        temporary_dir.rename(self.given_data_dir)
 
     def remove_unfinished(self) -> None:
-        """Delete the files of a driver that was killed while it created the study."""
-        # SQLite would read a left-over log into the new database.
+        """Delete the files of a driver that died while it created the study."""
+        # Delete the logs too: SQLite would apply a left-over log to the new database.
         for suffix in ("", "-wal", "-shm"):
             self.database_path.with_name(self.database_path.name + suffix).unlink(missing_ok=True)
         for folder in (self.data_dir, self.given_data_dir):
             shutil.rmtree(folder, ignore_errors=True)
 
     def config(self) -> StudyConfig:
-        """Return the frozen configuration; StudyError where there is no study, or it cannot be read."""
+        """Return the frozen configuration; StudyError if there is no study, or the file cannot be read."""
         if not self.exists:
-            raise StudyError(f"study: there is none at {self}; see `ls {RUNS}`, or start one with `hpo search`")
+            raise StudyError(f"study: {self} does not exist; see `ls {RUNS}`, or start a study with `hpo search`")
         self.refuse_links()
         self.refuse_other_format()
         return config_from_dict(read_yaml(short_path(self.config_path)))
 
     def refuse_other_format(self) -> None:
-        """Raise StudyError where the files are not of today's form; nothing is changed."""
+        """Raise StudyError if the files have another format number; change nothing."""
         path = short_path(self.environment_path)
         if not path.exists():
             raise StudyError(f"{path}: is missing; restore the file")
         upgraded("study", read_json(path), str(path))
 
     def refuse_links(self) -> None:
-        """Raise StudyError where a link inside the folder leads out of it."""
+        """Raise StudyError if a link inside the folder leads out of it."""
         root = os.path.realpath(self.path)
         for folder, folders, files in os.walk(self.path):
             for name in (*folders, *files):
@@ -150,89 +153,89 @@ class StudyFolder:
                     )
 
     def inside(self, name: str) -> Path:
-        """Return the path of a file that a record or report names; StudyError where it is outside of the folder."""
+        """Return the path of a file that a record or report names; StudyError if it is outside the folder."""
         path = self.path / name
         is_inside = False
-        # ValueError: it contains a NUL, or half of a character. Not by `resolve`, which raises for a link to itself.
+        # ValueError: the name has a NUL or an unpaired surrogate. `Path.resolve` would raise for a link to itself.
         with suppress(ValueError):
             is_inside = Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.path))
         if not is_inside:
-            raise StudyError(f"{self}: names {name!r}, which is outside of the folder; restore the original")
+            raise StudyError(f"{self}: names {name!r}, which is outside of the folder; restore the original file")
         return path
 
     def changed_files(self, below: str) -> list[str]:
-        """Return the files below this name that differ from those in the report; empty without a readable report."""
+        """Return the files below this name whose hashes differ from the report's; [] without a readable report."""
         files: Mapping[str, str] = {}
         with suppress(DocumentError):
             files = inner(self.report(), "files")
         return [name for name in files if name.startswith(f"{below}/") and not self.is_file(name, files[name])]
 
     def is_file(self, name: str, digest: str) -> bool:
-        """Return whether a file that a record or report names is here, with this SHA-256."""
+        """Return whether the folder has this file, with this SHA-256; `name` comes from a record or report."""
         path = self.inside(name)
         return path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == digest
 
     def storage_url(self, config: StudyConfig) -> str:
         """Return the address of the Optuna storage that holds the study's record."""
-        # Here, so that a refusal does not wait for SQLAlchemy.
+        # Import late: SQLAlchemy is slow to load, and a refusal needs none of it.
         from hpo.trials.record.storage import sqlite_url
 
         values = values_of(config.study.storage, config.secrets, "study.storage")
         return reveal_secrets(config.study.storage, values) or sqlite_url(self.database_path)
 
     def make(self) -> None:
-        """Create the folder, readable for this user only; StudyError where it cannot be, or a link leads out of it."""
+        """Create the folder, readable for this user only; StudyError if that fails, or if a link leads out of it."""
         refuse_link(self.path)
         self.refuse_links()
         try:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
-            raise StudyError(f"{self}: cannot be created: {error.strerror}; make room for it, or move it") from error
+            raise StudyError(f"{self}: cannot be created: {error.strerror}; free the path, or use another") from error
         if self.path.stat().st_mode & 0o077:
             self.path.chmod(0o700)
 
     def write_json(self, path: Path, values: Mapping[str, Any]) -> None:
-        """Write a JSON file."""
+        """Write a JSON file in one step, so that readers see the old or the new content."""
         write_atomically(path, json.dumps(values, indent=2) + "\n")
 
     def test_result(self) -> dict[str, Any] | None:
-        """Return the result of `hpo test`; None while the test part is closed."""
+        """Return the result of `hpo test`; None before the test evaluation."""
         return self.read_json("test.json") or None
 
     def report(self) -> dict[str, Any]:
-        """Return what report.json holds; empty without one. StudyError where it is of another format."""
+        """Return the content of report.json; empty without one. StudyError if it has another format number."""
         report = self.read_json("report.json")
         return upgraded("report", report, str(short_path(self.path / "report.json"))) if report else {}
 
     def read_json(self, name: str) -> dict[str, Any]:
-        """Return what a JSON file of the folder holds; empty without one."""
+        """Return the content of a JSON file of the folder; empty without one."""
         path = self.path / name
         return read_json(short_path(path)) if path.exists() else {}
 
     def files_of(self, trial: int, task: str | None = None) -> list[Path]:
-        """Return the own files of a trial's trainings, or of one of several."""
+        """Return the files that a trial's trainings wrote themselves; with `task`, those of one training."""
         folder = self.files_dir / f"trial_{trial:04d}"
         return sorted(path for path in (folder / task if task else folder).rglob("*") if path.is_file())
 
     def log_path(self, trial: int, task: str) -> Path:
-        """Return where a task's log is, such as trial_0003_fold_0.log."""
+        """Return the path of a task's log, such as logs/trial_0003_fold_0.log."""
         return self.logs_dir / f"trial_{trial:04d}_{task}.log"
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Lock the study until the end of the block, or of the process; StudyError names who holds it otherwise."""
+        """Lock the study until the block or the process ends; StudyError names the process that holds the lock."""
         self._is_first = not self.path.parent.exists()
         self.make()
         with self._lock.taken() as holder:
             if holder is not None:
-                raise self._is_held_by(holder)
+                raise self._running_error(holder)
             try:
                 yield
             finally:
                 self.remove_uncreated()
 
     def remove_uncreated(self) -> None:
-        """Remove a folder that `lock` has made, where the study was not created."""
+        """Remove the folder that `lock` made if no study was created in it."""
         if self.path.is_dir() and [*self.path.iterdir()] == [self._lock.path]:
             self._lock.path.unlink()
             self.path.rmdir()
@@ -241,29 +244,29 @@ class StudyFolder:
 
     @property
     def is_import(self) -> bool:
-        """Whether it holds trials that were taken over from another program, and no study."""
-        return not self.exists and os.path.isfile(self.path / IMPORT)  # noqa: PTH113 -- as above
+        """Whether the folder has trials that `hpo import` wrote, and no study."""
+        return not self.exists and os.path.isfile(self.path / IMPORT)  # noqa: PTH113 -- see `exists`
 
     @property
     def is_starting(self) -> bool:
-        """Whether a process is about to create the study: its workers start."""
-        is_comparison = os.path.exists(self.path / "comparison.yaml")  # noqa: PTH110 -- as above
+        """Whether a process is about to create the study and starts its workers."""
+        is_comparison = os.path.exists(self.path / "comparison.yaml")  # noqa: PTH110 -- see `exists`
         return not self.exists and not is_comparison and self.holder() is not None
 
     def refuse_running(self) -> None:
-        """Raise StudyError, as `lock` does, where a process runs the study; nothing is changed."""
+        """Raise the StudyError of `lock` if a process runs the study; change nothing."""
         if (holder := self.holder()) is not None:
-            raise self._is_held_by(holder)
+            raise self._running_error(holder)
 
-    def _is_held_by(self, holder: Holder) -> StudyError:
+    def _running_error(self, holder: Holder) -> StudyError:
         name = self.reference
         if self.is_outside:
             return StudyError(
-                f"study: {self} is open in {holder}, which asks and tells its trials; close it there "
-                f"(`session.close()`), or end that process"
+                f"study: {self} is open in {holder}, in an ask-and-tell session; close it there (`session.close()`), "
+                f"or end that process"
             )
         if not self.exists:
-            # A comparison, or a study that is being made.
+            # It is a comparison, or a process is creating the study.
             return StudyError(f"study: {self} is being run by {holder}; wait for it, or end it there (Ctrl-C)")
         return StudyError(
             f"study: {self} is being run by {holder}; wait for it (`hpo watch {name}`), or stop it with "
@@ -271,16 +274,16 @@ class StudyFolder:
         )
 
     def holder(self) -> Holder | None:
-        """Return which process runs the study, None where none does; it waits for nobody and changes nothing."""
+        """Return the process that runs the study, None if no process does; do not wait or change anything."""
         return self._lock.holder()
 
 
 def find_study(name: str) -> StudyFolder:
-    """Return the folder of a study, given by its name under `runs/` or by a path; StudyError where there is none."""
+    """Return the folder of a study by its name under `runs/` or its path; StudyError if there is no study."""
     if "://" in name:
         raise StudyError(
-            f"study: {name} is a URL, which `hpo show`, `hpo watch` and `hpo resume` take alone; give the study's name "
-            f"or folder, where that is"
+            f"study: must be a study's name or folder, given the URL {name}; only `hpo show`, `hpo watch` and "
+            f"`hpo resume` accept URLs"
         )
     for path in (RUNS / name, Path(name)):
         folder = StudyFolder(path)
@@ -290,36 +293,37 @@ def find_study(name: str) -> StudyFolder:
             return folder
         if folder.is_import:
             raise StudyError(
-                f"study: {short_path(path)} has trials that `hpo import` took over, and is no study; learn from them "
-                f"in a new one: hpo search study.imports={path.name}"
+                f"study: {short_path(path)} has imported trials and no study; start a study that learns from them: "
+                f"hpo search study.imports={path.name}"
             )
-        # It is being made.
+        # A process may be creating the study.
         folder.refuse_running()
     known = [path.name for path in studies_in(RUNS)]
-    there_are = f"there are {', '.join(known)}" if known else "there is none yet: start one with `hpo search`"
-    raise StudyError(f"study: there is no '{name}' under {RUNS}/; {there_are}")
+    allowed = f"there are {', '.join(known)}" if known else "there is none yet: start one with `hpo search`"
+    raise StudyError(f"study: there is no '{name}' under {RUNS}/; {allowed}")
 
 
 def studies_in(runs: Path) -> list[Path]:
-    """Return the folders in which studies are, in the order of names; what is hidden is being copied or removed."""
+    """Return the studies' folders in `runs`, sorted by name; skip hidden ones, which are being copied or removed."""
     return sorted(path.parent for path in runs.glob("[!.]*/config.yaml") if not is_training(path.parent))
 
 
 def listed_in(folder: Path) -> Iterator[Path]:
-    """Yield the folders of studies and imports, those that are being made, and those that cannot be entered.
+    """Yield the folders of studies, of imports, of studies that are being created, and those without permission.
 
-    StudyError where the folder itself cannot be read; that there is no runs/ is no fault.
+    Raises:
+        StudyError: `folder` itself cannot be read; a missing runs/ is not an error.
     """
     try:
-        # What is hidden is being copied or removed.
+        # Skip hidden folders, which are being copied or removed.
         paths = sorted(path for path in folder.iterdir() if not (path.name.startswith(".") or is_training(path)))
     except FileNotFoundError as error:
         if folder == RUNS:
             return
-        raise StudyError(f"in: there is no folder {folder}; give the folder in which studies are") from error
+        raise StudyError(f"in: there is no folder {folder}; give a folder that contains studies") from error
     except OSError as error:
         raise StudyError(
-            f"in: {folder} cannot be read: {error.strerror}; give the folder in which studies are"
+            f"in: {folder} cannot be read: {error.strerror}; give a folder that contains studies"
         ) from error
     for path in paths:
         try:
@@ -334,17 +338,17 @@ def listed_in(folder: Path) -> Iterator[Path]:
 
 
 def new_training(study: str) -> StudyFolder:
-    """Return the folder of a training without a search, which begins now."""
+    """Return the folder of a new training without a search; its name has the current time."""
     return StudyFolder(RUNS / f"train-{study}-{datetime.datetime.now():%Y%m%d-%H%M%S-%f}")
 
 
 def is_training(path: Path) -> bool:
-    """Return whether a folder is that of a training without a search, by its name."""
+    """Return whether a folder's name is that of a training without a search."""
     return _TRAINING_NAME.fullmatch(path.name) is not None
 
 
 def inner(report: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
-    """Return an inner mapping; empty where it is missing, since a report may come from a stranger."""
+    """Return the mapping at these nested keys; empty if it is missing, because a report may be malformed."""
     for key in keys:
         value = report.get(key)
         report = value if isinstance(value, Mapping) else {}
@@ -352,16 +356,16 @@ def inner(report: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
 
 
 def short_path(path: Path) -> Path:
-    """Return a path for people: relative to the working directory where it is below that."""
+    """Return a path for messages: relative to the working directory if it is below that."""
     try:
-        here = Path.cwd()
+        working_dir = Path.cwd()
     except FileNotFoundError:
-        # It was deleted.
+        # The working directory was deleted.
         return path
-    return path.relative_to(here) if path.is_relative_to(here) else path
+    return path.relative_to(working_dir) if path.is_relative_to(working_dir) else path
 
 
 def refuse_link(path: Path) -> None:
-    """Raise StudyError where a study's folder under `runs/` is a link."""
+    """Raise StudyError if a study's folder is a link."""
     if path.is_symlink():
-        raise StudyError(f"{short_path(path)}: is a link; put the folder itself there, or name the link's target")
+        raise StudyError(f"{short_path(path)}: is a link; move the folder there, or give the link's target")

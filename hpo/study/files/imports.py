@@ -1,4 +1,4 @@
-"""Finished trials of other studies, from which a strategy learns."""
+"""Imports finished trials of other studies, from which a strategy learns."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -19,26 +19,26 @@ from hpo.trials.space.space import Point, Space
 from hpo.trials.table import Row, csv_text, metric_column, own_columns, point_of, read_rows, says_nothing
 from hpo.trials.trial import Outcome, Trial
 
-# The round of imported trials, before a study's own first round.
+# The round of imported trials; a study's own first round is 0.
 BEFORE = -1
 
 
 def unnamed(count: int) -> list[str]:
-    """Return what the metrics of a study without names for them are called."""
+    """Return the default names of `count` metrics, for an Optuna study without metric names."""
     return ["value"] if count == 1 else [f"value_{place}" for place in range(count)]
 
 
 @dataclass(frozen=True)
 class ImportedTable:
-    """How many finished trials of a table a study takes over.
+    """The numbers of trials that a study imports from a table.
 
     Attributes:
         source: the table's path.
         finished: how many finished trials the table has.
         outside: how many of those are not in the study's space.
-        shorter: how many of those in the space were trained less far than the longest.
-        filled: how many of those used have a value of `study.imports_fill`.
-        has_metrics: whether a file beside the table says for which metrics it was made.
+        shorter: how many trials in the space had less training than the longest.
+        filled: how many of the used trials have a value of `study.imports_fill`.
+        has_metrics: whether a file next to the table names the metrics of its search.
     """
 
     source: str
@@ -50,11 +50,11 @@ class ImportedTable:
 
     @property
     def used(self) -> int:
-        """How many of the table's trials the study's trials stand for: those of one point are its repeats."""
+        """How many of the table's trials the study uses; several trials of one point become one."""
         return self.finished - self.outside - self.shorter
 
     def counts(self) -> dict[str, Any]:
-        """Return the table and its numbers, JSON-able."""
+        """Return the table's path and numbers as a dict for JSON."""
         return {
             **{"source": self.source, "finished": self.finished, "used": self.used},
             **{"outside": self.outside, "shorter": self.shorter, "filled": self.filled},
@@ -63,25 +63,27 @@ class ImportedTable:
 
 @dataclass(frozen=True)
 class Imports:
-    """What a study takes over of the finished trials in tables.
+    """The trials that a study imports.
 
     Attributes:
         trials: one for each point, numbered from -n to -1.
-        tables: those that they come from, in the order in which they are given.
+        tables: the tables that they come from, in the order of `study.imports`.
     """
 
     trials: Sequence[Trial] = ()
     tables: Sequence[ImportedTable] = ()
 
     def counts(self) -> list[dict[str, Any]]:
-        """Return the numbers of each table, JSON-able."""
+        """Return the path and numbers of each table as dicts for JSON."""
         return [table.counts() for table in self.tables]
 
 
 def imported_text(tables: Sequence[Mapping[str, Any]], points: int) -> str:
-    """Return how many of how many trials are used, and why others are not, such as `3 of 5 finished trials of ...`.
+    """Return how many trials are used, and why others are not: `3 of 5 finished trials of ...`.
 
-    `tables` are `Imports.counts`, `points` is at how many points the trials are.
+    Args:
+        tables: the result of `Imports.counts`.
+        points: the number of different points.
     """
     has_repeats = points != sum(counts["used"] for counts in tables)
     if len(tables) == 1:
@@ -90,23 +92,30 @@ def imported_text(tables: Sequence[Mapping[str, Any]], points: int) -> str:
 
 
 def _used_text(counts: Mapping[str, Any], repeats: str = "") -> str:
-    apart = {
+    remarks = {
         "not in this space": counts["outside"],
         "trained less far": counts["shorter"],
         "completed by study.imports_fill": counts["filled"],
     }
-    others = "".join(f", {number} {why}" for why, number in apart.items() if number)
+    others = "".join(f", {number} {remark}" for remark, number in remarks.items() if number)
     return f"{counts['used']} of {counts['finished']} finished trials of {counts['source']} are used{repeats}{others}"
 
 
 def read_imports(references: Sequence[str], space: Space, goal: Goal, fill: Mapping[str, Any] | None = None) -> Imports:
     """Return the finished trials of other studies whose points are in this space.
 
-    Each reference is a study's name, its folder, or a table with the columns of trials.csv. With several metrics or
-    limits there is a column for each. Trials of one point are repeats of it, whichever study they are of: their mean
-    counts, of those that are complete. `fill` has by key (nested or dotted) the value of trials that do not say it.
-    ConfigError where there is no such table, it was made for another metric, no trial fits, or nothing lacks a key of
-    `fill`; StudyError where a table lacks columns.
+    Trials of one point are repeats, also across studies: the complete ones become one trial with their mean scores.
+
+    Args:
+        references: each a study's name, its folder, or a table with the columns of trials.csv. With several metrics or
+            limits, the table has a column for each.
+        space: the space of the new study.
+        goal: its metrics and limits.
+        fill: values for trials that lack a key, by nested or dotted key.
+
+    Raises:
+        ConfigError: a table does not exist or has another metric, no trial fits, or every trial has a key of `fill`.
+        StudyError: a table lacks columns.
     """
     values = _fill_values(fill or {}, space)
     tables: list[ImportedTable] = []
@@ -121,11 +130,11 @@ def read_imports(references: Sequence[str], space: Space, goal: Goal, fill: Mapp
     if not by_point:
         counted = " and ".join(f"the {table.finished} trials in {table.source}" for table in tables)
         raise ConfigError(f"study.imports: none of {counted} is in this space")
-    if needless := [key for key in values if key not in lacking]:
+    if unused := [key for key in values if key not in lacking]:
         raise ConfigError(
-            f"study.imports_fill.{needless[0]}: has no effect: every imported trial has its own value; leave it out"
+            f"study.imports_fill.{unused[0]}: has no effect, because every imported trial has its own value; remove it"
         )
-    # From -n to -1: on ties they rank before the study's own trials, in their own order.
+    # Negative numbers rank before the study's own trials on ties.
     trials = [
         replace(_joined(trials, goal), number=place - len(by_point)) for place, trials in enumerate(by_point.values())
     ]
@@ -133,14 +142,16 @@ def read_imports(references: Sequence[str], space: Space, goal: Goal, fill: Mapp
 
 
 def _fill_values(fill: Mapping[str, Any], space: Space) -> dict[str, Value]:
-    """Return the values of `study.imports_fill` as the space has them; ConfigError for one that it has not."""
+    """Return the values of `study.imports_fill` in the space's types; ConfigError for a value outside its range."""
     values: dict[str, Value] = {}
     given = given_values("study.imports_fill", fill, space)
     for dimension in space.dimensions:
         if dimension.key not in given:
             continue
         if dimension.key == SCALE:
-            raise ConfigError(f"study.imports_fill.{SCALE}: trials of a study without scales are those of scale 1")
+            raise ConfigError(
+                f"study.imports_fill.{SCALE}: has no effect, because trials without a scale count as scale 1; remove it"
+            )
         value = from_stored(dimension, given[dimension.key])
         if not allows(dimension, value):
             raise ConfigError(
@@ -163,7 +174,7 @@ def _table_paths(references: Sequence[str]) -> list[Path]:
 def _read_table(
     path: Path, space: Space, goal: Goal, fill: Mapping[str, Value]
 ) -> tuple[ImportedTable, list[Trial], set[str]]:
-    """Return a table's numbers, those of its trials that are used, and which keys of `fill` some of them lack."""
+    """Return a table's numbers, its used trials, and the keys of `fill` that some of them lack."""
     _refuse_other_metrics(path, goal)
     rows = read_rows(path, ("state", "score"))
     if rows:
@@ -171,56 +182,56 @@ def _read_table(
     columns = _columns_of_metrics(path, goal, rows[0] if rows else {})
     numbered = [(f"{path}:{line}", row) for line, row in enumerate(rows, start=2)]
     if SCALE in space.keys and (before := path.with_name("imports.csv")).exists():
-        # Of a study that goes on from another one's scales, those have the smaller ones.
-        # One without scales may have imported what was trained otherwise than its own.
+        # A study that extends a ladder has imported the trials of the smaller scales.
+        # Skip imports without a scale: their trainings may differ from this study's.
         scaled = enumerate(read_rows(before, ("state", "score")), start=2)
         numbered += [(f"{before}:{line}", row) for line, row in scaled if row.get(SCALE)]
     finished = [(where, row) for where, row in numbered if row["state"] in ("complete", "failed")]
-    # Of trials by amounts only those that were trained longest compare with whole trainings.
+    # Only trials with the largest amount compare with full trainings.
     longest = max((int(row["amount"]) for _, row in numbered if row.get("amount")), default=None)
     trials: list[Trial] = []
     lacking: set[str] = set()
     outside = shorter = filled = 0
     for where, row in finished:
         point = point_of({SCALE: "1", **row}, space, fill)
-        unsaid = {each.key for each in space.dimensions if each.key in fill and says_nothing(row, each)}
-        unsaid &= unsaid if point is None else point.keys()
-        lacking |= unsaid
+        missing = {each.key for each in space.dimensions if each.key in fill and says_nothing(row, each)}
+        missing &= missing if point is None else point.keys()
+        lacking |= missing
         if point is None:
             outside += 1
         elif longest is not None and row.get("amount") != str(longest):
             shorter += 1
         else:
-            filled += bool(unsaid)
+            filled += bool(missing)
             trials.append(_trial(point, row, where, goal, columns))
     source, has_metrics = str(short_path(path)), bool(_metrics_of(path))
     return ImportedTable(source, len(finished), outside, shorter, filled, has_metrics), trials, lacking
 
 
 def _refuse_missing_columns(path: Path, row: Row, space: Space, fill: Mapping[str, Value]) -> None:
-    """Raise StudyError where a table has no column for a hyperparameter without a condition, scales aside."""
-    always = [each.key for each in space.dimensions if not each.when and each.key != SCALE]
-    for key in own_columns(always):
+    """Raise StudyError if a table lacks the column of an unconditional hyperparameter; the scale's is optional."""
+    required = [each.key for each in space.dimensions if not each.when and each.key != SCALE]
+    for key in own_columns(required):
         if key not in row and key not in fill:
             raise StudyError(
-                f"study.imports: {path} has no column '{key}'; it has {', '.join(row)}; if its trials had one value "
-                f"of it, give that: 'study.imports_fill={{{key}: VALUE}}'"
+                f"study.imports: {path} has no column '{key}'; it has {', '.join(row)}; if all its trials had the same "
+                f"value, give it: 'study.imports_fill={{{key}: VALUE}}'"
             )
 
 
 def table_path(reference: str) -> Path:
-    """Return the table of trials of another study, given by its name, its folder or that table; see `read_imports`."""
+    """Return the path of another study's trials by the study's name or folder, or by the path; see `read_imports`."""
     for path in (Path(reference), Path(reference) / "trials.csv", RUNS / reference / "trials.csv"):
         if path.is_file():
             return path
     raise ConfigError(
-        f"study.imports: there is no study and no trials.csv at {reference!r}; see `ls {RUNS}`, or take over what "
-        f"another program has: `hpo import NAME --help`"
+        f"study.imports: must be a study or a table such as trials.csv, given {reference!r}; see `ls {RUNS}`, or "
+        f"import trials of another program: `hpo import NAME --help`"
     )
 
 
 def write_imports(path: Path, trials: Sequence[Trial], keys: Sequence[str], goal: Goal) -> None:
-    """Write imported trials as a table for `read_imports`."""
+    """Write imported trials as a table that `read_imports` reads."""
     others = [metric_column(name, keys) for name in goal.names[1:]]
     rows = [
         [
@@ -234,24 +245,24 @@ def write_imports(path: Path, trials: Sequence[Trial], keys: Sequence[str], goal
 
 
 def _refuse_other_metrics(path: Path, goal: Goal) -> None:
-    there, ours = _metrics_of(path), dict(goal.metrics)
-    is_same = there == ours or (_are_unnamed(there) and list(there.values()) == list(ours.values()))
-    if there and not is_same:
-        again = "; if it is the same under another name, take it over again by `hpo import ... --rename OLD=NEW`"
-        is_renamed = path.with_name("import.json").exists() and sorted(there.values()) == sorted(ours.values())
+    theirs, ours = _metrics_of(path), dict(goal.metrics)
+    is_same = theirs == ours or (_are_unnamed(theirs) and list(theirs.values()) == list(ours.values()))
+    if theirs and not is_same:
+        advice = "; if the same metric has another name there, import it again with `hpo import ... --rename OLD=NEW`"
+        can_rename = path.with_name("import.json").exists() and sorted(theirs.values()) == sorted(ours.values())
         raise ConfigError(
-            f"study.imports: {path} was made for {_text(there)}, this study has {_text(ours)}{again * is_renamed}"
+            f"study.imports: {path} has the metrics {_text(theirs)}, this study has {_text(ours)}{advice * can_rename}"
         )
 
 
 def _metrics_of(path: Path) -> Mapping[str, Any]:
-    """Return the directions by metric that the files in a table's folder say; empty where there is none."""
+    """Return the directions by metric from the files next to a table; empty without such files."""
     origin = _origin(path)
     return origin.get("metrics") or ({origin["metric"]: origin.get("direction")} if "metric" in origin else {})
 
 
 def _are_unnamed(metrics: Mapping[str, Any]) -> bool:
-    """Return whether the metrics of an Optuna study have no names: they are those of this study by their order."""
+    """Return whether the metrics have default names, as in an Optuna study; then their order identifies them."""
     return list(metrics) == unnamed(len(metrics))
 
 
@@ -260,28 +271,28 @@ def _text(metrics: Mapping[str, Any]) -> str:
 
 
 def _columns_of_metrics(path: Path, goal: Goal, row: Mapping[str, str]) -> dict[str, str]:
-    """Return the column of each metric, and of what has a limit; StudyError where the table lacks one."""
-    there = _metrics_of(path)
-    # Of the same metrics in another order, another one leads.
-    leading = goal.metric if not there or _are_unnamed(there) else next(iter(there))
+    """Return the column of each metric and each limited value; StudyError if the table lacks one."""
+    theirs = _metrics_of(path)
+    # The table's leading metric is in `score`; with the metrics in another order, it is not the study's.
+    leading = goal.metric if not theirs or _are_unnamed(theirs) else next(iter(theirs))
     columns = {leading: "score"}
     for place, name in enumerate(goal.names):
         if name in columns:
             continue
-        called = list(there)[place] if _are_unnamed(there) and place < len(there) else name
-        found = [column for column in (f"metric.{called}", metric_column(called, ())) if column in row]
-        if row and not found:
-            raise StudyError(f"study.imports: {path} has no column '{called}'; it has {', '.join(row)}")
-        columns[name] = found[0] if found else called
+        their_name = list(theirs)[place] if _are_unnamed(theirs) and place < len(theirs) else name
+        matches = [column for column in (f"metric.{their_name}", metric_column(their_name, ())) if column in row]
+        if row and not matches:
+            raise StudyError(f"study.imports: {path} has no column '{their_name}'; it has {', '.join(row)}")
+        columns[name] = matches[0] if matches else their_name
     return columns
 
 
 def _origin(path: Path) -> Mapping[str, Any]:
-    """Return what the files in a table's folder say of its study: a frozen configuration, or `hpo import`'s file."""
+    """Return the section `study` of the config.yaml next to a table, or the import.json there; empty without both."""
     config_path, import_path = path.with_name("config.yaml"), path.with_name("import.json")
-    for beside, read in ((config_path, read_yaml), (import_path, read_json)):
-        if beside.exists():
-            content = read(beside, "study.imports")
+    for source, read in ((config_path, read_yaml), (import_path, read_json)):
+        if source.exists():
+            content = read(source, "study.imports")
             study = content.get("study", content)
             return study if isinstance(study, Mapping) else {}
     return {}
@@ -301,7 +312,7 @@ def _trial(point: Point, row: Mapping[str, str], where: str, goal: Goal, columns
 
 
 def _joined(repeats: Sequence[Trial], goal: Goal) -> Trial:
-    """Return trials of one point as one, which failed where none of them is complete."""
+    """Join the trials of one point: the mean of the complete ones, or a failed trial without any."""
     complete = [trial for trial in repeats if trial.state == "complete"]
     if not complete:
         return repeats[0]
@@ -309,5 +320,5 @@ def _joined(repeats: Sequence[Trial], goal: Goal) -> Trial:
     joined = finished(
         repeats[0], {0: Outcome({name: fmean(each[name] for each in values) for name in values[0]})}, goal
     )
-    # One metric and no limits: the score says it all.
+    # With one metric and no limits, the score is enough.
     return replace(joined, outcomes={}) if goal.is_single else joined

@@ -1,4 +1,4 @@
-"""The lock of a study: a file in its folder, which the process that runs it holds, and names itself in."""
+"""The lock of a study: a file in its folder that the running process locks, and in which it writes its name."""
 
 import fcntl
 import os
@@ -11,13 +11,19 @@ from typing import TextIO
 
 from hpo.errors import StudyError
 
-# Somebody who looks who holds the lock has it for microseconds.
+# Try again: a reader that checks the lock holds it for microseconds.
 _TRIES, _SECONDS_BETWEEN_TRIES = 5, 0.02
 
 
 @dataclass(frozen=True)
 class Holder:
-    """The process that runs a study: its number, on which machine, and since when, in seconds since the epoch."""
+    """The process that runs a study.
+
+    Attributes:
+        process: its id; None if the file does not say it.
+        host: the machine's name; empty if the file does not say it.
+        since: when it took the lock, in seconds since the epoch.
+    """
 
     process: int | None
     host: str
@@ -25,7 +31,7 @@ class Holder:
 
     @property
     def is_here(self) -> bool:
-        """Whether it runs on this machine."""
+        """Whether the process runs on this machine."""
         return self.host == os.uname().nodename
 
     @property
@@ -34,21 +40,25 @@ class Holder:
         return self.is_here and self.process == os.getpid()
 
     def __str__(self) -> str:
-        """As people read it: `process 30085 on ada`."""
+        """Return the text for messages: `process 30085 on ada`."""
         return f"process {self.process} on {self.host}" if self.process else "an unknown process"
 
 
 class Lock:
-    """The lock in a file, which is made when it is taken first; it ends with the process that holds it."""
+    """A lock on a file; taking it creates the file, and the end of its process releases it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @contextmanager
     def taken(self) -> Iterator[Holder | None]:
-        """Take the lock until the end of the block, and yield None; or yield who holds it. StudyError for no file."""
+        """Take the lock until the end of the block and yield None; if another process holds it, yield that process.
+
+        Raises:
+            StudyError: the file cannot be opened.
+        """
         try:
-            # Without O_NOFOLLOW, the target of a link in its place would be emptied.
+            # O_NOFOLLOW: else a link in the file's place would make us truncate its target.
             lock = os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "r+")
         except OSError as error:
             raise StudyError(
@@ -64,22 +74,22 @@ class Lock:
             try:
                 yield None
             finally:
-                # A reader of the file must not take a process that has ended for one that runs.
+                # Empty the file, so that readers do not take this process for the next holder.
                 file.truncate(0)
 
     def holder(self) -> Holder | None:
-        """Return who holds it, None where nobody does; it waits for nobody and changes nothing."""
+        """Return the process that holds the lock, None if no process does; do not wait or change anything."""
         try:
             lock = os.fdopen(os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "r")
         except (OSError, ValueError):  # ValueError: no file can have such a name
             return None
         with lock as file:
-            # Released again when the file is closed.
+            # Closing the file releases this shared lock.
             return None if _is_locked(file, fcntl.LOCK_SH) else _holder(file)
 
 
 def _is_locked(file: TextIO, kind: int, tries: int = 1) -> bool:
-    """Lock an open file, and return whether that could be done."""
+    """Try to lock an open file; return whether it succeeded."""
     for left in reversed(range(tries)):
         with suppress(BlockingIOError):
             fcntl.flock(file, kind | fcntl.LOCK_NB)

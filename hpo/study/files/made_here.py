@@ -1,4 +1,4 @@
-"""Remembers the studies that this user ran, outside of every folder that a stranger could provide."""
+"""Remembers which studies this user ran or trusts, in a file outside of all study folders."""
 
 import hashlib
 import json
@@ -13,23 +13,26 @@ from hpo.errors import StudyError
 from hpo.study.files.folder import StudyFolder
 from hpo.workers.objective.pickled_function import PickledFunction
 
-# Before the keys of what the workers get.
+# The prefix of lines of `reaches_of` with an environment variable for workers.
 ENVIRONMENT = "dispatch.environment."
-# Before a command that runs here.
+# The prefix of a line of `reaches_of` with a command that runs on this machine.
 COMMAND = "study.on_trial="
-# conf/track has it: in the working directory, so it goes nowhere.
+# The default of conf/track: a file in the working directory, so no data leave the machine.
 _OWN_STORE = "sqlite:///mlflow.db"
 
 
 def remember(config: StudyConfig, pickled: PickledFunction | None = None, reaches: Iterable[str] = ()) -> None:
-    """Note that this user runs this objective (`kept`, if given from Python) with this configuration and space.
+    """Note that this user trusts a study.
 
-    `reaches` are the lines of `reaches_of` that he lets it have.
+    Args:
+        config: the study's configuration; its objective, space and own strategy count.
+        pickled: the objective, if it was given from Python.
+        reaches: the lines of `reaches_of` that the user allows.
     """
     digests = [_digest(config, pickled), *map(_digest_of, reaches)]
-    # Without a home, or on a full disk, the user is asked again: not a reason to stop a study.
+    # Ignore a missing home or a full disk: the cost is that commands ask the user again.
     with suppress(OSError, UnicodeDecodeError):
-        known = _known()
+        known = _known_digests()
         new = [digest for digest in digests if digest not in known]
         if not new:
             return
@@ -40,16 +43,16 @@ def remember(config: StudyConfig, pickled: PickledFunction | None = None, reache
 
 
 def is_made_here(config: StudyConfig, pickled: PickledFunction | None = None) -> bool:
-    """Return whether this user has run or trusted a study of this objective, configuration and space."""
+    """Return whether this user has run or trusted a study with this objective, configuration and space."""
     with suppress(OSError, UnicodeDecodeError):
-        return _digest(config, pickled) in _known()
+        return _digest(config, pickled) in _known_digests()
     return False
 
 
 def reaches_of(config: StudyConfig) -> list[str]:
-    """Return where a search of this configuration sends what it finds, what it runs besides, and what its workers get.
+    """Return a line for each key with which a search reaches beyond its objective.
 
-    A line each.
+    These are addresses of stores and servers, a command to run, and environment variables of workers.
     """
     study, track = config.study, config.track
     addresses = {
@@ -65,13 +68,13 @@ def reaches_of(config: StudyConfig) -> list[str]:
 
 
 def is_reached_here(line: str) -> bool:
-    """Return whether this user has let a study have what a line of `reaches_of` says."""
+    """Return whether this user has allowed a line of `reaches_of`."""
     with suppress(OSError, UnicodeDecodeError):
-        return _digest_of(line) in _known()
+        return _digest_of(line) in _known_digests()
     return False
 
 
-def _known() -> set[str]:
+def _known_digests() -> set[str]:
     path = _path()
     return set(path.read_text(encoding="ascii").split()) if path.exists() else set()
 
@@ -83,11 +86,11 @@ def _path() -> Path:
 
 
 def _digest(config: StudyConfig, pickled: PickledFunction | None) -> str:
-    """Return a hash of the objective, its configuration and its space, and of a strategy of the user's own."""
-    runs = [config.objective, config.space, config.objective_config]
-    runs += [config.strategy] if config.has_own_strategy else []
-    runs += [hashlib.sha256(pickled.data).hexdigest()] if pickled else []
-    return _digest_of(json.dumps(runs, sort_keys=True))
+    """Return a hash of the code that a study runs and its settings: objective, space and the user's own strategy."""
+    parts = [config.objective, config.space, config.objective_config]
+    parts += [config.strategy] if config.has_own_strategy else []
+    parts += [hashlib.sha256(pickled.data).hexdigest()] if pickled else []
+    return _digest_of(json.dumps(parts, sort_keys=True))
 
 
 def _digest_of(text: str) -> str:
@@ -95,11 +98,11 @@ def _digest_of(text: str) -> str:
 
 
 def function_of(folder: StudyFolder, frozen: StudyConfig, name: str) -> PickledFunction | None:
-    """Return the function that was given from Python, if the study has one; StudyError where it is a stranger's."""
+    """Return the study's pickled objective, None without one; StudyError if this user has not run or trusted it."""
     pickled = folder.pickled_function(frozen)
     if pickled is not None and not is_made_here(frozen, pickled):
         raise StudyError(
-            f"{folder}: was not made here, and to read its function is to run code of whoever made it: look at it, and "
-            f"run `hpo reproduce {name} --trust` first"
+            f"{folder}: was not made here, and reading its pickled objective runs code; check the folder, and run "
+            f"`hpo reproduce {name} --trust` first"
         )
     return pickled

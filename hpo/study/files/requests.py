@@ -1,4 +1,4 @@
-"""Requests to the process that runs a study, from others of the same user: a file each, and a file with the answer."""
+"""Requests from other processes of the user to the process that runs a study: one file each, and one for the answer."""
 
 import os
 import time
@@ -18,11 +18,11 @@ from hpo.study.files.status import read_status
 
 Verb = Literal["add", "retry", "stop", "raise"]
 _ANSWER = ".answer"
-_SECONDS_BETWEEN_LOOKS = 0.1
-# Who asked and lives has read the answer by then, also where a file system of the network shows it late.
+_SECONDS_BETWEEN_POLLS = 0.1
+# A live sender has read its answer by then, even on a slow network file system.
 _SECONDS_UNTIL_READ = 10.0
-# What helps where a study is asked and told.
-_WHILE_ASKED: Mapping[Verb, str] = {
+# Advice while an ask-and-tell session has the study open.
+_SESSION_ADVICE: Mapping[Verb, str] = {
     "add": "give it the point there (`session.add`), or try again when that has closed it",
     "retry": "add the failed trial's point there (`session.add`), or try again when that has closed it",
     "stop": "close it there (`session.close()`), or end that process",
@@ -31,7 +31,13 @@ _WHILE_ASKED: Mapping[Verb, str] = {
 
 
 class Request(BaseModel):
-    """What is asked, and by which user; `given` depends on the verb."""
+    """A request.
+
+    Attributes:
+        do: the verb.
+        by: the user's name.
+        given: the arguments, which depend on the verb.
+    """
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
@@ -41,7 +47,7 @@ class Request(BaseModel):
 
 
 class Answer(BaseModel):
-    """What became of it, in a line; `is_done`: whether it has taken effect."""
+    """The answer to a request: whether it took effect, and one line about it."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
@@ -56,20 +62,21 @@ class PendingRequest(NamedTuple):
     request: Request
 
     def answer(self, says: str, is_done: bool = True) -> None:
-        """Tell who asked, and forget the request."""
+        """Write the answer and delete the request."""
         write_atomically(_answer_path(self.path), Answer(is_done=is_done, says=says).model_dump_json())
         self.path.unlink(missing_ok=True)
 
 
 def request(folder: StudyFolder, do: Verb, given: Mapping[str, Any]) -> str:
-    """Ask the process that runs a study's search, wait for the answer, and return what it says.
+    """Send a request to the process that runs a study's search, and return the text of its answer.
 
-    StudyError where it is refused, or the search ends before it is taken; then it is withdrawn.
+    Raises:
+        StudyError: the process refuses the request, or the search ends before it reads the request.
     """
     if read_status(folder).phase == "asked and told":
         raise StudyError(
-            f"study: {folder} is open in {folder.holder() or 'a process'}, which asks and tells its trials and takes "
-            f"nothing from others; {_WHILE_ASKED[do]}"
+            f"study: {folder} is open in {folder.holder() or 'a process'}, in an ask-and-tell session, which "
+            f"accepts no requests from other processes; {_SESSION_ADVICE[do]}"
         )
     folder.requests_dir.mkdir(mode=0o700, exist_ok=True)
     path = folder.requests_dir / f"{time.time_ns()}-{os.getpid()}.json"
@@ -77,10 +84,10 @@ def request(folder: StudyFolder, do: Verb, given: Mapping[str, Any]) -> str:
     try:
         write_atomically(path, Request(do=do, by=user_name(), given=dict(given)).model_dump_json())
         while not answered.exists():
-            # A search that ends has answered before.
+            # Check the answer again: the search may have answered just before it ended.
             if not is_searching(folder) and not answered.exists():
-                raise _ended(folder, do, given)
-            time.sleep(_SECONDS_BETWEEN_LOOKS)
+                raise _ended_error(folder, do, given)
+            time.sleep(_SECONDS_BETWEEN_POLLS)
         answer = Answer.model_validate(parse_json(answered.read_text(encoding="utf-8"), str(answered)))
     finally:
         for file in (path, answered):
@@ -90,49 +97,50 @@ def request(folder: StudyFolder, do: Verb, given: Mapping[str, Any]) -> str:
     return answer.says
 
 
-def _ended(folder: StudyFolder, do: Verb, given: Mapping[str, Any]) -> StudyError:
-    """Return the error of a request that the search no longer took, with what does it instead."""
+def _ended_error(folder: StudyFolder, do: Verb, given: Mapping[str, Any]) -> StudyError:
+    """Return the error for a request that came after the end of the search, with the command to use instead."""
     name, holder = folder.reference, folder.holder()
     values = " ".join(f"study.{key}={value:g}" for key, value in given.items()) if do == "raise" else ""
-    helps = {
-        "add": "the same command again has the point tried when the search goes on",
-        "retry": "the same command again has them retried when the search goes on",
+    advice = {
+        "add": "give the command again, and the point is tried when the search goes on",
+        "retry": "give the command again, and the trials are retried when the search goes on",
         "raise": f"`hpo resume {name} {values}` goes on to the larger budget",
-        "stop": f"`hpo show {name}` says how",
+        "stop": f"`hpo show {name}` says how it ended",
     }
-    later = "" if holder is None or do == "stop" else f", once {holder} has trained what follows (`hpo watch {name}`)"
-    return StudyError(
-        f"study: the search of {folder} has ended meanwhile, and took nothing of this; {helps[do]}{later}"
-    )
+    later = "" if holder is None or do == "stop" else f", once {holder} has finished (`hpo watch {name}`)"
+    return StudyError(f"study: the search of {folder} has ended, so the request had no effect; {advice[do]}{later}")
 
 
 def pending_requests(folder: StudyFolder) -> Iterator[PendingRequest]:
-    """Yield what waits for an answer, the earliest first; what is no request is refused."""
+    """Yield the requests that wait for an answer, the earliest first; refuse invalid ones."""
     try:
         names = sorted(name for name in os.listdir(folder.requests_dir) if _is_name(name))  # noqa: PTH208 -- in microseconds
     except FileNotFoundError:
         return
     for name in names:
         path = folder.requests_dir / name
-        # Who asked may have withdrawn it.
+        # The sender may have withdrawn it.
         with suppress(FileNotFoundError):
             text = path.read_text(encoding="utf-8", errors="replace")
             try:
                 yield PendingRequest(path, Request.model_validate(parse_json(text, str(short_path(path)))))
             except (HpoError, ValidationError):
-                PendingRequest(path, Request(do="add", by="")).answer("is no request of this version", is_done=False)
+                PendingRequest(path, Request(do="add", by="")).answer(
+                    "the request is not valid in this version; send it with the version that runs the search",
+                    is_done=False,
+                )
 
 
-def refuse_earlier(folder: StudyFolder) -> None:
-    """Refuse what was asked of a process that was killed before it took it: who asked has gone, too."""
+def refuse_left_over(folder: StudyFolder) -> None:
+    """Refuse the requests that an earlier process left when it was killed; their senders have usually ended too."""
     for pending in pending_requests(folder):
-        pending.answer("was asked of an earlier run of the search; ask again", is_done=False)
+        pending.answer("the process that ran the search was killed; give the command again", is_done=False)
 
 
-def forget_unread(folder: StudyFolder) -> None:
-    """Delete the answers to requests whose processes have died: nobody reads them."""
+def delete_unread(folder: StudyFolder) -> None:
+    """Delete old answers: the processes that asked have died."""
     for path in folder.requests_dir.glob(f"*{_ANSWER}"):
-        # Who asked may read and delete it just now.
+        # The sender may read and delete it at the same time.
         with suppress(FileNotFoundError):
             if time.time() - path.stat().st_mtime > _SECONDS_UNTIL_READ:
                 path.unlink()

@@ -1,4 +1,4 @@
-"""A study's status, and its running tasks: written beside its record by its driver, and read without opening that."""
+"""A study's status and running tasks: files that the driver writes, so that readers need not open the record."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -20,7 +20,7 @@ from hpo.trials.estimate import ExpectedScore
 State = Literal["running", "interrupted", "open", "ended", "failed", "imported", "unreadable"]
 Phase = Literal["starting", "search", "after the search", "asked and told"]
 STATES = ("complete", "failed", "stopped", "running")
-"""Of a trial."""
+"""The states of a trial."""
 _ENDS = {
     "minutes": " by study.minutes",
     "stop_without_gain": " by study.stop_without_gain",
@@ -28,37 +28,45 @@ _ENDS = {
     "callback": " by a callback",
     "space": ", with nothing left to propose",
 }
-_HELPS = "remove it: the status is then read from the study's other files"
+_ADVICE = "remove it: the status is then read from the study's other files"
 NOT_OURS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What a file of another program, or of a stranger, may lead to where it is read."""
+"""The errors that reading a malformed file may raise."""
 
 
 class Status(BaseModel):
-    """What is known of a study without reading its record, as of `updated`, in seconds since the epoch.
+    """The status of a study, known without reading its record.
 
     Attributes:
-        format: the number of its form; see `hpo.study.upgrade`.
-        state: `running` while a process has it; `interrupted` where that has ended before the search, so that it can be
-            resumed; `open` where it is trained elsewhere, and goes on when somebody asks; `ended` by a budget; `failed`
-            by an error; `imported` from another program; `unreadable` where nothing can be said.
-        phase: of one that runs: starting its first workers, before it is created; in its search; training and writing
-            what follows; or asked and told in a session.
-        holder: the process that has it; None where none has.
-        user: who started it; empty where that is not known.
-        begun: when its first training began; None before that.
-        following: while that is trained, what of it and how much of it has ended.
-        best, scores: the winner's number, or the best so far, and what it has of the metrics and of what has a limit.
-        search_scores: what it has in the search, where it was chosen on fresh seeds, which `scores` are then of.
-        expected: of a winner, what it is expected to score anew; `expected_texts` the same as text.
-        texts, search_texts: both as text, with as many digits as tell them apart from those of other trials.
-        on_front: with several metrics the number of trials on the front; else None.
-        done, budget, counts: how much of the budget is used, and what that counts.
-        trials: how many trials are complete, failed, stopped and running, by state.
-        minutes: how long the search has taken, interruptions left out.
-        ended_by: which budget ended it.
+        format: the format number; see `hpo.study.upgrade`.
+        name: the study's name.
+        state: `running`: a process runs it; `interrupted`: its process ended before the search was over, so it can be
+            resumed; `open`: another program trains its trials, by ask-and-tell; `ended` by a budget; `failed` by an
+            error; `imported` from another program; `unreadable`.
+        phase: the phase of a running study: `starting` its first workers, `search`, `after the search`, or `asked and
+            told` in an ask-and-tell session.
+        holder: the process that runs it; None if no process does.
+        study_id: the study's unique id; empty if unknown.
+        user: the user who started it; empty if unknown.
+        updated: when the status was written, in seconds since the epoch.
+        following: after the search: the kind of the running trainings, and how many have ended.
+        begun: when its first training began, in seconds since the epoch; None before that.
+        strategy, data: the names of its strategy and its data.
+        metrics: the directions by metric.
+        best: the number of the winner, or of the best trial so far.
+        scores: the best trial's metrics and limited values; on fresh seeds, if these decided.
+        search_scores: the same in the search; empty if fresh seeds did not decide.
+        expected: the expected scores of a new training of the winner; `expected_texts` the same as text.
+        texts, search_texts: `scores` and `search_scores` as text, with the digits that distinguish the trials.
+        on_front: with several metrics the number of trials on the Pareto front; else None.
+        done: how much of the budget is used.
+        budget: the budget, `study.trials`.
+        counts: what the budget counts: trials or configurations.
+        trials: the number of trials by state: complete, failed, stopped, running.
+        minutes: the duration of the search without interruptions.
+        ended_by: the budget that ended it.
         error: why it failed, or cannot be read.
-        test: what was found on the test part; empty while that is closed.
-        lags: whether the record may hold more trials than this counts, since the process that wrote it was killed.
+        test: the metrics on the test split; empty before the test evaluation.
+        lags: whether the record may have more trials than the status, because the process that wrote it was killed.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
@@ -96,49 +104,49 @@ class Status(BaseModel):
 
     @property
     def score(self) -> float | None:
-        """What the best has of the (leading) metric."""
+        """The leading metric of the best trial."""
         return self.scores.get(next(iter(self.metrics), ""))
 
     @property
     def goes_on(self) -> bool:
-        """Whether more may come at any moment: a process has it, or whoever trains it elsewhere asks and tells."""
+        """Whether new trials may come at any moment: a process runs the study, or another program trains it."""
         return self.state in ("running", "open")
 
     @property
     def words(self) -> str:
-        """The state as people read it: `running since 11:47 by process 30085 on ada`."""
+        """The state as text: `running since 11:47 by process 30085 on ada`."""
         if self.holder is not None:
-            doing = f", {self.following}" if self.following else ""
+            following = f", {self.following}" if self.following else ""
             state = "starting" if self.phase == "starting" else "running"
-            return f"{state} since {_clock(self.holder.since)} by {self.holder}{doing}"
+            return f"{state} since {_clock(self.holder.since)} by {self.holder}{following}"
         if self.state == "ended":
             return f"ended{_ENDS.get(self.ended_by or '', '')}"
         return f"{self.state}{f': {self.error}' if self.error else ''}"
 
 
 def write_status(folder: StudyFolder, status: Status) -> None:
-    """Write it; who looks gets the one before or this one."""
+    """Write a study's status in one step, so that readers see the old or the new one."""
     text = status.model_dump_json(exclude={"holder", "test"}, exclude_none=True)
     write_atomically(folder.status_path, text + "\n")
 
 
 def read_status(folder: StudyFolder) -> Status:
-    """Return a study's status; nothing is created or changed, and what cannot be read says so instead of raising.
+    """Return a study's status without changing anything; an unreadable study has the state `unreadable`.
 
-    Where it `lags`, `latest_status` has what the record holds.
+    If the status `lags`, `latest_status` reads the record instead.
     """
-    # Before the file: a search that ends meanwhile has written it.
+    # Read the lock before the file: a search that ends in between has written its last status.
     holder = folder.holder()
     if holder is not None and not folder.exists:
         return Status(name=folder.path.name, state="running", phase="starting", holder=holder)
     try:
-        status = _written(folder) or _derived(folder)
+        status = _read_file(folder) or _derive_status(folder)
         if test := inner(folder.read_json("test.json"), "metrics"):
             status = Status.model_validate({**vars(status), "test": test})
     except (HpoError, OSError) as error:
         status = Status(name=folder.path.name, state="unreadable", error=first_line(error))
     except NOT_OURS:
-        why = f"{folder}: its files are not those of a study; restore them, or move it away"
+        why = f"{folder}: its files are not valid files of a study; restore them, or move the folder away"
         status = Status(name=folder.path.name, state="unreadable", error=why)
     if holder is not None:
         phase = status.phase if status.state == "running" else None
@@ -151,37 +159,38 @@ def read_status(folder: StudyFolder) -> Status:
 
 
 def parse_status(text: str, where: str) -> Status:
-    """Return what such a file holds; DocumentError for anything else."""
-    return _status(parse_json(text, where), where)
+    """Return the status in the text of a status file; DocumentError for any other text."""
+    return _validate_status(parse_json(text, where), where)
 
 
-def _status(values: Any, where: str) -> Status:
+def _validate_status(values: Any, where: str) -> Status:
     try:
         return Status.model_validate(upgraded("status", values, where) if isinstance(values, Mapping) else values)
     except ValidationError as error:
-        raise DocumentError(f"{where}: {explain(error)}; {_HELPS}") from error
+        raise DocumentError(f"{where}: {explain(error)}; {_ADVICE}") from error
 
 
-def _written(folder: StudyFolder) -> Status | None:
+def _read_file(folder: StudyFolder) -> Status | None:
     path = folder.status_path
     if not path.exists():
         return None
     try:
         values = folder.read_json(path.name)
     except DocumentError as error:
-        # What helps other files, such as to restore it, is needless here.
-        raise DocumentError(f"{str(error).rpartition('; ')[0]}; {_HELPS}") from error
-    return _status(values, str(short_path(path)))
+        # Replace the advice to restore the file: a status can be derived.
+        raise DocumentError(f"{str(error).rpartition('; ')[0]}; {_ADVICE}") from error
+    return _validate_status(values, str(short_path(path)))
 
 
-def _derived(folder: StudyFolder) -> Status:
-    """Return the status of a published study, or of one whose file was removed, from its other files."""
+def _derive_status(folder: StudyFolder) -> Status:
+    """Return the status of a study without a status file, such as a published one, from its other files."""
     config, report = folder.config(), folder.report()
     section, winner, counts = config.study, inner(report, "winner"), inner(report, "counts")
-    trials = {state: counts.get(state, 0) for state in STATES} if counts else _recorded(folder, config)
+    trials = {state: counts.get(state, 0) for state in STATES} if counts else _count_recorded(folder, config)
     trials["running"] += counts.get("interrupted", 0)
     ended_by, ended = counts.get("ended_by"), inner(report, "study").get("ended")
-    by, is_by_points = inner(winner, "fresh") or winner, counts.get("budget_counts") == "configurations"
+    deciding = inner(winner, "fresh") or winner
+    counts_configurations = counts.get("budget_counts") == "configurations"
     goal = section.metrics or {section.metric: section.direction}
     num_ended = sum(trials.values()) - trials["running"] - counts.get("retries", 0)
     is_over = counts and not trials["running"] and (winner or not trials["complete"])
@@ -195,10 +204,10 @@ def _derived(folder: StudyFolder) -> Status:
         data=name if isinstance(name := inner(report, "data").get("name"), str) else "",
         metrics=goal,
         best=winner.get("number"),
-        scores=_scores(by, section.metric),
-        search_scores={} if by is winner else _scores(winner, section.metric),
+        scores=_scores(deciding, section.metric),
+        search_scores={} if deciding is winner else _scores(winner, section.metric),
         expected=ExpectedScore.of(report),
-        done=counts["configurations"] if is_by_points else num_ended,
+        done=counts["configurations"] if counts_configurations else num_ended,
         budget=section.trials,
         counts=counts.get("budget_counts", "trials"),
         trials=trials,
@@ -208,24 +217,24 @@ def _derived(folder: StudyFolder) -> Status:
     )
 
 
-def _recorded(folder: StudyFolder, config: StudyConfig) -> dict[str, int]:
-    """Return how many trials a record in a file of its own holds by state, without reading them."""
+def _count_recorded(folder: StudyFolder, config: StudyConfig) -> dict[str, int]:
+    """Return the number of trials in the folder's record, by state, without reading them; 0 for a record elsewhere."""
     if config.study.storage is not None or not folder.database_path.exists():
         return dict.fromkeys(STATES, 0)
-    # Here, since nearly every study has a status.
+    # Import late: nearly every study has a status file.
     from hpo.trials.record.read_only import count_states
 
     return count_states(folder.database_path, folder.holder() is not None)
 
 
 def _clock(seconds: float) -> str:
-    """Return a time of this machine, with the day where that is not today."""
+    """Return a local time as text, with the day unless it is today."""
     time = datetime.fromtimestamp(seconds)
     return time.strftime("%H:%M" if time.date() == datetime.now().date() else "%Y-%m-%d %H:%M")
 
 
 def _scores(reported: Mapping[str, Any], metric: str) -> Mapping[str, float]:
-    """Return what a report has of the winner's metrics."""
+    """Return the winner's metrics from a report's section."""
     several, score = inner(reported, "scores"), reported.get("score")
     alone = {metric: score} if isinstance(score, int | float) else {}
     return {name: several[name]["mean"] for name in several} or alone
@@ -243,15 +252,17 @@ def _minutes(seconds: Any) -> float | None:
 
 
 class RunningTask(BaseModel):
-    """A training under way; times are in seconds since the epoch.
+    """A running training; times are in seconds since the epoch.
 
     Attributes:
-        task: its index within the trial; see `TaskLayout`.
-        worker: the slot that it has, from 0.
-        host, process, gpus: where it is trained, see `Host`; None and empty before the worker has told it.
-        reported: when it last reported; None before it did.
+        trial: the trial's number.
+        task: the task's index within the trial; see `TaskLayout`.
+        worker: the worker's index, from 0.
+        host, process, gpus: the machine, process and GPUs, see `Host`; None and empty before the worker reports them.
+        started: when the training started.
+        reported: the time of its last report; None before the first.
         point: the last point of its learning curve; empty before the first.
-        curve: step and value of the leading metric of its points so far, thinned out to some 200.
+        curve: step and leading metric of its points so far, thinned out to about 200.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
@@ -269,7 +280,7 @@ class RunningTask(BaseModel):
 
     @property
     def where(self) -> str:
-        """Where it is trained, as people read it; empty where that is not known."""
+        """The machine, process and GPUs as text; empty if unknown."""
         return "" if self.host is None or self.process is None else str(Host(self.host, self.process, self.gpus))
 
 
@@ -277,12 +288,12 @@ _TASKS = TypeAdapter(list[RunningTask])
 
 
 def write_running(folder: StudyFolder, tasks: list[RunningTask]) -> None:
-    """Write the tasks under way."""
+    """Write the running tasks."""
     write_atomically(folder.running_path, _TASKS.dump_json(tasks).decode() + "\n")
 
 
 def read_running(folder: StudyFolder) -> list[RunningTask]:
-    """Return the tasks under way, in the order of trials and tasks; none where no process has the study."""
+    """Return the running tasks, ordered by trial and task; [] if no process runs the study."""
     path = folder.running_path
     if folder.holder() is None or not path.exists():
         return []
@@ -290,7 +301,7 @@ def read_running(folder: StudyFolder) -> list[RunningTask]:
 
 
 def parse_running(text: str, where: str) -> list[RunningTask]:
-    """Return what such a file holds; none where it is no such file."""
+    """Return the tasks in the text of such a file; [] for any other text."""
     try:
         return _TASKS.validate_python(parse_json(text, where))
     except (HpoError, ValidationError):

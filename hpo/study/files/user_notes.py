@@ -1,4 +1,4 @@
-"""What people write beside a study, and its tags: `notes.jsonl` in its folder, a line each, also while it runs."""
+"""The notes and tags that users add to a study, also while it runs: lines of `notes.jsonl` in its folder."""
 
 import datetime
 import os
@@ -14,14 +14,18 @@ from hpo.study.files.folder import StudyFolder
 
 _NAME = "notes.jsonl"
 _KEY = re.compile(r"[\w.-]{1,100}")
-# The names of a tracker's own tags, and of ours there.
-_TAKEN = ("mlflow.", "hpo.")
+# The prefixes of MLflow's own tags, and of the toolkit's tags in MLflow.
+_RESERVED = ("mlflow.", "hpo.")
 
 
 class UserNote(BaseModel):
-    """A note: its time (ISO 8601, UTC), who wrote it, its text, and the tags that it sets; an empty value removes one.
+    """A note on a study; either its text or its tags may be empty.
 
-    Either text or tags may be empty.
+    Attributes:
+        time: in ISO 8601, UTC.
+        user: the author.
+        text: the note.
+        tags: the tags that it sets; an empty value removes a tag.
     """
 
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
@@ -33,12 +37,12 @@ class UserNote(BaseModel):
 
 
 def add_note(folder: StudyFolder, text: str, tags: Mapping[str, str]) -> None:
-    """Write a note beside a study; StudyError where it says nothing, or a tag's name cannot be one."""
+    """Add a note to a study; StudyError if it is empty, or if a tag's name or value is invalid."""
     for key, value in tags.items():
-        if not _KEY.fullmatch(key) or key.startswith(_TAKEN):
+        if not _KEY.fullmatch(key) or key.startswith(_RESERVED):
             raise StudyError(
                 f"tag: its name must be 1 to 100 letters, digits, '.', '_' or '-', and not begin with "
-                f"{' or '.join(_TAKEN)}, given {key!r}"
+                f"{' or '.join(_RESERVED)}, given {key!r}"
             )
         if not isinstance(value, str):
             raise StudyError(f"tag: the value of {key} must be a text, given {value!r}")
@@ -47,14 +51,14 @@ def add_note(folder: StudyFolder, text: str, tags: Mapping[str, str]) -> None:
     folder.refuse_links()
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     note = UserNote(time=now, user=user_name(), text=text.strip(), tags=dict(tags))
-    # In one write to the end, so that several hands, and a search that runs, need no lock.
-    place = os.open(folder.path / _NAME, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(place, "ab", buffering=0) as file:
+    # Append in one write, so that several writers and the search need no lock.
+    descriptor = os.open(folder.path / _NAME, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "ab", buffering=0) as file:
         file.write(f"{note.model_dump_json()}\n".encode())
 
 
 def read_notes(folder: StudyFolder) -> list[UserNote]:
-    """Return the notes beside a study, the earliest first; a line that is no note is passed over."""
+    """Return the notes of a study, the earliest first; skip invalid lines."""
     path = folder.path / _NAME
     notes = []
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else ():
@@ -64,6 +68,6 @@ def read_notes(folder: StudyFolder) -> list[UserNote]:
 
 
 def tags(folder: StudyFolder, with_removed: bool = False) -> dict[str, str]:
-    """Return the tags of a study, each with its last value; those that were removed are empty."""
+    """Return the tags of a study, each with its last value; with `with_removed` also removed ones, which are empty."""
     last = {key: value for note in read_notes(folder) for key, value in note.tags.items()}
     return {key: value for key, value in last.items() if value or with_removed}

@@ -1,1 +1,1 @@
-"""Runs recorded trainings again, from a study's folder, a publication or a report."""
+"""Runs recorded trainings again from a study's folder, a published copy or a report."""

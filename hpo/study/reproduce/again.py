@@ -21,9 +21,15 @@ from hpo.workers.training.tasks import Task
 
 @dataclass(frozen=True)
 class Repetition:
-    """A task by its name in trials.csv (`fold_0`), the recorded metric, and that of today; None where that failed.
+    """A recorded value of a trial and the value of its repetition.
 
-    `is_mean`: a further metric by its name, or what has a limit, of which trials.csv has the mean over all tasks.
+    Attributes:
+        trial: the trial's number.
+        name: the task's name in trials.csv (`fold_0`); for a mean the metric's name.
+        recorded: the value in trials.csv.
+        reproduced: the value of the repetition; None if the training failed.
+        error: why it failed; None if it did not.
+        is_mean: whether the value is the mean of a further or limited metric over all tasks of the trial.
     """
 
     trial: int
@@ -34,17 +40,23 @@ class Repetition:
     is_mean: bool = False
 
     def holds(self, tolerance: float) -> bool:
-        """Return whether both are equal, or differ by at most this share of the recorded one."""
+        """Return whether the two values differ by at most `tolerance`, relative to the larger one."""
         return self.reproduced is not None and math.isclose(self.recorded, self.reproduced, rel_tol=tolerance)
 
 
 def reproduce(
-    recorded: Recorded, which: str, folds: Sequence[int] | None, tell: Callable[[Repetition], None]
+    recorded: Recorded, which: str, folds: Sequence[int] | None, show: Callable[[Repetition], None]
 ) -> list[Repetition]:
-    """Train the trials again (`best`, `all` or a number) with their recorded seeds, in this process.
+    """Train trials again with their recorded seeds, in this process.
 
-    `tell` gets each repetition when it is finished; with several metrics the means of the further ones come after the
-    trial's tasks, unless only some folds are trained. StudyError where a row is not in the study's space.
+    Args:
+        recorded: the study.
+        which: `best`, `all` or a trial's number.
+        folds: the folds to train; None = all. The means of further metrics need all folds.
+        show: called with each repetition when it is finished.
+
+    Raises:
+        StudyError: there is no such trial or fold, or a row is not in the study's space.
     """
     study, repetitions = recorded.study, []
     with tempfile.TemporaryDirectory(prefix="hpo-reproduce-") as scratch:
@@ -61,57 +73,57 @@ def reproduce(
                 repetition, outcome = _repeat(study, row, task, dispatcher)
                 done.append(outcome)
                 repetitions.append(repetition)
-                tell(repetition)
+                show(repetition)
             for repetition in _means(study, row, done) if len(done) == study.layout.size else ():
                 repetitions.append(repetition)
-                tell(repetition)
+                show(repetition)
     return repetitions
 
 
 def _tasks(study: PreparedStudy, row: Row, folds: Sequence[int] | None, allowed: Sequence[AllowedChange]) -> list[Task]:
     point = point_of(row, study.space)
     if point is None:
-        raise StudyError(f"trials.csv: trial {row['number']} is not in the study's space; the file was changed")
+        raise StudyError(f"trials.csv: trial {row['number']} is not in the study's space; restore the file")
     try:
         trial = Trial(int(row["number"]), 0, point, amount=amount_of(row))
     except ValueError as error:
         raise StudyError(f"trials.csv: trial {row['number']!r}: {error}; restore the file") from error
     tasks = study.as_of(allowed, trial).task_builder().tasks_of(trial)
     if not set(folds or ()) <= set(range(study.layout.folds)):
-        raise StudyError(f"folds: the study has folds 0 to {study.layout.folds - 1}, given {folds}")
+        raise StudyError(f"folds: must be from 0 to {study.layout.folds - 1}, given {folds}")
     return [task for task in tasks if folds is None or study.layout.fold(task.index) in folds]
 
 
 def _repeat(study: PreparedStudy, row: Row, task: Task, dispatcher: LocalDispatcher) -> tuple[Repetition, Outcome]:
     name = study.layout.name(task.index)
-    before = _recorded(row, name)
+    before = _read_number(row, name)
     ((_, outcome),) = outcomes(dispatcher, [task])
     now = outcome.metrics.get(study.config.study.metric)
     return Repetition(task.trial, name, before, now, outcome.error), outcome
 
 
 def _means(study: PreparedStudy, row: Row, done: Sequence[Outcome]) -> Iterator[Repetition]:
-    """Yield the further metrics, and what has a limit, as means over all tasks of a trial; not what is measured."""
+    """Yield a trial's means of further and limited metrics over all tasks, except those measured on the machine."""
     error = next((outcome.error for outcome in done if outcome.error), None)
     again = Trial(int(row["number"]), 0, {}, outcomes=dict(enumerate(done)))
     for name, column in metric_columns(row, study.goal).items():
-        if name not in (study.goal.metric, *not_compared(study)):
+        if name not in (study.goal.metric, *measured_metrics(study)):
             now = None if error else again.mean(name)
-            yield Repetition(again.number, name, _recorded(row, column), now, error, is_mean=True)
+            yield Repetition(again.number, name, _read_number(row, column), now, error, is_mean=True)
 
 
-def not_compared(study: PreparedStudy) -> list[str]:
-    """Return which further metrics, and what of that has a limit, are of the machine that trains: measured there."""
+def measured_metrics(study: PreparedStudy) -> list[str]:
+    """Return the further and limited metrics that depend on the machine, such as times: they are not compared."""
     measured = (study.described.method or {}).get("measured") or ()
     return [name for name in study.goal.names[1:] if name in measured]
 
 
-def _recorded(row: Row, column: str) -> float:
-    """Return the finite number of a row's column, or raise StudyError."""
+def _read_number(row: Row, column: str) -> float:
+    """Return the finite number in a row's column, or raise StudyError."""
     try:
-        before = number(float(row[column]))
+        value = number(float(row[column]))
     except ValueError:
-        before = None
-    if before is None:
+        value = None
+    if value is None:
         raise StudyError(f"trials.csv: trial {row['number']}: {column} must be a finite number, given {row[column]!r}")
-    return before
+    return value

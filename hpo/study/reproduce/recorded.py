@@ -1,4 +1,4 @@
-"""A study as read from its folder, from a published copy of it, or from its report alone."""
+"""Reads a study from its folder, from a published copy of it, or from its report alone."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,12 +30,12 @@ from hpo.trials.ranking import front
 from hpo.trials.table import Row, csv_text, metric_columns, own_columns, read_rows
 from hpo.trials.trial import Outcome, Trial
 
-# Must be equal for bit-identical scores.
+# Bit-identical scores need the same values of these.
 _DECISIVE = ("python", "platform", "processor", "packages")
 
-# Accepted relative difference where scores cannot be bit-identical: other versions, processors and numbers of threads
+# The accepted relative difference where scores cannot be bit-identical: other versions, processors and thread counts
 # change the order of additions, and a training amplifies the last digits. 2 % is about a tenth of the effect of another
-# seed on the scores in benchmarks/models/README.md.
+# seed in benchmarks/models/README.md.
 _TOLERANCE = 0.02
 
 _ALLOWED = TypeAdapter(list[AllowedChange])
@@ -44,13 +44,14 @@ _CODE = TypeAdapter(Code)
 
 @dataclass(frozen=True)
 class StudyFiles:
-    """What the files of a study, or of its publication, say; nothing of it has been imported or run.
+    """The contents of a study's files, or of a published copy; reading them imports and runs no code of the study.
 
     Attributes:
-        report: what report.json holds; empty without one.
+        folder, config: the folder, and the frozen configuration in it.
+        report: the content of report.json; empty without one.
         allowed: the changes with which the study was continued.
-        changes: what differs from then, one line each, and what was allowed.
-        is_same_machine: whether bit-identical scores can be expected; earlier data and code are not known.
+        changes: one line for each difference from the recorded environment, and for each allowed change.
+        is_same_machine: whether the environment allows bit-identical scores; data and code are not compared yet.
     """
 
     folder: StudyFolder
@@ -62,7 +63,7 @@ class StudyFiles:
 
     @property
     def tolerance(self) -> float:
-        """The largest difference of two scores, as a share, that is no difference."""
+        """The largest relative difference at which two scores count as equal."""
         return 0.0 if self.is_same_machine else _TOLERANCE
 
 
@@ -71,10 +72,11 @@ class Recorded:
     """A study as read from its files, ready to be trained again on the current data.
 
     Attributes:
-        files: what they say, and what differs from then: data first, then code, then environment.
-        winner: its row in trials.csv, as the report names it, or else the best, or the chosen one of the front; None
-            where no trial is complete, or none keeps the limits.
-        is_same_study: whether its data and code are known to be those that its report was written with.
+        files: the files' contents; `changes` lists differences of data first, then of code, then of the environment.
+        study: the prepared study.
+        rows: all rows of trials.csv.
+        winner: the winner's row; None if no trial is complete, or none keeps the limits. See `recorded_winner`.
+        is_same_study: whether data and code are the same as when the report was written.
     """
 
     files: StudyFiles
@@ -84,7 +86,7 @@ class Recorded:
     is_same_study: bool
 
     def trials(self, which: str) -> Sequence[Row]:
-        """Return the rows for `best`, `all` or a number; StudyError where there is no such trial, or winner."""
+        """Return the rows of `best`, `all` or a trial's number; StudyError if there is no such trial, or no winner."""
         complete = [row for row in self.rows if row["state"] == "complete"]
         if not complete:
             raise StudyError("trials.csv: no trial is complete, so there is nothing to reproduce")
@@ -98,16 +100,16 @@ class Recorded:
             goal = self.study.goal
             why = why or f"there is no winner: {why_none(History(_as_trials(complete, goal)), goal)}"
             raise StudyError(f"trial: {why}; give the number of a complete trial ({numbers}) or all")
-        if named := [row for row in complete if row["number"] == which]:
-            return named
+        if same := [row for row in complete if row["number"] == which]:
+            return same
         raise StudyError(f"trial: must be best, all, or the number of a complete trial ({numbers}), given {which!r}")
 
 
 def read_files(folder: StudyFolder) -> StudyFiles:
-    """Read the files of a study, or of a published copy; HpoError where one is missing or was changed since."""
+    """Read the files of a study, or of a published copy; HpoError if one is missing or was changed."""
     config, report = folder.config(), folder.report()
     if is_outside(config):
-        raise StudyError(f"{folder}: its trainings ran elsewhere ({OUTSIDE}), so that nothing here can repeat them")
+        raise StudyError(f"{folder}: another program trained its trials ({OUTSIDE}); reproduce them with that program")
     _refuse_tampered(folder, report)
     environment = folder.read_json(folder.environment_path.name)
     changes, allowed = list(changed_environment(environment, describe_environment())), _allowed(report)
@@ -119,11 +121,19 @@ def read_files(folder: StudyFolder) -> StudyFiles:
 
 
 def read_recorded(files: StudyFiles, elsewhere: Mapping[str, str] | None = None) -> Recorded:
-    """Return the study of these files, its objective imported and its data read, `elsewhere` by their keys."""
+    """Import the objective of these files, read the data, and return the study.
+
+    Args:
+        files: the study's files.
+        elsewhere: new places of data sources, by their keys in the configuration.
+
+    Raises:
+        HpoError: a key names no source, or the study cannot be prepared.
+    """
     folder, config, report = files.folder, files.config, files.report
     for key in elsewhere or {}:
         if key not in flatten(config.objective_config):
-            raise StudyError(f"{key}: the study has no such source of data; remove it")
+            raise StudyError(f"{key}: is not a data source of the study; remove it")
     section = config.study.model_copy(update={"imports": None, "imports_fill": None})
     update = {"objective_config": config.trial_config(elsewhere or {}), "study": section}
     study = prepare_study(config.model_copy(update=update), folder.pickled_function(config), is_again=True)
@@ -133,7 +143,7 @@ def read_recorded(files: StudyFiles, elsewhere: Mapping[str, str] | None = None)
     )
     data, code = list(_changed_data(report, study)), list(changed_code(report, study))
     missing = [] if report else [f"{folder}/report.json: is missing, so changed files cannot be detected"]
-    # Other libraries round in other ways; other code trains something else, and no difference is allowed for that.
+    # Other libraries justify a tolerance, because they round differently. Other code does not.
     is_same_machine = not data and not any(change.startswith(_DECISIVE) for change in code)
     has_other_code = any(change.startswith(("code", "the code")) for change in code)
     now = replace(
@@ -146,14 +156,21 @@ def read_recorded(files: StudyFiles, elsewhere: Mapping[str, str] | None = None)
 
 
 def recorded_winner(rows: Iterable[Row], report: Mapping[str, Any], study: StudySection) -> Row | None:
-    """Return the winner's row of a trials.csv: the one named in `report` (report.json, may be empty), or the best.
+    """Return the winner's row of a trials.csv: the report's winner, or else the best trial.
 
-    With several metrics the best is the one of the front that `study.choose` takes; None where no trial is complete, at
-    the target of a study with scales, or none keeps the limits.
+    With several metrics, `study.choose` picks the best trial from the Pareto front.
+
+    Args:
+        rows: all rows of trials.csv.
+        report: the content of report.json; may be empty.
+        study: the section `study` of the configuration.
+
+    Returns:
+        None if no trial is complete (at the largest scale), or none keeps the limits.
     """
     complete = [row for row in rows if row["state"] == "complete" and is_at_target(row, study)]
-    named = str(inner(report, "winner").get("number"))
-    if same := [row for row in complete if row["number"] == named]:
+    winner = str(inner(report, "winner").get("number"))
+    if same := [row for row in complete if row["number"] == winner]:
         return same[0]
     goal = goal_of(study)
     best = front(_as_trials(complete, goal))
@@ -164,12 +181,12 @@ def recorded_winner(rows: Iterable[Row], report: Mapping[str, Any], study: Study
 
 
 def is_at_target(row: Row, study: StudySection) -> bool:
-    """Return whether a row of a trials.csv is of a trial at the largest scale; of a study without scales all are."""
+    """Return whether a row of trials.csv is of a trial at the largest scale; True in a study without scales."""
     return study.scales is None or row.get(SCALE) == str(len(study.scales))
 
 
 def _as_trials(complete: Iterable[Row], goal: Goal) -> list[Trial]:
-    """Return complete trials with what their rows tell of, by their numbers; StudyError where a column is missing."""
+    """Return the trials of complete rows, sorted by number; StudyError if a column is missing or not a number."""
     try:
         return sorted((_as_trial(row, goal) for row in complete), key=lambda trial: trial.number)
     except ValueError as error:
@@ -178,15 +195,15 @@ def _as_trials(complete: Iterable[Row], goal: Goal) -> list[Trial]:
 
 def _as_trial(row: Row, goal: Goal) -> Trial:
     columns = metric_columns(row, goal)
-    if absent := [name for name in goal.names if name not in columns]:
-        raise ValueError(f"has no column '{absent[0]}'")
+    if missing := [name for name in goal.names if name not in columns]:
+        raise ValueError(f"has no column '{missing[0]}'")
     values = {name: float(row[column]) for name, column in columns.items()}
     trial = Trial(int(row["number"]), 0, {}, amount=amount_of(row))
     return finished(trial, {0: Outcome(metrics=values)}, goal)
 
 
 def _changed_data(report: Mapping[str, Any], study: PreparedStudy) -> Iterator[str]:
-    """Yield a line per part of the data that is not as in a report; without a split, per file, which may have moved."""
+    """Yield a line for each part of the split that differs from the report; without a split, for each file."""
     before, parts = inner(report, "data", "split", "parts"), study.plan.parts if study.plan else {}
     for part in {**before, **parts} if before else ():
         old, new = inner(before, part).get("fingerprint"), parts.get(part, {}).get("fingerprint")
@@ -194,19 +211,20 @@ def _changed_data(report: Mapping[str, Any], study: PreparedStudy) -> Iterator[s
             yield f"data: part {part} was {str(old)[:12]}, is {str(new)[:12]}"
     if before:
         return
-    given = inner(report, "data").get("files")
-    known = [file for file in given if isinstance(file, Mapping)] if isinstance(given, list) else []
+    listed = inner(report, "data").get("files")
+    old_files = [file for file in listed if isinstance(file, Mapping)] if isinstance(listed, list) else []
     nothing: Mapping[str, Any] = {}
-    for was, file in zip_longest(known, map(vars, study.own.files), fillvalue=nothing):
-        if was.get("sha256") != file.get("sha256"):
-            name = was.get("path") or file.get("path")
-            yield f"data: {name} was {str(was.get('sha256'))[:12]}, is {str(file.get('sha256'))[:12]}"
+    # Compare the files in their order, because a moved file has another path.
+    for old, new in zip_longest(old_files, map(vars, study.own.files), fillvalue=nothing):
+        if old.get("sha256") != new.get("sha256"):
+            name = old.get("path") or new.get("path")
+            yield f"data: {name} was {str(old.get('sha256'))[:12]}, is {str(new.get('sha256'))[:12]}"
 
 
 def changed_code(report: Mapping[str, Any], study: PreparedStudy) -> Iterator[str]:
-    """Yield a line per revision, piece of the code and library that is not as in a report, and for other toolkit files.
+    """Yield a line for each revision, code file, toolkit file and library version that differs from a report.
 
-    Nothing without a report; versions that its environment names, too, are compared there.
+    Yield nothing without a report. Skip versions that the report's environment lists: `read_files` compares these.
     """
     if not report:
         return
@@ -223,7 +241,7 @@ def changed_code(report: Mapping[str, Any], study: PreparedStudy) -> Iterator[st
 
 
 def _allowed(report: Mapping[str, Any]) -> list[AllowedChange]:
-    """Return the allowed changes that a report, of whomever, tells of."""
+    """Return the allowed changes of a report; StudyError if they are malformed."""
     try:
         return _ALLOWED.validate_python(inner(report, "study").get("allowed_changes", []))
     except ValidationError as error:
@@ -231,15 +249,15 @@ def _allowed(report: Mapping[str, Any]) -> list[AllowedChange]:
 
 
 def amount_of(row: Row) -> int | None:
-    """Return how far the row's trial was trained; None under a strategy that trains completely."""
+    """Return the amount that the row's trial was trained; None under a strategy without amounts."""
     return int(row["amount"]) if row.get("amount") else None
 
 
 def _refuse_tampered(folder: StudyFolder, report: Mapping[str, Any]) -> None:
-    """Raise StudyError where a file of the study differs from the one in its report."""
+    """Raise StudyError if a file of the study differs from its hash in the report."""
     hashes = report.get("files") or {}
     if not isinstance(hashes, Mapping):
-        raise StudyError(f"{folder}/report.json: its 'files' are not names with hashes; restore the file")
+        raise StudyError(f"{folder}/report.json: 'files' must map names to hashes, given {hashes!r:.60}; restore it")
     for name, digest in hashes.items():
         path = folder.inside(name)
         if not path.exists() and path.parent != folder.path:
@@ -248,35 +266,39 @@ def _refuse_tampered(folder: StudyFolder, report: Mapping[str, Any]) -> None:
             raise StudyError(f"{short_path(path)}: is missing; restore it, or write it again with `hpo report`")
         if not folder.is_file(name, digest):
             raise StudyError(
-                f"{short_path(path)}: is not the file that the report was written with; restore that, or, if the study "
-                f"continued after it, write the report again with `hpo report`"
+                f"{short_path(path)}: differs from the file that the report was written with; restore it, or, if the "
+                f"study continued after the report, write the report again with `hpo report`"
             )
 
 
 def unpack_report(path: Path, into: Path) -> StudyFolder:
-    """Write a report's configuration, winner (as trials.csv) and environment into a folder; StudyError without one."""
+    """Write a report's configuration, winner (as trials.csv) and environment into a folder.
+
+    Raises:
+        StudyError: the file is not a report, or has no winner with a score.
+    """
     report = upgraded("report", read_json(path), str(path))
     winner = report.get("winner")
     if not isinstance(winner, dict) or "config" not in report or "values" not in winner:
         why = winner.get("missing") if isinstance(winner, dict) else None
         reason = why or "it is not a report"
-        raise StudyError(f"{path}: holds no winner to train again: {reason}; give the study's folder instead")
+        raise StudyError(f"{path}: has no winner to train again: {reason}; give the study's folder instead")
     if not winner["values"]:
         raise StudyError(f"{path}: winner.values is empty, so there is no score to compare with; give another report")
     try:
         return _unpack(report, winner, StudyFolder(into))
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise StudyError(
-            f"{path}: is not a report of this toolkit ({type(error).__name__}: {error}); give another"
+            f"{path}: is not a report of this toolkit ({type(error).__name__}: {error}); give another file"
         ) from error
 
 
 def _unpack(report: dict[str, Any], winner: dict[str, Any], folder: StudyFolder) -> StudyFolder:
     folder.config_path.write_text(yaml_text(report["config"]), encoding="utf-8")
-    # A value that was not known then counts as unchanged.
+    # None: a value that the report does not know counts as unchanged.
     environment = {k: None if isinstance(v, dict) and "missing" in v else v for k, v in report["environment"].items()}
     folder.write_json(folder.environment_path, environment | {"format": FORMAT})
-    # The hashed files are not here.
+    # Drop the hashes, because the folder does not have these files.
     folder.write_json(folder.path / "report.json", report | {"files": {}})
     point = {dimension["key"]: winner["point"].get(dimension["key"]) for dimension in report["space"]}
     row = {"number": winner["number"], "state": "complete", "score": winner["score"], **point, **winner["values"]}

@@ -1,4 +1,4 @@
-"""A search that is run again as a whole, and the trials that differ."""
+"""Runs a whole search again and compares its trials."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -19,55 +19,65 @@ from hpo.trials.space.reader import space_from_dict
 from hpo.trials.space.space import Point, Space
 from hpo.trials.table import TIMES, Row, deciding_columns, metric_columns, read_rows
 
-# Besides scores, what differs where a trial was trained further.
-_OF_AMOUNTS = ("amount", "cost")
-# What follows from the scores of all trials, and from the limits.
+# The columns, in addition to scores, that change when a trial is trained further.
+_AMOUNT_COLUMNS = ("amount", "cost")
+# The columns that follow from the scores of all trials and the limits.
 _DERIVED = ("is_on_front", "excess")
 
 
 @dataclass(frozen=True)
 class Replay:
-    """A search that is run again by `tree`, under another name, and the rows of trials.csv that are compared."""
+    """A search to run again.
+
+    Attributes:
+        files: the original study's files.
+        tree: the configuration of the replay, which has another name.
+        rows: the original trials.csv, for comparison.
+    """
 
     files: StudyFiles
     tree: Mapping[str, Any]
     rows: Sequence[Row]
 
     def study_of(self, prepared: PreparedStudy) -> PreparedStudy:
-        """Return a prepared study of the configuration with what else decides its trials, and where it comes from."""
+        """Add the original's user actions, folder and, in free order, script to the prepared study of `tree`.
+
+        Raises:
+            StudyError: the report's user actions cannot be read.
+        """
         added = read_added(self.files.report.get("added_points", ()), prepared.space)
         actions = read_actions(self.files.report.get("user_actions", ()))
-        # In free order, what each trial learned decides what is proposed.
+        # In free order, proposals depend on the outcomes that each trial had learned.
         rows = self.rows if self.files.config.study.order != "clock" else ()
         script = tuple(tuple(map(int, (row.get("learned") or "").split())) for row in rows)
         return replace(prepared, script=script, added=added, actions=actions, replays=self.files.folder)
 
 
-def refuse_two_parts(files: StudyFiles) -> None:
-    """Raise StudyError where a search was continued with another configuration: it cannot be run again as one."""
+def refuse_changed_config(files: StudyFiles) -> None:
+    """Raise StudyError if a search was continued with another configuration: one replay has one configuration."""
     for change in files.allowed:
         if any(line.startswith("config:") for line in change.changes):
             raise StudyError(
-                f"{files.folder}: its configuration was changed after {change.trials or 'some'} trials, so the search "
-                f"cannot be run again as one; `hpo reproduce {files.folder} --trial all` trains its trials again"
+                f"{files.folder}: its configuration changed after {change.trials or 'some'} trials, so its search "
+                f"cannot be replayed; `hpo reproduce {files.folder} --trial all` trains its trials again"
             )
 
 
 def read_added(reported: Any, space: Space) -> tuple[AddedPoint, ...]:
-    """Return the points that users added to a search, from a report; StudyError where they cannot be read."""
+    """Return the points that users added to a search, from a report; StudyError if they cannot be read."""
     where = "report.json: added_points"
     if isinstance(reported, Mapping):
-        # A report that could not be filled says why.
+        # A mapping says why the report lacks these points.
         return ()
     try:
-        return tuple(_added(each, read_point(where, each["point"], space, {})) for each in reported)
+        return tuple(_added_point(each, read_point(where, each["point"], space, {})) for each in reported)
     except (KeyError, TypeError, ValueError) as error:
         raise StudyError(
-            f"{where}: must be points with their place, given {reported!r:.80}; restore the file"
+            f"{where}: must be a list of points with their place, given {reported!r:.80}; restore the file"
         ) from error
 
 
-def _added(reported: Mapping[str, Any], point: Point) -> AddedPoint:
+def _added_point(reported: Mapping[str, Any], point: Point) -> AddedPoint:
     after, retry_of = int(reported["after"]), reported.get("retry_of")
     if retry_of is not None and int(retry_of) not in range(after):
         raise ValueError(f"retry_of: must be one of the {after} trials before it, given {retry_of}")
@@ -75,7 +85,7 @@ def _added(reported: Mapping[str, Any], point: Point) -> AddedPoint:
 
 
 def read_actions(reported: Any) -> tuple[RecordedAction, ...]:
-    """Return the stops of trials by users, from a report; StudyError where they cannot be read."""
+    """Return the trials that users stopped, from a report; StudyError if they cannot be read."""
     if isinstance(reported, Mapping):
         return ()
     try:
@@ -83,41 +93,50 @@ def read_actions(reported: Any) -> tuple[RecordedAction, ...]:
         return tuple(action for action in actions if action.do == "stop_trial")
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise StudyError(
-            f"report.json: user_actions: must be actions, given {reported!r:.80}; restore the file"
+            f"report.json: user_actions: must be a list of actions, given {reported!r:.80}; restore the file"
         ) from error
 
 
 def compare_trials(replay: Replay, replayed: Path) -> tuple[int, dict[int, list[str]]]:
-    """Return the number of trials compared, and the differing columns by the numbers of the trials that differ.
+    """Compare the trials of a replay with the original ones.
 
-    Of a trial that was trained on after only one of the searches, which may have had another budget, the points count.
+    If only one of the searches trained a trial further afterwards, compare that trial's point alone.
+
+    Args:
+        replay: the original search.
+        replayed: the replay's trials.csv.
+
+    Returns:
+        The number of trials compared, and the differing columns by trial number.
     """
     now = read_rows(replayed, ["number"])
     nothing: Row = {}
     pairs = enumerate(zip_longest(replay.rows, now, fillvalue=nothing))
     reports = (replay.files.report, StudyFolder(replayed.absolute().parent).report())
-    later = {str(number) for report in reports for number in inner(report, "counts").get("further_trained") or ()}
+    further = {str(number) for report in reports for number in inner(report, "counts").get("further_trained") or ()}
     config, tolerance = replay.files.config, replay.files.tolerance
     goal, keys = goal_of(config.study), space_from_dict(config.space, flatten(config.objective_config)).keys
     differing = {
-        place: found
+        place: columns
         for place, (old, new) in pairs
-        if (found := _differing(old, new, goal, keys, tolerance, old.get("number") in later))
+        if (columns := _differing_columns(old, new, goal, keys, tolerance, old.get("number") in further))
     }
     return max(len(replay.rows), len(now)), differing
 
 
-def _differing(old: Row, new: Row, goal: Goal, keys: Collection[str], tolerance: float, is_later: bool) -> list[str]:
-    # With other scores a training may stop an epoch sooner, and so cost less and be known sooner.
-    free = {*TIMES, *(("cost", "learned") if tolerance else ()), *(() if goal.is_single else _DERIVED)}
-    is_otherwise = is_later and old.get("amount") != new.get("amount")
+def _differing_columns(
+    old: Row, new: Row, goal: Goal, keys: Collection[str], tolerance: float, is_further: bool
+) -> list[str]:
+    # With slightly different scores, a training may stop at another epoch, with another cost.
+    ignored = {*TIMES, *(("cost", "learned") if tolerance else ()), *(() if goal.is_single else _DERIVED)}
+    has_other_amount = is_further and old.get("amount") != new.get("amount")
     columns = {**old, **new}
     scores = {key for key in columns if key.startswith("fold_")} | {*metric_columns(columns, goal).values()}
     return sorted(
         key
         for key in deciding_columns(columns, keys, goal)
-        if key not in free
-        and not (is_otherwise and (key in _OF_AMOUNTS or key in scores))
+        if key not in ignored
+        and not (has_other_amount and (key in _AMOUNT_COLUMNS or key in scores))
         and not _agree(old.get(key), new.get(key), tolerance if key in scores else None)
     )
 

@@ -69,7 +69,7 @@ def test_it_goes_on_with_a_larger_budget_and_nothing_here_repeats_it(capsys, lab
     assert hpo(capsys, "resume", "lab", "study.trials=4")[0] == 0
     assert asked(capsys)["trial"] == 3
     for command in (("reproduce", "lab"), ("search", "--replay", "lab")):
-        assert "its trainings ran elsewhere" in refused(capsys, *command)
+        assert "another program trained its trials" in refused(capsys, *command)
 
 
 @pytest.mark.parametrize("content", ["", "{", "[" * 100_000])

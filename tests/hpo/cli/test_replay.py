@@ -24,7 +24,7 @@ def test_a_trial_that_differs_is_named_and_the_exit_code_is_1(capsys):
     lines[4] = lines[4].replace(",complete,", ",failed,")
     path.write_text("\n".join(lines) + "\n")
     code, _, err = replayed(capsys)
-    assert (code, "trials.csv: is not the file that the report was written with" in err) == (2, True)
+    assert (code, "trials.csv: differs from the file that the report was written with" in err) == (2, True)
     path.with_name("report.json").unlink()
     code, out, _ = replayed(capsys)
     assert code == 1

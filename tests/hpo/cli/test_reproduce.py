@@ -63,7 +63,7 @@ def test_the_winner_comes_out_of_the_report_alone(capsys, study):
     assert out.count(f"trial {winner}  fold_") == 6
     assert f"the number of a complete trial ({winner})" in refused(capsys, "reproduce", "mailed.json", "--trial", "77")
     Path("mailed.json").write_text('{"format": 1}')
-    assert "holds no winner to train again" in refused(capsys, "reproduce", "mailed.json")
+    assert "has no winner to train again" in refused(capsys, "reproduce", "mailed.json")
 
 
 @pytest.mark.quick("trials.csv")
@@ -72,7 +72,7 @@ def test_the_winner_comes_out_of_the_report_alone(capsys, study):
 def test_a_file_that_was_changed_after_the_report_is_refused(capsys, study, name):
     path = study / name
     path.write_text(path.read_text().replace("0", "2", 1))
-    assert "is not the file that the report was written with" in refused(capsys, "reproduce", "made")
+    assert "differs from the file that the report was written with" in refused(capsys, "reproduce", "made")
 
 
 def test_a_score_that_does_not_come_out_ends_in_exit_code_1(capsys, study):

@@ -158,7 +158,7 @@ def test_a_changed_model_is_no_longer_the_studys(capsys, study):
     weights = study / "checkpoints" / "final" / "weights.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"?")
     err = refused(capsys, "reproduce", "digits")
-    assert "weights.safetensors: is not the file that the report was written with" in err
+    assert "weights.safetensors: differs from the file that the report was written with" in err
 
 
 def test_a_model_that_is_trained_again_is_the_studys_whatever_the_report_before_says(capsys, study):

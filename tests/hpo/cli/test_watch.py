@@ -120,7 +120,7 @@ def test_a_mirror_is_followed_to_the_end_of_the_search(capsys, monkeypatch, line
     assert (code, out.splitlines()[0]) == (0, "study toy: ended")
     assert contents() == before
     assert "no copy of a study" in refused(capsys, "watch", f"{url}/nothing", is_silent=True)
-    assert "is a URL, which `hpo show`" in refused(capsys, "stop", url, is_silent=True)
+    assert "must be a study's name or folder, given the URL" in refused(capsys, "stop", url, is_silent=True)
     told = [printed(capsys, "watch", which)[0] for which in (url, "toy")]
     assert [(snapshot["copied"] is None, snapshot["fault"]) for snapshot in told] == [(False, None), (True, None)]
 

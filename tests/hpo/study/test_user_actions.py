@@ -148,7 +148,7 @@ def test_a_point_is_added_to_a_study_that_no_process_runs(tmp_path):
 def test_a_request_to_a_search_that_ends_is_withdrawn(tmp_path):
     folder = StudyFolder(tmp_path / "study")
     run(folder.path)
-    with pytest.raises(StudyError, match="has ended meanwhile"):
+    with pytest.raises(StudyError, match="has ended, so the request had no effect"):
         request(folder, "stop", {})
     # While what follows is trained, too.
     write_status(folder, Status(name="toy", state="running", phase="after the search"))

@@ -214,8 +214,8 @@ def test_a_study_of_several_objectives_is_learnt_from_by_all_of_them(capsys, nam
     if names:
         assert [trial.loss for trial in read_imports(["mine"], LR, other_order).trials[::2]] == [10.0, 12.0]
     for goal, word in (
-        (Goal({"accuracy": "maximize"}), "was made for"),
-        (Goal({"accuracy": "minimize", "size": "minimize"}), "was made for"),
+        (Goal({"accuracy": "maximize"}), "has the metrics"),
+        (Goal({"accuracy": "minimize", "size": "minimize"}), "has the metrics"),
         (Goal(BOTH.metrics, (Limit("memory", 1.0),)), "has no column 'memory'"),
     ):
         with pytest.raises((ConfigError, StudyError), match=word):

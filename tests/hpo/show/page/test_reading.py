@@ -81,7 +81,7 @@ def test_a_study_that_is_moved_away_says_so_and_is_waited_for(copied):
     elsewhere = copied.path.rename(copied.path.with_name("elsewhere"))
     seen = reader.read()
     assert (seen.view.state, seen.is_over) == ("unreadable", False)
-    assert "there is none at" in seen.view.error
+    assert "does not exist" in seen.view.error
     assert not copied.path.exists()
     elsewhere.rename(copied.path)
     back = reader.read()
