@@ -134,9 +134,7 @@ def test_one_sweep_of_another_metric_is_refused_by_name():
     space = space_from_dict(two_sweeps())
     Path("loss.csv").write_text("lr,drop,loss\n0.1,0.1,0.2\n")
     assert main(["import", "losses", "--csv", "loss.csv", "--metric", "loss"]) == 0
-    with pytest.raises(
-        ConfigError, match=r"losses/trials.csv has the metrics loss: minimize, this study has score"
-    ):
+    with pytest.raises(ConfigError, match=r"losses/trials.csv has the metrics loss: minimize, this study has score"):
         read_imports(["old", "losses"], space, Goal({"score": "maximize"}))
 
 

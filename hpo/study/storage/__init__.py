@@ -1,1 +1,1 @@
-"""A study's folder as a whole: mirrored, archived, copied, moved, cleaned and removed."""
+"""Operations on a study's whole folder: mirror, archive, copy, clean and remove."""

@@ -1,4 +1,4 @@
-"""A study as one file, `NAME.tar.gz`, and back: its folder, and a manifest with the SHA-256 of each file in it."""
+"""Archives of studies: `NAME.tar.gz` with a study's folder and a manifest with the SHA-256 of each file."""
 
 import gzip
 import hashlib
@@ -22,27 +22,28 @@ from hpo.study.storage.mirror import RECORD, Manifest, contents, copy_record, st
 from hpo.study.upgrade import upgraded
 from hpo.workers.store.packing import digest_of
 
-# Beside the study's folder in the archive, and its last member: each content is read once, and hashed on its way.
+# The last member of the archive, because each file is hashed while it is written.
 _MANIFEST = "manifest.json"
-# Of one search, which ends when the archive is written.
-_LEFT = ("running.json", "requests")
+# Not archived: files of a running search.
+_EXCLUDED = ("running.json", "requests")
 _DAMAGE = (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, ValueError, KeyError, FileNotFoundError)
 
 
 def archive(folder: StudyFolder, file: Path) -> Manifest:
-    """Write a study that is not running as an archive, whole or not at all, and return what it holds.
+    """Write a study as an archive in one step, and return its manifest.
 
-    Left out is what is made again: the workers' copy of the data, locks, the record's backup.
+    The archive has no files that are made again: the workers' copy of the data, locks, the record's backup.
 
     Raises:
-        StudyError: it runs, its record is damaged, or the file is there already, or inside of the study's folder.
+        ConfigError: the file's name does not end in .tar.gz or .tgz.
+        StudyError: the study runs, its record is damaged, or the file exists or is inside the study's folder.
     """
     if not file.name.endswith((".tar.gz", ".tgz")):
         raise ConfigError(f"archive: must be a file NAME.tar.gz, given {str(file)!r}")
     if file.exists() or file.is_symlink():
-        raise StudyError(f"archive: {file} is there already; give another name, or remove it")
+        raise StudyError(f"archive: {file} already exists; give another name, or remove it")
     if file.absolute().parent.resolve().is_relative_to(folder.path.resolve()):
-        raise StudyError(f"archive: {file} is inside of the study's folder; give a place outside of it")
+        raise StudyError(f"archive: {file} is inside the study's folder; give a path outside of it")
     if not file.absolute().parent.is_dir():
         raise StudyError(f"archive: there is no directory {file.parent}; make it, or give another")
     config = folder.config()
@@ -50,12 +51,12 @@ def archive(folder: StudyFolder, file: Path) -> Manifest:
         stack.enter_context(folder.lock())
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".archive-", dir=file.absolute().parent)))
         files, links, folders = contents(folder, set())
-        files = {name: path for name, path in files.items() if name.partition("/")[0] not in _LEFT}
-        folders = [name for name in folders if name not in _LEFT]
-        # Which copies at its mirror are its own: one that has gone on since is not written over.
+        files = {name: path for name, path in files.items() if name.partition("/")[0] not in _EXCLUDED}
+        folders = [name for name in folders if name not in _EXCLUDED]
+        # Include the list of the study's own mirror copies, so that it does not overwrite newer copies of others.
         files |= {path.name: path for path in (folder.mirrored_path,) if path.is_file()}
         if folder.database_path.is_file():
-            files[RECORD] = _whole_record(folder, scratch / RECORD)
+            files[RECORD] = _copy_record(folder, scratch / RECORD)
         manifest = Manifest(
             name=config.study.name,
             study_id=study_id_of(folder, config) or "",
@@ -69,7 +70,7 @@ def archive(folder: StudyFolder, file: Path) -> Manifest:
         )
         written = scratch / "archive"
         with tarfile.open(written, "w:gz", format=tarfile.PAX_FORMAT) as tar:
-            manifest = _fill(tar, manifest, files)
+            manifest = _write_members(tar, manifest, files)
         with written.open("rb") as content:
             os.fsync(content.fileno())
         written.rename(file)
@@ -77,12 +78,11 @@ def archive(folder: StudyFolder, file: Path) -> Manifest:
 
 
 def unarchive(file: Path, runs: Path = RUNS) -> StudyFolder:
-    """Write the study of an archive into its folder under `runs`, compared with its manifest, and return that.
-
-    What it knows of evaluations of test parts is added to the ledger there, too.
+    """Write the study of an archive into its folder under `runs`, compare it with the manifest, and return the folder.
 
     Raises:
-        StudyError: there is a study of that name, or the file is damaged, no archive of a study, or leads out of it.
+        StudyError: a study of that name exists, or the file is damaged, is no archive of a study, or has a link that
+            leads out of it.
     """
     is_new = not runs.exists()
     try:
@@ -90,19 +90,19 @@ def unarchive(file: Path, runs: Path = RUNS) -> StudyFolder:
             tar, name = _open(stack, file)
             folder = StudyFolder(runs / name)
             if folder.path.exists() or folder.path.is_symlink():
-                raise StudyError(f"archive: {folder} is there already; give another directory (--in), or move it away")
+                raise StudyError(f"archive: {folder} already exists; give another directory (--in), or move it away")
             runs.mkdir(parents=True, exist_ok=True)
             scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=f".{name}-", dir=runs)))
             try:
                 tar.extractall(scratch, filter="data")
-                _read_to_its_end(tar)
-                _refuse_other(scratch, name, file)
+                _read_to_end(tar)
+                _compare_with_manifest(scratch, name, file)
             except _DAMAGE as error:
-                raise _damaged(file) from error
-            aside = StudyFolder(scratch / name)
-            aside.refuse_links()
-            aside.path.chmod(0o700)
-            aside.path.rename(folder.path)
+                raise _damage_error(file) from error
+            unpacked = StudyFolder(scratch / name)
+            unpacked.refuse_links()
+            unpacked.path.chmod(0o700)
+            unpacked.path.rename(folder.path)
     finally:
         if is_new:
             with suppress(OSError):
@@ -110,26 +110,26 @@ def unarchive(file: Path, runs: Path = RUNS) -> StudyFolder:
     return folder
 
 
-def _whole_record(folder: StudyFolder, target: Path) -> Path:
+def _copy_record(folder: StudyFolder, target: Path) -> Path:
     try:
         return copy_record(folder, target)
     except sqlite3.DatabaseError as error:
         raise StudyError(
             f"record: {folder.database_path} is damaged: {error}; `hpo resume {folder.reference}` replaces it by its "
-            f"backup, if that is sound"
+            f"backup, if the backup is intact"
         ) from error
 
 
-def _fill(tar: tarfile.TarFile, manifest: Manifest, files: dict[str, Path]) -> Manifest:
-    """Write the members, and return the manifest with their SHA-256."""
+def _write_members(tar: tarfile.TarFile, manifest: Manifest, files: dict[str, Path]) -> Manifest:
+    """Write all members, with the manifest last, and return the manifest with their SHA-256."""
     top, digests = manifest.name, dict[str, str]()
     for name in ("", *manifest.folders):
         tar.addfile(_member(f"{top}/{name}".rstrip("/"), tarfile.DIRTYPE))
     for name in manifest.files:
         with files[name].open("rb") as content:
-            reader, info = _Hashing(content), _member(f"{top}/{name}", tarfile.REGTYPE)
+            reader, info = _HashingReader(content), _member(f"{top}/{name}", tarfile.REGTYPE)
             status = os.fstat(content.fileno())
-            # One may grow meanwhile, such as the notes.
+            # Fix the size now: a file such as notes.jsonl may grow at the same time.
             info.size, info.mode = status.st_size, 0o700 if status.st_mode & 0o100 else 0o600
             info.mtime = status.st_mtime
             tar.addfile(info, reader)
@@ -151,8 +151,8 @@ def _member(name: str, kind: bytes) -> tarfile.TarInfo:
     return info
 
 
-class _Hashing(io.RawIOBase):
-    """A file that is hashed while it is read."""
+class _HashingReader(io.RawIOBase):
+    """Hashes a file while it is read."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self._hash = file, hashlib.sha256()
@@ -167,43 +167,43 @@ class _Hashing(io.RawIOBase):
 
 
 def _open(stack: ExitStack, file: Path) -> tuple[tarfile.TarFile, str]:
-    """Return the archive, and the name of the study in it."""
+    """Return the opened archive and the name of its study."""
     if not file.is_file():
-        raise StudyError(f"archive: there is no file {file}; give what `hpo archive STUDY FILE.tar.gz` wrote")
+        raise StudyError(f"archive: there is no file {file}; give an archive from `hpo archive STUDY FILE.tar.gz`")
     try:
         tar = stack.enter_context(tarfile.open(file))  # noqa: SIM115 -- the stack closes it
         first = tar.next()
     except _DAMAGE as error:
-        raise _damaged(file) from error
+        raise _damage_error(file) from error
     if first is None or not first.isdir():
-        raise _damaged(file)
+        raise _damage_error(file)
     return tar, study_name(first.name, f"{file}: name")
 
 
-def _read_to_its_end(tar: tarfile.TarFile) -> None:
-    """Let the compression compare its own sum, which stands behind what an archive needs."""
+def _read_to_end(tar: tarfile.TarFile) -> None:
+    """Read the rest of the file, so that gzip checks the sum at its end."""
     assert tar.fileobj is not None
     while tar.fileobj.read(2**20):
         pass
 
 
-def _refuse_other(scratch: Path, name: str, file: Path) -> None:
-    """Raise StudyError where a study that was written is not what the manifest beside it says."""
+def _compare_with_manifest(scratch: Path, name: str, file: Path) -> None:
+    """Raise StudyError if the unpacked study `name` in `scratch` differs from the manifest there."""
     content = parse_json((scratch / _MANIFEST).read_text(encoding="utf-8"), str(file))
     if not isinstance(content, dict):
-        raise _damaged(file)
+        raise _damage_error(file)
     manifest = Manifest.model_validate(upgraded("archive", content, f"archive: {file}"))
-    there = [*entries(scratch / name)]
+    unpacked = [*entries(scratch / name)]
     found = (
-        {entry.name: digest_of(entry.path) for entry in there if entry.kind == "file"},
-        {entry.name: entry.target for entry in there if entry.kind == "link"},
-        {entry.name for entry in there if entry.kind == "folder"},
+        {entry.name: digest_of(entry.path) for entry in unpacked if entry.kind == "file"},
+        {entry.name: entry.target for entry in unpacked if entry.kind == "link"},
+        {entry.name for entry in unpacked if entry.kind == "folder"},
     )
-    beside = {path.name for path in scratch.iterdir()}
-    said = (manifest.files, manifest.links, set(manifest.folders))
-    if found != said or manifest.name != name or beside != {name, _MANIFEST}:
-        raise _damaged(file)
+    top_level = {path.name for path in scratch.iterdir()}
+    expected = (manifest.files, manifest.links, set(manifest.folders))
+    if found != expected or manifest.name != name or top_level != {name, _MANIFEST}:
+        raise _damage_error(file)
 
 
-def _damaged(file: Path) -> StudyError:
-    return StudyError(f"archive: {file} is damaged, or holds no study that this version can read; nothing was written")
+def _damage_error(file: Path) -> StudyError:
+    return StudyError(f"archive: {file} is damaged, or has no study that this version can read; nothing was written")

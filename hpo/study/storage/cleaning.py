@@ -1,4 +1,4 @@
-"""What in a study's folder nothing needs: states, models, copies of data, and what killed processes have left."""
+"""Deletes files that a study no longer needs: states, models, copies of data, and left-overs of killed processes."""
 
 import csv
 import re
@@ -18,10 +18,10 @@ from hpo.study.preparing.preparation import known_study, missing_sources
 from hpo.study.winner.final_model import lacks_model
 from hpo.workers.training.tasks import checkpoint_name
 
-# What hides directly in a study's folder, or one below, is written aside and then renamed; in a day that has ended.
-_SECONDS_ASIDE = 24 * 3600.0
-_OWN = "[!.]*"
-_ASIDE = re.compile(r"\..+([.-]\d+|-[a-z0-9_]{8})")
+# Hidden files and folders are temporary: a process writes them and then renames them, which takes less than a day.
+_SECONDS_TEMPORARY = 24 * 3600.0
+_VISIBLE = "[!.]*"
+_TEMPORARY = re.compile(r"\..+([.-]\d+|-[a-z0-9_]{8})")
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class Cleaned:
     """A folder that was cleaned.
 
     Attributes:
-        study: its name.
-        folder: where it is.
-        bytes: freed, in all.
-        freed: the bytes by kind; kinds of which there is nothing are not there.
-        kept: why something stays that the end of the search would free; `null` = nothing does.
+        study: the folder's name.
+        folder: its path.
+        bytes: the freed bytes in total.
+        freed: the freed bytes by kind; kinds without files are missing.
+        kept: why states or models stay although their search has ended, or because it has not; `null` = none stay.
     """
 
     folder: StudyFolder
@@ -42,11 +42,11 @@ class Cleaned:
 
     @property
     def bytes(self) -> int:
-        """How much it frees, in all."""
+        """The freed bytes in total."""
         return sum(self.freed.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return its fields."""
+        """Return the fields as a dict."""
         path = self.folder.path
         return {"study": path.name, "folder": path, "bytes": self.bytes, "freed": self.freed, "kept": self.kept}
 
@@ -54,22 +54,22 @@ class Cleaned:
 def clean(
     folder: StudyFolder, *, states: bool = False, logs: bool = False, files: bool = False, dry_run: bool = False
 ) -> Cleaned:
-    """Delete what nothing needs of a study that is not running.
+    """Delete the files that a study no longer needs.
 
-    The training states and the models of a search that is not over stay, since to resume it needs them. Of one that is
-    over, the models of the winner and of the best `study.checkpoints` trials stay, and the states where a larger budget
-    goes on from them: under a strategy that trains by amounts.
+    An unfinished search keeps its training states and models, because resuming needs them. A finished search keeps the
+    models of the winner and of the best `study.checkpoints` trials. Under a strategy with amounts it also keeps the
+    states, because a search with a larger budget continues from them.
 
     Args:
-        folder: the study's.
-        states: whether those go, too. A larger budget then trains from the start what would go on from them, if its
-            objective can do that; that costs more on the clock, and points that are proposed later may be others.
-        logs: whether the logs of complete trials go, too.
-        files: whether the own files of trainings (`trial.dir`) go, too.
-        dry_run: whether it is only found out what would go.
+        folder: the study's folder.
+        states: also delete these states. A larger budget then trains its trials from the start; this costs more on the
+            clock, so later proposals may differ.
+        logs: also delete the logs of complete trials.
+        files: also delete the files that trainings wrote to `trial.dir`.
+        dry_run: delete nothing, and return what would be deleted.
 
     Raises:
-        StudyError: it runs, or its configuration cannot be read.
+        StudyError: the study runs, or its configuration cannot be read.
     """
     config = folder.config()
     with ExitStack() as stack:
@@ -80,44 +80,44 @@ def clean(
         unneeded: dict[str, list[Path]] = {
             "data": [folder.data_dir] if folder.data_dir.is_dir() and not missing_sources(config) else [],
             "logs": list(_logs(folder)) if logs else [],
-            "files": [*folder.files_dir.glob(_OWN)] if files else [],
-            "leftovers": list(_aside(folder.path, "*", "*/*")),
+            "files": [*folder.files_dir.glob(_VISIBLE)] if files else [],
+            "leftovers": list(_leftovers(folder.path, "*", "*/*")),
         }
         kept = None
-        if any(folder.states_dir.glob(_OWN)) or any(folder.checkpoints_dir.glob(_OWN)):
+        if any(folder.states_dir.glob(_VISIBLE)) or any(folder.checkpoints_dir.glob(_VISIBLE)):
             try:
-                of_training, kept = _of_training(folder, config, states)
-                unneeded |= of_training
+                trained, kept = _unneeded_trained(folder, config, states)
+                unneeded |= trained
             except HpoError as error:
                 kept = f"its states and models stay: {error}"
         return Cleaned(folder, _delete(unneeded, dry_run), kept)
 
 
 def clean_runs(runs: Path, *, dry_run: bool = False) -> Cleaned:
-    """Delete what killed processes have left beside the studies: copies that were cut off, of a day ago and more."""
-    return Cleaned(StudyFolder(runs), _delete({"leftovers": list(_aside(runs, "*"))}, dry_run))
+    """Delete the incomplete copies of studies that killed processes left in `runs` at least a day ago."""
+    return Cleaned(StudyFolder(runs), _delete({"leftovers": list(_leftovers(runs, "*"))}, dry_run))
 
 
-def _of_training(
+def _unneeded_trained(
     folder: StudyFolder, config: StudyConfig, with_states: bool
 ) -> tuple[dict[str, list[Path]], str | None]:
-    """Return the states and models that nothing needs, and why others stay, if they do."""
+    """Return the states and models that are not needed, and why others stay; None if none stay."""
     study = known_study(str(folder.path))
     with opened_run(study) as run:
         if not study.is_over(run.record) or not run.is_trained or lacks_model(study, run):
-            return {}, "its states and models stay: it is not over"
+            return {}, "its states and models stay: its search, or the trainings after it, are not finished"
     best = [*run.history.leaders(config.study.checkpoints), *([run.winner] if run.winner else [])]
     needed = {checkpoint_name(trial.number) for trial in best}
     needed |= {Path(run.model.checkpoint_dir).name} if run.model else set()
-    models = [path for path in folder.checkpoints_dir.glob(_OWN) if path.name not in needed]
-    states = [*folder.states_dir.glob(_OWN)]
+    models = [path for path in folder.checkpoints_dir.glob(_VISIBLE) if path.name not in needed]
+    states = [*folder.states_dir.glob(_VISIBLE)]
     if states and not with_states and any(trial.amount is not None for trial in run.searched):
-        return {"models": models}, "its states stay: a larger budget goes on from them (--states frees them, too)"
+        return {"models": models}, "its states stay: a larger budget continues from them (--states deletes them too)"
     return {"states": states, "models": models}, None
 
 
 def _logs(folder: StudyFolder) -> Iterator[Path]:
-    """Yield the logs of complete trials, as far as trials.csv has them."""
+    """Yield the logs of the trials that trials.csv has as complete."""
     if not folder.trials_path.is_file():
         return
     with folder.trials_path.open(newline="", encoding="utf-8", errors="replace") as table:
@@ -126,11 +126,11 @@ def _logs(folder: StudyFolder) -> Iterator[Path]:
                 yield from folder.logs_dir.glob(folder.log_path(int(row["number"]), "*").name)
 
 
-def _aside(folder: Path, *patterns: str) -> Iterator[Path]:
+def _leftovers(folder: Path, *patterns: str) -> Iterator[Path]:
     for pattern in patterns:
         for path in folder.glob(pattern):
-            is_old = time.time() - path.lstat().st_mtime > _SECONDS_ASIDE
-            if _ASIDE.fullmatch(path.name) and is_old and not path.is_symlink():
+            is_old = time.time() - path.lstat().st_mtime > _SECONDS_TEMPORARY
+            if _TEMPORARY.fullmatch(path.name) and is_old and not path.is_symlink():
                 yield path
 
 
@@ -148,7 +148,7 @@ def _delete(unneeded: Mapping[str, list[Path]], dry_run: bool) -> dict[str, int]
 def _size(path: Path) -> int:
     size = 0
     for each in (path, *path.rglob("*")):
-        # It may go meanwhile, where it is only looked at.
+        # In a dry run, which takes no lock, another process may delete the file at the same time.
         with suppress(FileNotFoundError):
             size += 0 if each.is_dir() and not each.is_symlink() else each.lstat().st_size
     return size

@@ -1,4 +1,4 @@
-"""Copies a study to an independent one: with another name, another identity, and the same trials."""
+"""Copies a study to an independent one with another name, another id and the same trials."""
 
 import os
 import shutil
@@ -17,38 +17,42 @@ from hpo.study.study import PreparedStudy
 from hpo.trials.record.storage import copy_renamed, open_rows, sqlite_url
 from hpo.trials.space.reader import space_from_dict
 
-# Not copied: locks, marks of mirrors, files of the guard and of SQLite, and reports, which have the old name.
-_LEFT = (
+# Not copied: locks, the list of mirror copies, files of a running search, the database, and reports with the old name.
+_EXCLUDED = (
     *("driver.lock", "mlflow.lock", "mirrored.txt", "reproduction.json", "status.json", "running.json", "requests"),
     *("study.db*", "report.*", "checklist.md", "tables.tex"),
 )
 
 
 def continue_as(folder: StudyFolder, name: str, config: StudyConfig, allow_changes: bool) -> PreparedStudy:
-    """Copy a study under another name, prepared to go on as `load_study` does; a refused one leaves no copy."""
+    """Copy a study under another name, and prepare the copy to go on; see `load_study`. An error leaves no copy."""
     load_study(str(folder), config, allow_changes)
     copied = copy_study(folder, study_name(name, "name of the copy"))
-    named = config.model_copy(update={"study": config.study.model_copy(update={"name": name})})
-    return load_study(str(copied), named, allow_changes)
+    renamed = config.model_copy(update={"study": config.study.model_copy(update={"name": name})})
+    return load_study(str(copied), renamed, allow_changes)
 
 
 def copy_study(folder: StudyFolder, name: str) -> StudyFolder:
-    """Copy a study that is not running to `runs/<name>`, in one step; StudyError where that cannot be done."""
+    """Copy a study to `runs/<name>` in one step.
+
+    Raises:
+        StudyError: the study runs, its record is in `study.storage`, or the target exists.
+    """
     config, target = folder.config(), StudyFolder(RUNS / name)
     if config.study.storage is not None:
-        raise StudyError("copy: a record in study.storage is not copied; `hpo export` copies its trials")
+        raise StudyError("copy: cannot copy a record in study.storage; `hpo export` copies its trials")
     if target.path.exists():
         raise StudyError(f"copy: {target} already exists; choose another name")
     copied = config.model_copy(update={"study": config.study.model_copy(update={"name": name})})
-    aside = StudyFolder(target.path.with_name(f".{name}-{os.getpid()}"))
+    temporary = StudyFolder(target.path.with_name(f".{name}-{os.getpid()}"))
     with folder.lock():
         try:
-            copy_tree(folder.path, aside.path, left=_LEFT)
-            _write_record(folder.database_path, aside.database_path, config, copied)
-            aside.freeze(copied)
-            aside.path.rename(target.path)
+            copy_tree(folder.path, temporary.path, left=_EXCLUDED)
+            _write_record(folder.database_path, temporary.database_path, config, copied)
+            temporary.freeze(copied)
+            temporary.path.rename(target.path)
         finally:
-            shutil.rmtree(aside.path, ignore_errors=True)
+            shutil.rmtree(temporary.path, ignore_errors=True)
     return target
 
 

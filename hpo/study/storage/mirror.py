@@ -1,7 +1,7 @@
-"""A study's copy at a URL, from which it goes on on any machine: each content once, and a manifest.
+"""The mirror: a copy of a study at a URL, from which the study can continue on any machine.
 
-At the URL lie `manifest.json`, see `Manifest`, and `files/`, with the contents by their SHA-256. A copy that is cut off
-leaves the manifest before it, and with it a whole study.
+The URL has `manifest.json`, see `Manifest`, and `files/`, with each file's content under its SHA-256. An interrupted
+copy leaves the previous manifest, and with it a whole study.
 """
 
 import json
@@ -29,11 +29,11 @@ from hpo.workers.store.url import UrlStore
 
 
 def study_id_of(folder: StudyFolder, config: StudyConfig | None) -> str | None:
-    """Return the id of the study in a folder; None where neither its mark nor its record says it."""
+    """Return the id of the study in a folder; None if neither the record's mark nor the record has it."""
     mark = read_mark(folder.database_path)
     if mark is not None or config is None:
         return mark.study_id if mark else None
-    # Here, since it takes a third of a second: only a study that came from elsewhere has no mark yet.
+    # Import late, because it takes a third of a second: only a study from elsewhere has no mark yet.
     from hpo.trials.record.record import LAST
     from hpo.trials.record.storage import look_up
 
@@ -49,19 +49,19 @@ _FILE = "manifest.json"
 _LEADS_OUT = "study.mirror: %s is a link that leads out of the study's folder, and is not copied"
 RECORD = "study.db"
 """The name of the record among the files."""
-# Written again from their sources, or of one machine alone.
-_LEFT = (
+# Not copied: files that are made again, and files that belong to one machine.
+_EXCLUDED = (
     *("data", "driver.lock", "mlflow.lock", "mirrored.txt"),
     *(f"{RECORD}{suffix}" for suffix in ("", "-wal", "-shm", ".backup", ".mark")),
 )
 
 
 class NotOursError(StudyError):
-    """A place holds what must not be written over: no study, another, or what another machine has made of this one."""
+    """A place must not be overwritten: it has no study, another study, or a newer copy from another folder."""
 
 
 def _inside(name: str) -> str:
-    # One name a place: `a/./b` would be `a/b` too.
+    # Normalized names only: `a/./b` and `a/b` would be the same file.
     if os.path.normpath(name) != name or PurePosixPath(name).parts[:1] in ((), ("..",), ("/",), ("//",)):
         raise ValueError("must be a name in the folder")
     return name
@@ -69,25 +69,28 @@ def _inside(name: str) -> str:
 
 def _complete(files: dict[str, str]) -> dict[str, str]:
     if "config.yaml" not in files:
-        raise ValueError("must hold config.yaml")
+        raise ValueError("must contain config.yaml")
     return files
 
 
-# It is printed at a terminal: no control characters.
+# No control characters, because messages print these values at a terminal.
 _Printable = Annotated[str, Field(pattern=r"^[^\p{C}\p{Zl}\p{Zp}]*$")]
 _Name = Annotated[str, AfterValidator(_inside)]
 _Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
 class Manifest(BaseModel):
-    """What a mirror holds.
+    """The manifest of a mirror or an archive.
 
     Attributes:
-        files: the SHA-256 of each file by its path.
-        format: the number of its form; see `hpo.study.upgrade`.
-        links: where links lead by their paths, relative to where they lie.
-        id, generation: of this copy alone, and how many were written to its place; of an archive empty, and 0.
-        writer, written: the machine and folder that it came from, and when.
+        format: the format number; see `hpo.study.upgrade`.
+        name, study_id: the study's name and id.
+        files: the SHA-256 of each file, by path.
+        links: the target of each link, by the link's path and relative to the link's folder.
+        folders: the paths of all folders.
+        id: unique to this copy; empty in an archive.
+        generation: how many copies were written to its place, with this one; 0 in an archive.
+        writer, written: the machine and folder of the original, and the time of the copy.
     """
 
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
@@ -105,7 +108,7 @@ class Manifest(BaseModel):
 
     @classmethod
     def at(cls, place: Place) -> "Manifest | None":
-        """Return what lies at a place, None where nothing does; NotOursError where that is no mirror."""
+        """Return the manifest at a place, None if there is none; NotOursError if it is not a valid manifest."""
         content = place.read(_FILE)
         if content is None:
             return None
@@ -116,27 +119,27 @@ class Manifest(BaseModel):
         except StudyError as error:
             raise NotOursError(str(error)) from error
         except (ValidationError, TypeError, AttributeError) as error:
-            raise _unreadable(place) from error
+            raise _unreadable_error(place) from error
         study_name(found.name, f"{where}: name")
         return found
 
     def write(self, place: Place) -> None:
-        """Put it at a place."""
+        """Write the manifest to a place."""
         place.write(_FILE, [json.dumps(self.model_dump(), indent=1).encode()])
 
 
-def _unreadable(place: Place) -> NotOursError:
-    return NotOursError(f"{place.url}: holds no copy of a study that this version can read")
+def _unreadable_error(place: Place) -> NotOursError:
+    return NotOursError(f"{place.url}: has no copy of a study that this version can read; give another URL")
 
 
 def refuse_another(found: Manifest | None, study_id: str | None, folder: StudyFolder, place: Place) -> None:
-    """Raise NotOursError where a place holds another study, or this one as another folder has gone on with it."""
+    """Raise NotOursError if a place has another study, or a copy of this study from another folder."""
     if found is not None and found.study_id != study_id:
         raise NotOursError(
-            f"study.mirror: {place.url} holds another study, '{found.name}'; give another URL, or go on with that by "
-            f"`hpo resume {place.url}`"
+            f"study.mirror: {place.url} has another study, '{found.name}'; give another URL, or go on with that study "
+            f"by `hpo resume {place.url}`"
         )
-    known = {line.split()[0] for line in _copies(folder)}
+    known = {line.split()[0] for line in _noted_copies(folder)}
     if found is not None and known and found.id not in known:
         raise NotOursError(
             f"study.mirror: {found.writer} has gone on with this study, and wrote copy {found.generation} to "
@@ -145,41 +148,41 @@ def refuse_another(found: Manifest | None, study_id: str | None, folder: StudyFo
         )
 
 
-def _remember(folder: StudyFolder, url: str, ids: Sequence[str]) -> None:
-    """Note in the study's folder, by a line `ID URL` each, that these copies are its own, in place of those before."""
-    others = [line for line in _copies(folder) if line.partition(" ")[2] != url]
+def _note_copies(folder: StudyFolder, url: str, ids: Sequence[str]) -> None:
+    """Note these ids as the folder's own copies at a URL, in place of earlier ones there: a line `ID URL` each."""
+    others = [line for line in _noted_copies(folder) if line.partition(" ")[2] != url]
     lines = [*others, *(f"{copy} {url}" for copy in ids if copy)]
     write_atomically(folder.mirrored_path, "".join(f"{line}\n" for line in lines))
 
 
-def _copies(folder: StudyFolder) -> list[str]:
+def _noted_copies(folder: StudyFolder) -> list[str]:
     path = folder.mirrored_path
     lines = path.read_text(errors="replace").splitlines() if path.exists() else []
     return [line for line in lines if line.strip()]
 
 
 class Mirror:
-    """Copies one study to one place, again and again."""
+    """Copies one study to one place, as often as `copy` is called."""
 
     def __init__(self, url: str, folder: StudyFolder, name: str, study_id: str) -> None:
         self._store = UrlStore(url, "study.mirror")
         self._folder, self._name, self._study_id = folder, name, study_id
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     def copy(self) -> None:
-        """Bring the copy up to date; StudyError where the place cannot be written, or holds what is not its own."""
-        self._found()
-        there = self._store.digests()
+        """Update the copy; StudyError if the place cannot be written, or has a copy that is not this folder's own."""
+        self._own_manifest()
+        stored = self._store.digests()
         with tempfile.TemporaryDirectory(prefix="hpo-mirror-") as scratch:
-            files, links, folders = contents(self._folder, self._told)
+            files, links, folders = contents(self._folder, self._warned)
             sent: dict[str, str] = {}
             record = copy_record(self._folder, Path(scratch, RECORD))
             for name, path in ({RECORD: record} | files).items():
-                # One may have gone meanwhile, such as a model that is no longer among the best.
+                # A file may be deleted at the same time, such as a model that is no longer among the best.
                 with suppress(FileNotFoundError):
-                    sent[name] = self._store.put(path.read_bytes(), there)
-        # Sending takes a while, in which another may have written.
-        before = self._found()
+                    sent[name] = self._store.put(path.read_bytes(), stored)
+        # Check again: another machine may have written while the files were sent.
+        before = self._own_manifest()
         manifest = Manifest(
             name=self._name,
             study_id=self._study_id,
@@ -191,50 +194,50 @@ class Mirror:
             writer=f"{os.uname().nodename}:{self._folder.path}",
             written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
         )
-        # Both, and first: a process that ends before or after it has written knows what is there as its own.
-        _remember(self._folder, self._store.place.url, [before.id if before else "", manifest.id])
+        # Note both ids before writing: if the process dies before or after the write, the copy there is still its own.
+        _note_copies(self._folder, self._store.place.url, [before.id if before else "", manifest.id])
         manifest.write(self._store.place)
-        now = self._found()
-        for digest in there - set(sent.values()) - set(now.files.values() if now else ()):
+        now = self._own_manifest()
+        for digest in stored - set(sent.values()) - set(now.files.values() if now else ()):
             self._store.remove(digest)
 
     def remove(self) -> bool:
-        """Delete the copy; return whether there was one. StudyError as of `copy`."""
-        if self._found() is None:
+        """Delete the copy and return whether there was one; raise the errors of `copy`."""
+        if self._own_manifest() is None:
             return False
-        # First, since a manifest without its contents would be a damaged copy.
+        # Delete the manifest first: without its contents it would be a damaged copy.
         self._store.place.remove(_FILE)
         for digest in self._store.digests():
             self._store.remove(digest)
         return True
 
-    def _found(self) -> Manifest | None:
-        """Return this folder's own copy at the place, None where there is none."""
+    def _own_manifest(self) -> Manifest | None:
+        """Return the manifest at the place, None without one; NotOursError if it is not this folder's own copy."""
         found = Manifest.at(self._store.place)
         refuse_another(found, self._study_id, self._folder, self._store.place)
         return found
 
 
 def copy_record(folder: StudyFolder, target: Path) -> Path:
-    """Write a whole copy of the record, which may go on being written, as a file; return its path."""
+    """Write a consistent copy of the record, which may be in use, to a file; return its path."""
     return copy_database(folder.database_path, target)
 
 
-def contents(folder: StudyFolder, told: set[str]) -> tuple[dict[str, Path], dict[str, str], list[str]]:
-    """Return what is copied of a study besides its record: files, where links lead, and folders, by their names.
+def contents(folder: StudyFolder, warned: set[str]) -> tuple[dict[str, Path], dict[str, str], list[str]]:
+    """Return the files, the link targets and the folders to copy, by name, without the record.
 
-    Links that lead out are not copied; those that are not in `told` yet are told, and added to it.
+    Links that lead out of the folder are not copied. Log a warning for each that is not in `warned`, and add it there.
     """
     files, links, folders = dict[str, Path](), dict[str, str](), list[str]()
     for entry in entries(folder.path):
-        if _is_left(PurePosixPath(entry.name)):
+        if _is_excluded(PurePosixPath(entry.name)):
             continue
         if entry.kind == "folder":
             folders.append(entry.name)
         elif entry.kind == "link" and entry.target is None:
-            if entry.name not in told:
+            if entry.name not in warned:
                 _log.warning(_LEADS_OUT, entry.name)
-            told.add(entry.name)
+            warned.add(entry.name)
             continue
         elif entry.kind == "link":
             links[entry.name] = entry.target or ""
@@ -244,41 +247,42 @@ def contents(folder: StudyFolder, told: set[str]) -> tuple[dict[str, Path], dict
 
 
 def restore(url: str, runs: Path = RUNS) -> StudyFolder:
-    """Write the study at a URL into its folder under `runs`, and return that; StudyError where that cannot be done.
+    """Write the study at a URL into its folder under `runs`, and return the folder.
 
-    What it knows of evaluations of test parts is added to the ledger there, too.
+    Raises:
+        StudyError: there is no copy of a study, it is damaged, or the folder exists.
     """
     store = UrlStore(url, "study")
     manifest = Manifest.at(store.place)
     if manifest is None:
-        raise StudyError(f"study: there is no copy of a study at {store.place.url}; see study.mirror")
+        raise StudyError(f"study: there is no copy of a study at {store.place.url}; give the URL of a study.mirror")
     folder = StudyFolder(runs / manifest.name)
     if folder.path.exists():
         raise StudyError(
-            f"study: {folder} is there already; go on with it by `hpo resume {manifest.name}`, or move it away first"
+            f"study: {folder} already exists; go on with it by `hpo resume {manifest.name}`, or move it away first"
         )
     runs.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{manifest.name}-", dir=runs) as scratch:
-        aside = StudyFolder(Path(scratch, "study"))
-        aside.path.mkdir(mode=0o700)
+        temporary = StudyFolder(Path(scratch, "study"))
+        temporary.path.mkdir(mode=0o700)
         try:
-            _write(manifest, store, aside)
+            _write_files(manifest, store, temporary)
         except (OSError, ValueError) as error:
-            # Its names cannot be those of files, or not all at once.
-            raise _unreadable(store.place) from error
-        aside.refuse_links()
-        _remember(aside, store.place.url, [manifest.id])
-        aside.path.rename(folder.path)
+            # The manifest's names are invalid or contradict each other.
+            raise _unreadable_error(store.place) from error
+        temporary.refuse_links()
+        _note_copies(temporary, store.place.url, [manifest.id])
+        temporary.path.rename(folder.path)
     return folder
 
 
-def _write(manifest: Manifest, store: UrlStore, folder: StudyFolder) -> None:
+def _write_files(manifest: Manifest, store: UrlStore, folder: StudyFolder) -> None:
     for file, digest in manifest.files.items():
         path = folder.inside(file)
         path.parent.mkdir(parents=True, exist_ok=True)
         if not store.get(digest, path):
             raise StudyError(f"study: {file} at {store.place.url} is damaged; copy the study there again")
-    # After the files: none of them is written through a link.
+    # Make links after the files, so that no file is written through a link.
     for name in manifest.folders:
         folder.inside(name).mkdir(parents=True, exist_ok=True)
     for name, target in manifest.links.items():
@@ -287,7 +291,7 @@ def _write(manifest: Manifest, store: UrlStore, folder: StudyFolder) -> None:
         link.symlink_to(target)
 
 
-def _is_left(name: PurePosixPath) -> bool:
-    """Return whether a file or folder is not copied; what is hidden in a state or a model is the training's own."""
-    is_aside = any(part.startswith(".") for part in name.parts[:2])
-    return is_aside or name.parts[0] in _LEFT
+def _is_excluded(name: PurePosixPath) -> bool:
+    """Return whether a file or folder is not copied; hidden files deeper in a state or model belong to the training."""
+    is_temporary = any(part.startswith(".") for part in name.parts[:2])
+    return is_temporary or name.parts[0] in _EXCLUDED

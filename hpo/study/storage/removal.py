@@ -1,4 +1,4 @@
-"""What goes when a study is removed."""
+"""Finds what the removal of a study deletes."""
 
 import os
 from contextlib import suppress
@@ -12,8 +12,8 @@ from hpo.study.files.folder import RUNS, StudyFolder, find_study
 from hpo.study.storage.mirror import study_id_of
 from hpo.trials.record.own_file import read_mark
 
-# One of them lies beside the configuration of every study, so that another program's config.yaml is none.
-_BESIDE = ("study.db", "study.db.backup", "environment.json", "trials.csv")
+# Every study has at least one of these files, which tells it from another program's folder with a config.yaml.
+_STUDY_FILES = ("study.db", "study.db.backup", "environment.json", "trials.csv")
 
 
 @dataclass(frozen=True)
@@ -21,11 +21,12 @@ class Removal:
     """A study that can be removed.
 
     Attributes:
-        is_link: whether there is a link in the folder's place; then that alone goes, and nothing else is known.
+        folder: its folder.
+        is_link: whether the folder's path is a link; then only the link is deleted, and the other fields are empty.
         sizes: the bytes of each file and folder directly in it, by name.
-        files: how many files there are, in all.
-        config: its configuration; None where that cannot be read: then nothing outside of the folder is found.
-        study_id: under which MLflow and its mirror have it; None where it cannot be read.
+        files: the total number of files.
+        config: its configuration; None if it cannot be read: then the study's runs in MLflow and its mirror stay.
+        study_id: the study's id in MLflow and in its mirror; None if it cannot be read.
     """
 
     folder: StudyFolder
@@ -37,12 +38,15 @@ class Removal:
 
     @property
     def bytes(self) -> int:
-        """The size of its files."""
+        """The total size of its files."""
         return sum(self.sizes.values())
 
     @property
     def same(self) -> StudyFolder | None:
-        """Another folder with the same study, such as one that was copied by hand; it keeps what is elsewhere."""
+        """Another folder with the same study id, such as a manual copy; None without one.
+
+        The study's runs in MLflow and its mirror then stay, because they belong to that folder too.
+        """
         for runs in {self.folder.path.parent, RUNS.absolute()}:
             for path in sorted(runs.glob("[!.]*/study.db")):
                 mark = read_mark(path)
@@ -52,15 +56,19 @@ class Removal:
 
 
 def find_removal(name: str) -> Removal:
-    """Return what would go of a study, given by its name under `runs/` or by a path; also of a damaged one.
+    """Return what the removal of a study deletes, also for a damaged study.
 
-    StudyError where there is none, it runs, or the working directory is inside of it.
+    Args:
+        name: the study's name under `runs/`, or its path.
+
+    Raises:
+        StudyError: there is no such study, it runs, or the working directory is inside its folder.
     """
     folder = _find(name)
     if folder.path.is_symlink():
         return Removal(folder, is_link=True)
     if Path.cwd().resolve().is_relative_to(folder.path.resolve()):
-        raise StudyError(f"study: {folder.path} has the working directory inside of it; go to another (cd)")
+        raise StudyError(f"study: the working directory is inside {folder.path}; change to another one (cd)")
     folder.refuse_running()
     sizes, files = dict[str, int](), 0
     for entry in entries(folder.path):
@@ -80,15 +88,15 @@ def _find(name: str) -> StudyFolder:
         in_runs = folder.path.parent == RUNS.absolute()
         if in_runs and folder.path.is_symlink():
             return folder
-        is_beside = any((folder.path / each).exists() for each in _BESIDE)
-        if is_beside and (in_runs or folder.exists):
+        has_study_files = any((folder.path / each).exists() for each in _STUDY_FILES)
+        if has_study_files and (in_runs or folder.exists):
             return folder
-    raise StudyError(_why_none(name))
+    raise StudyError(_why_no_study(name))
 
 
-def _why_none(name: str) -> str:
+def _why_no_study(name: str) -> str:
     try:
         folder = find_study(name)
     except StudyError as error:
         return str(error)
-    return f"study: {folder} has a config.yaml, but nothing else of a study; remove it by hand"
+    return f"study: {folder} has a config.yaml but no other file of a study; remove it yourself"

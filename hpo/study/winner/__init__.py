@@ -1,1 +1,1 @@
-"""After the search: finalists, the winner's model, and its score on the test part."""
+"""What follows a search: full trainings, finalists, the winner's model, and the test evaluation."""

@@ -1,4 +1,4 @@
-"""The winner after the search: its model, kept from its hold-out or trained on all folds, and its configuration."""
+"""The winner's model, from its hold-out training or trained on all folds, and the winner's configuration."""
 
 import statistics
 from collections.abc import Callable, Mapping
@@ -17,10 +17,9 @@ from hpo.workers.training.tasks import Task, TaskBuilder, checkpoint_name
 
 
 def lacks_model(study: PreparedStudy, run: StudyRun) -> bool:
-    """Return whether the winner's model must still be noted, or trained.
+    """Return whether the winner's model must still be trained, or noted in the record.
 
-    An objective without a test part keeps models where its trainings write some. That of the winner is trained again,
-    once, where its score was not among the best, so that it was not kept.
+    An objective without a test split needs a model only if its trainings write models.
     """
     if run.winner is None or run.model is not None:
         return False
@@ -36,13 +35,24 @@ def _has_models(study: PreparedStudy) -> bool:
 
 
 def make_final_model(
-    study: PreparedStudy, run: StudyRun, dispatcher: Dispatcher, tell: Callable[[str, int, int], None]
+    study: PreparedStudy, run: StudyRun, dispatcher: Dispatcher, report: Callable[[str, int, int], None]
 ) -> FinalModel | None:
-    """Train the winner's model where it is missing, note it, and return it; None where nothing had to be trained.
+    """Train the winner's model if it is missing, note it in the record, and return it.
 
-    That of a hold-out is trained again, with its seed, where it was not kept. With folds, the winning configuration is
-    trained once on all of them together, for the mean of the folds' best epochs. `tell` gets that it is trained.
-    StudyError where the training failed.
+    A missing model of a hold-out is trained again with its seed. With folds, the winner's configuration is trained once
+    on all folds together, for the mean of the folds' best epochs.
+
+    Args:
+        study: the study.
+        run: the study with its record.
+        dispatcher: runs the training.
+        report: called with the kind of the trainings, how many have ended, and their number.
+
+    Returns:
+        None if no model is missing.
+
+    Raises:
+        StudyError: the training failed.
     """
     winner = run.winner
     if winner is None or not lacks_model(study, run):
@@ -53,7 +63,7 @@ def make_final_model(
     if not is_hold_out:
         name, epochs = "checkpoints/final", task.payload.amount
     if not (is_hold_out and has_own_model(study, winner)):
-        ((_, outcome),) = outcomes(dispatcher, [task], partial(tell, "the winner's model"))
+        ((_, outcome),) = outcomes(dispatcher, [task], partial(report, "the winner's model"))
         if outcome.error:
             what = "training the model of trial {} again" if is_hold_out else "final training of trial {}"
             raise StudyError(f"{what.format(winner.number)} failed: {outcome.error}")
@@ -65,9 +75,9 @@ def make_final_model(
 
 
 def model_task(builder: TaskBuilder, trial: Trial) -> Task:
-    """Return the training of a trial's model: again on its hold-out, or on all folds for the mean of their best epochs.
+    """Return the task that trains a trial's model, with the trial's seed.
 
-    Either with the seed of the trial.
+    It trains on the trial's hold-out split, or on all folds together for the mean of their best epochs.
     """
     if builder.layout.folds == 1:
         return builder.tasks_of(replace(trial, trained=0))[0]
@@ -76,13 +86,13 @@ def model_task(builder: TaskBuilder, trial: Trial) -> Task:
 
 
 def has_own_model(study: PreparedStudy, trial: Trial) -> bool:
-    """Return whether the model of a trial's own hold-out is kept, and unchanged."""
+    """Return whether the model of a trial's hold-out training exists and is unchanged."""
     name = f"checkpoints/{checkpoint_name(trial.number)}"
     return study.has_model(name) and not study.folder.changed_files(name)
 
 
 def best_config(study: PreparedStudy, winner: Trial) -> dict[str, object]:
-    """Return the winner's configuration for `hpo train`, which trains it like the winner's first fold."""
+    """Return the winner's configuration for `hpo train`, which repeats the training of the winner's first fold."""
     config, frozen = study.config, study.config.to_dict()["study"]
     tree = config.trial_config(winner.point)
     section = {name: frozen[name] for name in ("name", "metric", "direction", "score") if name in frozen}
@@ -91,7 +101,7 @@ def best_config(study: PreparedStudy, winner: Trial) -> dict[str, object]:
     if ObjectivePath.of(config.objective).form == "task" and isinstance(training, Mapping):
         tree["training"] = {**training, **seed}
     else:
-        # All of the tree is the user's own.
+        # The whole tree belongs to the user's function, so the seed goes into `study`.
         section |= seed
     return {
         **plain_own(tree),

@@ -1,4 +1,4 @@
-"""Which trials of a front, and near it, noise alone may set apart."""
+"""Finds the trials on a Pareto front, and near it, that noise alone may separate."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ _Z = 1.96
 
 @dataclass(frozen=True)
 class Overlap:
-    """What the spread over folds and seeds leaves open of a front; all by the numbers of trials.
+    """Trials, by number, whose order the spread over folds and seeds leaves open.
 
     Attributes:
-        members: of each member of the front that has intervals, the other members whose intervals overlap with its own
-            in every metric.
-        near: dominated trials that may belong to the front, in the order in which they were given.
+        members: for each trial on the front with intervals: the other members whose intervals overlap its own in every
+            metric.
+        near: dominated trials that may belong to the front.
     """
 
     members: Mapping[int, Sequence[int]]
@@ -29,18 +29,19 @@ class Overlap:
 
 
 def overlapping(front: Sequence[Trial], others: Iterable[Trial], goal: Goal) -> Overlap:
-    """Return which trials of a front overlap, and which of the others may belong to it.
+    """Return which trials of a front overlap, and which other trials may belong to it.
 
-    A trial's interval of a metric is its mean over folds and seeds ± 1.96 standard errors; a trial of a single task
-    has none, and is left out. With few tasks these intervals are narrower than Student's (with 3 less than half as
-    wide), so what does not overlap may be chance, too.
+    A trial's interval of a metric is its mean over folds and seeds ± 1.96 standard errors. A trial with a single task
+    has no interval and is skipped. With few tasks these intervals are narrower than Student's (with 3 less than half as
+    wide), so a difference without overlap may still be chance.
+
+    A dominated trial may belong to the front if no member's worst ends dominate the best ends of its intervals.
 
     Args:
-        front: its members, which keep the limits.
-        others: trials of the same search. Those of the front, those that are not complete, exceed a limit, or were not
-            trained as far as the front, are left out. Of the rest those may belong to the front whose best ends of the
-            intervals are not dominated by the worst ends of any member's.
-        goal: what the search is for.
+        front: the trials on the front.
+        others: trials of the same search. Members of the front, incomplete trials, trials beyond a limit, and trials
+            with another amount than the front's are skipped.
+        goal: the metrics and their directions.
     """
     members = [trial for trial in front if len(trial.values(goal.metric)) > 1]
     if not members:
@@ -55,10 +56,10 @@ def overlapping(front: Sequence[Trial], others: Iterable[Trial], goal: Goal) -> 
         and len(trial.values(goal.metric)) > 1
     ]
     low, high = _ends(members, goal)
-    # Of two intervals that overlap, neither ends before the other begins.
+    # Two intervals overlap if neither ends before the other begins.
     overlap = np.all((low[:, None] <= high[None]) & (low[None] <= high[:, None]), axis=2)
     np.fill_diagonal(overlap, False)
-    with_whom = {
+    partners = {
         one.number: [members[at].number for at in np.flatnonzero(overlap[row])] for row, one in enumerate(members)
     }
     near = [
@@ -66,7 +67,7 @@ def overlapping(front: Sequence[Trial], others: Iterable[Trial], goal: Goal) -> 
         for trial, best in zip(rest, _ends(rest, goal)[0], strict=True)
         if is_on_front(np.vstack((high, best)))[-1]
     ]
-    return Overlap(with_whom, near)
+    return Overlap(partners, near)
 
 
 def _ends(trials: Sequence[Trial], goal: Goal) -> tuple[Array, Array]:

@@ -1,6 +1,6 @@
-"""Opens the test part, once, with the winner or the whole front, and the default configuration; records the opening.
+"""The test evaluation: scores the winner or the whole Pareto front, and the default configuration, on the test split.
 
-A search has overtuned if on unseen examples its result is no better than its start, trained as the winner was.
+The default shows overtuning: a search has overtuned if its winner is no better than the default on unseen examples.
 Source: Schneider et al. 2025, "Overtuning in Hyperparameter Optimization" (arXiv 2506.19540).
 """
 
@@ -30,15 +30,19 @@ from hpo.workers.training.splits import open_test_part
 from hpo.workers.training.tasks import Task, checkpoint_name
 from hpo.workers.training.worker import outcome_of
 
-# The configuration without any point of the space.
-_DEFAULT = -1  # the number of the default configuration's trial
+# The trial number of the default configuration.
+_DEFAULT = -1
 
 
 @dataclass(frozen=True)
 class _Model:
-    """What a trial is scored with: its study as of then, and the folder of its model, or why it has none.
+    """A trial to score.
 
-    Where the objective keeps no models, it is trained when it is scored.
+    Attributes:
+        trial: the trial.
+        study: the study with the configuration of the trial's time.
+        checkpoint_dir: the folder of its model; None if the objective saves no models: then scoring trains one.
+        error: why the training of its model failed; None if it did not.
     """
 
     trial: Trial
@@ -54,24 +58,35 @@ def open_test(
     with_default: bool = True,
     with_front: bool = False,
 ) -> dict[str, Any]:
-    """Score the winner on the test part, and the default configuration if there is one; return test.json's content.
+    """Score the winner on the test split, and the default configuration if there is one.
 
-    `with_front` scores the other trials of the front in the same opening: those whose models are not kept are trained
-    again before it, with their seeds. Of one that fails the error is told. StudyError where the search is not finished,
-    nothing can be scored, the part was opened before and not `again`, or there is only one metric for a front.
+    Args:
+        study: the study.
+        run: the study with its record.
+        again: whether to score although these data were evaluated before.
+        with_default: whether to score the default configuration.
+        with_front: whether to score the other trials on the Pareto front in the same evaluation. Missing models are
+            trained again first, with their seeds. A trial that fails gets its error in place of scores.
+
+    Returns:
+        The content of test.json.
+
+    Raises:
+        StudyError: the search is not finished, there is no winner or no test split, `again` is False although these data
+            were evaluated before, or `with_front` is True with one metric.
     """
     if with_front and len(study.goal.metrics) == 1:
         raise StudyError(
-            f"test: `--front` (from Python `front=True`) is for several metrics, and study '{study.reference}' has "
-            f"one, of which the winner is the front; leave it out"
+            f"test: `--front` (from Python `front=True`) needs several metrics, and study '{study.reference}' has one; "
+            f"remove it"
         )
     if study.is_outside:
         raise StudyError(
-            f"test: the trials of study '{study.reference}' are trained elsewhere (`hpo ask`, `hpo tell`), so there is "
-            f"no test part here; score its winner where you train, once"
+            f"test: another program trains the trials of study '{study.reference}' (`hpo ask`, `hpo tell`), so the "
+            f"study has no test part; score its winner in that program, once"
         )
     winner = _winner(study, run)
-    # The report needs it: a fault must be noticed before the part is open.
+    # The report needs this file; read it now, so that an incomplete one fails before the test split is read.
     study.environment()
     if study.examples is None or study.plan is None:
         raise StudyError(_no_test_part(study.objective))
@@ -79,36 +94,38 @@ def open_test(
     fingerprint = study.examples.fingerprint(test)
     earlier = all_evaluations(study.folder, fingerprint)
     if earlier and not again:
-        raise StudyError(_opened_before(earlier, study.examples))
+        raise StudyError(_evaluated_before(earlier, study.examples))
     allowed = run.notes.allowed_changes
-    # Where fresh seeds decided, the winner may be none of the search's front.
+    # If fresh seeds decided, the winner may not be on the search's front.
     others = [trial for trial in run.front if trial.number != winner.number] if with_front else []
-    opening: dict[str, Any] = {
+    evaluation: dict[str, Any] = {
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "study": study.config.study.name,
         "study_id": run.notes.study_id,
         "trial": winner.number,
     }
     if with_front:
-        opening["scored"] = [trial.number for trial in (winner, *others)]
-    opening["fingerprint"] = fingerprint
+        evaluation["scored"] = [trial.number for trial in (winner, *others)]
+    evaluation["fingerprint"] = fingerprint
     with TemporaryDirectory(prefix="hpo-test-") as scratch:
         default = _default_model(study, Path(scratch, "default")) if with_default else None
         models = [
             _member_model(study.as_of(allowed, trial), trial, Path(scratch, str(trial.number))) for trial in others
         ]
-        # Before the part is read, so that a crash cannot hide it.
-        write_evaluation(study.folder, opening)
-        pickled = str(study.folder.inside(run.model.checkpoint_dir)) if run.model and study.keeps_models else None
-        scored = _score(_Model(winner, study.as_of(allowed, winner), pickled), test)
-        of_default = None if default is None else _try(default, test)
-        of_others = [_try(model, test) for model in models]
+        # Log the evaluation before reading the test split, so that a crash cannot hide it.
+        write_evaluation(study.folder, evaluation)
+        checkpoint_dir = (
+            str(study.folder.inside(run.model.checkpoint_dir)) if run.model and study.keeps_models else None
+        )
+        scored = _score(_Model(winner, study.as_of(allowed, winner), checkpoint_dir), test)
+        default_scored = None if default is None else _try_score(default, test)
+        others_scored = [_try_score(model, test) for model in models]
     sample = Sample(len(test), study.described.method, study.examples.groups is not None)
-    differences = sample.differences(scored, of_default) if isinstance(of_default, Scored) else {}
+    differences = sample.differences(scored, default_scored) if isinstance(default_scored, Scored) else {}
     names = study.goal.names
-    result = opening | {
+    result = evaluation | {
         **_describe(scored, sample, names),
-        "default": None if of_default is None else _describe(of_default, sample, names),
+        "default": None if default_scored is None else _describe(default_scored, sample, names),
         "difference": _describe_estimates(differences, names),
         "size": len(test),
         "validation_score": (run.fresh_winner or winner).score,
@@ -116,74 +133,74 @@ def open_test(
         "evaluations_of_these_data": len(earlier) + 1,
     }
     if with_front:
-        told = zip((winner, *others), (scored, *of_others), strict=True)
-        result["front"] = [_member(study, trial, _describe(each, sample, names)) for trial, each in told]
-        result["scored_of_these_data"] = num_scored([*earlier, opening])
+        members = zip((winner, *others), (scored, *others_scored), strict=True)
+        result["front"] = [_describe_member(study, trial, _describe(each, sample, names)) for trial, each in members]
+        result["scored_of_these_data"] = num_scored([*earlier, evaluation])
     study.folder.write_json(study.folder.test_path, result)
     return result
 
 
 def _describe(scored: Scored | str, sample: Sample, names: Collection[str]) -> dict[str, Any]:
-    """Return what test.json says of a model: its metrics and their intervals, or its error."""
+    """Return a model's entry in test.json: its metrics and their intervals, or its error."""
     if isinstance(scored, str):
         return {"error": scored}
     return {"metrics": dict(scored.metrics), "estimates": _describe_estimates(sample.estimates(scored), names)}
 
 
 def _describe_estimates(estimates: Mapping[str, Estimate], names: Collection[str]) -> dict[str, Any]:
-    """Return those with an interval; of the study's own metrics also why there is none."""
+    """Return the estimates with an interval as dicts; for the study's own metrics also those without one."""
     return {name: asdict(each) for name, each in estimates.items() if each.low is not None or name in names}
 
 
-def _member(study: PreparedStudy, trial: Trial, scored: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what test.json tells of a member of the front: its scores there (or the error), and in the search."""
+def _describe_member(study: PreparedStudy, trial: Trial, scored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entry in test.json of a trial on the front: its test scores or error, and its scores in the search."""
     values = {name: trial.mean(name) for name in study.goal.names}
     return {"trial": trial.number, **scored, "validation_score": trial.score, "validation_metrics": values}
 
 
 def _no_test_part(objective: Objective) -> str:
-    way = "write one in that module"
+    advice = "write one in that module"
     if objective.pickled is not None:
-        way = "write `@hpo.objective(describe_data=...)` above it"
-    hint = "" if objective.revision is not None else f"; {way}, and start another study"
-    return f"test: {objective.owner} has no describe_data, so no data is split and there is no test part{hint}"
+        advice = "write `@hpo.objective(describe_data=...)` above it"
+    hint = "" if objective.revision is not None else f"; {advice}, and start another study"
+    return f"test: {objective.owner} has no describe_data, so there is no split and no test part{hint}"
 
 
-def _opened_before(earlier: Sequence[TestEvaluation], examples: Examples) -> str:
+def _evaluated_before(earlier: Sequence[TestEvaluation], examples: Examples) -> str:
     last = earlier[-1]
     number = num_scored([last])
     front = "" if number == 1 else f" with {number} configurations"
     return (
         f"test: the test part of these data was opened before ({len(earlier)} time(s), last by study "
-        f"'{last['study']}' at {last['time']}{front}); compared were {examples.compared_by}; a test part is for one "
-        f"opening: `--again` (from Python `again=True`) opens it once more, which the report will always mention"
+        f"'{last['study']}' at {last['time']}{front}); the comparison used {examples.compared_by}; `--again` (from "
+        f"Python `again=True`) opens it once more, and the report will always mention this"
     )
 
 
 def _winner(study: PreparedStudy, run: StudyRun) -> Trial:
-    """Return the winner; raise StudyError where the search, finalists or final model are not finished."""
-    first = f"run `hpo resume {study.reference}` first"
-    for is_so, why in (
-        (not study.is_over(run.record), f"the search is not finished ({study.done(run.history)}); {first}"),
-        (not run.is_trained, f"the best are not trained to their end, or again; {first}"),
+    """Return the winner; raise StudyError if the search or the trainings after it are not finished."""
+    advice = f"run `hpo resume {study.reference}` first"
+    for is_refused, why in (
+        (not study.is_over(run.record), f"the search is not finished ({study.done(run.history)}); {advice}"),
+        (not run.is_trained, f"the trainings after the search are not finished; {advice}"),
         (run.winner is None, why_none(run.history, study.goal)),
-        (lacks_model(study, run), f"the winner's model is missing or was replaced; {first}"),
+        (lacks_model(study, run), f"the winner's model is missing or was replaced; {advice}"),
     ):
-        if is_so:
+        if is_refused:
             raise StudyError(f"test: {why}")
     assert run.winner is not None
     return run.winner
 
 
 def _default_model(study: PreparedStudy, scratch: Path) -> _Model | None:
-    """Train the default configuration in this process; its model is below `scratch`. None where there is no default.
+    """Train the default configuration in this process, with its model below `scratch`; None without a default.
 
-    With a hold-out it is stopped early on that, as every trial was; with folds it is trained on all of them together
-    for all epochs, since its best epoch is not known.
+    With a hold-out split it stops early on that, like every trial. With folds it trains on all of them together for all
+    epochs, because its best epoch is not known.
     """
     if why_no_default(study.space, study.config):
         return None
-    # One that is not in the space is the configuration as it is.
+    # A default outside the space is the configuration without any point.
     outside: Point = {SCALE: study.goal.target} if study.goal.target else {}
     trial = Trial(number=_DEFAULT, round=-1, point=default_of(study.space, study.config) or outside)
     if not study.keeps_models:
@@ -191,23 +208,23 @@ def _default_model(study: PreparedStudy, scratch: Path) -> _Model | None:
     builder = replace(study.task_builder(), checkpoints_dir=scratch, files_dir=None)
     is_hold_out = study.num_folds == 1
     task = builder.tasks_of(trial)[0] if is_hold_out else builder.final_task(trial, amount=None)
-    return _trained(trial, study, task)
+    return _train_model(trial, study, task)
 
 
 def _member_model(study: PreparedStudy, trial: Trial, scratch: Path) -> _Model:
-    """Return the model of a trial of the front: that of its hold-out if it is kept, or one trained below `scratch`."""
+    """Return the model of a trial on the front: its hold-out's if it exists, else one trained below `scratch`."""
     if not study.keeps_models:
         return _Model(trial, study)
     if study.num_folds == 1 and has_own_model(study, trial):
         return _Model(trial, study, str(study.folder.checkpoints_dir / checkpoint_name(trial.number)))
-    # Its states in the study's folder are as far as the search went.
+    # Train with other states: those in the study's folder belong to the search.
     builder = replace(
         study.task_builder(), checkpoints_dir=scratch / "models", states_dir=scratch / "states", files_dir=None
     )
-    return _trained(trial, study, model_task(builder, trial))
+    return _train_model(trial, study, model_task(builder, trial))
 
 
-def _trained(trial: Trial, study: PreparedStudy, task: Task) -> _Model:
+def _train_model(trial: Trial, study: PreparedStudy, task: Task) -> _Model:
     try:
         outcome = outcome_of(run_here(task.payload))
     except MachineError as error:
@@ -215,8 +232,8 @@ def _trained(trial: Trial, study: PreparedStudy, task: Task) -> _Model:
     return _Model(trial, study, None if outcome.error else task.payload.checkpoint_dir, outcome.error)
 
 
-def _try(model: _Model, test: Sequence[int]) -> Scored | str:
-    """Return the scores of a model that is not the winner's, or its error, which must not spoil the opening."""
+def _try_score(model: _Model, test: Sequence[int]) -> Scored | str:
+    """Return the scores of a model other than the winner's, or its error, which must not end the evaluation."""
     if model.error:
         return model.error
     try:
@@ -226,7 +243,7 @@ def _try(model: _Model, test: Sequence[int]) -> Scored | str:
 
 
 def _score(model: _Model, test: Sequence[int]) -> Scored:
-    """Return the scores of a trained model, or of one trained now where the objective keeps none."""
+    """Return the scores of a model; train it first if the objective saves no models."""
     trial = model.trial
     task = model.study.task_builder().test_task(trial, test, model.checkpoint_dir)
     by_example: dict[str, Sequence[float]] = {}

@@ -1,7 +1,7 @@
-"""Trains what follows a search: the best to their end, so that the winner is fully trained, and finalists once more.
+"""The trainings after a search: the best trials to the end, so that the winner is fully trained, and finalists again.
 
-Once the search is over, the best go on from where they are, with the seeds that they have. It is no part of the search,
-which stays the same under a larger budget; what was trained stays known.
+The best trials continue from their states, with their seeds. These trainings do not belong to the search: with a larger
+budget it proposes the same trials, and the outcomes here are reused.
 """
 
 import logging
@@ -25,33 +25,36 @@ from hpo.workers.training.tasks import Task
 
 _log = logging.getLogger(__name__)
 
-# After the name of a state in the search, which is left as it is: the search may still go on from it.
+# The suffix of a state's copy. The search's own state stays unchanged, because the search may go on from it.
 _SUFFIX = "_full"
 
 
 def expected_at_end(study: PreparedStudy) -> str | None:
-    """Return a line on how many configurations are expected to be trained to the end; None where all are."""
+    """Return a line on how many configurations will probably be fully trained; None if all are."""
     strategy = study.strategy.strategy if isinstance(study.strategy, FirstPoints) else study.strategy
     if study.counts == "trials" or not isinstance(strategy, Asha | SuccessiveHalving):
         return None
     budget = study.config.study.trials
     expected, best = strategy.expected_at_end(budget), min(num_to_finish(study.config), budget)
     return (
-        f"of {budget} configurations about {expected} reach {study.full_amount} in the search, if none fails; after it "
-        f"the best {best} are trained to there where they were not"
+        f"about {expected} of {budget} configurations will reach {study.full_amount} in the search if none fails; "
+        f"afterwards the best {best} are trained to {study.full_amount}"
     )
 
 
 def train_to_the_end(
-    study: PreparedStudy, record: Record, dispatcher: Dispatcher, tell: Callable[[str, int, int], None]
+    study: PreparedStudy, record: Record, dispatcher: Dispatcher, report: Callable[[str, int, int], None]
 ) -> None:
-    """Train what is missing; each outcome is recorded before the next is waited for. `tell` gets how far that is."""
-    while missing := _missing(study, record):
+    """Train the best trials to the end, as far as they are not, and record each outcome as soon as it arrives.
+
+    `report` is called with the kind of the trainings, how many have ended, and their number.
+    """
+    while missing := _missing_tasks(study, record):
         record.begin_stretch(dispatcher.slots)
-        for task, outcome in outcomes(dispatcher, missing, partial(tell, "the best to the end")):
+        for task, outcome in outcomes(dispatcher, missing, partial(report, "the best to the end")):
             Notes(record).write_full_outcome(task, outcome)
             if outcome.error:
-                _log.warning("trial %d: its training to the end failed: %s", task.trial, outcome.error)
+                _log.warning("trial %d: its full training failed: %s", task.trial, outcome.error)
 
 
 def train_finalists(
@@ -59,23 +62,26 @@ def train_finalists(
     finalists: Sequence[Finalist],
     record: Record,
     dispatcher: Dispatcher,
-    tell: Callable[[str, int, int], None],
+    report: Callable[[str, int, int], None],
 ) -> None:
-    """Train what is missing; each outcome is recorded before the next is waited for. `tell` gets how far that is."""
-    what = f"the best {len(finalists)} again on fresh seeds" if len(finalists) > 1 else "the best again on fresh seeds"
-    missing = [task for finalist in finalists for task in _missing_of(study, finalist, Notes(record))]
-    for task, outcome in outcomes(dispatcher, missing, partial(tell, what)):
+    """Train the finalists on fresh seeds, as far as they are not, and record each outcome as soon as it arrives.
+
+    `report` is called with the kind of the trainings, how many have ended, and their number.
+    """
+    kind = f"the best {len(finalists)} again on fresh seeds" if len(finalists) > 1 else "the best again on fresh seeds"
+    missing = [task for finalist in finalists for task in _missing_finalist_tasks(study, finalist, Notes(record))]
+    for task, outcome in outcomes(dispatcher, missing, partial(report, kind)):
         Notes(record).write_finalist_outcome(task.trial, task.index, outcome)
 
 
 def state_names(study: PreparedStudy, trials: Iterable[Trial]) -> set[str]:
-    """Return the names of the states that these trials' further trainings begin with, and of their own."""
+    """Return the names of these trials' states: those of the search, and those of their further trainings."""
     names = study.task_builder().state_names(trials)
     return names | {f"{name}{_SUFFIX}" for name in names}
 
 
-def _missing(study: PreparedStudy, record: Record) -> list[Task]:
-    """Return the tasks that are not trained, each from where the search left it, or else from the start."""
+def _missing_tasks(study: PreparedStudy, record: Record) -> list[Task]:
+    """Return the tasks without an outcome; each continues from the search's state, or else starts anew."""
     known, missing = Notes(record).full_outcomes, []
     for trial in trials_to_finish(study.config, record):
         assert trial.amount is not None
@@ -84,8 +90,8 @@ def _missing(study: PreparedStudy, record: Record) -> list[Task]:
         tasks = [task for task in tasks if task.index not in known[trial.number]]
         states = [Path(str(task.payload.resume_dir)) for task in tasks]
         own = [state.with_name(f"{state.name}{_SUFFIX}") for state in states]
-        have = [_has_state(study, *pair) for pair in zip(states, own, strict=True)]
-        trained = trial.amount if all(have) else 0
+        has_state = [_copy_state(study, *pair) for pair in zip(states, own, strict=True)]
+        trained = trial.amount if all(has_state) else 0
         for task, state in zip(tasks, own, strict=True):
             earlier = record.earlier(further_training(trial, None, trained), task.index) if trained else ()
             payload = replace(task.payload, resume_dir=str(state), trained=trained, earlier=earlier)
@@ -93,15 +99,15 @@ def _missing(study: PreparedStudy, record: Record) -> list[Task]:
     return missing
 
 
-def _missing_of(study: PreparedStudy, finalist: Finalist, notes: Notes) -> list[Task]:
+def _missing_finalist_tasks(study: PreparedStudy, finalist: Finalist, notes: Notes) -> list[Task]:
     builder = study.as_of(notes.allowed_changes, finalist.trial).task_builder()
     repeats = {study.layout.repeat(index) for index in fresh_indices(study.config.study, study.layout)}
     tasks = [task for repeat in sorted(repeats) for task in builder.again(finalist.trial, repeat)]
     return [task for task in tasks if task.index not in finalist.again.outcomes]
 
 
-def _has_state(study: PreparedStudy, before: Path, own: Path) -> bool:
-    """Let a training have the state of the search as its own; return whether it has one."""
+def _copy_state(study: PreparedStudy, before: Path, own: Path) -> bool:
+    """Copy a state of the search to `own`, unless that exists; return whether `own` exists now."""
     if study.artifacts is None:
         if before.is_dir() and not own.exists():
             copy_tree(before, own)

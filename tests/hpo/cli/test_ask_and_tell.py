@@ -112,5 +112,5 @@ def test_what_is_refused_while_it_is_open_or_has_no_test_part_names_what_helps(c
             assert "close it there (`session.close()`)" in said
             assert "hpo stop" not in said
     said = refused(capsys, "test", "lab")
-    assert "no test part here" in said
+    assert "has no test part" in said
     assert "hpo resume" not in said

@@ -66,7 +66,7 @@ def test_it_is_archived_and_comes_back_unasked_where_it_was_made(capsys, study):
     assert set(found) == documented("hpo archive")
     assert found["bytes"] == Path("made.tar.gz").stat().st_size
     assert Path("made.tar.gz").stat().st_mode & 0o077 == 0
-    assert "runs/made is there already" in refused(capsys, "archive", "--restore", "made.tar.gz", is_silent=True)
+    assert "runs/made already exists" in refused(capsys, "archive", "--restore", "made.tar.gz", is_silent=True)
     shutil.rmtree(study)
     assert shown(capsys, "archive", "--restore", "made.tar.gz")["folder"] == str(study.absolute())
     assert toolkit.unarchive("made.tar.gz", "other").best.number == 0

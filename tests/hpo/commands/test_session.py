@@ -89,9 +89,7 @@ def test_a_point_of_ones_own_is_asked_for_next():
             session.add(own)
         # Nobody answers requests of other processes here, and nobody waits for it.
         for act in (lambda: session.study.add({**own, "lr": 0.25}), lambda: session.study.resume(9)):
-            with pytest.raises(
-                hpo.HpoError, match=r"is open in process \d+ .*accepts no requests"
-            ):
+            with pytest.raises(hpo.HpoError, match=r"is open in process \d+ .*accepts no requests"):
                 act()
         assert session.ask().point == own
         session.tell(first, 1.0)

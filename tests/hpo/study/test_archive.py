@@ -138,11 +138,11 @@ def test_a_damaged_one_is_refused_in_one_line_and_nothing_is_written(archived, d
 def test_a_study_that_is_there_is_not_written_over(toy, archived):
     FILE.write_bytes(archived)
     before = tree("runs")
-    with pytest.raises(StudyError, match="runs/toy is there already"):
+    with pytest.raises(StudyError, match="runs/toy already exists"):
         unarchive(FILE)
     (Path("other")).mkdir()
     (Path("other/toy")).symlink_to("nowhere")
-    with pytest.raises(StudyError, match="other/toy is there already"):
+    with pytest.raises(StudyError, match="other/toy already exists"):
         unarchive(FILE, Path("other"))
     assert (tree("runs"), len([*Path("other").iterdir()])) == (before, 1)
 
@@ -151,9 +151,9 @@ def test_a_place_that_an_archive_cannot_have_is_refused(toy):
     FILE.write_text("mine")
     Path("nowhere.tar.gz").symlink_to("target")
     for place, words in (
-        (FILE, "is there already"),
-        (Path("nowhere.tar.gz"), "is there already"),
-        (Path("runs/toy/x.tar.gz"), "inside of the study's folder"),
+        (FILE, "already exists"),
+        (Path("nowhere.tar.gz"), "already exists"),
+        (Path("runs/toy/x.tar.gz"), "inside the study's folder"),
         (Path("none/x.tar.gz"), "there is no directory none"),
     ):
         with pytest.raises(StudyError, match=words):

@@ -30,7 +30,7 @@ def test_one_that_is_not_over_goes_on_with_the_same_trials(tmp_path):
     folder = interrupted("runs/toy", 4, 7, **BY_AMOUNT)
     before = tree(folder.states_dir)
     assert before
-    assert clean(folder, states=True).kept == "its states and models stay: it is not over"
+    assert clean(folder, states=True).kept == "its states and models stay"
     assert tree(folder.states_dir) == before
     assert run_toy(folder.path, toy_config(trials=7, **BY_AMOUNT)) == run_toy(
         tmp_path / "whole", toy_config(trials=7, **BY_AMOUNT)
@@ -42,7 +42,7 @@ def test_states_that_a_larger_budget_goes_on_from_stay_unless_they_are_asked_for
     run_toy(Path("runs/toy").absolute(), toy_config(trials=8, **BY_AMOUNT))
     folder = StudyFolder(Path("runs/toy"))
     cleaned = clean(folder)
-    assert ("states" in cleaned.freed, "--states frees them" in str(cleaned.kept)) == (False, True)
+    assert ("states" in cleaned.freed, "--states deletes them" in str(cleaned.kept)) == (False, True)
     assert run_toy(folder.path, toy_config(trials=16, **BY_AMOUNT)) == run_toy(
         tmp_path / "whole", toy_config(trials=16, **BY_AMOUNT)
     )

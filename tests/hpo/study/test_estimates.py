@@ -51,8 +51,8 @@ def test_scores_by_example_give_the_interval_of_their_mean(kind):
         (MEAN, {"score": [*SCORES[1:], "1"]}, "a finite number for each of 80 examples"),
         (MEAN, {"score": [*SCORES[1:], float("nan")]}, "a finite number for each of 80 examples"),
         (MEAN, {"score": 0.5}, "a finite number for each of 80 examples"),
-        ({"score": 0.5}, {"score": SCORES}, "it must be the mean of its scores_by_example"),
-        ({"score": 1.0}, {"score": [1] * 80}, "shows no spread"),
+        ({"score": 0.5}, {"score": SCORES}, "must be the mean of its scores_by_example"),
+        ({"score": 1.0}, {"score": [1] * 80}, "there is no spread"),
     ],
 )
 def test_without_an_interval_it_is_said_what_would_give_one(metrics, by_example, note):
@@ -91,7 +91,7 @@ def test_examples_that_all_differ_by_as_much_show_no_spread():
     ours, theirs = ([0.1 * number + more for number in range(80)] for more in (0.3, 0.0))
     scored = (Scored({"score": statistics.fmean(each)}, {"score": each}) for each in (ours, theirs))
     found = Sample(80).differences(*scored)["score"]
-    assert (found.low, found.note) == (None, "all examples have the same, which shows no spread")
+    assert (found.low, found.note) == (None, "all examples have the same score, so there is no spread")
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [(0.9, 0.8), (0.8, 0.8)])
@@ -99,7 +99,7 @@ def test_a_difference_of_shares_without_pairs_has_no_interval_and_says_so(ours, 
     found = Sample(80, SHARE).differences(Scored({"score": ours, "size": 1.0}), Scored({"score": theirs}))
     assert found.keys() == {"score"}
     assert (found["score"].value, found["score"].low) == (pytest.approx(ours - theirs), None)
-    assert found["score"].note == "`scores_by_example` from the objective gives one"
+    assert found["score"].note == "return `scores_by_example` from the objective to get one"
 
 
 METHOD = {"metrics": {"accuracy": "share", "loss": "nats"}, "bounds": {"loss": [0, None]}, "shares": ["accuracy"]}
@@ -184,5 +184,5 @@ def test_scores_by_example_reach_the_test_result_and_are_not_kept(has_model, cap
 def test_where_nothing_gives_an_interval_the_command_says_what_would(capsys):
     study = searched(lambda rate, _: rate)
     _, out, _ = command(capsys, "test", "s", "--no-default")
-    assert "score = 0.5000 (no interval: `scores_by_example` from the objective gives one, or `shares`" in out
+    assert "score = 0.5000 (no interval: return `scores_by_example` from the objective to get one, or list" in out
     assert (study.test_result.default, study.test_result.difference) == ({}, {})

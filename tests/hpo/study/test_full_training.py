@@ -272,4 +272,4 @@ def test_a_budget_of_trials_ends_with_the_search_and_says_what_that_means(tmp_pa
 ])  # fmt: skip
 def test_the_first_lines_say_how_many_are_expected_to_be_trained_to_the_end(tmp_path, name, settings, trials, expected):
     study = prepared(tmp_path / "toy", tree(trials, name, **settings))
-    assert f"of {trials} configurations about {expected} reach 8 in the search" in expected_at_end(study)
+    assert f"about {expected} of {trials} configurations will reach 8 in the search" in expected_at_end(study)

@@ -135,7 +135,7 @@ def test_a_mirror_of_another_study_is_refused_and_left_alone(tmp_path):
     folder, url = studied(), f"file://{tmp_path}/mirror"
     mirror_of(folder, url).copy()
     before = (tmp_path / "mirror/manifest.json").read_bytes()
-    words = "holds another study, 'toy'; give another URL, or go on with that by `hpo resume file"
+    words = "has another study, 'toy'; give another URL, or go on with that study by `hpo resume file"
     with pytest.raises(StudyError, match=words):
         mirror_of(folder, url, "two").copy()
     tree = toy_config()
@@ -328,7 +328,7 @@ def test_what_is_not_there_or_damaged_or_there_already_is_told(tmp_path):
         restore(url)
     folder = studied()
     mirror_of(folder, url).copy()
-    with pytest.raises(StudyError, match="runs/toy is there already; go on with it by `hpo resume toy`"):
+    with pytest.raises(StudyError, match="runs/toy already exists; go on with it by `hpo resume toy`"):
         restore(url)
     folder.path.rename(tmp_path / "gone")
     files = json.loads((tmp_path / "mirror/manifest.json").read_text())["files"]

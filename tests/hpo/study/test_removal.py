@@ -116,11 +116,11 @@ def test_runs_in_mlflow_are_named_where_there_may_be_some(toy):
 def test_what_is_no_study_is_left_alone(toy, monkeypatch):
     Path("project").mkdir()
     Path("project/config.yaml").write_text("a: 1")
-    for name, words in (("project", "nothing else of a study"), (".", "there is no"), ("", "there is no")):
+    for name, words in (("project", "no other file of a study"), (".", "there is no"), ("", "there is no")):
         with pytest.raises(StudyError, match=words):
             find_removal(name)
     monkeypatch.chdir(toy.path)
-    with pytest.raises(StudyError, match="has the working directory inside of it"):
+    with pytest.raises(StudyError, match="the working directory is inside"):
         find_removal(str(toy.path))
     assert toy.exists
 
@@ -171,7 +171,7 @@ def test_its_mirror_stays_unless_it_is_asked_for(toy, tmp_path):
 
 def test_a_mirror_of_another_study_is_refused_and_nothing_is_removed(toy, tmp_path):
     removal = mirrored(toy, tmp_path, writer="another")
-    with pytest.raises(StudyError, match="holds another study"):
+    with pytest.raises(StudyError, match="has another study"):
         remove_study(removal, mirror=True)
     assert toy.exists
     assert Manifest.model_validate_json((tmp_path / "mirror/manifest.json").read_text()).study_id == "another"
