@@ -72,8 +72,8 @@ def open_test(
         The content of test.json.
 
     Raises:
-        StudyError: the search is not finished, there is no winner or no test split, `again` is False although these data
-            were evaluated before, or `with_front` is True with one metric.
+        StudyError: the search is not finished, there is no winner or no test split, these data were evaluated before
+            (unless `again`), or `with_front` is True with one metric.
     """
     if with_front and len(study.goal.metrics) == 1:
         raise StudyError(
