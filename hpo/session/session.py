@@ -226,7 +226,7 @@ def _finish(study: PreparedStudy, record: Record, dispatcher: Dispatcher, watchi
         train_to_the_end(study, record, dispatcher, tell)
         train_finalists(study, StudyRun.of(study, record).finalists, record, dispatcher, tell)
         model = make_final_model(study, StudyRun.of(study, record), dispatcher, tell)
-        return replace(StudyRun.of(study, record), trained_now=model)
+        return replace(StudyRun.of(study, record), new_model=model)
     except BaseException:
         # Also for an interruption: the search is over and gets its report.
         write_report(study, StudyRun.of(study, record), has_page=False)

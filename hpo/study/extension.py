@@ -12,7 +12,7 @@ from hpo.files import copy_tree
 from hpo.study.basis.units import Units
 from hpo.study.files.folder import find_study, short_path
 from hpo.study.later_limits import last_limits
-from hpo.study.results.choosing import chosen_first
+from hpo.study.results.choosing import put_chosen_first
 from hpo.study.study import PreparedStudy, training_command
 from hpo.trials.history import History
 from hpo.trials.space.reader import with_first
@@ -98,7 +98,7 @@ def choose_trials(study: PreparedStudy, history: History, best: int, numbers: Se
     # Halving trains a point several times; the leaders come with the longest trainings first.
     furthest: dict[str, Trial] = {}
     leaders = history.leaders(len(history))
-    leaders = chosen_first(leaders, history.front, study.goal, study.config.study.choose)
+    leaders = put_chosen_first(leaders, history.front, study.goal, study.config.study.choose)
     for trial in (known[number] for number in numbers) if numbers else leaders:
         furthest.setdefault(trial.key, trial)
     if not furthest:

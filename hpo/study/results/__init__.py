@@ -1,1 +1,1 @@
-"""What a search came to, as its record has it: its trials, what was trained after it, its winner."""
+"""The results of a search, from its record: trials, later trainings, the winner and its expected score."""

@@ -1,8 +1,8 @@
-"""What was trained after a search, as its record has it: the best to their end, and the finalists on fresh seeds.
+"""The trainings after a search: the best trials to the end, and the finalists on fresh seeds.
 
-A search's best score is the maximum of many noisy values, so too good: finalists are trained again on fresh
-seeds. Source: the top-k protocol of Bouthillier et al. 2021 (arXiv 2103.03098), and retraining in Schneider et al. 2025
-(arXiv 2506.19540, on overtuning).
+The best score of a search is too good, because it is the maximum of many noisy values. So the finalists are trained
+again on fresh seeds. Source: the top-k protocol of Bouthillier et al. 2021 (arXiv 2103.03098), and retraining in
+Schneider et al. 2025 (arXiv 2506.19540, on overtuning).
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from hpo.config.sections import StudySection
 from hpo.config.study_config import StudyConfig
 from hpo.study.notes import Notes
-from hpo.study.results.choosing import chosen_first
+from hpo.study.results.choosing import put_chosen_first
 from hpo.study.study import counts_of, full_amount_of
 from hpo.trials.goal import finished, goal_of, searched_goal
 from hpo.trials.history import History
@@ -21,89 +21,106 @@ from hpo.trials.trial import Outcome, TaskLayout, Trial
 
 
 def trials_to_finish(config: StudyConfig, record: Record, with_next: bool = False) -> list[Trial]:
-    """Return the trials of the search that are trained to their end after it, the best first.
+    """Return the trials to train to the end after the search, the best first.
 
-    They are those of the `eta` best points (`study.finalists`, if that is more), each by its furthest trial: first
-    those within the limits, with several metrics by fronts. In the place of one whose further training failed comes the
-    next; `with_next` adds those that may come so. None where the budget counts trials, and of a ladder, whose best at
-    the target are.
+    These are the longest trainings of the `eta` best points, or of the `study.finalists` best if that is more. Points
+    within the limits come first; several metrics rank by Pareto fronts. The next trial replaces one whose full training
+    failed.
+
+    Args:
+        config: the study's configuration.
+        record: its record.
+        with_next: also return the trials that may replace others.
+
+    Returns:
+        [] if the budget counts trials, or under a ladder, which trains the best fully in the search.
     """
     full = full_amount_of(config)
     if full is None or counts_of(config) == "trials" or config.strategy["name"] == "ladder":
         return []
-    # By limits that are given later nothing is trained.
+    # Use the search's limits: limits set later cause no trainings.
     record = record.judged_by(searched_goal(config.study))
     history, known = record.history(), Notes(record).full_outcomes
     best: dict[str, Trial] = {}
-    # What exceeds a limit when it is fully trained is known to; the winner keeps the limits, also where others were
-    # trained further.
+    # Skip the points that exceed a limit when fully trained: the winner must keep the limits.
     beyond = {trial.key for trial in history if trial.amount == full and trial.excess > 0}
     for trial in sorted(history.leaders(len(history)), key=lambda trial: trial.excess > 0):
         if trial.key not in beyond:
             best.setdefault(trial.key, trial)
-    # As many failures are made up for: where the full training cannot be done at all, not everything is tried.
+    # Replace at most as many failures, so that a full training that always fails does not try every trial.
     tried = list(best.values())[: 2 * num_to_finish(config)]
-    sound = [trial for trial in tried if not any(each.outcome.error for each in known[trial.number].values())]
-    return [
-        trial for trial in (sound if with_next else sound[: num_to_finish(config)]) if (trial.amount or full) < full
-    ]
+    trainable = [trial for trial in tried if not any(each.outcome.error for each in known[trial.number].values())]
+    chosen = trainable if with_next else trainable[: num_to_finish(config)]
+    return [trial for trial in chosen if (trial.amount or full) < full]
 
 
 def are_trained_to_the_end(config: StudyConfig, record: Record) -> bool:
-    """Return whether nothing is missing of the trainings that follow the search."""
+    """Return whether all trainings to the end after the search have an outcome."""
     known = Notes(record).full_outcomes
     return all(len(known[trial.number]) == record.layout.size for trial in trials_to_finish(config, record))
 
 
 def further_trainings(config: StudyConfig, record: Record) -> list[Trial]:
-    """Return the finished trainings that followed the search (not those that it made itself since), as trials."""
+    """Return the complete further trainings after the search, as trials.
+
+    Skip points that the search, with a larger budget, has fully trained itself since.
+    """
     known, section, trials = Notes(record).full_outcomes, config.study, record.trials()
     full = config.strategy.get("max_amount")
     by_search = {trial.key for trial in trials if trial.amount == full and trial.state == "complete"}
     trainings = []
     for trial in (trial for trial in trials if known and trial.key not in by_search):
-        there = known[trial.number]
-        outcomes_there = {index: each.outcome for index, each in there.items()}
-        if len(there) == record.layout.size and not any(outcome.error for outcome in outcomes_there.values()):
-            training = further_training(trial, full, min(each.trained for each in there.values()))
-            trainings.append(finished(training, outcomes_there, goal_of(section)))
+        noted = known[trial.number]
+        outcomes = {index: each.outcome for index, each in noted.items()}
+        if len(noted) == record.layout.size and not any(outcome.error for outcome in outcomes.values()):
+            training = further_training(trial, full, min(each.trained for each in noted.values()))
+            trainings.append(finished(training, outcomes, goal_of(section)))
     return trainings
 
 
 def join_trainings(trials: Sequence[Trial], further: Iterable[Trial]) -> list[Trial]:
-    """Return the trials of a search, those that were trained further with all of their training."""
+    """Return the trials of a search, each joined with its further training if it has one."""
     continued = {trial.number: trial for trial in further}
-    return [_joined(trial, continued[trial.number]) if trial.number in continued else trial for trial in trials]
+    return [_join(trial, continued[trial.number]) if trial.number in continued else trial for trial in trials]
 
 
 @dataclass(frozen=True)
 class Finalist:
-    """A trial of the search, and `again` with those of the fresh seeds alone: `running` while tasks are missing."""
+    """A finalist: its trial in the search, and `again`, the trial with the outcomes on fresh seeds alone.
+
+    `again` has the state `running` while outcomes are missing.
+    """
 
     trial: Trial
     again: Trial
 
 
 def read_finalists(section: StudySection, record: Record, history: History) -> list[Finalist]:
-    """Return the finalists, the best of the search first, all trained as far; `history` has all of their training."""
+    """Return the finalists, the best of the search first, all with the same amount.
+
+    Args:
+        section: the section `study` of the configuration.
+        record: the study's record.
+        history: the ended trials, joined with their further trainings.
+    """
     return [Finalist(trial, _on_fresh_seeds(trial, record, section)) for trial in _candidates(section, record, history)]
 
 
 def _candidates(section: StudySection, record: Record, history: History) -> list[Trial]:
-    """Return the finalists of a search: the best within the limits, of those that were trained as far as the first.
+    """Return the best trials within the limits that have the scale and amount of the first one.
 
-    With several metrics the one that would be chosen is the first.
+    With several metrics, the trial that `study.choose` picks is the first.
     """
     if not section.finalists:
         return []
     at_target = (trial for trial in history if trial.keeps_limits and trial.scale == record.goal.target)
     best = leaders(at_target, section.finalists)
-    first = chosen_first(best, history.front, record.goal, section.choose)[: section.finalists]
-    return [trial for trial in first if trial.rank[:2] == first[0].rank[:2]]
+    ordered = put_chosen_first(best, history.front, record.goal, section.choose)[: section.finalists]
+    return [trial for trial in ordered if trial.rank[:2] == ordered[0].rank[:2]]
 
 
 def _on_fresh_seeds(trial: Trial, record: Record, section: StudySection) -> Trial:
-    """Return a trial with the outcomes of fresh seeds alone, as far as they are recorded: `running` while one lacks."""
+    """Return a trial with its recorded outcomes on fresh seeds alone; its state is `running` while one is missing."""
     indices = fresh_indices(section, record.layout)
     noted = {index: Notes(record).finalist_outcome(trial.number, index) for index in indices}
     known = {index: outcome for index, outcome in noted.items() if outcome is not None}
@@ -112,30 +129,30 @@ def _on_fresh_seeds(trial: Trial, record: Record, section: StudySection) -> Tria
 
 
 def fresh_indices(section: StudySection, layout: TaskLayout) -> range:
-    """Return the indices of a finalist's tasks: they follow those of the search."""
+    """Return the indices of a finalist's tasks on fresh seeds: they follow the search's indices."""
     return range(layout.size, layout.size + section.finalist_repeats * layout.folds)
 
 
 def num_to_finish(config: StudyConfig) -> int:
-    """Return how many of the best are trained to their end after a search by amounts."""
+    """Return how many of the best are trained to the end after a search with amounts."""
     count: int = max(config.strategy["eta"], config.study.finalists)
     return count
 
 
 def further_training(trial: Trial, full: int | None, trained: int) -> Trial:
-    """Return the training that takes a trial from `trained` to `full`, as a trial that has not begun."""
+    """Return the further training of a trial, from amount `trained` to `full`, as an open trial."""
     return replace(trial.as_opened, amount=full, continues=trial.number, trained=trained)
 
 
-def _joined(before: Trial, after: Trial) -> Trial:
-    """Return the result of the second training, with the times and cost of both, and the whole curve."""
+def _join(before: Trial, after: Trial) -> Trial:
+    """Return the second training's result, with the times and costs of both trainings and the whole curve."""
 
-    def both(first: Outcome, second: Outcome) -> Outcome:
-        # One that began anew has the whole curve itself.
+    def join(first: Outcome, second: Outcome) -> Outcome:
+        # A second training that began anew has the whole curve.
         curve = [*first.curve, *second.curve] if after.trained else second.curve
         seconds, units = first.seconds + second.seconds, first.units + second.units
         return replace(second, curve=curve, seconds=seconds, units=units, started=first.started)
 
-    outcomes = {index: both(before.outcomes[index], outcome) for index, outcome in after.outcomes.items()}
+    outcomes = {index: join(before.outcomes[index], outcome) for index, outcome in after.outcomes.items()}
     trained, continues = (before.trained, before.continues) if after.trained else (0, None)
     return replace(after, outcomes=outcomes, continues=continues, trained=trained, ended_later=after.ended)

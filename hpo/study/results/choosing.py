@@ -1,4 +1,4 @@
-"""Chooses the best trial of a search, and says why; or why there is none."""
+"""Chooses the winner of a search, and explains the choice, or why there is no winner."""
 
 import math
 import statistics
@@ -20,50 +20,56 @@ from hpo.trials.trial import Trial
 def choose_best(
     section: StudySection, goal: Goal, trials: Sequence[Trial], again: Sequence[Trial] = (), *, at_target: bool = True
 ) -> Trial | None:
-    """Return the winner among the finished trials of a search, or the best so far; None where there is none.
+    """Return the winner among the finished trials of a search, or the best so far.
 
-    With one metric it is the best trial, or the cheapest of those as good (`study.winner`); with several the one that
-    `study.choose` takes of the front. None keeps the limits, or none is complete: there is none.
+    With one metric the winner is the best trial, or the cheapest trial within one standard error (`study.winner`). With
+    several metrics `study.choose` picks it from the Pareto front.
 
     Args:
-        again: the finalists as trained on fresh seeds, which decide once all of them are trained.
-        at_target: whether a winner must be of the target scale; the best so far need not.
+        section: the section `study` of the configuration.
+        goal: the metrics and limits.
+        trials: the finished trials.
+        again: the finalists on fresh seeds; they decide once all of them are trained.
+        at_target: whether the trial must have the target scale.
+
+    Returns:
+        None if no trial is complete, or none keeps the limits.
     """
-    others = decided_by(again) or trials
-    first = front(others)
-    if not first or (at_target and first[0].scale < goal.target):
+    deciding = deciding_finalists(again) or trials
+    members = front(deciding)
+    if not members or (at_target and members[0].scale < goal.target):
         return None
-    chosen = first[0]
+    chosen = members[0]
     if len(goal.metrics) > 1:
-        chosen = choose(first, goal, section.choose)
+        chosen = choose(members, goal, section.choose)
     elif section.winner != "best":
-        good = {trial.number for trial in as_good_as(chosen, others, goal.metric)}
-        chosen = cheapest(t for t in trials if t.number == first[0].number or t.number in good)
+        equal = {trial.number for trial in as_good_as(chosen, deciding, goal.metric)}
+        chosen = cheapest(t for t in trials if t.number == members[0].number or t.number in equal)
     return next(trial for trial in trials if trial.number == chosen.number)
 
 
-def decided_by(again: Sequence[Trial]) -> list[Trial]:
-    """Return the finalists that are complete on the fresh seeds; none while one of them is being trained."""
+def deciding_finalists(again: Sequence[Trial]) -> list[Trial]:
+    """Return the finalists that are complete on fresh seeds; [] while one of them is running."""
     return [] if any(trial.state == "running" for trial in again) else [t for t in again if t.state == "complete"]
 
 
 def choose(members: Sequence[Trial], goal: Goal, choice: Choice) -> Trial:
-    """Return the trial of a front, of at least one, that a choice takes; ties go to the earlier trial.
+    """Return the trial of a Pareto front, which must not be empty, that a choice picks; ties go to the earlier trial.
 
-    - `knee`: the least sum of the losses, scaled from the best to the worst of the front: with two metrics the trial
-      farthest from the straight line between the front's ends (Das 1999, "On characterizing the 'knee' of the Pareto
-      curve based on normal-boundary intersection").
-    - `first_within_limits`: the best of the leading metric.
-    - weights by metric: the least sum of the scaled losses by these weights; a metric without one has none.
-    - `{best: a, within: {b: share}}`: the best of `a` among those whose `b` is worse than the front's best by at most
-      this share of its size; where the shares leave none, those that are beyond them by the least.
+    - `knee`: the smallest sum of losses, each scaled from 0 (the front's best) to 1 (its worst). With two metrics this
+      is the trial farthest from the straight line between the front's ends (Das 1999, "On characterizing the 'knee' of
+      the Pareto curve based on normal-boundary intersection").
+    - `first_within_limits`: the best value of the leading metric.
+    - weights by metric: the smallest weighted sum of the scaled losses; a metric without a weight does not count.
+    - `{best: a, within: {b: share}}`: the best `a` among the trials whose `b` is worse than the front's best `b` by at
+      most this share. If no trial meets all shares, the choice is among the trials closest to meeting them.
     """
     members = sorted(members, key=lambda trial: trial.number)
-    return members[chosen_row(np.array([trial.losses for trial in members]), list(goal.metrics), choice)]
+    return members[choose_row(np.array([trial.losses for trial in members]), list(goal.metrics), choice)]
 
 
-def chosen_row(losses: Array, names: Sequence[str], choice: Choice) -> int:
-    """Return the row of the member of a front that a choice takes, of losses (members, metrics); see `choose`."""
+def choose_row(losses: Array, names: Sequence[str], choice: Choice) -> int:
+    """Return the row that a choice picks from a front's losses (members, metrics); see `choose`."""
     if choice == "first_within_limits":
         keys = losses[:, 0]
     elif choice == "knee":
@@ -78,8 +84,8 @@ def chosen_row(losses: Array, names: Sequence[str], choice: Choice) -> int:
     return int(keys.argmin())
 
 
-def chosen_first(leaders: Sequence[Trial], members: Sequence[Trial], goal: Goal, choice: Choice) -> list[Trial]:
-    """Return the leaders of a search, with several metrics the chosen one of its front before them."""
+def put_chosen_first(leaders: Sequence[Trial], members: Sequence[Trial], goal: Goal, choice: Choice) -> list[Trial]:
+    """Return the leaders of a search; with several metrics, move the chosen trial of the front to the start."""
     if len(goal.metrics) == 1 or not members:
         return list(leaders)
     chosen = choose(members, goal, choice)
@@ -87,7 +93,7 @@ def chosen_first(leaders: Sequence[Trial], members: Sequence[Trial], goal: Goal,
 
 
 def _beyond(losses: Array, names: Sequence[str], shares: Mapping[str, Any]) -> Array:
-    """Return how far each trial is beyond the shares, 0 within: the sum over the metrics, as shares of their best."""
+    """Return each trial's excess over the shares, summed over the metrics, relative to their best; 0 within."""
     beyond = np.zeros(len(losses))
     for name, share in shares.items():
         column = losses[:, names.index(name)]
@@ -97,7 +103,7 @@ def _beyond(losses: Array, names: Sequence[str], shares: Mapping[str, Any]) -> A
 
 
 def why(choice: Choice) -> str:
-    """Return a choice in words, after `chosen as`."""
+    """Return the text of a choice that follows `chosen as`."""
     if choice == "knee":
         return "the knee of the front"
     if choice == "first_within_limits":
@@ -112,7 +118,7 @@ def why(choice: Choice) -> str:
 
 
 def why_none(history: History, goal: Goal) -> str:
-    """Return why a search has no winner."""
+    """Return the reason why a search has no winner."""
     nearest = history.best()
     if nearest is None:
         errors = [trial.error for trial in history if trial.error]
@@ -132,13 +138,13 @@ def why_none(history: History, goal: Goal) -> str:
 
 
 def standard_error(trial: Trial, metric: str) -> float | None:
-    """Return the standard error of a trial's score over its folds and seeds; None where it has a single one."""
+    """Return the standard error of a trial's mean score over its folds and seeds; None for a single score."""
     values = trial.values(metric)
     return statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
 
 
 def as_good_as(best: Trial, trials: Iterable[Trial], metric: str) -> list[Trial]:
-    """Return the complete trials, trained as far, within one standard error of the best; without it itself."""
+    """Return the other complete trials with the best one's scale and amount within one standard error of it."""
     error = standard_error(best, metric)
     if error is None:
         return []
@@ -147,7 +153,7 @@ def as_good_as(best: Trial, trials: Iterable[Trial], metric: str) -> list[Trial]
 
 
 def cheapest(trials: Iterable[Trial]) -> Trial:
-    """Return the trial of the least cost; ties go to the better one.
+    """Return the trial with the lowest cost; ties go to the better one.
 
     Source: Breiman, Friedman, Olshen & Stone 1984, "Classification and Regression Trees", section 3.4.3 (the 1 SE rule;
     there the smallest tree).
@@ -156,5 +162,5 @@ def cheapest(trials: Iterable[Trial]) -> Trial:
 
 
 def _cost(trial: Trial) -> float:
-    # Trained as far by steps, the last of which may be a part only: then a unit's cost compares.
+    # Compare the cost of a unit under a strategy with amounts: the total depends on how a trial's training was split.
     return trial.total_cost if trial.amount is None else trial.cost

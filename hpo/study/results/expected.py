@@ -1,4 +1,4 @@
-"""What the winner of a study is expected to score, trained and scored anew; and its gain over another trial."""
+"""The expected score of a study's winner in a new training, and its gain over another trial."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,9 +9,9 @@ import numpy as np
 
 from hpo.config.sections import StudySection
 from hpo.study.basis.bounds import Bounds, bounds_of, is_share
-from hpo.study.results.choosing import chosen_row, standard_error
+from hpo.study.results.choosing import choose_row, standard_error
 from hpo.study.results.noise import Noise, noise_of
-from hpo.study.results.optimism import Candidates, Choose, Variance, Worth, near_ones, true_values
+from hpo.study.results.optimism import Candidates, Choose, Variance, Worth, near_best, true_values
 from hpo.study.results.run import StudyRun
 from hpo.trials.estimate import ExpectedScore
 from hpo.trials.fronts import Array, is_on_front
@@ -19,14 +19,14 @@ from hpo.trials.goal import Goal
 from hpo.trials.trial import TaskLayout, Trial, loss_sign
 
 LEVEL = 0.95
-# From so many trials on their own noise is used; of fewer that of all complete ones, however far they were trained.
+# With fewer trials of the winner's amount, the noise of all complete trials is used.
 FEWEST = 8
-# Smallest degrees of freedom with which an interval is stated.
+# The smallest degrees of freedom of an interval.
 _LEAST_FREEDOM = 1.0
 
 
 class Gain(NamedTuple):
-    """By how much a loss is lower than another, and the ends of its 95 % interval; above 0 is better."""
+    """The difference of two losses and the ends of its 95 % interval; positive = the first one is better."""
 
     value: float
     low: float
@@ -35,12 +35,12 @@ class Gain(NamedTuple):
 
 @dataclass(frozen=True)
 class Expected:
-    """What the winner is expected to score.
+    """The expected scores of the winner.
 
     Attributes:
-        worths: by the goal's names, in which lower is better for metrics.
-        num_candidates: of how many trials it is the best.
-        of_all: whether the noise is that of all complete trials, since few were trained as far as it.
+        worths: the expected value of each metric and limited value; for metrics lower is better.
+        num_candidates: the number of trials from which the winner was chosen.
+        of_all: whether the noise is that of all complete trials, because few have the winner's amount.
     """
 
     worths: dict[str, Worth]
@@ -50,16 +50,19 @@ class Expected:
     _search: "_Group | None"
 
     def score(self, name: str) -> ExpectedScore:
-        """Return what is expected of a metric, or of what has a limit, within the bounds that its objective gives."""
+        """Return the expected score of a metric or limited value, within the bounds that the objective describes."""
         worth, sign = self.worths[name], _signs(self._run.goal)[name]
         value, half = sign * worth.value, half_width(worth.own, worth.folds)
         low, high = bounded(value, half, bounds_of(_method(self._run), name))
         return ExpectedScore(value, low, high, self.num_candidates, self.of_all)
 
     def gain_over(self, other: Trial) -> Gain | None:
-        """Return by how much the leading metric is better than that of another trial of the study, as it was scored.
+        """Return how much better the winner's leading metric is than another trial's, with that trial's recorded score.
 
-        None where that was not trained as far. Both were scored on the same folds, whose effects cancel.
+        Both were scored on the same folds, so fold effects cancel.
+
+        Returns:
+            None if the other trial has another amount or scale, or its noise is unknown.
         """
         winner, metric = self._run.winner, self._run.goal.metric
         assert winner is not None
@@ -74,43 +77,44 @@ class Expected:
         elif len(values) == 1:
             return None
         else:
-            # Far below the rest its noise is its own.
+            # The trial is not a candidate, because it is far worse than the rest: estimate its noise from it alone.
             variance, freedom = float((values - noise.effects).var(ddof=1)), len(values) - 1.0
         own = Variance(variance / len(values), freedom)
         return gain(self.worths[metric], Worth(float(values.mean()), own, Variance(0.0, math.inf), values))
 
 
 def gain(ours: Worth, theirs: Worth) -> Gain:
-    """Return how much lower ours is, with its interval; both were scored on the same folds, whose effects cancel."""
-    better, own = theirs.value - ours.value, [ours.own, theirs.own]
+    """Return how much lower `ours` is than `theirs`, with the interval; scores on the same folds share fold effects."""
+    value, own = theirs.value - ours.value, [ours.own, theirs.own]
     if ours.is_alone or theirs.is_alone:
-        # Only in the differences fold by fold.
-        apart = theirs.columns - ours.columns
-        own = [Variance(float(apart.var(ddof=1)) / len(apart), len(apart) - 1.0)]
+        # With a single trial, fold effects cancel only in the differences fold by fold.
+        differences = theirs.columns - ours.columns
+        own = [Variance(float(differences.var(ddof=1)) / len(differences), len(differences) - 1.0)]
     half = half_width(*own)
-    return Gain(better, better - half, better + half)
+    return Gain(value, value - half, value + half)
 
 
 def half_width(*variances: Variance) -> float:
-    """Return half of the width of the 95 % interval of a sum of independent means, whose variances these are.
+    """Return half the width of the 95 % interval of a sum of independent means with these variances.
 
     Source: Satterthwaite 1946, "An approximate distribution of estimates of variance components".
     """
-    from scipy.stats import t  # here: it takes a while to load
+    from scipy.stats import t  # imported late, because it is slow to load
 
     total = math.fsum(each.size for each in variances)
     if not total:
         return 0.0
-    unsure = math.fsum(each.size**2 / each.freedom for each in variances)
-    freedom = max(total**2 / unsure, _LEAST_FREEDOM) if unsure else math.inf
+    denominator = math.fsum(each.size**2 / each.freedom for each in variances)
+    freedom = max(total**2 / denominator, _LEAST_FREEDOM) if denominator else math.inf
     return float(t.ppf((1 + LEVEL) / 2, freedom) * math.sqrt(total))
 
 
 def bounded(value: float, half: float, bounds: Bounds) -> tuple[float, float]:
-    """Return the ends of an interval of something that lies within bounds.
+    """Return the ends of an interval `value` ± `half` of a value with bounds.
 
-    Each is the outer one of two: of the interval itself, cut at the bounds, and of that of its logit (delta method).
-    The logit's alone is too short towards the nearer bound: it held .91 of the true scores where both held .945.
+    Each end is the outer one of two: that of the interval, cut at the bounds, and that of the interval of the logit
+    (delta method). The logit's interval alone is too short towards the nearer bound: it covered .91 of the true scores
+    where both together covered .945.
     """
     least, most = (-math.inf if bounds[0] is None else bounds[0]), (math.inf if bounds[1] is None else bounds[1])
     low, high, size = max(value - half, least), min(value + half, most), most - least
@@ -123,11 +127,11 @@ def bounded(value: float, half: float, bounds: Bounds) -> tuple[float, float]:
 
 
 def expected_of(run: StudyRun) -> Expected | None:
-    """Return what the winner is expected to score; None where there is no winner, or nothing says how noisy it is.
+    """Return the winner's expected scores; None without a winner, or if its noise is unknown.
 
-    It was chosen among the complete trials of its scale that were trained as far, or among the finalists, whose noise
-    is known from the search as well. Of a single fold and seed the noise is known where the objective says that the
-    metric is a share of independent examples.
+    The candidates are the complete trials with the winner's scale and amount, or the finalists; the search also informs
+    the finalists' noise. With a single fold and seed, the noise is known only if the objective describes the metric as
+    a share of independent examples.
     """
     winner, goal = run.winner, run.goal
     if winner is None:
@@ -135,25 +139,25 @@ def expected_of(run: StudyRun) -> Expected | None:
     complete = [trial for trial in run.history if trial.state == "complete"]
     equal = [trial for trial in complete if trial.rank[:2] == winner.rank[:2]]
     of_all = len(equal) < FEWEST and len(complete) > len(equal)
-    search = _in_search(run, equal, complete if of_all else equal)
-    chosen_among = _finalists(run, search) if run.fresh else search
-    if chosen_among is None:
+    search = _search_candidates(run, equal, complete if of_all else equal)
+    group = _finalist_candidates(run, search) if run.fresh else search
+    if group is None:
         return None
-    trials, candidates = chosen_among
+    trials, candidates = group
     row = next(row for row, trial in enumerate(trials) if trial.number == winner.number)
-    worths = candidates.worth(row, _choose(trials, run.config.study, goal))
-    among = len(trials) if run.fresh else len(equal)
-    return Expected(dict(zip(goal.names, worths, strict=True)), among, of_all, run, search)
+    worths = candidates.worth(row, _chooser(trials, run.config.study, goal))
+    num_candidates = len(trials) if run.fresh else len(equal)
+    return Expected(dict(zip(goal.names, worths, strict=True)), num_candidates, of_all, run, search)
 
 
 _Group = tuple[Sequence[Trial], Candidates]
 
 
-def _in_search(run: StudyRun, equal: Sequence[Trial], noisy: Sequence[Trial]) -> _Group | None:
-    """Return those of equal trials that could have won, with their noise, which is estimated from the noisy ones."""
+def _search_candidates(run: StudyRun, equal: Sequence[Trial], noisy: Sequence[Trial]) -> _Group | None:
+    """Return the trials of `equal` that could have won, with their noise, estimated from the trials `noisy`."""
     values = _values(equal, run.goal, run.layout)
     keep_limits = np.array([trial.excess == 0 for trial in equal])
-    rows = near_ones(values.mean(axis=1), keep_limits, len(run.goal.metrics))
+    rows = near_best(values.mean(axis=1), keep_limits, len(run.goal.metrics))
     near, values = [equal[row] for row in rows], values[rows]
     if values.shape[1] == 1:
         examples = run.parts["validation"]["size"] if "validation" in run.parts else 0
@@ -167,8 +171,8 @@ def _in_search(run: StudyRun, equal: Sequence[Trial], noisy: Sequence[Trial]) ->
     return near, Candidates(values, [noise.of([places[trial.number] for trial in near]) for noise in noises])
 
 
-def _finalists(run: StudyRun, search: _Group | None) -> _Group | None:
-    """Return the finalists on their fresh seeds, with their noise: that of these seeds, and that of the search."""
+def _finalist_candidates(run: StudyRun, search: _Group | None) -> _Group | None:
+    """Return the finalists on fresh seeds, with their noise on these seeds and in the search."""
     again, layout = [*run.fresh.values()], run.layout
     values = _values(again, run.goal, layout)
     if values.shape[1] == 1:
@@ -177,20 +181,20 @@ def _finalists(run: StudyRun, search: _Group | None) -> _Group | None:
     rows = {} if search is None else {trial.number: row for row, trial in enumerate(search[0])}
     if search is not None and rows.keys() >= run.fresh.keys():
         trials, candidates = search
-        at, repeats = [rows[trial.number] for trial in again], run.config.study.finalist_repeats
-        before = [noise.of(at) for noise in candidates.noises]
+        own_rows, repeats = [rows[trial.number] for trial in again], run.config.study.finalist_repeats
+        in_search = [noise.of(own_rows) for noise in candidates.noises]
         if layout.folds > 1 and repeats != layout.repeats:
-            # A fold's mean over more repeats has less noise of seeds, but no less of what the fold does to the trial.
-            seeds = _variance_of_seeds(again if repeats > 1 else [trials[row] for row in at], run.goal, layout)
-            for place, noise in enumerate(before):
+            # More repeats reduce the seeds' part of the noise, but not the interaction of trial and fold.
+            seeds = _variance_of_seeds(again if repeats > 1 else [trials[row] for row in own_rows], run.goal, layout)
+            for place, noise in enumerate(in_search):
                 other = noise.variances - seeds[place] * (1 / layout.repeats - 1 / repeats)
-                before[place] = replace(noise, variances=np.maximum(other, seeds[place] / repeats))
-        noises = [noise.and_earlier(earlier) for noise, earlier in zip(noises, before, strict=True)]
+                in_search[place] = replace(noise, variances=np.maximum(other, seeds[place] / repeats))
+        noises = [noise.pooled_with(earlier) for noise, earlier in zip(noises, in_search, strict=True)]
     return again, Candidates(values, noises)
 
 
 def _variance_of_seeds(trials: Sequence[Trial], goal: Goal, layout: TaskLayout) -> Array:
-    """Return the variance of each value over the repeats of a fold, of which there are several."""
+    """Return the variance of each value over the repeats of a fold; the trials must have several repeats."""
     tasks = np.array([[[o.metrics[name] for name in goal.names] for o in t.outcomes.values()] for t in trials])
     by_repeat = tasks.reshape(len(trials), -1, layout.folds, len(goal.names))
     variances: Array = by_repeat.var(axis=1, ddof=1).mean(axis=(0, 1))
@@ -202,9 +206,9 @@ def _method(run: StudyRun) -> Mapping[str, Any] | None:
 
 
 def _values(trials: Sequence[Trial], goal: Goal, layout: TaskLayout) -> Array:
-    """Return what trials have in each column, (trials, columns, names): lower is better in each metric.
+    """Return the values of trials, (trials, columns, names); for metrics lower is better.
 
-    A column is a fold, with the mean of its repeats, or with a hold-out a seed.
+    A column is the mean over the repeats of a fold, or with a hold-out split the value of a seed.
     """
     columns = layout.fold if layout.folds > 1 else layout.repeat
     signs = _signs(goal)
@@ -219,7 +223,7 @@ def _values(trials: Sequence[Trial], goal: Goal, layout: TaskLayout) -> Array:
 
 
 def _signs(goal: Goal) -> dict[str, float]:
-    """Return by name what turns a value into one of which lower is better; 1 for what has a limit alone."""
+    """Return by name the sign that makes lower values better; 1 for a limited value that is not a metric."""
     return {name: loss_sign(goal.metrics[name]) if name in goal.metrics else 1.0 for name in goal.names}
 
 
@@ -228,18 +232,18 @@ def _noises(values: Array, layout: TaskLayout) -> list[Noise]:
 
 
 def _noise_of_share(losses: Array, examples: int) -> Noise:
-    """Return the noise of shares of so many independent examples, of shape (trials, 1): that of the binomial.
+    """Return the binomial noise of shares of independent examples; `losses` are the shares, (trials, 1).
 
-    One example more of each kind is added, so that a share of 1 has some noise, too (Laplace's rule of succession). The
-    noise is that of the true shares: the best ones look better than they are, and so less noisy.
+    One success and one failure are added, so that a share of 1 has noise, too (Laplace's rule of succession). The noise
+    is that of the estimated true shares: the best trials look better, and so less noisy, than they are.
     """
     shares = (np.abs(losses[:, 0]) * examples + 1) / (examples + 2)
     shares = true_values(shares, np.sqrt(shares * (1 - shares) / examples))
     return Noise(shares * (1 - shares) / examples, np.full(len(losses), math.inf), np.zeros(1))
 
 
-def _choose(trials: Sequence[Trial], section: StudySection, goal: Goal) -> Choose:
-    """Return what chooses among these trials as `choose_best` does, given what they have."""
+def _chooser(trials: Sequence[Trial], section: StudySection, goal: Goal) -> Choose:
+    """Return a function that chooses among these trials like `choose_best`, by other means."""
     signs, names = _signs(goal), list(goal.metrics)
     errors = [standard_error(trial, goal.metric) or 0.0 for trial in trials]
     costs = np.array([trial.total_cost if trial.amount is None else trial.cost for trial in trials])
@@ -255,7 +259,7 @@ def _choose(trials: Sequence[Trial], section: StudySection, goal: Goal) -> Choos
         losses = means[rows, : len(names)]
         if len(names) > 1:
             members = np.flatnonzero(is_on_front(losses))
-            return int(rows[members[chosen_row(losses[members], names, section.choose)]])
+            return int(rows[members[choose_row(losses[members], names, section.choose)]])
         best = int(losses[:, 0].argmin())
         if section.winner == "best":
             return int(rows[best])

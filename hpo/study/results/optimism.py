@@ -1,4 +1,4 @@
-"""What the best of many noisy trials is worth: its loss, plus what it owes to having been chosen as the best."""
+"""The expected value of the best of many noisy trials: its mean, corrected for the optimism of choosing the best."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -11,23 +11,23 @@ from hpo.study.results.noise import Noise
 from hpo.trials.fronts import Array, best_first, is_on_front
 
 Choose = Callable[[Array], int | None]
-"""Returns the row of the winner among trials with these means, (trials, values); None where none keeps the limits."""
+"""Returns the winner's row among trials with these means, (trials, values); None if no trial keeps the limits."""
 
-# Trials that are worse than the median by more than so many times what the best is better are left out.
+# A trial is no candidate if its distance below the median exceeds this multiple of the best one's distance above it.
 _FAR = 3.0
-# The best may be chosen: with more candidates the time would grow, and the worst of them are never chosen.
+# The largest number of candidates: more take time, and the worst of them are never chosen.
 _MOST_CANDIDATES = 1_000
-# Searches that are drawn anew, by a generator of this seed: their mean is known to a twentieth of their spread.
+# The number of simulated searches, and the seed of their generator: the mean's error is a twentieth of their spread.
 _DRAWS, _SEED = 500, 0
-# Points of the grid on which the true values lie, and steps in which their distribution is fitted.
+# The largest number of grid points for true values, and the steps of the fit of their distribution.
 _MOST_POINTS, _STEPS = 300, 100
-# Points about each trial, in standard errors.
+# The grid points around each trial, in standard errors.
 _ABOUT = np.linspace(-2, 2, 9)
 
 
 @dataclass(frozen=True)
 class Variance:
-    """The variance of a mean, and with how many degrees of freedom it is known."""
+    """The variance of a mean, and its degrees of freedom."""
 
     size: float
     freedom: float
@@ -35,14 +35,14 @@ class Variance:
 
 @dataclass(frozen=True)
 class Worth:
-    """What a chosen trial is expected to have of one value.
+    """The expectation of one value of a chosen trial.
 
     Attributes:
-        value: its mean, less the optimism.
+        value: its mean, minus the optimism.
         own: the variance of its own noise or of the optimism, whichever is larger.
-        folds: the variance of what the folds add to all trials alike.
-        columns: what it has in each fold, or with each seed of a hold-out.
-        is_alone: whether there is no other trial from which to tell what the folds add, which `own` then holds, too.
+        folds: the variance of the mean fold effect, which all trials share.
+        columns: its value in each fold, or with each seed of a hold-out split.
+        is_alone: whether it is the only trial; then `own` includes the fold effects.
     """
 
     value: float
@@ -54,12 +54,12 @@ class Worth:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Trials of which one is chosen.
+    """Trials from which one is chosen.
 
     Attributes:
-        values: what they have in each column, (trials, columns, values); of the metrics lower is better. A column is a
-            fold, or with a hold-out a seed.
-        noises: of each value, the noise of these trials.
+        values: of shape (trials, columns, values); for metrics lower is better. A column is a fold, or with a hold-out
+            split a seed.
+        noises: the noise of these trials, for each value.
     """
 
     values: Array
@@ -67,48 +67,48 @@ class Candidates:
 
     @property
     def means(self) -> Array:
-        """What they have: (trials, values)."""
+        """The means over the columns: (trials, values)."""
         means: Array = self.values.mean(axis=1)
         return means
 
     @property
     def errors(self) -> Array:
-        """The standard errors of the means, fold effects left out: (trials, values)."""
+        """The standard errors of the means without fold effects: (trials, values)."""
         errors: Array = np.sqrt(np.stack([noise.variances for noise in self.noises], axis=1) / self.values.shape[1])
         return errors
 
     def worth(self, chosen: int, choose: Choose) -> list[Worth]:
-        """Return what the trial that was chosen is worth, of each value."""
+        """Return the expectation of each value of the chosen trial."""
         excess, spread = self._optimism(choose)
-        columns, found = self.values.shape[1], list[Worth]()
+        columns, worths = self.values.shape[1], list[Worth]()
         for place, noise in enumerate(self.noises):
             between = float(noise.effects.var(ddof=1)) if columns > 1 else 0.0
-            of_folds = max(0.0, between - noise.of_effects) / columns
-            # Known as well as the variance of the effects, of which it is what their noise leaves.
+            of_folds = max(0.0, between - noise.effects_noise) / columns
+            # Scale the degrees of freedom of the effects' variance, because the noise was subtracted from it.
             freedom = (columns - 1) * (of_folds * columns / between) ** 2 if of_folds else math.inf
             own = Variance(max(noise.variances[chosen] / columns, spread[place]), float(noise.freedom[chosen]))
             value = float(self.means[chosen, place] - excess[place])
-            columns_of = self.values[chosen, :, place]
-            found.append(Worth(value, own, Variance(of_folds, freedom), columns_of, noise.is_of_one))
-        return found
+            own_columns = self.values[chosen, :, place]
+            worths.append(Worth(value, own, Variance(of_folds, freedom), own_columns, noise.has_one_trial))
+        return worths
 
     def _optimism(self, choose: Choose) -> tuple[Array, Array]:
-        """Return how much each value of the winner exceeds its true one, on average, and the variance of that.
+        """Return the mean difference of the winner's values from its true ones, and its variance, for each value.
 
-        A parametric bootstrap: searches are drawn anew from the true values of the trials, as they are estimated, and
-        in each one is chosen as it was here. Below 0 the winner looks better than it is.
+        Below 0 the winner looks better than it is. The estimate is a parametric bootstrap: each simulated search draws
+        the trials' means around their estimated true values, and `choose` picks its winner.
         """
         means, errors = self.means, self.errors
         trials, values = means.shape
         truths = means.copy()
         for value in range(values):
-            # The worse half says nothing of the best, where one value decides.
+            # With one deciding value, the worse half does not inform the best.
             near = means[:, 0] <= np.median(means[:, 0]) if values == 1 else np.ones(trials, dtype=bool)
             truths[near, value] = true_values(means[near, value], errors[near, value])
         noise, rng, mixed = np.empty(0), np.random.default_rng(_SEED), np.linalg.cholesky(self._correlation()).T
         excess = []
         for draw in range(_DRAWS):
-            # Each noise is followed by its opposite: what has no rival has no optimism.
+            # Antithetic draws: a trial without rivals then has exactly no optimism.
             noise = -noise if draw % 2 else rng.normal(size=(trials, values)) @ mixed * errors
             chosen = choose(truths + noise)
             if chosen is not None:
@@ -118,7 +118,7 @@ class Candidates:
         return np.mean(excess, axis=0), np.var(excess, axis=0)
 
     def _correlation(self) -> Array:
-        """Return how the noise of the values goes together within a trial: (values, values)."""
+        """Return the correlation of the values' noise within a trial: (values, values)."""
         effects = np.stack([noise.effects for noise in self.noises], axis=1)
         sizes = np.sqrt(np.stack([noise.variances for noise in self.noises], axis=1))[:, None, :]
         apart = self.values - self.means[:, None, :] - effects
@@ -127,34 +127,35 @@ class Candidates:
         norms = np.sqrt(np.outer(products.diagonal(), products.diagonal()))
         correlation = np.divide(products, norms, out=np.zeros_like(products), where=norms > 0)
         np.fill_diagonal(correlation, 1.0)
-        # Values of which one is a multiple of another would make it singular.
+        # Regularize, because proportional values would make the matrix singular.
         regular: Array = 0.999 * correlation + 0.001 * np.eye(len(correlation))
         return regular
 
 
-def near_ones(means: Array, keep_limits: NDArray[np.bool], num_metrics: int = 1) -> NDArray[np.intp]:
-    """Return the rows of the trials that may be the winner: the others are far worse, such as those that diverged.
+def near_best(means: Array, keep_limits: NDArray[np.bool], num_metrics: int = 1) -> NDArray[np.intp]:
+    """Return the rows of the trials that may be the winner, without far worse ones such as diverged trainings.
 
-    Of the first values lower is better: of so many metrics. With several, those that none dominates stay.
+    The first `num_metrics` values are metrics, for which lower is better. With several metrics, the trials on the
+    Pareto front are always included.
     """
     leading = means[:, 0]
     middle = np.median(leading[keep_limits])
-    kept = leading <= middle + _FAR * (middle - leading[keep_limits].min())
+    is_near = leading <= middle + _FAR * (middle - leading[keep_limits].min())
     if num_metrics > 1:
-        kept |= is_on_front(means[:, :num_metrics])
-    rows = np.flatnonzero(kept)
+        is_near |= is_on_front(means[:, :num_metrics])
+    rows = np.flatnonzero(is_near)
     if len(rows) > _MOST_CANDIDATES:
         rows = np.sort(rows[best_first(means[rows, :num_metrics], _MOST_CANDIDATES)])
     return rows
 
 
 def true_values(means: Array, errors: Array) -> Array:
-    """Return the expected true value of each mean, which has this standard error.
+    """Return the posterior mean of the true value behind each mean with this standard error.
 
-    The distribution of the true values is estimated without a form, by maximum likelihood (Kiefer & Wolfowitz 1956,
-    "Consistency of the maximum likelihood estimator in the presence of infinitely many incidental parameters"), on a
-    grid and by the EM algorithm (Koenker & Mizera 2014, "Convex optimization, shape constraints, compound decisions,
-    and empirical Bayes rules"). What is returned is the mean of each trial's posterior.
+    The prior, the distribution of the true values, is the nonparametric maximum likelihood estimate (Kiefer & Wolfowitz
+    1956, "Consistency of the maximum likelihood estimator in the presence of infinitely many incidental parameters").
+    It is fitted on a grid by the EM algorithm (Koenker & Mizera 2014, "Convex optimization, shape constraints, compound
+    decisions, and empirical Bayes rules").
     """
     if not errors.all():
         return means

@@ -1,7 +1,7 @@
-"""A study with its record: what happened in it, and which trial is its winner.
+"""A study with its record: its trials, its later trainings and its winner.
 
-Whoever runs a study has its record open for writing; for all others it is read from the folder alone, and nothing is
-imported, run, created or changed.
+The driver has the record open for writing. Readers read the study from its folder: they import and run no objective,
+and create or change no file.
 """
 
 import re
@@ -27,7 +27,7 @@ from hpo.study.results.after_search import (
     join_trainings,
     read_finalists,
 )
-from hpo.study.results.choosing import choose_best, decided_by
+from hpo.study.results.choosing import choose_best, deciding_finalists
 from hpo.study.study import PreparedStudy, counts_of
 from hpo.study.upgrade import upgraded
 from hpo.trials.goal import Goal, finished, goal_of
@@ -40,16 +40,19 @@ from hpo.trials.space.space import Space
 from hpo.trials.table import Row, metric_columns, point_of, read_rows
 from hpo.trials.trial import Outcome, TaskLayout, Trial
 
-# As trials.csv has errors, and `Trial.error` returns them.
+# The prefix that `Trial.error` adds to an error, and that trials.csv has.
 _WHICH_FOLDS = re.compile(r"^fold [\d, ]+: ")
 
 
 @dataclass(frozen=True)
 class StudyRun:
-    """A study with its record, as of now; what is worked out from the record is worked out once.
+    """A study with the state of its record at one moment; results are computed once.
 
-    A study that was published has trials.csv and its report in the place of its record, and no `described`. `named` is
-    the number of the winner that this report names. `trained_now` is a model that is younger than the report.
+    Attributes:
+        record: the record; for a published study, trials.csv and the report take its place.
+        described: the objective's description; None for a published study.
+        reported_winner: the winner's number in a published study's report; else None.
+        new_model: a model that was trained after the report was written; else None.
     """
 
     folder: StudyFolder
@@ -57,30 +60,30 @@ class StudyRun:
     space: Space
     record: Record
     described: Described | None
-    named: int | None = None
-    trained_now: FinalModel | None = None
+    reported_winner: int | None = None
+    new_model: FinalModel | None = None
 
     @classmethod
     def of(cls, study: PreparedStudy, record: Record) -> Self:
-        """Return a prepared study with its open record, as of now."""
+        """Return the run of a prepared study with its open record."""
         judged = record.judged_by(study.goal)
         return cls(study.folder, study.config, study.space, judged, study.described)
 
     @classmethod
     def read(cls, folder: StudyFolder) -> Self:
-        """Return the study in a folder; HpoError where it cannot be read."""
+        """Return the run of the study in a folder, read-only; HpoError if it cannot be read."""
         config = folder.config()
         try:
-            return cls._of(folder, config)
+            return cls._read_folder(folder, config)
         except NOT_OURS as error:
             why = f"{type(error).__name__}: {first_line(error)}"
-            raise DamagedRecordError(f"record: what {folder} holds is not that of a study ({why})") from error
+            raise DamagedRecordError(f"record: {folder} has no valid record ({why}); restore its files") from error
 
     @classmethod
-    def _of(cls, folder: StudyFolder, config: StudyConfig) -> Self:
+    def _read_folder(cls, folder: StudyFolder, config: StudyConfig) -> Self:
         described = Described.at(short_path(folder.described_path))
         space = space_from_dict(config.space, flatten(config.objective_config), described.points if described else None)
-        path, goal = _file(folder, config), goal_of(config.study)
+        path, goal = _database_file(folder, config), goal_of(config.study)
         if path is not None and not path.exists():
             if not folder.trials_path.exists():
                 again = f"`hpo resume {folder.reference}` replaces it by its backup"
@@ -93,13 +96,13 @@ class StudyRun:
             return cls(folder, config, space, record, described, inner(report, "winner").get("number"))
 
         def is_written() -> bool:
-            # A storage that several studies share may be written for another one.
+            # A shared storage may be written at any time, also for another study.
             return config.study.storage is not None or folder.holder() is not None
 
         if described is None:
             raise StudyError(f"{short_path(folder.described_path)}: is missing; restore the file")
         if path is None:
-            # Here, since most studies have a file of their own, and this loads Optuna.
+            # Import late, because this loads Optuna: most records are SQLite files, which need none of it.
             from hpo.trials.record.storage import open_rows
 
             rows: Rows = open_rows(folder.storage_url(config), config.study.name, space)
@@ -111,12 +114,12 @@ class StudyRun:
 
     @property
     def goal(self) -> Goal:
-        """What is better, and what is allowed."""
+        """The metrics, directions and limits."""
         return self.record.goal
 
     @property
     def has_front(self) -> bool:
-        """Whether its report has a front: of several metrics, and within limits that it has, or had."""
+        """Whether its report shows a Pareto front: it has several metrics or limits, or a choice was changed."""
         return not self.goal.is_single or bool(self.notes.changed_choices)
 
     @property
@@ -131,63 +134,63 @@ class StudyRun:
 
     @property
     def counts(self) -> Counts:
-        """What the budget of trials counts."""
+        """What `study.trials` counts: trials or configurations."""
         return counts_of(self.config)
 
     @property
     def notes(self) -> Notes:
-        """What is noted in its record."""
+        """The notes in its record."""
         return Notes(self.record)
 
     @cached_property
     def searched(self) -> list[Trial]:
-        """All trials as the search made them, in the order of their numbers, running ones included."""
+        """All trials as trained in the search, ordered by number, with running ones."""
         return self.record.trials()
 
     @cached_property
     def further(self) -> list[Trial]:
-        """The trainings that took some of them to their end after the search, under the same numbers."""
+        """The further trainings after the search, as trials with the same numbers."""
         return further_trainings(self.config, self.record)
 
     @cached_property
     def trials(self) -> list[Trial]:
-        """All trials with all of their training, running ones included."""
+        """All trials joined with their further trainings, with running ones."""
         return join_trainings(self.searched, self.further)
 
     @property
     def further_trained(self) -> list[Trial]:
-        """Those that were trained to their end after the search."""
+        """The trials that were trained to the end after the search."""
         numbers = {trial.number for trial in self.further}
         return [trial for trial in self.trials if trial.number in numbers]
 
     def trial(self, number: int, name: str) -> Trial:
-        """Return one of them; StudyError where there is none of this number in the study, which has this name."""
+        """Return the trial with this number; StudyError, which names the study as `name`, if there is none."""
         trials = {trial.number: trial for trial in self.trials}
         if number not in trials:
             last = max(trials, default=0)
-            there = f"its trials are 0 to {last}" if last else "its only trial is 0" if trials else "it has none yet"
-            raise StudyError(f"trial: study '{name}' has no trial {number}; {there}")
+            allowed = f"its trials are 0 to {last}" if last else "its only trial is 0" if trials else "it has none yet"
+            raise StudyError(f"trial: study '{name}' has no trial {number}; {allowed}")
         return trials[number]
 
     @cached_property
     def history(self) -> History:
-        """The trials that have ended."""
+        """The ended trials."""
         return History(trial for trial in self.trials if trial.state != "running")
 
     @property
     def front(self) -> list[Trial]:
-        """The trials that none dominates, by the search's scores; the best and its equals with one metric."""
+        """The Pareto front by the search's scores; with one metric the best trial and its equals."""
         return self.history.front
 
     @cached_property
     def finalists(self) -> list[Finalist]:
-        """The finalists, the best of the search first, all trained as far; empty where the study has none."""
+        """The finalists, the best of the search first; [] without `study.finalists`."""
         return read_finalists(self.config.study, self.record, self.history)
 
     @cached_property
     def fresh(self) -> dict[int, Trial]:
-        """The finalists on the fresh seeds that decide, by number; empty where the scores of the search do."""
-        return {trial.number: trial for trial in decided_by(self._again)}
+        """The finalists on fresh seeds, by number, if these decide; {} if the search's scores decide."""
+        return {trial.number: trial for trial in deciding_finalists(self._again)}
 
     @property
     def _again(self) -> list[Trial]:
@@ -195,40 +198,40 @@ class StudyRun:
 
     @cached_property
     def winner(self) -> Trial | None:
-        """The winner; None where no trial is complete at the target, or none keeps the limits."""
-        named = (trial for trial in self.history if trial.number == self.named and trial.keeps_limits)
-        return next(named, None) or choose_best(self.config.study, self.goal, self.history, self._again)
+        """The winner; None if no trial is complete at the target scale, or none keeps the limits."""
+        reported = (trial for trial in self.history if trial.number == self.reported_winner and trial.keeps_limits)
+        return next(reported, None) or choose_best(self.config.study, self.goal, self.history, self._again)
 
     @cached_property
     def best(self) -> Trial | None:
-        """The winner, or below the target scale the best so far."""
+        """The winner, or the best trial so far if none is complete at the target scale."""
         return choose_best(self.config.study, self.goal, self.history, self._again, at_target=False)
 
     @property
     def fresh_winner(self) -> Trial | None:
-        """The winner as trained again on fresh seeds, where these chose it; None where the search's scores did."""
+        """The winner on fresh seeds, if these decided; None if the search's scores decided."""
         return None if self.winner is None else self.fresh.get(self.winner.number)
 
     @cached_property
     def is_trained(self) -> bool:
-        """Whether all that follows the search is trained, but for the final model: the best, and the finalists."""
+        """Whether the trainings after the search are finished, except that of the final model."""
         are_finalists = all(trial.state != "running" for trial in self._again)
         return are_finalists and are_trained_to_the_end(self.config, self.record)
 
     @cached_property
     def model(self) -> FinalModel | None:
-        """The winner's trained model; None where it is missing or was changed, or the objective keeps none."""
-        if self.trained_now is not None:
-            return self.trained_now
+        """The winner's model; None if it is missing or was changed, or if the objective saves none."""
+        if self.new_model is not None:
+            return self.new_model
         noted = self.notes.final_model
         if self.winner is None or noted is None or noted.trial != self.winner.number:
             return None
-        is_there = self.folder.inside(noted.checkpoint_dir).exists()
-        return noted if is_there and not self.folder.changed_files(noted.checkpoint_dir) else None
+        exists = self.folder.inside(noted.checkpoint_dir).exists()
+        return noted if exists and not self.folder.changed_files(noted.checkpoint_dir) else None
 
 
-def _file(folder: StudyFolder, config: StudyConfig) -> Path | None:
-    """Return the file of SQLite that has the record; None where it is in another database."""
+def _database_file(folder: StudyFolder, config: StudyConfig) -> Path | None:
+    """Return the SQLite file with the record; None if the record is in another database."""
     if config.study.storage is None:
         return folder.database_path
     from hpo.trials.record.storage import sqlite_path
@@ -237,9 +240,10 @@ def _file(folder: StudyFolder, config: StudyConfig) -> Path | None:
 
 
 def _trials(table: Iterable[Row], space: Space, goal: Goal, layout: TaskLayout) -> Iterable[Trial]:
-    """Yield the trials of a trials.csv, of which each task has the trial's mean of the further metrics.
+    """Yield the trials of a trials.csv.
 
-    The first task has the seconds and the cost of them all.
+    The table has the means of further metrics alone, so every task gets the mean. The first task gets the seconds and
+    the cost of all tasks.
     """
     for row in table:
         further = {name: float(row[c]) for name, c in metric_columns(row, goal).items() if row[c] and c != "score"}
@@ -262,7 +266,7 @@ def _trials(table: Iterable[Row], space: Space, goal: Goal, layout: TaskLayout) 
 
 
 def _note_finalists(record: Record, report: Mapping[str, Any], config: StudyConfig) -> None:
-    """Note what the finalists of a published study scored on fresh seeds, as its report has it."""
+    """Note the finalists' scores on fresh seeds from the report of a published study."""
     finalists = report.get("finalists")
     for each in finalists if isinstance(finalists, list) else ():
         further = {name: float(value) for name, value in each.get("fresh_scores", {}).items()}

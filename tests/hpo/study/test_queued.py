@@ -104,11 +104,11 @@ def test_what_is_no_new_point_of_the_space_is_named_and_left_alone(tmp_path, que
 
 @pytest.mark.parametrize(("told", "line"), [
     ([{"point": ABSENT | {"toy.lr": 9.0}, "after": 0}], "toy.lr=9.0 is not in its range"),
-    ([{"after": 0}], "must be points"),
-    ([{"point": ABSENT, "after": "x"}], "must be points"),
-    (7, "must be points"),
+    ([{"after": 0}], "must be a list of points"),
+    ([{"point": ABSENT, "after": "x"}], "must be a list of points"),
+    (7, "must be a list of points"),
 ])  # fmt: skip
-def test_what_a_strangers_report_tells_of_given_points_is_read_or_refused_in_one_line(told, line, tmp_path):
+def test_what_a_strangers_report_tells_of_added_points_is_read_or_refused_in_one_line(told, line, tmp_path):
     space = prepared(tmp_path, toy_config()).space
     assert read_added([{"point": ABSENT, "after": 3}], space) == (AddedPoint(ABSENT, 3),)
     with pytest.raises(HpoError, match=rf"^report\.json: added_points: .*{line}"):

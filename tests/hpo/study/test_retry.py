@@ -84,7 +84,7 @@ def test_it_is_tried_when_the_budget_is_used_up_and_the_budget_stays(tmp_path):
 def test_to_add_a_point_that_failed_is_to_retry_it_and_others_are_refused(tmp_path):
     study_of(tmp_path / "study")
     study = Study(StudyFolder(tmp_path / "study"))
-    with pytest.raises(StudyError, match="is trial 1 already"):
+    with pytest.raises(StudyError, match="is already trial 1"):
         study.add({"toy.lr": 0.1})
     assert "a retry of trial 2" in study.add({"toy.lr": 0.2}).says
     with pytest.raises(StudyError, match="is already added"):
