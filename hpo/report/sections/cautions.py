@@ -6,7 +6,7 @@ from hpo.report.part import Block, Items, Paragraph, is_missing
 from hpo.report.sections import ReportJson
 from hpo.report.sections.goal import front_of, trials_text
 from hpo.report.subject import Subject
-from hpo.study.view.cautions import about_the_search, at_an_end, still_improving, within_noise
+from hpo.study.view.cautions import boundary_cautions, curve_cautions, noise_cautions, search_cautions
 from hpo.trials.score_format import score_format
 from hpo.trials.trial import Trial
 from hpo.workers.objective.path import MODULE, ObjectivePath
@@ -20,7 +20,7 @@ def cautions(
     `report` has all other sections; `full_amount` is how far a full training goes, where trials are trained by amounts;
     `changed` are the searched settings that change the `unit` in which the metric is counted.
     """
-    reasons = [*about_the_search(subject)]
+    reasons = [*search_cautions(subject)]
     if changed:
         reasons.insert(
             0,
@@ -30,10 +30,10 @@ def cautions(
     if (winner := subject.winner) is not None:
         reasons += [
             *_not_trained(winner, full_amount, report),
-            *at_an_end(subject, winner),
+            *boundary_cautions(subject, winner),
             # Of several metrics the front says what lies within the noise.
-            *(within_noise(subject, winner) if len(subject.goal.metrics) == 1 else _overlapping(report)),
-            *still_improving(subject, winner),
+            *(noise_cautions(subject, winner) if len(subject.goal.metrics) == 1 else _overlapping(report)),
+            *curve_cautions(subject, winner),
         ]
     return [*reasons, *_about_the_rest(report)]
 

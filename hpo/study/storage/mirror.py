@@ -255,7 +255,7 @@ def restore(url: str, runs: Path = RUNS) -> StudyFolder:
     store = UrlStore(url, "study")
     manifest = Manifest.at(store.place)
     if manifest is None:
-        raise StudyError(f"study: there is no copy of a study at {store.place.url}; give the URL of a study.mirror")
+        raise StudyError(f"study: there is no copy of a study at {store.place.url}; give a study.mirror's URL")
     folder = StudyFolder(runs / manifest.name)
     if folder.path.exists():
         raise StudyError(

@@ -1,1 +1,1 @@
-"""A study as those see it who only look on."""
+"""The read-only view of a study: everything that commands and pages show."""

@@ -1,4 +1,4 @@
-"""The view of a study from its status alone, for lists of many: neither its record nor its configuration is read."""
+"""Makes the view of a study from its status alone, for lists of many studies."""
 
 import os
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _FILES = (
 
 
 def view_in_list(path: Path) -> StudyView:
-    """Return what a list shows of the study in a folder: what its status tells, which says what cannot be read."""
+    """Return the view of the study in a folder for a list; an unreadable study has the state `unreadable`."""
     folder = StudyFolder(path)
     try:
         refuse_link(path)
@@ -35,12 +35,20 @@ def view_in_list(path: Path) -> StudyView:
 def view_of_status(
     folder: StudyFolder, status: Status, *, reference: str | None = None, copied: str = "", fault: str | None = None
 ) -> StudyView:
-    """Return what a study's status alone tells, which takes a millisecond."""
+    """Return the view from a study's status alone, which takes a millisecond.
+
+    Args:
+        folder: the study's folder; of a mirror, its temporary copy.
+        status: the status.
+        reference: the study's name for commands, or its mirror's URL; None = its name or folder.
+        copied: when the mirror was written; empty for a folder.
+        fault: why the configuration or record cannot be read.
+    """
     best, texts, in_search = None, status.texts or _texts(status.scores), status.search_texts
     if status.best is not None and status.scores:
         in_search = in_search or _texts(status.search_scores)
         expected = status.expected
-        said = status.expected_texts or (expected.texts(score_format([expected.value])) if expected else {})
+        expected_texts = status.expected_texts or (expected.texts(score_format([expected.value])) if expected else {})
         best = TrialView(
             trial=status.best,
             score=status.score,
@@ -49,7 +57,7 @@ def view_of_status(
             texts=texts,
             search_texts=in_search,
             expected=expected,
-            expected_texts=said,
+            expected_texts=expected_texts,
         )
     return StudyView(
         study=folder.path.name if reference is None or "://" not in reference else status.name,
@@ -91,14 +99,14 @@ def _texts(scores: Mapping[str, float]) -> dict[str, str]:
 
 
 def _tags(folder: StudyFolder) -> dict[str, str]:
-    # Where they cannot be read, that is told as the study's error.
+    # A folder that cannot be read is already the study's error.
     with suppress(OSError):
         return tags(folder)
     return {}
 
 
 def size_of(folder: Path | str) -> int:
-    """Return how many bytes are below a folder; links are not followed, and what cannot be entered is left out."""
+    """Return the size of all files below a folder in bytes; skip links' targets and folders without permission."""
     size = 0
     try:
         with os.scandir(folder) as entries:
@@ -106,6 +114,6 @@ def size_of(folder: Path | str) -> int:
                 is_folder = entry.is_dir(follow_symlinks=False)
                 size += size_of(entry.path) if is_folder else entry.stat(follow_symlinks=False).st_size
     except OSError:
-        # It was removed meanwhile, or is another's.
+        # The folder was removed at the same time, or belongs to another user.
         return size
     return size

@@ -1,4 +1,4 @@
-"""A study's status as those see it who only look on: of its file, or of its record where its process was killed."""
+"""The latest status of a study: from its file, or from its record if its process was killed."""
 
 from collections import Counter
 from contextlib import suppress
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def latest_status(folder: StudyFolder) -> Status:
-    """Return a study's status; of one whose process was killed with what its record holds, if that can be read."""
+    """Return a study's status; if its process was killed, with the numbers of its record, if that can be read."""
     if folder.is_import:
         return _imported_status(folder)
     status = read_status(folder)
     if status.lags and status.state in ("interrupted", "open"):
-        # Here, since few studies need it, and it loads numpy.
+        # Import late, because few studies need it, and it loads numpy.
         from hpo.study.results.run import StudyRun
 
         with suppress(HpoError):
@@ -27,8 +27,8 @@ def latest_status(folder: StudyFolder) -> Status:
 
 
 def _imported_status(folder: StudyFolder) -> Status:
-    """Return what `hpo import` has taken over, with the best of it."""
-    # Here, as above.
+    """Return the status of imported trials, with the best of them."""
+    # Import late, as above.
     from hpo.trials.table import read_rows
     from hpo.trials.trial import loss_of
 
@@ -52,12 +52,12 @@ def _imported_status(folder: StudyFolder) -> Status:
     except HpoError as error:
         why = first_line(error)
     except NOT_OURS:
-        why = f"{short_path(folder.path / IMPORT)}: is not what `hpo import` writes; import it again"
+        why = f"{short_path(folder.path / IMPORT)}: is not a file that `hpo import` writes; import the trials again"
     return Status(name=folder.path.name, state="unreadable", error=why)
 
 
 def status_of_record(run: "StudyRun", state: State) -> Status:
-    """Return the status of a study that is in this state, from its record and its configuration alone."""
+    """Return the status of a study in this state from its record and configuration."""
     from hpo.engine.loop import seconds_spent
     from hpo.study.notes import Notes
 
@@ -86,15 +86,15 @@ def _as_recorded(status: Status, run: "StudyRun") -> Status:
         run.winner if status.state == "ended" else run.best,
     )
     fresh, names = run.fresh.get(best.number) if best else None, run.goal.names
-    by = fresh or best
+    deciding = fresh or best
     counted = {
-        # Of the search: a training that followed it is in no budget.
+        # The search's trials alone: trainings after the search use no budget.
         "done": sum(is_counted(trial, run.counts) for trial in run.record.history()),
         "trials": {state: trials[state] for state in STATES},
         "best": best.number if best else None,
-        "scores": {name: by.mean(name) for name in names} if by else {},
+        "scores": {name: deciding.mean(name) for name in names} if deciding else {},
         "search_scores": {name: best.mean(name) for name in names} if best and fresh else {},
-        # With other trials there are other digits.
+        # The texts are outdated: other trials need other digits.
         "expected": None,
         "expected_texts": {},
         "texts": {},

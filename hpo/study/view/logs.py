@@ -1,4 +1,4 @@
-"""The logs of a study's trainings, and why there are none."""
+"""The logs of a study's trainings, or the reason why there are none."""
 
 from pathlib import Path
 
@@ -10,39 +10,39 @@ from hpo.trials.trial import Trial
 
 
 def logs_of(folder: StudyFolder, number: int | None = None) -> list[Path]:
-    """Return the logs of a study, or of one trial; StudyError where there is no such trial, or no log, says why."""
-    found = sorted(folder.logs_dir.glob("trial_*.log" if number is None else folder.log_path(number, "*").name))
-    if not found:
+    """Return the logs of a study, or of one trial; StudyError if there is no such trial, or no log, with the reason."""
+    logs = sorted(folder.logs_dir.glob("trial_*.log" if number is None else folder.log_path(number, "*").name))
+    if not logs:
         run = StudyRun.read(folder)
-        whose = f"study '{folder}'" if number is None else f"trial {number} of study '{folder}'"
+        name = f"study '{folder}'" if number is None else f"trial {number} of study '{folder}'"
         trials = run.trials if number is None else [run.trial(number, str(folder))]
-        raise StudyError(f"logs: {whose} has none: {_why_none(run, trials)}")
-    return found
+        raise StudyError(f"logs: {name} has none: {_why_no_logs(run, trials)}")
+    return logs
 
 
 def read_log(path: Path, most: int | None = None) -> str:
-    """Return what is in a log, of more than `most` bytes the end.
+    """Return the text of a log, or its last `most` bytes.
 
-    What is no regular file is not read: of a pipe that would never end.
+    Return a line that says so if the path is not a regular file: reading a pipe might never end.
     """
     if not path.is_file():
-        return f"{path.name}: is no regular file, and is not read\n"
+        return f"{path.name}: is not a regular file, and is not read\n"
     with path.open("rb") as file:
         if most is not None:
             file.seek(max(0, path.stat().st_size - most))
         return file.read().decode("utf-8", errors="replace")
 
 
-def _why_none(run: StudyRun, trials: list[Trial]) -> str:
+def _why_no_logs(run: StudyRun, trials: list[Trial]) -> str:
     if not trials:
         return "no trial has begun"
     if is_outside(run.config):
-        return "it is trained elsewhere, where what it prints is"
+        return "another program trains it, and has its output"
     if any(trial.state == "running" for trial in trials):
-        return "nothing was printed so far, or the training goes on: its log is written when that ends"
+        return "nothing was printed so far, or the training is running: its log is written when it ends"
     if run.config.dispatch.name == "local":
         return (
-            "no Python code printed anything; with dispatch=local, in the driver's own process, what programs and "
-            "libraries in C print goes to the terminal alone"
+            "no Python code printed anything; with dispatch=local, which trains in the driver's process, output of "
+            "programs and C libraries goes to the terminal alone"
         )
-    return "nothing was printed, or `hpo clean --logs` has deleted it"
+    return "nothing was printed, or `hpo clean --logs` deleted the log"

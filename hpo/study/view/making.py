@@ -1,4 +1,4 @@
-"""Makes the view of a study: from its status alone, or with its configuration and its trials."""
+"""Makes the view of a study from its status, its configuration and its trials."""
 
 import statistics
 import time
@@ -43,9 +43,15 @@ def view_of(
     copied: str = "",
     fault: str | None = None,
 ) -> StudyView:
-    """Return all that is known of a study whose configuration and trials can be read.
+    """Return the full view of a study.
 
-    Of its state alone, which whoever runs it knows, its record tells the status.
+    Args:
+        run: the study with its record.
+        status: its status; or its state alone, which the driver knows: then the record gives the status.
+        tasks: the running tasks.
+        reference: the study's name for commands, or its mirror's URL; None = its name or folder.
+        copied: when the mirror was written; empty for a folder.
+        fault: why the mirror cannot be read now.
     """
     if not isinstance(status, Status):
         status = status_of_record(run, status)
@@ -55,14 +61,14 @@ def view_of(
     untried = untried_points(run.record)
     failed, complete = ([trial for trial in run.trials if trial.state == state] for state in ("failed", "complete"))
     report = _report(folder, status)
-    write = _Writer(run, status)
+    maker = _TrialViewMaker(run)
     view = replace(
         view_of_status(folder, status, reference=reference, copied=copied, fault=fault),
         user=run.notes.user or status.user or None,
         objective=config.objective,
         parts={name: part["size"] for name, part in run.parts.items()},
         seed=config.study.seed,
-        test_texts=write.texts(status.test),
+        test_texts=maker.texts(status.test),
         test_trial=folder.read_json("test.json").get("trial"),
         limits=[str(limit) for limit in goal.limits],
         hyperparameters=len(set(run.space.keys) - {SCALE}),
@@ -70,12 +76,12 @@ def view_of(
         scales=goal.target or None,
         folds=run.layout.folds,
         repeats=run.layout.repeats,
-        best=None if best is None else write.winner(best, report),
+        best=None if best is None else maker.winner(best, report),
         why_none=why_none(run.history, goal) if best is None else None,
         why_chosen=why(config.study.choose) if several else None,
         on_front=len(front) if several else None,
-        front=[write.trial(trial) for trial in front[:_MOST_OF_FRONT]],
-        leaders=[write.trial(trial) for trial in _leaders(run.history, front)],
+        front=[maker.trial(trial) for trial in front[:_MOST_OF_FRONT]],
+        leaders=[maker.trial(trial) for trial in _leaders(run.history, front)],
         within_limits=sum(trial.keeps_limits for trial in complete) if goal.limits else None,
         further_trained=[trial.number for trial in run.further],
         finalists={each.trial.number: each.again.score for each in run.finalists},
@@ -91,21 +97,21 @@ def view_of(
     return replace(view, next=[*next_steps(view, run, folder)])
 
 
-def trial_view(run: StudyRun, status: Status, trial: Trial) -> TrialView:
-    """Return what is said of one trial; its values are empty while it is not complete."""
-    return _Writer(run, status).trial(trial)
+def trial_view(run: StudyRun, trial: Trial) -> TrialView:
+    """Return the view of one trial; its scores are empty unless it is complete."""
+    return _TrialViewMaker(run).trial(trial)
 
 
-class _Writer:
-    """Makes views of trials, their values with as many digits as tell all trials of the study apart."""
+class _TrialViewMaker:
+    """Makes views of trials, with the digits that distinguish all trials of the study."""
 
-    def __init__(self, run: StudyRun, status: Status) -> None:
-        self._run, self._status = run, status
+    def __init__(self, run: StudyRun) -> None:
+        self._run = run
         default = default_of(run.space, run.config)
         self._default = None if default is None else dict(default)
         self._full_amount = full_amount_of(run.config)
         compared = [*run.history, *run.fresh.values()]
-        self._write = {
+        self._formats = {
             name: score_format([shown_value(trial, name, run.goal) for trial in compared]) for name in run.goal.names
         }
 
@@ -134,22 +140,22 @@ class _Writer:
         )
 
     def winner(self, trial: Trial, report: Mapping[str, Any] | None) -> TrialView:
-        """Return the view of the best, with what its report expects of it, once there is one."""
+        """Return the view of the winner, with its expected score if the report has it."""
         view = self.trial(trial)
         expected = None if report is None else ExpectedScore.of(report)
         if expected is None or inner(report or {}, "winner").get("number") != trial.number:
             return view
-        write = self._write[self._run.goal.metric]
-        return replace(view, expected=expected, expected_texts=expected.texts(write))
+        text_of = self._formats[self._run.goal.metric]
+        return replace(view, expected=expected, expected_texts=expected.texts(text_of))
 
     def texts(self, scores: Mapping[str, float]) -> dict[str, str]:
         """Return values of metrics as text."""
-        return {name: self._write.get(name, score_format([score]))(score) for name, score in scores.items()}
+        return {name: self._formats.get(name, score_format([score]))(score) for name, score in scores.items()}
 
 
 @dataclass(frozen=True)
 class _Searched:
-    """What cautions are worked out from."""
+    """The input of `cautions_so_far`."""
 
     space: Space
     goal: Goal
@@ -160,14 +166,14 @@ class _Searched:
 
 
 def _best(run: StudyRun, status: Status) -> Trial | None:
-    """Return the winner of one that has ended, or of another the best so far."""
+    """Return the winner of an ended study, or else the best trial so far."""
     if status.state != "ended":
         return run.best
     return next((trial for trial in run.trials if trial.number == status.best), None)
 
 
 def _leaders(history: History, front: Sequence[Trial]) -> list[Trial]:
-    """Return the best of a search, with several metrics of its front what adds most to that."""
+    """Return the best trials; with several metrics the leaders on the front, in its order."""
     leaders = [trial for trial in history.leaders(_MOST_LEADERS) if trial.keeps_limits]
     numbers = {trial.number for trial in leaders}
     return [trial for trial in front if trial.number in numbers] if front else leaders
@@ -201,15 +207,15 @@ def _failures(folder: StudyFolder, failed: Iterable[Trial]) -> Iterator[FailureV
 
 def _cautions(run: StudyRun, status: Status, best: Trial | None, report: Mapping[str, Any] | None) -> list[str]:
     if report is not None:
-        there = report.get("cautions")
-        return [text for text in (there if isinstance(there, list) else ()) if isinstance(text, str)]
+        cautions = report.get("cautions")
+        return [text for text in (cautions if isinstance(cautions, list) else ()) if isinstance(text, str)]
     called = "winner" if status.state == "ended" else "best trial so far"
     finalists = list(run.fresh.values())
     return cautions_so_far(_Searched(run.space, run.goal, run.trials, best, finalists, called))
 
 
 def _report(folder: StudyFolder, status: Status) -> dict[str, Any] | None:
-    """Return report.json where it tells of the study as it is: no process has it, and no trial came since."""
+    """Return report.json if it is up to date: no process runs the study, and no trial came after it; else None."""
     if status.holder is not None or status.state == "unreadable":
         return None
     try:

@@ -1,4 +1,4 @@
-"""What can be done with a study now: commands, each with what it does."""
+"""The next steps: commands that make sense for a study in its current state."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -14,7 +14,7 @@ from hpo.trials.space.space import point_key
 
 
 def next_steps(view: StudyView, run: StudyRun | None, folder: StudyFolder) -> Iterator[NextStep]:
-    """Yield the commands that fit now, the most useful first; `run` is None where it cannot be read."""
+    """Yield the commands that fit a study's state, the most useful first; `run` is None if it cannot be read."""
     name = view.reference
     if view.is_mirror:
         if view.state == "running":
@@ -25,28 +25,28 @@ def next_steps(view: StudyView, run: StudyRun | None, folder: StudyFolder) -> It
     elif view.state == "running":
         yield NextStep(f"hpo watch {name}", "follows it")
         if view.phase == "after the search":
-            yield NextStep(f"hpo stop {name} --now", "ends it; what is missing then is trained by `hpo resume`")
+            yield NextStep(f"hpo stop {name} --now", "ends it; `hpo resume` then trains the rest")
         else:
             yield NextStep(f"hpo stop {name}", "ends it once its running trials have ended")
     elif run is not None and not folder.database_path.exists() and run.config.study.storage is None:
         yield NextStep(f"hpo reproduce {name}", "trains its winner again, as it was published")
     elif view.state == "unreadable":
-        # Its error says what helps.
+        # Its error says what to do.
         return
     elif view.fault is not None:
-        # Without its configuration nothing goes on.
+        # A study without a readable configuration cannot be resumed.
         with suppress(HpoError):
             folder.config()
-            yield NextStep(f"hpo resume {name}", "replaces a damaged record by its backup, if that is sound")
+            yield NextStep(f"hpo resume {name}", "replaces a damaged record by its backup, if the backup is intact")
     else:
-        yield from _of_idle(view, run, folder)
+        yield from _idle_steps(view, run, folder)
 
 
-def _of_idle(view: StudyView, run: StudyRun | None, folder: StudyFolder) -> Iterator[NextStep]:
+def _idle_steps(view: StudyView, run: StudyRun | None, folder: StudyFolder) -> Iterator[NextStep]:
     name = view.reference
     if view.state == "open":
         yield NextStep(f"hpo ask {name}", "asks for its next trial")
-        yield NextStep(f"hpo ask {name} --open", "lists the trials that were asked for and not told")
+        yield NextStep(f"hpo ask {name} --open", "lists the trials without a result")
     if view.state in ("interrupted", "failed"):
         fault = ", once the fault is fixed" if view.state == "failed" else ""
         yield NextStep(folder.go_on, f"goes on with it{fault}")
@@ -56,24 +56,24 @@ def _of_idle(view: StudyView, run: StudyRun | None, folder: StudyFolder) -> Iter
                 resume_command(name, view.untried, view.done, run.config.study, view.ended_by), f"tries the {waiting}"
             )
         if failed := failed_trials(run.record):
-            which = format_count(len(failed), "failed trial*")
-            yield NextStep(f"hpo retry {name}", f"lets `hpo resume` try the {which} again, once the fault is fixed")
-        if view.best is not None and not view.test and (opens := test_command(folder, run.parts)) is not None:
-            yield NextStep(*opens)
+            trials = format_count(len(failed), "failed trial*")
+            yield NextStep(f"hpo retry {name}", f"lets `hpo resume` try the {trials} again, once the fault is fixed")
+        if view.best is not None and not view.test and (step := test_command(folder, run.parts)) is not None:
+            yield NextStep(*step)
         if run.config.track.name == "mlflow":
             yield NextStep("hpo ui", "shows it in MLflow")
         if not _has_tried_all(view, run):
             section = run.config.study
-            goes_on = resume_command(name, section.trials, view.done, section, view.ended_by)
-            beyond = "without its target" if view.ended_by == "target" else "with a larger budget"
-            yield NextStep(goes_on, f"goes on {beyond}")
+            command = resume_command(name, section.trials, view.done, section, view.ended_by)
+            change = "without its target" if view.ended_by == "target" else "with a larger budget"
+            yield NextStep(command, f"goes on {change}")
     page = folder.path / "report.html"
-    does = f"writes {short_path(page)} again" if page.exists() else "writes its report, as of now"
-    yield NextStep(f"hpo report {name}", does)
+    effect = f"writes {short_path(page)} again" if page.exists() else "writes its report on the trials so far"
+    yield NextStep(f"hpo report {name}", effect)
 
 
 def _has_tried_all(view: StudyView, run: StudyRun) -> bool:
-    """Whether a larger budget would find nothing to try."""
+    """Return whether a larger budget would add no trial."""
     if view.ended_by == "space" or run.space.size is None:
         return view.ended_by == "space"
     return len({point_key(trial.point) for trial in run.trials}) >= run.space.size

@@ -1,4 +1,4 @@
-"""One trial of a study: its configuration, what became of each of its trainings, their curves, logs and seeds."""
+"""One trial of a study: its configuration, and the results, curves, logs and seeds of its trainings."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -15,35 +15,35 @@ from hpo.study.view.reader import Snapshot, StudyReader
 from hpo.trials.record.record import Asked
 from hpo.trials.trial import Outcome, Trial, training_seed
 
-# Of a log, and of its end, in which these are looked for.
+# The number of last lines shown from a log, and of bytes read for them.
 _LINES, _END_BYTES = 5, 100_000
 
 
 @dataclass(frozen=True)
 class TrainingDetails:
-    """A training of a trial. What is not known is `null`, or empty; times are in seconds since the epoch.
+    """A training of a trial. Unknown values are `null` or empty; times are in seconds since the epoch.
 
     Attributes:
-        task: which it is: `fold_0`.
-        seed: of its randomness.
+        task: its name: `fold_0`.
+        seed: the seed of its random numbers.
         state: `complete`, `failed`, `stopped`, `running` or `not trained`.
         score: its value of the (leading) metric.
-        metrics: its values by name.
-        notes: what its objective noted, by name.
+        metrics: its metrics by name.
+        notes: the objective's notes by name.
         curve: pairs of step and metric.
         point: the last point of its learning curve.
-        seconds: of training.
+        seconds: its duration.
         started: when it began.
-        host: the machine where it trained or trains.
-        process: the process that did or does.
+        host: the machine that trains or trained it.
+        process: the id of its process.
         gpus: its GPUs.
-        attempt: which one, where it was repeated.
-        error: why it failed, in a line.
+        attempt: the number of the attempt, if it was repeated.
+        error: why it failed, in one line.
         details: its traceback.
         stopped: where and why it was stopped.
-        log: the file with what it printed.
-        printed_last: the last lines of that.
-        files: its own files (`trial.dir`).
+        log: the file with its output.
+        printed_last: the last lines of its output.
+        files: the files that it wrote to `trial.dir`.
     """
 
     task: str
@@ -70,35 +70,35 @@ class TrainingDetails:
 
 @dataclass(frozen=True)
 class TrialDetails:
-    """All of a trial. What is not known is `null`, or empty; times are in seconds since the epoch.
+    """All details of a trial. Unknown values are `null` or empty; times are in seconds since the epoch.
 
     Attributes:
-        study: the name of its folder.
-        folder: where that is; `null` of a mirror.
-        copied: of a mirror, when that was written, as text (`2026-11-27 16:40:53 UTC`).
+        study: the name of its study's folder.
+        folder: the path of that folder; `null` for a mirror.
+        copied: when the mirror was written, as text (`2026-11-27 16:40:53 UTC`); `null` for a folder.
         trial: its number.
-        state: `complete`, `failed`, `stopped`, `running`, or `interrupted`: not finished, and nobody trains it.
+        state: `complete`, `failed`, `stopped`, `running`, or `interrupted`: unfinished, and no process trains it.
         metric: the (leading) metric.
-        score: as of [a trial](#a-trial-of-it).
-        scores: the same; empty while it is not complete.
+        score: see [a trial](#a-trial-of-it).
+        scores: the same; empty unless the trial is complete.
         search_scores: the same.
         texts: the same.
         search_texts: the same.
-        excess: how far it is beyond the limits, as a share; `null` without limits.
+        excess: how far it is beyond the limits, relative to them; `null` without limits.
         point: its hyperparameters.
-        default: those of the default configuration; `null` where that is not in the space.
-        config: the whole configuration that it is trained with.
-        amount: how far it was to be trained; `null` = all of its training.
-        reached: the amount at its last report, of its shortest training; `null` = it reported nothing.
-        continues: the trial that it goes on from.
+        default: the default configuration's hyperparameters; `null` if the default is not in the space.
+        config: the whole configuration of its trainings.
+        amount: the amount that it was to be trained; `null` = a full training.
+        reached: the amount at the last report of its shortest training; `null` = it reported nothing.
+        continues: the trial that it continues.
         retry_of: the failed trial that it tries again.
         error: why it failed.
         stopped: where and why it was stopped.
-        seconds: of training.
+        seconds: the duration of its trainings.
         started: when its first training began.
-        ended: when its last one ended.
-        num_parameters: of its network.
-        host: of a running one, the machine of the process that runs the study.
+        ended: when its last training ended.
+        num_parameters: the number of its network's parameters.
+        host: for a running trial, the machine of the process that runs the study.
         tasks: its trainings, as below.
     """
 
@@ -131,39 +131,36 @@ class TrialDetails:
     tasks: Sequence[TrainingDetails]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what `--json` prints: the fields by their names."""
+        """Return the output of `--json`: the fields by name."""
         return asdict(self)
 
 
-def read_trial(view: StudyReader, number: int) -> TrialDetails:
-    """Return all of a trial. Nothing is created or changed.
-
-    HpoError where the study cannot be read, or has no such trial.
-    """
-    snapshot, folder = view.snapshot(), view.folder
-    seen = view.study()
-    trial = seen.trial(number, view.reference)
-    shown = trial_view(seen, snapshot.status, trial)
-    holder, is_mirror = snapshot.status.holder, "://" in view.reference
-    is_trained = snapshot.status.state == "running" or is_outside(seen.config)
+def read_trial(reader: StudyReader, number: int) -> TrialDetails:
+    """Return all details of a trial, and change nothing; HpoError if the study is unreadable or lacks the trial."""
+    snapshot, folder = reader.snapshot(), reader.folder
+    run = reader.study()
+    trial = run.trial(number, reader.reference)
+    view = trial_view(run, trial)
+    holder, is_mirror = snapshot.status.holder, "://" in reader.reference
+    is_active = snapshot.status.state == "running" or is_outside(run.config)
     is_complete = trial.state == "complete"
     return TrialDetails(
         study=snapshot.status.name if is_mirror else folder.path.name,
         folder=None if is_mirror else folder.path,
         copied=snapshot.copied or None,
         trial=number,
-        # Of one that nobody trains the record says only that it has not ended.
-        state="interrupted" if trial.state == "running" and not is_trained else trial.state,
-        metric=seen.goal.metric,
-        score=shown.score,
-        scores=shown.scores,
-        search_scores=shown.search_scores,
-        texts=shown.texts,
-        search_texts=shown.search_texts,
-        excess=trial.excess if is_complete and seen.goal.limits else None,
-        point=shown.point,
-        default=shown.default,
-        config=seen.config.trial_config(trial.point),
+        # The record has unfinished trials as running, also if no process trains them.
+        state="interrupted" if trial.state == "running" and not is_active else trial.state,
+        metric=run.goal.metric,
+        score=view.score,
+        scores=view.scores,
+        search_scores=view.search_scores,
+        texts=view.texts,
+        search_texts=view.search_texts,
+        excess=trial.excess if is_complete and run.goal.limits else None,
+        point=view.point,
+        default=view.default,
+        config=run.config.trial_config(trial.point),
         amount=trial.amount,
         reached=trial.reached,
         continues=trial.continues,
@@ -175,33 +172,33 @@ def read_trial(view: StudyReader, number: int) -> TrialDetails:
         ended=trial.ended,
         num_parameters=trial.num_parameters,
         host=holder.host if holder and trial.state == "running" else None,
-        tasks=[*_tasks(seen, snapshot, trial)],
+        tasks=[*_trainings(run, snapshot, trial)],
     )
 
 
-def _tasks(seen: StudyRun, snapshot: Snapshot, trial: Trial) -> Iterator[TrainingDetails]:
-    layout, metric = seen.layout, seen.goal.metric
-    asked = seen.record.asked.get(trial.number) if trial.state == "running" else None
+def _trainings(run: StudyRun, snapshot: Snapshot, trial: Trial) -> Iterator[TrainingDetails]:
+    layout, metric = run.layout, run.goal.metric
+    asked = run.record.asked.get(trial.number) if trial.state == "running" else None
     running = {0: _asked_task(trial.number, asked, metric)} if asked else {}
     running |= {task.task: task for task in snapshot.tasks if task.trial == trial.number}
     for index in range(layout.size):
         name = layout.name(index)
-        seed = training_seed(seen.config.study.seed, trial.key, layout.fold(index), layout.repeat(index))
-        training, path = TrainingDetails(name, seed), seen.folder.log_path(trial.number, name)
+        seed = training_seed(run.config.study.seed, trial.key, layout.fold(index), layout.repeat(index))
+        training, path = TrainingDetails(name, seed), run.folder.log_path(trial.number, name)
         if (outcome := trial.outcomes.get(index)) is not None:
-            training = _ended(training, outcome, metric, seen.record.hosts.get((trial.number, index)))
+            training = _add_outcome(training, outcome, metric, run.record.hosts.get((trial.number, index)))
         elif (task := running.get(index)) is not None:
-            training = _running(training, task)
-        if files := seen.folder.files_of(trial.number, name if layout.size > 1 else None):
+            training = _add_running(training, task)
+        if files := run.folder.files_of(trial.number, name if layout.size > 1 else None):
             training = replace(training, files=files)
         if path.is_file():
             training = replace(training, log=path, printed_last=read_log(path, _END_BYTES).splitlines()[-_LINES:])
         yield training
 
 
-def _ended(training: TrainingDetails, outcome: Outcome, metric: str, host: Host | None) -> TrainingDetails:
-    # One that was trained further after the search has gone on in another process.
-    is_its = host is not None and outcome.worker in (0, host.process)
+def _add_outcome(training: TrainingDetails, outcome: Outcome, metric: str, host: Host | None) -> TrainingDetails:
+    # The recorded host may be an earlier process: a further training after the search runs in another one.
+    is_same_process = host is not None and outcome.worker in (0, host.process)
     return replace(
         training,
         state="failed" if outcome.error else "stopped" if outcome.stopped else "complete",
@@ -212,9 +209,9 @@ def _ended(training: TrainingDetails, outcome: Outcome, metric: str, host: Host 
         point=dict(outcome.curve[-1]) if outcome.curve else {},
         seconds=outcome.seconds,
         started=outcome.started or None,
-        host=host.host if host and is_its else None,
+        host=host.host if host and is_same_process else None,
         process=outcome.worker or (host.process if host else None),
-        gpus=[*host.gpus] if host and is_its else [],
+        gpus=[*host.gpus] if host and is_same_process else [],
         attempt=outcome.attempt,
         error=outcome.error,
         details=outcome.details,
@@ -222,7 +219,7 @@ def _ended(training: TrainingDetails, outcome: Outcome, metric: str, host: Host 
     )
 
 
-def _running(training: TrainingDetails, task: RunningTask) -> TrainingDetails:
+def _add_running(training: TrainingDetails, task: RunningTask) -> TrainingDetails:
     return replace(
         training,
         state="running",
@@ -236,7 +233,7 @@ def _running(training: TrainingDetails, task: RunningTask) -> TrainingDetails:
 
 
 def _curve(points: Sequence[Mapping[str, float]], metric: str) -> list[tuple[float, float]]:
-    """Return step and value of the metric; a point without a step has its place."""
+    """Return pairs of step and metric; a point without a step gets its place in the curve."""
     return [
         (point.get("epoch", point.get("step", place)), point[metric])
         for place, point in enumerate(points, 1)
@@ -245,6 +242,6 @@ def _curve(points: Sequence[Mapping[str, float]], metric: str) -> list[tuple[flo
 
 
 def _asked_task(trial: int, asked: Asked, metric: str) -> RunningTask:
-    """Return the one training, elsewhere, of a trial that was asked for and not told."""
+    """Return the training of a trial that another program asked for and has not told yet."""
     point, curve = dict(asked.curve[-1]) if asked.curve else {}, _curve(asked.curve, metric)
     return RunningTask(trial=trial, task=0, worker=asked.place - 1, started=asked.time, point=point, curve=curve)

@@ -1,4 +1,4 @@
-"""A study looked at again and again by one who does not run it: in its folder, or in its mirror."""
+"""Readers of a study that another process runs: in its folder, or in its mirror."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -19,19 +19,26 @@ from hpo.study.view.next_steps import next_steps
 from hpo.study.view.view import StudyView
 from hpo.workers.store.url import UrlStore
 
-# Of a mirror, what is looked at.
-_COPIED = (
+# The files to fetch from a mirror.
+_FETCHED = (
     *("config.yaml", "environment.json", "described.json", "study.db", "status.json", "running.json"),
     *("report.json", "test.json"),
 )
 _TRIES = 3
-# While a study's folder is waited for.
+# Between two checks whether a study's folder exists.
 _SECONDS_BETWEEN_TRIES = 0.1
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What was seen: the status, the tasks under way; of a mirror, when that was written, and why it cannot be read."""
+    """The state of a study at one moment.
+
+    Attributes:
+        status: its status.
+        tasks: its running tasks.
+        copied: when the mirror was written; empty for a folder.
+        fault: why the mirror cannot be read now; empty if it can.
+    """
 
     status: Status
     tasks: list[RunningTask]
@@ -40,33 +47,40 @@ class Snapshot:
 
 
 class StudyReader:
-    """A study in its folder. `reference` is what commands call it, `seconds` the least time between two looks."""
+    """Reads a study in its folder.
+
+    Attributes:
+        folder: the folder.
+        reference: the study's name for commands.
+        seconds: the shortest time between two snapshots.
+    """
 
     seconds = 1.0
 
     def __init__(self, folder: StudyFolder, reference: str) -> None:
         self.folder, self.reference = folder, reference
-        self._seen: StudyRun | None = None
+        self._run: StudyRun | None = None
 
     def snapshot(self) -> Snapshot:
-        """Return what is there now; StudyError where a mirror cannot be reached."""
+        """Return the current state; StudyError if a mirror cannot be reached."""
         return Snapshot(latest_status(self.folder), read_running(self.folder))
 
     def study(self) -> StudyRun:
-        """Return the study with its trials of now, a mirror's as of the last look; StudyError where that cannot be."""
+        """Return the study with its current trials, or a mirror's at the last snapshot; StudyError if unreadable."""
         if self.folder.is_starting:
-            raise StudyError(f"study: '{self.reference}' is just starting, and has no trial yet; see it again later")
-        if self._seen is None:
-            self._seen = StudyRun.read(self.folder)
-        elif self._seen.record.read_again():
-            # What was worked out from the trials before is left behind.
-            self._seen = replace(self._seen)
-        return self._seen
+            raise StudyError(f"study: '{self.reference}' is just starting, and has no trial yet; try again later")
+        if self._run is None:
+            self._run = StudyRun.read(self.folder)
+        elif self._run.record.read_again():
+            # A new object drops the results that were computed from the earlier trials.
+            self._run = replace(self._run)
+        return self._run
 
     def view(self, snapshot: Snapshot | None = None) -> StudyView:
-        """Return all that is known of the study as of a look, or now.
+        """Return the view of the study at a snapshot, or now.
 
-        StudyError where a mirror cannot be reached, or a link leads out of the folder.
+        Raises:
+            StudyError: a mirror cannot be reached, or a link leads out of the folder.
         """
         snapshot = snapshot or self.snapshot()
         self.folder.refuse_links()
@@ -74,23 +88,24 @@ class StudyReader:
         try:
             return view_of(self.study(), snapshot.status, snapshot.tasks, reference=name, copied=copied, fault=fault)
         except HpoError as error:
-            # One that is just starting cannot be read yet.
+            # A starting study has no record yet, which is no fault.
             fault = fault or (None if snapshot.status.phase == "starting" else first_line(error))
             view = view_of_status(self.folder, snapshot.status, reference=name, copied=copied, fault=fault)
             return replace(view, next=[*next_steps(view, None, self.folder)])
 
     def follow(self) -> Iterator[Snapshot]:
-        """Yield a look again and again, until nothing more comes: that is the last.
+        """Yield a snapshot again and again, until the study has ended.
 
-        StudyError where a process that was starting the study has ended before it created it.
+        Raises:
+            StudyError: the process that was starting the study ended without creating it.
         """
         is_starting = False
         while True:
             snapshot = self.snapshot()
             if is_starting and not self.folder.exists and snapshot.status.holder is None:
                 raise StudyError(
-                    f"study: '{self.reference}' was not begun: the process that was starting it has ended; see what it "
-                    f"said, and start it again"
+                    f"study: '{self.reference}' was not created: the process that was starting it has ended; read its "
+                    f"output, and start it again"
                 )
             is_starting = snapshot.status.phase == "starting"
             yield snapshot
@@ -98,16 +113,16 @@ class StudyReader:
                 return
             time.sleep(self.seconds)
 
-    def wait_until_created(self, tell: Callable[[str], None]) -> None:
-        """Return once the study exists, `tell` that it is starting before that; StudyError as `follow`."""
+    def wait_until_created(self, show: Callable[[str], None]) -> None:
+        """Wait until the study exists; while it starts, call `show` with a line. Raise the errors of `follow`."""
         if self.folder.is_starting:
             status = self.snapshot().status
-            tell(f"study {status.name}: {status.words}")
+            show(f"study {status.name}: {status.words}")
             next((snapshot for snapshot in self.follow() if snapshot.status.phase != "starting"), None)
 
 
 class MirrorReader(StudyReader):
-    """A study at a URL, as of its last copy, which lies in a folder for a while; its process may be dead."""
+    """Reads a study's mirror, through a temporary copy; the process that runs the study may have died."""
 
     seconds = 10.0
 
@@ -118,17 +133,17 @@ class MirrorReader(StudyReader):
         self._last: Snapshot | None = None
 
     def snapshot(self) -> Snapshot:
-        """Fetch what has changed since the last look, which is returned again where the mirror cannot be reached."""
+        """Fetch the changed files and return the state; if the mirror cannot be reached, return the last one again."""
         try:
-            self._last = self._look()
+            self._last = self._fetch_snapshot()
         except StudyError as error:
             if self._last is None:
                 raise
             self._last = replace(self._last, fault=str(error))
         return self._last
 
-    def _look(self) -> Snapshot:
-        copied = self._fetch()
+    def _fetch_snapshot(self) -> Snapshot:
+        copied = self._fetch_files()
         path, running = self.folder.status_path, self.folder.running_path
         if not path.exists():
             return Snapshot(latest_status(self.folder), [], copied)
@@ -136,16 +151,19 @@ class MirrorReader(StudyReader):
         is_running = status.state == "running" and running.exists()
         return Snapshot(status, parse_running(running.read_text(encoding="utf-8"), "") if is_running else [], copied)
 
-    def _fetch(self) -> str:
+    def _fetch_files(self) -> str:
+        """Fetch the changed files; return when the mirror was written."""
         for left in reversed(range(_TRIES)):
             manifest = Manifest.at(self._store.place)
             if manifest is None:
-                raise StudyError(f"study: there is no copy of a study at {self.reference}; see study.mirror")
+                raise StudyError(
+                    f"study: there is no copy of a study at {self.reference}; give the URL of a study.mirror"
+                )
             try:
-                for name in _COPIED:
+                for name in _FETCHED:
                     self._fetch_file(name, manifest.files.get(name))
             except StudyError:
-                # A newer copy has removed it meanwhile.
+                # A newer copy may have removed the file: try again with its manifest.
                 if not left:
                     raise
             else:
@@ -159,18 +177,23 @@ class MirrorReader(StudyReader):
         elif self._have.get(name) != digest:
             if not self._store.get(digest, path):
                 raise StudyError(f"study: {name} at {self.reference} is damaged; copy the study there again")
-            self._have[name], self._seen = digest, None
+            self._have[name], self._run = digest, None
 
 
 @contextmanager
 def open_reader(study: str, patience_seconds: float = 0.0) -> Iterator[StudyReader]:
-    """Yield the view of a study, by its name under `runs/`, its folder, or its mirror's URL; StudyError without one.
+    """Yield a reader of a study.
 
-    One whose folder is not there yet is waited for so many seconds: its search may have begun a moment ago.
+    Args:
+        study: its name under `runs/`, its folder, or its mirror's URL.
+        patience_seconds: how long to wait for a folder that does not exist yet: its search may have just begun.
+
+    Raises:
+        StudyError: there is no such study.
     """
     if "://" not in study:
-        folders, until = [*map(StudyFolder, (RUNS / study, Path(study)))], time.monotonic() + patience_seconds
-        while time.monotonic() < until and not any(each.exists or each.is_starting for each in folders):
+        folders, deadline = [*map(StudyFolder, (RUNS / study, Path(study)))], time.monotonic() + patience_seconds
+        while time.monotonic() < deadline and not any(each.exists or each.is_starting for each in folders):
             time.sleep(_SECONDS_BETWEEN_TRIES)
         yield StudyReader(next((folder for folder in folders if folder.is_starting), None) or find_study(study), study)
         return

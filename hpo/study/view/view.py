@@ -1,4 +1,4 @@
-"""All that can be known of a study at one moment, as fields: what is shown anywhere is made from these alone."""
+"""The view of a study: everything that is known of it at one moment, as fields. All displays render these alone."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -16,24 +16,24 @@ from hpo.trials.score_format import with_spread
 
 @dataclass(frozen=True)
 class TrialView:
-    """A trial: the winner, the best so far, or one of the front.
+    """A trial: the winner, the best trial so far, or a trial on the Pareto front.
 
     Attributes:
         trial: its number.
-        score: its value of the (leading) metric: the mean over folds and seeds; on fresh seeds where these chose it.
-        scores: the same of each metric, and of what has a limit, by name.
-        search_scores: its values in the search, of a winner that fresh seeds chose; else empty.
-        texts: `scores` as text, with as many digits as tell them apart from those of other trials.
-        search_texts: the same of `search_scores`.
-        point: its hyperparameters; empty where only the status file is read.
-        default: the default configuration's; `null` where that is not in the space.
-        trainings: how many trainings (folds and seeds) `score` is the mean of; `null` = it has none, or not known.
-        standard_deviation: of the score over these; `null` of a single one.
-        expected: of the winner of a study that has ended, what it is expected to score anew, as below; else `null`.
+        score: its (leading) metric: the mean over folds and seeds; on fresh seeds, if these chose the winner.
+        scores: the same for each metric and limited value, by name.
+        search_scores: its values in the search, if fresh seeds chose the winner; else empty.
+        texts: `scores` as text, with the digits that distinguish the trials.
+        search_texts: the same for `search_scores`.
+        point: its hyperparameters; empty if only the status file is read.
+        default: the default configuration's hyperparameters; `null` if the default is not in the space.
+        trainings: the number of trainings (folds and seeds) behind `score`; `null` = none, or unknown.
+        standard_deviation: the standard deviation of the score over these; `null` for a single one.
+        expected: the expected score of a new training of an ended study's winner, as below; else `null`.
         expected_texts: its `value`, `low` and `high` as text.
-        amount: how far it was to be trained; `null` = all of its training.
-        reached: the amount at its last report, of its shortest training; `null` = it reported nothing.
-        full_amount: how far a full training goes; `null` where every training is one.
+        amount: the amount that it was to be trained; `null` = a full training.
+        reached: the amount at the last report of its shortest training; `null` = it reported nothing.
+        full_amount: the amount of a full training; `null` if every training is full.
     """
 
     trial: int
@@ -54,35 +54,35 @@ class TrialView:
 
     @property
     def values(self) -> str:
-        """Its metrics as people read them, what is expected of a winner first.
+        """Its metrics as text, with a winner's expected score first.
 
-        `accuracy 0.91`; of finalists `accuracy 0.91 on fresh seeds (0.93 in the search)`; of a winner `accuracy 0.90
+        `accuracy 0.91`; for a finalist `accuracy 0.91 on fresh seeds (0.93 in the search)`; for a winner `accuracy 0.90
         expected (95 % 0.88 to 0.92); 0.91 on validation, the best of 16`.
         """
-        return self._in_words(self.texts)
+        return self._values_text(self.texts)
 
     @property
     def values_with_spread(self) -> str:
         """The same, with the standard deviation of the leading metric: `accuracy 0.91 ± 0.02`."""
-        return self._in_words(_with_spread(self.texts, self.score, self.standard_deviation))
+        return self._values_text(_with_spread(self.texts, self.score, self.standard_deviation))
 
     @property
     def headline(self) -> str:
-        """The number to look at first: `accuracy 0.90 expected`, or else its metrics."""
+        """The most important number: `accuracy 0.90 expected`, or else its metrics."""
         name = next(iter(self.texts), "")
         return f"{name} {self.expected_texts['value']} expected" if self.expected else self.values
 
     @property
     def headline_note(self) -> str:
-        """What follows that in small letters: the interval, and by which scores it was chosen."""
+        """The note below the headline: the interval, and the scores that chose the winner."""
         if self.expected is None:
             return "on validation"
-        return f"{self._interval}; {self._scored(self.texts)}"
+        return f"{self._interval}; {self._validation_text(self.texts)}"
 
-    def _in_words(self, texts: Mapping[str, str]) -> str:
+    def _values_text(self, texts: Mapping[str, str]) -> str:
         if self.expected is None:
             return values_text(texts, self.search_texts)
-        return f"{self.headline} ({self._interval}); {self._scored(texts)}"
+        return f"{self.headline} ({self._interval}); {self._validation_text(texts)}"
 
     @property
     def _interval(self) -> str:
@@ -90,36 +90,36 @@ class TrialView:
         noise = "; the noise is that of all complete trials" if self.expected.of_all else ""
         return f"95 % {self.expected_texts['low']} to {self.expected_texts['high']}{noise}"
 
-    def _scored(self, texts: Mapping[str, str]) -> str:
+    def _validation_text(self, texts: Mapping[str, str]) -> str:
         assert self.expected is not None
         name, *others = texts
-        said = values_text(texts, self.search_texts)
-        said = said if others else said.removeprefix(f"{name} ")
-        on = "" if self.search_texts else " on validation"
-        return f"{said}{on}, {'chosen from' if others else 'the best of'} {self.expected.best_of:,}"
+        values = values_text(texts, self.search_texts)
+        values = values if others else values.removeprefix(f"{name} ")
+        source = "" if self.search_texts else " on validation"
+        return f"{values}{source}, {'chosen from' if others else 'the best of'} {self.expected.best_of:,}"
 
     @property
     def amount_text(self) -> str:
-        """What follows these where trials are trained by amounts: ` trained to 3 of 9`; else nothing."""
+        """The text after the values under a strategy with amounts: ` trained to 3 of 9`; else empty."""
         return amount_text(self.amount, self.reached, self.full_amount)
 
 
 @dataclass(frozen=True)
 class TaskView:
-    """A training under way; times are in seconds since the epoch.
+    """A running training; times are in seconds since the epoch.
 
     Attributes:
-        trial: its trial.
-        task: which of its trainings: `fold_0`, or `final` for the winner's model.
-        worker: the place that it has, from 0.
-        host: the machine that trains it; `null` while that is not known, as are the next two.
-        process: the process that does.
+        trial: the trial's number.
+        task: its name: `fold_0`, or `final` for the winner's model.
+        worker: its worker's index, from 0.
+        host: the machine that trains it; `null` while unknown.
+        process: the id of its process; `null` while unknown.
         gpus: its GPUs.
-        where: the three as text.
+        where: machine, process and GPUs as text.
         started: when it began.
-        reported: when it last reported; `null` before it did.
-        seconds: how long it has been trained.
-        seconds_silent: how long ago it last reported, or began.
+        reported: the time of its last report; `null` before the first.
+        seconds: how long it has been running.
+        seconds_silent: the time since its last report, or since it began.
         point: the last point of its learning curve.
     """
 
@@ -139,13 +139,13 @@ class TaskView:
 
 @dataclass(frozen=True)
 class FailureView:
-    """A trial that failed.
+    """A failed trial.
 
     Attributes:
         trial: its number.
-        error: why, in a line.
-        details: its tracebacks; empty where there are none.
-        logs: the files with what its trainings printed.
+        error: why it failed, in one line.
+        details: its tracebacks; empty without any.
+        logs: the files with its trainings' output.
     """
 
     trial: int
@@ -156,12 +156,12 @@ class FailureView:
 
 @dataclass(frozen=True)
 class NoteView:
-    """What somebody wrote beside the study (`hpo note`).
+    """A user's note on the study (`hpo note`).
 
     Attributes:
-        time: when, in UTC (ISO 8601).
-        user: who.
-        text: what.
+        time: when it was written, in UTC (ISO 8601).
+        user: the author.
+        text: the note.
     """
 
     time: str
@@ -171,11 +171,11 @@ class NoteView:
 
 @dataclass(frozen=True)
 class NextStep:
-    """A command that fits now.
+    """A command that makes sense now.
 
     Attributes:
-        command: what to type.
-        does: what it does.
+        command: the command.
+        does: its effect.
     """
 
     command: str
@@ -184,69 +184,69 @@ class NextStep:
 
 @dataclass(frozen=True)
 class StudyView:
-    """A study. What is not known is `null`, or empty; times are in seconds since the epoch.
+    """A study. Unknown values are `null` or empty; times are in seconds since the epoch.
 
     Attributes:
-        study: its name: that of its folder.
-        folder: where it is; `null` of a mirror.
-        reference: what commands call it: its name, its folder, or the URL of its mirror.
-        copied: of a mirror, when that was written, as text (`2026-11-27 16:40:53 UTC`).
-        study_id: unique; a copy has another.
-        user: who started it; `null` of one that was published or imported.
-        state: `running`, `interrupted`, `open` (it is [asked and told](../how_to/ask_and_tell.md)), `ended`, `failed`,
-            `imported` (by `hpo import`) or `unreadable`.
-        says: the same in words, with which process runs it or why it failed.
-        phase: of a running one: `starting` (its first workers start, and nothing else is known), `search`, `after the
-            search`, or `asked and told`.
-        following: after the search, what is trained and how much of that has ended.
-        process: the process that runs it: `process`, its number, `host`, its machine, and `since`; else `null`.
+        study: its name: the name of its folder.
+        folder: its folder; `null` for a mirror.
+        reference: its name for commands: its name, its folder, or the URL of its mirror.
+        copied: when the mirror was written, as text (`2026-11-27 16:40:53 UTC`); `null` for a folder.
+        study_id: its unique id; a copy gets its own.
+        user: the user who started it; `null` for a published or imported study.
+        state: `running`, `interrupted`, `open` (another program trains it, by
+            [ask-and-tell](../how_to/ask_and_tell.md)), `ended`, `failed`, `imported` (by `hpo import`) or `unreadable`.
+        says: the state as text, with the process that runs it, or why it failed.
+        phase: the phase of a running study: `starting` (its first workers start, and nothing else is known), `search`,
+            `after the search`, or `asked and told` (in an ask-and-tell session).
+        following: after the search: the kind of the running trainings, and how many have ended.
+        process: the process that runs it, with its id (`process`), its machine (`host`) and `since`; else `null`.
         begun: when its first training began.
-        updated: when its status was written last.
+        updated: when its status was last written.
         error: why it failed, or cannot be read.
-        fault: why its configuration or its record cannot be read.
-        objective: what is trained.
+        fault: why its configuration or record cannot be read.
+        objective: the path of its objective.
         data: the name of its data.
-        parts: how many examples each part of its split has, by name; empty where the objective has its own data.
-        strategy: what proposes the points.
-        seed: of the study.
-        metrics: the direction of each metric by its name, the leading one first.
-        limits: what the winner must keep, as text.
-        hyperparameters: how many are searched.
-        points: how many points the space has; `null` = it is infinite, or too many to count.
-        scales: how many scales it has.
-        folds: how many folds each trial is trained on; 1 = a hold-out.
-        repeats: with how many seeds on each.
+        parts: the number of examples in each part of its split, by name; empty if the objective reads its own data.
+        strategy: the name of its strategy.
+        seed: its seed.
+        metrics: the direction of each metric by name, the leading one first.
+        limits: the limits that the winner must keep, as text.
+        hyperparameters: the number of searched hyperparameters.
+        points: the number of points in its space; `null` = infinite, or too many to count.
+        scales: the number of its scales.
+        folds: the number of folds of each trial; 1 = a hold-out split.
+        repeats: the number of seeds on each fold.
         done: how much of the budget is used.
-        budget: how much there is.
+        budget: the budget.
         counts: what both count: `trials` or `configurations`.
-        trials: how many are `complete`, `failed`, `stopped`, and not finished (`running`).
-        minutes: of search, without interruptions.
-        ended_by: which budget ended the search.
-        best: the winner, or the best so far: a trial, as below.
-        why_none: why there is none.
+        trials: the number of trials by state: `complete`, `failed`, `stopped`, `running` (unfinished).
+        minutes: the duration of the search without interruptions.
+        ended_by: the budget that ended the search.
+        best: the winner, or the best trial so far, as below.
+        why_none: why there is no best trial.
         why_chosen: with several metrics, how the best is chosen.
-        on_front: with several metrics, how many trials are on the front.
-        front: those trials, the leading metric's best first; at most 100.
+        on_front: with several metrics, the number of trials on the Pareto front.
+        front: these trials, the best of the leading metric first; at most 100.
         leaders: the best trials within the limits by the search's scores, the best first, at most 5; with several
-            metrics those of the front that add most to it, in its order.
+            metrics the trials that contribute most to the front, in its order.
         within_limits: how many complete trials keep the limits; `null` without limits.
-        further_trained: the trials that were trained to their end after the search.
-        finalists: the scores of the finalists on fresh seeds, by trial; `null` for one that failed there.
-        test: metrics on the test part; empty while it is closed.
+        further_trained: the trials that were trained to the end after the search.
+        finalists: the finalists' scores on fresh seeds, by trial; `null` for one that failed there.
+        test: the metrics on the test split; empty before the test evaluation.
         test_texts: the same as text.
-        test_trial: the trial that was scored there: the winner of then.
-        running: trainings under way, as below.
-        untried: how many of the points that were added (`hpo add`) were not tried so far.
-        retries: how many failed trials are to be tried again (`hpo retry`) and were not so far.
-        failures: the latest trials that failed, at most 20, as below.
-        num_failed: how many trials failed.
-        cautions: reasons to doubt the result, as far as they can be told now, the gravest first.
-        notes: of `hpo note`, the latest 20, the earliest of these first, as below.
-        tags: of `hpo note --tag`, by name.
-        next: what can be done now, as below.
+        test_trial: the trial that was evaluated: the winner at that time.
+        running: the running trainings, as below.
+        untried: the number of added points (`hpo add`) without a trial.
+        retries: the number of failed trials that wait for a retry (`hpo retry`).
+        failures: the latest failed trials, at most 20, as below.
+        num_failed: the number of failed trials.
+        cautions: reasons to doubt the result that are known so far, the gravest first.
+        notes: the latest 20 notes (`hpo note`), the earliest first, as below.
+        tags: the tags (`hpo note --tag`), by name.
+        next: commands that make sense now, as below.
         cost: seconds and shares of time, as in [report.json](report.md); `null` before there is a report.
-        files: its report and tables by their names.
-        size: of all its files, in bytes.
+        files: its report and tables by name.
+        size: the size of all its files in bytes.
         metric: the (leading) metric.
         direction: `maximize` or `minimize`.
     """
@@ -316,30 +316,30 @@ class StudyView:
 
     @property
     def direction(self) -> Direction | None:
-        """Which way it is better."""
+        """The direction of the (leading) metric."""
         return self.metrics.get(self.metric or "")
 
     @property
     def untried_text(self) -> str:
-        """What users have added and was not tried: `2 added points and 1 failed trial again`; empty for nothing."""
+        """The user's additions that wait: `2 added points and 1 failed trial again`; empty without any."""
         again = "" if not self.retries else f"{format_count(self.retries, 'failed trial*')} again"
         added = "" if not self.untried else format_count(self.untried, "added point*")
         return " and ".join(filter(None, (added, again)))
 
     @property
     def goes_on(self) -> bool:
-        """Whether more may come at any moment: a process has it, or whoever trains it elsewhere asks and tells."""
+        """Whether new trials may come at any moment: a process runs the study, or another program trains it."""
         return self.state in ("running", "open")
 
     @property
     def is_mirror(self) -> bool:
-        """Whether it is seen at a URL."""
+        """Whether the view is that of a mirror."""
         return "://" in self.reference
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what `--json` prints: the fields by their names."""
-        named = {each.name: _plain(getattr(self, each.name)) for each in fields(self)}
-        return {**named, "metric": self.metric, "direction": self.direction}
+        """Return the output of `--json`: the fields by name."""
+        values = {each.name: _plain(getattr(self, each.name)) for each in fields(self)}
+        return {**values, "metric": self.metric, "direction": self.direction}
 
 
 def _plain(value: Any) -> Any:
@@ -349,8 +349,8 @@ def _plain(value: Any) -> Any:
 
 
 def values_text(texts: Mapping[str, str], in_search: Mapping[str, str]) -> str:
-    """Return values by name in a line; with those of the search, the first are of fresh seeds."""
-    return format_scores(_named(texts), _named(in_search))
+    """Return values in one line; with `in_search`, `texts` are the values on fresh seeds."""
+    return format_scores(_join_texts(texts), _join_texts(in_search))
 
 
 def _with_spread(texts: Mapping[str, str], score: float | None, deviation: float | None) -> Mapping[str, str]:
@@ -360,5 +360,5 @@ def _with_spread(texts: Mapping[str, str], score: float | None, deviation: float
     return {**texts, name: " ± ".join(with_spread(lambda _: text, score, deviation))}
 
 
-def _named(texts: Mapping[str, str]) -> str:
+def _join_texts(texts: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {text}" for name, text in texts.items())

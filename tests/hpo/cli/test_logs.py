@@ -59,8 +59,8 @@ def test_a_log_that_is_a_pipe_is_said_and_not_read(capsys, study):
     path.unlink()
     os.mkfifo(path)
     for words in (("logs", "toy"), ("logs", "toy", "0")):
-        assert "trial_0000_fold_0.log: is no regular file, and is not read" in hpo(capsys, *words)[1]
-    assert "is no regular file" in toolkit.load("toy").logs(0).text
+        assert "trial_0000_fold_0.log: is not a regular file, and is not read" in hpo(capsys, *words)[1]
+    assert "is not a regular file" in toolkit.load("toy").logs(0).text
     assert hpo(capsys, "show", "toy", "--trial", "0")[0] == 0
 
 

@@ -56,7 +56,7 @@ def test_a_training_that_was_not_the_same_when_it_was_repeated():
     first, *others = many()
     differs = replace(first.outcomes[0], differs="score at 3 was 0.5, and is 0.4 now")
     (line,) = said([replace(first, outcomes={**first.outcomes, 0: differs}), *others])
-    assert f"that of trial {first.number}, repeated after an interruption, reported something else" in line
+    assert f": trial {first.number}, repeated after an interruption, reported other values" in line
     assert "score at 3 was 0.5, and is 0.4 now" in line
 
 
@@ -67,8 +67,8 @@ def test_a_search_that_has_not_ended():
 
 def test_a_winner_at_the_end_of_a_range():
     ends = (
-        ({"layers": 4}, "layers, 4, lies at the last"),
-        ({"lr": 1.000123456789e-4}, "lr, 0.000100012, lies at the lower"),
+        ({"layers": 4}, "layers (4) is the last"),
+        ({"lr": 1.000123456789e-4}, "lr (0.000100012) is at the lower"),
     )
     for point, words in ends:
         winner = trial(0, [0.9, 0.91], MIDDLE | point)

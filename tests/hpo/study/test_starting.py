@@ -81,7 +81,7 @@ def test_one_that_is_never_created_is_followed_no_longer_and_leaves_nothing(caps
     starts(fail)
     with pytest.raises(DispatchError):
         found(score, **HERE)
-    with pytest.raises(StudyError, match="'mine' was not begun"):
+    with pytest.raises(StudyError, match="'mine' was not created"):
         next(followed[0])
     assert not Path("runs").exists()
     assert "there is no 'mine'" in refused(capsys, "watch", "mine", "--wait", "0.1", is_silent=True)
@@ -116,5 +116,5 @@ def test_one_that_is_ended_at_once_leaves_nothing_and_a_watch_has_waited_for_it(
             search.send_signal(signal.SIGINT)
             search.communicate(timeout=30)
             assert not Path("runs").exists()
-            assert "'mine' was not begun" in watch.communicate(timeout=30)[1]
+            assert "'mine' was not created" in watch.communicate(timeout=30)[1]
     assert watch.returncode == 2

@@ -125,7 +125,7 @@ def test_a_log_that_is_a_pipe_or_slow_to_read_holds_up_no_other_answer(runs, mon
         assert client.get(f"/{TOKEN}/studies/toy/report").status_code == 404
         assert not slow.done()
         may_end.set()
-        assert "is no regular file, and is not read" in slow.result().text
+        assert "is not a regular file, and is not read" in slow.result().text
     pages.close()
     pipe.unlink()
 
