@@ -82,7 +82,7 @@ def test_who_resumes_or_extends_says_it_too(moved, capsys):
     assert read(moved)["study"]["allowed_changes"] == []
     assert study.test(data={"data.path": "third.csv"})["score"] <= 60
     assert study.extend({"toy.momentum": 0.1}, best=1, data={"data.path": "third.csv"}, name="x", progress=False).best
-    with pytest.raises(toolkit.HpoError, match=r"data\.train: the study has no such source of data; it has data\.path"):
+    with pytest.raises(toolkit.HpoError, match=r"data\.train: is not a data source of the study; it has data\.path"):
         study.test(data={"data.train": "third.csv"})
 
 
@@ -90,12 +90,12 @@ def test_other_content_is_refused_by_name_and_nothing_is_kept(moved, capsys):
     before = (moved / "config.yaml").read_bytes()
     for command in (["test", "toy"], ["resume", "toy", "study.trials=4"], ["extend", "toy", "toy.momentum=0.25"]):
         err = refused(capsys, *command, "data.path=other.csv")
-        assert "data.path=other.csv does not hold the data that it was started with (part " in err
+        assert "data.path=other.csv does not have the data that the study was started with (part " in err
     assert (moved / "config.yaml").read_bytes() == before
     assert not (moved / "test.json").exists()
     # The same lines in another order are other data, since the order decides the batches.
     Path("order.csv").write_text("\n".join(reversed(LINES)) + "\n")
-    assert "does not hold the data" in refused(capsys, "resume", "toy", "study.trials=4", "data.path=order.csv")
+    assert "does not have the data" in refused(capsys, "resume", "toy", "study.trials=4", "data.path=order.csv")
 
 
 @pytest.mark.slow
@@ -112,7 +112,7 @@ def test_a_table_that_moved_is_named_once(capsys):
     assert hpo(capsys, "report", "toy")[0] == 0
     assert read(Path("runs/toy"))["study"]["allowed_changes"] == []
     Path("other.csv").write_text("lr,width,score\n1,8,5\n2,8,9\n3,16,7\n4,8,6\n5,16,7\n")
-    assert "data.path=other.csv does not hold" in refused(capsys, "resume", "toy", "data.path=other.csv")
+    assert "data.path=other.csv does not have" in refused(capsys, "resume", "toy", "data.path=other.csv")
 
 
 def test_a_copied_study_brings_its_openings(moved, capsys):
@@ -212,5 +212,5 @@ def test_described_json_that_somebody_changed_is_refused_in_a_line(moved, capsys
 
 def test_a_new_search_from_python_with_other_data_is_another_study(moved):
     tree = yaml.safe_load((moved / "config.yaml").read_text())
-    with pytest.raises(toolkit.HpoError, match="does not hold the data"):
+    with pytest.raises(toolkit.HpoError, match="does not have the data"):
         toolkit.search(tree | {"data": {"path": "other.csv"}}, progress=False)

@@ -15,7 +15,7 @@ CHANGED = [
     ({"lr": hpo.log(1e-5, 0.1)}, "space.lr was log 1e-05 to 0.01 and is now log 1e-05 to 0.1"),
     (
         {"lr": hpo.log(1e-5, 1e-2), "net": {"act": ["relu", "gelu"]}},
-        "space.net.act was not there and is now ['relu', 'gelu']",
+        "space.net.act was missing and is now ['relu', 'gelu']",
     ),
 ]
 

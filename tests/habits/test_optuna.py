@@ -61,7 +61,7 @@ def test_a_space_that_returns_another_name_than_it_suggests_is_refused():
 
 
 def test_asha_of_a_function_that_cannot_go_on_says_how_it_could():
-    says = r"asha continues trainings, which train does not offer; .* @hpo.objective\(continues=True\), stop at"
+    says = r"asha continues trainings, which train does not support; .* @hpo.objective\(continues=True\), stop at"
 
     def train(config, trial):
         return config["lr"]
@@ -76,9 +76,7 @@ def test_one_that_goes_on_without_seeing_the_trial_is_refused_with_what_to_write
     def c(config):
         return config["lr"]
 
-    says = (
-        r"objective: c continues trainings, and sees neither .*; write `def c\(config, trial\)`, stop at trial.amount"
-    )
+    says = r"objective: c continues trainings, and needs .*; write `def c\(config, trial\)`, stop at trial.amount"
     for strategy in ({"name": "asha", "max_amount": 4}, "random"):
         with pytest.raises(hpo.HpoError, match=says + " and continue from trial.resume_dir"):
             hpo.search(c, {"lr": (0.1, 1.0)}, direction="maximize", strategy=strategy, settings=HERE)

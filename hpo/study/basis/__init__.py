@@ -1,1 +1,1 @@
-"""The basis of a study (configuration, data, code, machine), and its changes."""
+"""The basis of a study (configuration, data, code, environment) and its changes."""

@@ -1,4 +1,4 @@
-"""What an objective says of a metric's values: their bounds, and whether they are shares of independent examples."""
+"""An objective's description of its metrics: their bounds, and whether they are shares of independent examples."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -10,13 +10,13 @@ from hpo.config.study_config import explain
 from hpo.errors import DataError
 from hpo.workers.objective.path import ObjectivePath
 
-Bounds = tuple[float | None, float | None]  # the least and the greatest value; None = without an end, or not known
+Bounds = tuple[float | None, float | None]  # the smallest and largest value; None = unbounded, or unknown
 
 
 def _in_order(bounds: Bounds) -> Bounds:
     low, high = bounds
     if low is not None and high is not None and low >= high:
-        raise ValueError("must be the least and the greatest value, the least first")
+        raise ValueError("must be the smallest and the largest value, in this order")
     return bounds
 
 
@@ -26,7 +26,7 @@ class _Known(TypedDict, total=False):
 
 
 def refuse_bad_bounds(method: Mapping[str, Any], objective: str) -> None:
-    """Raise DataError for `bounds` or `shares` of `describe_method` that cannot be read."""
+    """Raise DataError if the `bounds` or `shares` of `describe_method` are malformed."""
     try:
         TypeAdapter(_Known).validate_python({key: method[key] for key in ("bounds", "shares") if key in method})
     except ValidationError as error:
@@ -34,11 +34,11 @@ def refuse_bad_bounds(method: Mapping[str, Any], objective: str) -> None:
 
 
 def bounds_of(method: Mapping[str, Any] | None, metric: str) -> Bounds:
-    """Return the bounds of a metric, given what `describe_method` returned; a share lies in 0 to 1."""
+    """Return the bounds of a metric from the result of `describe_method`; 0 and 1 for a share."""
     low, high = (method or {}).get("bounds", {}).get(metric, (0.0, 1.0) if is_share(method, metric) else (None, None))
     return low, high
 
 
 def is_share(method: Mapping[str, Any] | None, metric: str) -> bool:
-    """Return whether a metric is the share of the independent examples that it was measured on, such as accuracy."""
+    """Return whether a metric is a share of independent examples, such as accuracy."""
     return metric in (method or {}).get("shares", ())

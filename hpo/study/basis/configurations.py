@@ -1,4 +1,4 @@
-"""Compares the configuration of a study with another: what differs and may not, and what somebody changed."""
+"""Compares two configurations of a study: finds the forbidden changes, and which of them a user made."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -9,66 +9,69 @@ from hpo.config.study_config import DATA_SOURCES, SEARCH_SECTIONS, StudyConfig, 
 from hpo.errors import StudyError
 from hpo.objectives.outside import OUTSIDE
 
-# The largest number of changes in a line.
+# The largest number of changes in a message.
 SHOWN = 5
-_SAID_FIRST = ("objective", "space", "strategy", "study", "split")
+_SECTION_ORDER = ("objective", "space", "strategy", "study", "split")
 
 
-class _NotThere:
+class _Missing:
     def __repr__(self) -> str:
-        return "not there"
+        return "missing"
 
 
-_NOT_THERE = _NotThere()
+_MISSING = _Missing()
 
 
 def refuse_other_config(frozen: StudyConfig, given: StudyConfig, name: str) -> None:
-    """Raise StudyError where the study would continue with another configuration; budget and workers may change."""
+    """Raise StudyError if a study would continue with another configuration; budget and workers may differ."""
     changes = made_changes(frozen.to_dict(), given.to_dict())
     if changes:
-        again = "hpo ask" if frozen.objective == OUTSIDE else "hpo resume"
+        command = "hpo ask" if frozen.objective == OUTSIDE else "hpo resume"
         raise StudyError(
             f"study '{name}' exists with another configuration: {first_of([*changes.values()])}; choose another "
-            f"study.name, or continue unchanged with `{again} {name}`"
+            f"study.name, or continue unchanged with `{command} {name}`"
         )
 
 
 def made_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
-    """Return the changes that somebody made and may not, the space first: a dimension is one, and nothing follows."""
+    """Return the forbidden changes that a user made, by key, the most important section first.
+
+    Skip changes that follow from others, and return one change for each dimension of the space.
+    """
     changed, differing, flats = changed_config(before, now), _differing(before, now), (flatten(before), flatten(now))
     references = now["study"].get("references") or {}
     made = [
         key
-        for key in sorted(changed, key=_place)
+        for key in sorted(changed, key=_section_place)
         if not (_follows(key, differing) or any(within(key, one) for one in references))
     ]
     lines = {}
     for key in made or changed:
         dimension = _dimension(key, flats)
-        old, new = (_written(at(flat, dimension, _NOT_THERE)) for flat in flats)
-        is_ask_and_tell = dimension.startswith("space.") and old != new
-        lines[dimension] = f"{dimension} was {old} and is now {new}" if is_ask_and_tell else changed[key]
+        old, new = (_dimension_text(at(flat, dimension, _MISSING)) for flat in flats)
+        is_changed_dimension = dimension.startswith("space.") and old != new
+        lines[dimension] = f"{dimension} was {old} and is now {new}" if is_changed_dimension else changed[key]
     return lines
 
 
 def _dimension(key: str, flats: Sequence[Mapping[str, Any]]) -> str:
-    """Return the key of the dimension that a key of the space belongs to; any other key itself."""
+    """Return the key of the dimension to which a key of the space belongs; any other key unchanged."""
     parts = key.split(".")
     for number in range(2, len(parts) + 1) if parts[0] == "space" else ():
         name = ".".join(parts[:number])
-        if any(_is_dimension(at(flat, name, _NOT_THERE)) for flat in flats):
+        if any(_is_dimension(at(flat, name, _MISSING)) for flat in flats):
             return name
     return key
 
 
 def _is_dimension(branch: Any) -> bool:
     if not isinstance(branch, Mapping):
-        return branch is not _NOT_THERE
+        return branch is not _MISSING
     return any(not isinstance(branch.get(name, {}), Mapping) for name in ("values", "choices", "low"))
 
 
-def _written(dimension: Any) -> str:
-    """Return a dimension as people say it: `log 1e-05 to 0.01`, or its values."""
+def _dimension_text(dimension: Any) -> str:
+    """Return a dimension as text: `log 1e-05 to 0.01`, or its values."""
     if not _is_dimension(dimension) or not isinstance(dimension, Mapping):
         return repr(dimension)
     listed = dimension.get("values") or dimension.get("choices")
@@ -79,22 +82,22 @@ def _written(dimension: Any) -> str:
 
 
 def changed_config(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
-    """Return the keys that differ and may not, each with a line about the change; of data files see `moved_sources`."""
+    """Return the forbidden changes of a configuration, one line by key; for paths of data see `moved_sources`."""
     moved = moved_sources(before, now)
     changed = {
         key: f"{key} was {old!r} and is now {new!r}"
         for key, (old, new) in _differing(before, now).items()
         if not is_free(key) and key not in moved
     }
-    is_said = any(key.partition(".")[0] == "space" for key in changed)
-    if not is_said and json.dumps(before["space"]) != json.dumps(now["space"]):
-        # Both decide points: the order in which dimensions are drawn, and whether a value is 1 or 1.0.
-        changed["space"] = "space is now in another order, or has other kinds of numbers"
+    has_space_line = any(key.partition(".")[0] == "space" for key in changed)
+    if not has_space_line and json.dumps(before["space"]) != json.dumps(now["space"]):
+        # Compare the text: points depend on the order of dimensions, and on whether a value is 1 or 1.0.
+        changed["space"] = "space has another order of dimensions now, or integers in place of floats or the reverse"
     return changed
 
 
 def moved_sources(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-    """Return the keys of data files that name another place in `now`, each with both places."""
+    """Return the data sources with another path in `now`, by key, each with both paths."""
     return {
         key: change
         for key, change in differences(before, now).items()
@@ -103,40 +106,40 @@ def moved_sources(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str
 
 
 def sources_of(config: StudyConfig) -> dict[str, str]:
-    """Return where the files of a study's data are, by key."""
+    """Return the paths of a study's data sources, by key."""
     flat = flatten(config.objective_config)
     return {key: flat[key] for key in DATA_SOURCES if isinstance(flat.get(key), str)}
 
 
 def _differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Return the keys that differ, each with the old and the new value, or `_NOT_THERE`."""
+    """Return the keys that differ, each with its old and new value, or `_MISSING`."""
     old, new = flatten(before), flatten(now)
-    return {key: (old.get(key, _NOT_THERE), new.get(key, _NOT_THERE)) for key in differences(before, now)}
+    return {key: (old.get(key, _MISSING), new.get(key, _MISSING)) for key in differences(before, now)}
 
 
 def _follows(key: str, differing: Mapping[str, tuple[Any, Any]]) -> bool:
-    """Return whether a difference only follows from another, and nobody made it."""
+    """Return whether a difference follows from another one, so that no user made it."""
     section = key.partition(".")[0]
     if key.startswith("study.references.") or key == "command.searched":
         return True
     if key == "space.first":
-        # From Python it is there where the configuration has a value for each dimension.
-        return all(value in (["default"], _NOT_THERE) for value in differing[key])
+        # Python sets it to the default if the configuration has a value for each dimension.
+        return all(value in (["default"], _MISSING) for value in differing[key])
     if section not in SEARCH_SECTIONS and "objective" in differing:
         return True
     if section == "strategy" and key != "strategy.name" and "strategy.name" in differing:
         return True
-    # `x: null` is there because x is searched, and `integer: false` because a range was written as (0.0, 1.0).
-    unsaid = (None, _NOT_THERE, False) if section == "space" else (None, _NOT_THERE)
-    return all(any(value is other for other in unsaid) for value in differing.get(key, (key,)))
+    # A searched x adds `x: null`, and a range written as (0.0, 1.0) adds `integer: false`.
+    implied = (None, _MISSING, False) if section == "space" else (None, _MISSING)
+    return all(any(value is other for other in implied) for value in differing.get(key, (key,)))
 
 
-def _place(key: str) -> int:
-    """Return the place of a difference among others: first what makes it another search."""
+def _section_place(key: str) -> int:
+    """Return the place of a key's section in messages: first the sections that decide the search."""
     section = key.partition(".")[0]
-    return _SAID_FIRST.index(section) if section in _SAID_FIRST else len(_SAID_FIRST)
+    return _SECTION_ORDER.index(section) if section in _SECTION_ORDER else len(_SECTION_ORDER)
 
 
 def first_of(changes: Sequence[str]) -> str:
-    """Return the first changes in a line, and how many more there are."""
+    """Return the first changes in one line, and the number of the others."""
     return "; ".join(changes[:SHOWN]) + (f"; and {len(changes) - SHOWN} more" if len(changes) > SHOWN else "")

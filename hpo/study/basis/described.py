@@ -1,4 +1,4 @@
-"""What an objective says of a study's data and trainings, kept in its folder, so that reading a study needs no data."""
+"""An objective's description of a study's data and trainings: a file in its folder, so that readers need no data."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,14 @@ _TEXTS = ("name", "version", "source", "licence")
 
 
 class PartFigures(TypedDict):
-    """Of one part of a split."""
+    """The figures of one part of a split.
+
+    Attributes:
+        size: the number of examples.
+        fraction: its share of all examples.
+        fingerprint: a hash of its examples.
+        labels: the number of examples by label; None without labels.
+    """
 
     size: int
     fraction: float
@@ -30,7 +37,7 @@ class PartFigures(TypedDict):
 
 
 class SplitFigures(TypedDict):
-    """What `Plan.to_dict` returns."""
+    """The result of `Plan.to_dict`."""
 
     kind: str
     parts: dict[str, PartFigures]
@@ -40,9 +47,10 @@ class SplitFigures(TypedDict):
 
 @dataclass(frozen=True)
 class Described:
-    """What an objective says of a study's data and trainings, as `Examples`, `SearchDescription` and `describe_method`.
+    """An objective's description: from `Examples`, `SearchDescription` and `describe_method`; None = unknown.
 
-    An objective with its own data has folds, and no `split`; a hold-out is one fold. None stands for what is not known.
+    An objective that reads its own data has folds but no `split`. A hold-out split is one fold. `notes` are lines for
+    users on how the examples were read.
     """
 
     folds: Annotated[int, Field(ge=1)]
@@ -55,13 +63,13 @@ class Described:
     files: Sequence[Mapping[str, Any]] | None = None
     points: Sequence[Mapping[str, Any]] | None = None
     method: Mapping[str, Any] | None = None
-    notes: Sequence[str] = ()  # how the examples were read, in lines for people
+    notes: Sequence[str] = ()
 
     @classmethod
     def of(
         cls, method: Mapping[str, Any], examples: Examples | None, plan: Plan | None, own: SearchDescription
     ) -> Self:
-        """Return what an objective says now."""
+        """Return the description by an imported objective."""
         if examples is None or plan is None:
             return cls(own.folds, files=[vars(file) for file in own.files], points=own.points, method=method)
         return cls(
@@ -76,7 +84,7 @@ class Described:
 
     @classmethod
     def at(cls, path: Path) -> Self | None:
-        """Return what was written there; None in a published study, which lacks it."""
+        """Read a description from its file; None in a published study, which lacks the file."""
         if not path.exists():
             return None
         try:
@@ -87,9 +95,9 @@ class Described:
 
     @property
     def parts(self) -> Mapping[str, PartFigures]:
-        """Size, share, fingerprint and labels of each part of the split; empty without one."""
+        """The figures of each part of the split, by name; empty without a split."""
         return {} if self.split is None else self.split["parts"]
 
     def write(self, path: Path) -> None:
-        """Write it for `at`."""
+        """Write the description to a file that `at` reads."""
         write_atomically(path, json.dumps(vars(self), default=str) + "\n")

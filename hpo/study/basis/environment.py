@@ -1,4 +1,4 @@
-"""The environment of a study: versions, machine and the state of the code."""
+"""The environment of a study: versions, the machine, and the state of the repository."""
 
 import importlib.metadata
 import os
@@ -19,7 +19,7 @@ from hpo.study.files.folder import inner
 from hpo.study.upgrade import FORMAT
 
 _PACKAGES = ("torch", "numpy", "scikit-learn", "optuna", "ray", "mlflow", "hydra-core", "pandas", "hpo-transformer")
-# x86 vector instructions, widest first, for which numerical libraries have their own code.
+# x86 vector instructions for which numerical libraries have their own code, the widest first.
 _VECTORS = ("avx512f", "avx2", "avx")
 # The keys that every report needs.
 _KEYS = (
@@ -29,9 +29,9 @@ _KEYS = (
 
 
 def describe_environment(secrets: Secrets | None = None) -> dict[str, Any]:
-    """Return versions, machine and commit as a JSON-able dict, with the format of the files beside it.
+    """Return versions, machine and commit as a dict for JSON, with the format number of the study's files.
 
-    Secrets in the command are masked.
+    Secrets in the command are redacted.
     """
     return {
         "format": FORMAT,
@@ -53,16 +53,16 @@ def describe_environment(secrets: Secrets | None = None) -> dict[str, Any]:
 
 
 def read_environment(path: Path) -> dict[str, Any]:
-    """Return what a file holds of `describe_environment`; StudyError where a key is missing."""
+    """Read the result of `describe_environment` from a file; StudyError if a key is missing."""
     environment = read_json(path)
     for key in _KEYS:
         if key not in environment:
-            raise StudyError(f"{path}: has no {key}; restore the file")
+            raise StudyError(f"{path}: has no key '{key}'; restore the file")
     return environment
 
 
 def changed_environment(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """Yield one line per difference between two descriptions of an environment, and per uncommitted change."""
+    """Yield a line for each difference between two environments, and for each one with uncommitted changes."""
     for key in ("python", "platform", "processor", "commit"):
         if before.get(key) != now.get(key):
             yield f"{key}: was {before.get(key)}, is {now.get(key)}"
@@ -76,7 +76,7 @@ def changed_environment(before: Mapping[str, Any], now: Mapping[str, Any]) -> It
 
 
 def version_of(package: str) -> str | None:
-    """Return the version of an installed package; None for another."""
+    """Return the version of a package; None if it is not installed."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -89,10 +89,10 @@ def _processor() -> str:
 
 
 def processor_of(info: str) -> str:
-    """Return from /proc/cpuinfo a processor's name, generation and widest vectors, by which libraries choose code."""
+    """Return the processor's name, generation and widest vectors from /proc/cpuinfo; libraries choose code by them."""
     lines = (line.partition(":") for line in info.partition("\n\n")[0].splitlines())
     values = {key.strip(): value.strip() for key, _, value in lines}
-    # On rented machines the name is only that of a family, such as "AMD EPYC", of which many round differently.
+    # Add the generation: on rented machines the name is that of a family, such as "AMD EPYC", with different rounding.
     if "model name" not in values:
         return platform.processor()
     flags = values.get("flags", "").split()
@@ -102,7 +102,7 @@ def processor_of(info: str) -> str:
 
 
 def _gpus() -> list[str]:
-    """Return the name of each NVIDIA GPU, as its driver reports it."""
+    """Return the name of each NVIDIA GPU from its driver."""
     paths = sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
     lines = (line for path in paths for line in path.read_text().splitlines())
     return [line.partition(":")[2].strip() for line in lines if line.startswith("Model:")]
@@ -116,6 +116,6 @@ def gpu_driver() -> str | None:
 
 
 def _cuda() -> str | None:
-    """Return torch's CUDA version from its own version's suffix: 13.0 for `+cu130`; None for a CPU build."""
+    """Return torch's CUDA version from the suffix of its version: 13.0 for `+cu130`; None for a CPU build."""
     match = re.search(r"\+cu(\d+)(\d)$", version_of("torch") or "")
     return f"{match.group(1)}.{match.group(2)}" if match else None

@@ -1,4 +1,4 @@
-"""The code that decides the trials of a study: revisions of the toolkit's parts, and hashes of the user's own code."""
+"""The code that decides a study's trials: revisions of the toolkit's parts, and hashes of the user's code."""
 
 import functools
 import hashlib
@@ -25,7 +25,7 @@ _DIGITS = 12
 
 
 class Toolkit(TypedDict):
-    """What identifies the toolkit's own files: its repository's commit, None outside of one, and one hash of all."""
+    """The identity of the toolkit's own files: its commit, None without a repository, and a hash of all files."""
 
     commit: str | None
     files: str
@@ -36,11 +36,11 @@ class Code:
     """The code that decided a study's trials.
 
     Attributes:
-        revisions: the REVISION of the search, and of strategy and objective where they come with the toolkit, by name.
-        pieces: a hash of each piece of the user's code: a source file, or the function that was given from Python.
+        revisions: the REVISION of the search, and of the toolkit's own strategies and objectives, by name.
+        pieces: a hash of each piece of the user's code: a source file, or a function that was given from Python.
             Docstrings and comments do not count.
-        toolkit: what identifies the toolkit's own files.
-        versions: those of Python and of the libraries, by name.
+        toolkit: the identity of the toolkit's own files.
+        versions: the versions of Python and of libraries, by name.
     """
 
     revisions: Mapping[str, int]
@@ -49,16 +49,16 @@ class Code:
     versions: Mapping[str, str]
 
     def changes_to(self, now: "Code") -> list[str]:
-        """Return in what `now` may have other trials, one line each."""
+        """Return the changes to `now` that may change trials, one line each."""
         pieces = changed_names(self.pieces, now.without_written(self).pieces)
         return [
             *(f"code: revision of {change}" for change in changed_names(self.revisions, now.revisions)),
-            # A hash of a function says nothing to people.
+            # Omit the hashes of a function, because users cannot relate them to anything.
             *("the code of the function changed" if line.startswith(MODULE) else f"code: {line}" for line in pieces),
         ]
 
     def edits_to(self, now: "Code") -> list[str]:
-        """Return a line where the toolkit's own files are others in `now`, whatever their revisions say."""
+        """Return a line if the toolkit's own files differ in `now`, even with equal revisions; else nothing."""
         if self.toolkit["files"] == now.toolkit["files"]:
             return []
         before, after = (code.toolkit["commit"] for code in (self, now))
@@ -67,20 +67,20 @@ class Code:
         return [f"toolkit: its files were edited (hash {self.toolkit['files']}, now {now.toolkit['files']})"]
 
     def without_written(self, before: "Code") -> "Code":
-        """Return it without the files that a command names and that were not there before: its trainings write them."""
+        """Return the code without files that a command names and that `before` lacks: its trainings write them."""
         pieces = {name: hash_ for name, hash_ in self.pieces.items() if name in before.pieces or not name.endswith(RUN)}
         return replace(self, pieces=pieces)
 
     @property
     def files(self) -> Mapping[str, str]:
-        """The pieces that are source files of the user's objective, which workers import or run."""
+        """The hashes of the user's source files that workers import or run."""
         return {name: piece for name, piece in self.pieces.items() if name.endswith((".py", RUN))}
 
 
 def changed_names(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return a line for each name that has another value in `now`."""
+    """Return a line for each name with another value in `now`."""
     return [
-        f"{name} was {before.get(name, 'not there')} and is now {now.get(name, 'not there')}"
+        f"{name} was {before.get(name, 'missing')} and is now {now.get(name, 'missing')}"
         for name in {**before, **now}
         if before.get(name) != now.get(name)
     ]
@@ -89,18 +89,23 @@ def changed_names(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str
 def describe_code(
     objective: Objective, strategies: Mapping[str, type], config: Mapping[str, Any] | None = None
 ) -> Code:
-    """Return the code that a study's results depend on; the objective's `config` may name files that are code.
+    """Return the code on which a study's results depend.
 
-    Of a user's objective all of its package counts; of a single module, that and the modules and packages in its folder
-    that it imports; of a function that was given from Python, what it uses of its script or notebook, and the modules
-    there. `strategies` are the classes, by their names in the configuration.
+    For a user's objective in a package, the whole package counts. For a single module, the module counts, and the
+    modules and packages in its folder that it imports. For a function that was given from Python, the parts of its
+    script or notebook that it uses count, and the modules there.
+
+    Args:
+        objective: the objective.
+        strategies: the classes of the strategies, by their names in the configuration.
+        config: the objective's configuration; it may name files that are code.
     """
     revisions, pieces = {"search": loop.REVISION}, dict[str, str]()
     for name, strategy in strategies.items():
-        is_users = PACKAGE not in _file_of(strategy.__module__).parents
-        if not is_users or hasattr(strategy, "REVISION"):
+        is_own = PACKAGE not in _file_of(strategy.__module__).parents
+        if not is_own or hasattr(strategy, "REVISION"):
             revisions[f"strategy {name}"] = strategy.REVISION  # type: ignore[attr-defined]  # a user's may inherit one
-        if is_users:
+        if is_own:
             pieces |= {f"{path} (strategy)": hash_ for path, hash_ in digests_of(strategy.__module__).items()}
     if objective.pickled is not None:
         pieces[MODULE] = objective.pickled.digest
@@ -118,7 +123,7 @@ def describe_code(
 
 @functools.cache
 def _toolkit() -> Toolkit:
-    """Return what identifies the toolkit's own files, as this process has found them."""
+    """Return the identity of the toolkit's own files, hashed once per process."""
     hashed = hashlib.sha256()
     for folder in (PACKAGE, ROOT / "model"):
         for path in sorted(sources(folder)):

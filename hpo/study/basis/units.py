@@ -1,4 +1,4 @@
-"""What metrics are counted in, and the settings that change it: whether two scores may be compared."""
+"""The units of metrics, and the settings that change them: they decide whether two scores compare."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,18 +19,18 @@ from hpo.workers.objective.path import ObjectivePath
 from hpo.workers.objective.resolution import resolve
 
 Varied = Mapping[str, Sequence[Any] | None]
-"""The keys that differ between trials, each with its values; None where they are not listed."""
+"""The keys that vary between trials, each with its values; None = the values are not listed."""
 
 
 @checked(frozen=True, config=ConfigDict(extra="forbid"))
 class Unit:
-    """What a metric is counted in.
+    """The unit of a metric.
 
     Attributes:
-        unit: such as "tokens", to say it.
-        depends_on: the settings that change it, by dotted key, with their values; the same metric under other values
-            is another, and its scores do not compare.
-        alike: by such a setting the values under which the metric is the same, if there are any.
+        unit: its name, such as "tokens".
+        depends_on: the values of the settings that change the unit, by dotted key; scores under other values do not
+            compare.
+        alike: for such a setting, the values that give the same unit.
     """
 
     unit: str
@@ -38,28 +38,28 @@ class Unit:
     alike: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     def changed_by(self, varied: Varied) -> list[str]:
-        """Return the settings that change it among those that vary, or inside or around one of them."""
+        """Return the settings of `depends_on` that vary, or that are inside or around a key that varies."""
         return [
-            mine
-            for mine in self.depends_on
+            setting
+            for setting in self.depends_on
             if any(
-                (within(mine, key) or within(key, mine)) and not (mine == key and self.is_same(key, values))
+                (within(setting, key) or within(key, setting)) and not (setting == key and self.is_same(key, values))
                 for key, values in varied.items()
             )
         ]
 
     def is_same(self, key: str, values: Sequence[Any] | None) -> bool:
-        """Return whether the metric is the same under all these values of a setting; None = not known."""
+        """Return whether all these values of a setting give the same unit; False for None, unknown values."""
         return values is not None and all(value in self.alike.get(key, ()) for value in values)
 
 
 @dataclass(frozen=True)
 class Units:
-    """The units of all metrics of a configuration, as `describe_method` says them; others depend on nothing.
+    """The units of a configuration's metrics, from `describe_method`.
 
     Attributes:
-        metrics: all that the objective says it has; may be empty.
-        by_metric: of those that depend on settings; None where the objective does not say.
+        metrics: the metrics that the objective lists; may be empty.
+        by_metric: the units that depend on settings; None if the objective does not describe them.
     """
 
     metrics: Collection[str]
@@ -67,7 +67,7 @@ class Units:
 
     @classmethod
     def of(cls, method: Mapping[str, Any], objective: str) -> "Units":
-        """Read what `describe_method` of this objective returned; DataError where that cannot be read."""
+        """Read the units from the result of an objective's `describe_method`; DataError if they are malformed."""
         try:
             units = TypeAdapter(dict[str, Unit] | None).validate_python(method.get("counted_in"))
         except ValidationError as error:
@@ -78,9 +78,9 @@ class Units:
 
     @classmethod
     def at(cls, folder: StudyFolder, config: StudyConfig) -> "Units":
-        """Return the units of a study that exists, with this frozen configuration.
+        """Return the units of an existing study with this frozen configuration.
 
-        A published study does not have them: the toolkit's own objective is asked, no other.
+        A published study has no description. Then call the objective if it is the toolkit's own, and no other code.
         """
         described = Described.at(short_path(folder.described_path))
         if described is None and config.objective.startswith("model."):
@@ -92,29 +92,28 @@ class Units:
         return (self.by_metric or {}).get(metric, Unit(metric))
 
     def unchanged_by(self, varied: Varied) -> list[str]:
-        """Return the metrics that none of the settings that vary changes."""
+        """Return the metrics whose units do not vary."""
         return [metric for metric in self.metrics if not self[metric].changed_by(varied)]
 
     def differences(self, metric: str, other: "Units") -> dict[str, tuple[Any, Any]]:
-        """Return the settings that make the metric another one there, each with both values.
+        """Return the settings that give a metric another unit in `other`, each with both values.
 
-        None stands for a setting on which it does not depend. Empty where one of the objectives does not say.
+        The value is None if the unit does not depend on the setting. The result is empty if one of the objectives does
+        not describe its units.
         """
         if self.by_metric is None or other.by_metric is None:
             return {}
-        ours, its = self[metric].depends_on, other[metric].depends_on
-        values = {key: (ours.get(key), its.get(key)) for key in {**ours, **its}}
+        ours, theirs = self[metric].depends_on, other[metric].depends_on
+        values = {key: (ours.get(key), theirs.get(key)) for key in {**ours, **theirs}}
         return {key: both for key, both in values.items() if both[0] != both[1] and not self[metric].is_same(key, both)}
 
     def same_as(self, other: "Units") -> list[str]:
-        """Return the metrics that are the same there."""
+        """Return the metrics with the same unit in `other`."""
         return [metric for metric in self.metrics if not self.differences(metric, other)]
 
 
 def varied_keys(config: StudyConfig) -> Varied:
-    """Return what differs between trials in the trial's own tree: the searched, what refers to those, and what scales
-    change.
-    """
+    """Return the keys that vary between trials: searched keys, keys that refer to them, and keys that scales change."""
     searched = {".".join(path): _listed(dimension) for path, dimension in leaves(parted(config.space)[0])}
     scales = config.study.scales or ()
     scaled = {key: [changes.get(key) for changes in scales] for key in changed_keys(scales)}

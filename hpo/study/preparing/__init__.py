@@ -1,1 +1,1 @@
-"""A study before its first trial: built from its configuration, and checked."""
+"""Prepares a study: builds it from its configuration, and checks it before anything is created."""

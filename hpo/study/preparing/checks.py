@@ -1,4 +1,4 @@
-"""Checks between the parts of a study before anything of it is created: without its data, and with them."""
+"""Preflight checks across the parts of a study, without its data and with them, before anything is created."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -21,50 +21,50 @@ from hpo.workers.objective.objective import Objective, SearchDescription
 from hpo.workers.objective.path import ObjectivePath
 from hpo.workers.training.splits import Plan
 
-# Keys of `study` that nobody can keep to where trainings run elsewhere, with their values for none.
-_OF_TRAININGS = {
+# Keys of `study` that have no effect if another program trains, with the values that turn them off.
+_TRAINING_KEYS = {
     **{"repeats": 1, "finalists": 0, "minutes": None, "trial_minutes": None},
     "stop_after_failures": FAILURES,
 }
-_GOES_ON = "stop at trial.amount and continue from trial.resume_dir"
+_CONTINUE_ADVICE = "stop at trial.amount and continue from trial.resume_dir"
 
 
 def refuse_bad_parts(study: PreparedStudy) -> None:
-    """Raise HpoError for what can be refused without the study's data."""
+    """Raise HpoError for faults that show without the study's data."""
     _refuse_bad_space(study)
     _refuse_missing_keys(study)
     _refuse_bad_amounts(study)
-    _refuse_what_trains(study)
+    _refuse_training_keys(study)
     refuse_unknown_metrics(study.goal, study.described.method or {}, study.objective)
     refuse_bad_bounds(study.described.method or {}, study.config.objective)
     refuse_several_metrics(study)
 
 
 def refuse_bad_data(study: PreparedStudy) -> None:
-    """Raise HpoError for what can be refused once the study's data are divided."""
+    """Raise HpoError for faults that show once the study's data are split."""
     _refuse_other_examples(study)
     after, folds, section = study.config.split.race_after, study.num_folds, study.config.study
     if after is not None and folds <= after:
         raise ConfigError(
-            f"split.race_after: must leave folds to save, given {after} of {folds}; give more folds, or null"
+            f"split.race_after: must be less than the number of folds, {folds}, given {after}; give more folds, or null"
         )
     seeds = section.finalist_repeats if section.finalists else section.repeats
     if section.winner == "one_standard_error" and folds * seeds == 1:
         raise ConfigError(
-            "study.winner: one_standard_error needs scores of several trainings, and there is one per trial; give "
-            "split.folds or study.repeats of 2 or more, or study.winner=best"
+            "study.winner: one_standard_error needs several trainings per trial, and there is one; give split.folds or "
+            "study.repeats of 2 or more, or study.winner=best"
         )
 
 
 def _refuse_bad_space(study: PreparedStudy) -> None:
-    """Refuse dimensions that neither the configuration nor the objective has, and values that the objective refuses."""
+    """Refuse dimensions that are no key of the configuration or objective, and values that the objective refuses."""
     config, space, own = study.config, study.space, study.own
     flat = flatten(config.objective_config)
     keys = {*flat, *own.space, *(own.keys or ())}
     for dimension in space.dimensions if own.keys is not None else ():
         if dimension.key == SCALE:
             continue
-        # The toolkit's own trainer has no such key, and none of its keys refers to it.
+        # The toolkit's own trainer knows its keys: refuse one that is not its own and to which no key refers.
         is_known = not config.objective.startswith("model.") or dimension.key.partition(".")[0] in GROUPS
         if not is_known and not references_to(config.study.references or {}, [dimension.key]):
             raise SpaceError(f"space.{dimension.key}: nothing reads '{dimension.key}'{nearest(dimension.key, keys)}")
@@ -81,19 +81,19 @@ def _refuse_bad_space(study: PreparedStudy) -> None:
 
 
 def _refuse_missing_keys(study: PreparedStudy) -> None:
-    """Refuse a study in which a key that the objective needs has no value."""
+    """Refuse a study without a value for a key that the objective needs."""
     flat = flatten(study.config.objective_config)
     given = {*flat, *study.space.keys}
     for key in study.own.needs:
         if key not in given and at(flat, key) is None:
             raise ConfigError(
-                f"objective: it needs '{key}', which is neither searched nor in the configuration"
-                f"{nearest(key, given)}; search it with space.{key}=..., or give it with +{typed_key(key)}=VALUE"
+                f"objective: needs the key '{key}', which is neither searched nor in the configuration"
+                f"{nearest(key, given)}; search it with space.{key}=..., or set it with +{typed_key(key)}=VALUE"
             )
 
 
 def _refuse_other_examples(study: PreparedStudy) -> None:
-    """Refuse dimensions that change the examples: they are read and divided once per study."""
+    """Refuse dimensions that change the examples, because a study reads and splits them once."""
     examples = study.examples
     for dimension in study.space.dimensions:
         keys = changed_keys(study.config.study.scales) if dimension.key == SCALE else [dimension.key]
@@ -103,8 +103,8 @@ def _refuse_other_examples(study: PreparedStudy) -> None:
             other = study.objective.examples(study.config.trial_config({dimension.key: value}))
             if other is None or (other.size, other.digests) != (examples.size, examples.digests):
                 raise SpaceError(
-                    f"space.{dimension.key}: the value {value!r} changes the examples themselves, which are read and "
-                    f"divided once per study; remove it from the space and run a study for each value"
+                    f"space.{dimension.key}: the value {value!r} changes the examples, and a study reads and splits "
+                    f"them once; remove it from the space, and run a study for each value"
                 )
 
 
@@ -116,8 +116,8 @@ def _refuse_bad_value(study: PreparedStudy, dimension: Dimension, value: Value) 
     try:
         study.objective.refuse_bad_config(study.config.trial_config({dimension.key: value}))
     except ConfigError as error:
-        # A rule between several searched keys may hold for other values of the others: such a point fails
-        # when it is tried.
+        # A rule between several searched keys may hold with other values of the other keys. A point that breaks it
+        # fails when it is tried.
         cause: Any = error.__cause__
         if len(set(keys_at_fault(cause)) & set(study.space.keys)) > 1:
             return
@@ -125,7 +125,7 @@ def _refuse_bad_value(study: PreparedStudy, dimension: Dimension, value: Value) 
 
 
 def refuse_unknown_metrics(goal: Goal, method: Mapping[str, Any], objective: Objective) -> None:
-    """Refuse what the objective does not return, where `method` (of `describe_method`) lists its metrics."""
+    """Refuse metrics and limits that `method` (of `describe_method`) does not list; pass if it lists none."""
     known = [*(method.get("metrics") or ()), *(method.get("columns") or ())]
     names = list(goal.names)
     if known and "columns" in method:
@@ -134,42 +134,44 @@ def refuse_unknown_metrics(goal: Goal, method: Mapping[str, Any], objective: Obj
     for name in names if known else ():
         if name not in known:
             key = "metric" if len(goal.metrics) == 1 else "metrics"
-            others = (
-                "another kind of data has others" if objective.module.startswith("model.") else "it reports no other"
+            hint = (
+                "; another kind of data has other metrics"
+                if objective.module.startswith("model.")
+                else "; the objective reports no other"
             )
             raise ConfigError(
                 f"study.{key if name in goal.metrics else 'limits'}: must be one of {', '.join(known)}, given {name!r}"
-                f"{nearest(name, known)}; {others}"
+                f"{nearest(name, known)}{hint}"
             )
 
 
 def notes_on_measured(study: PreparedStudy) -> tuple[str, ...]:
-    """Return a line on what is measured on the machine that trains, where that decides which trials are better."""
+    """Return a line on the metrics that depend on the machine, if they decide which trials are better; else nothing."""
     decisive = searched_goal(study.config.study).decisive
     measured = [name for name in decisive if name in ((study.described.method or {}).get("measured") or ())]
     if not measured:
         return ()
     return (
-        f"{', '.join(measured)}: measured on the machine that trains, so that another run of the same study may give "
-        f"other trials; what is counted or computed is the same everywhere",
+        f"{', '.join(measured)}: measured on the machine that trains, so another run of the same study may have other "
+        f"trials",
     )
 
 
 def notes_on_data(examples: Examples | None, plan: Plan | None) -> tuple[str, ...]:
-    """Return how the examples were read, and what their test part cannot be told from."""
+    """Return lines on how the examples were read, and on a test split that cannot be identified."""
     if examples is None or plan is None:
         return ()
     if examples.digests is not None or "test" not in plan.parts:
         return tuple(examples.notes)
     return (
         *examples.notes,
-        "data: the examples have no digests, a hash of each, so duplicates are not found, and a test part of other "
-        "data that has the same size and labels counts as this one",
+        "data: the examples have no digests (a hash of each), so duplicates are not found, and a test part of other "
+        "data with the same size and labels counts as the same",
     )
 
 
 def refuse_several_metrics(study: PreparedStudy) -> None:
-    """Refuse a strategy that cannot search by several metrics, or with limits."""
+    """Refuse several metrics or limits with a strategy that does not support them."""
     reason = getattr(study.strategy, "refuses_several", None)
     if reason is not None and not searched_goal(study.config.study).is_single:
         section = study.config.study
@@ -181,9 +183,9 @@ def refuse_several_metrics(study: PreparedStudy) -> None:
 
 
 def refuse_incomparable_metric(study: PreparedStudy) -> None:
-    """Refuse a metric that is counted in something else from one trial to the next: the winner would mean nothing.
+    """Refuse a metric whose unit changes from trial to trial: the winner would be meaningless.
 
-    Only for a new study: the objective of one that exists may say it only now, and then its report has a caution.
+    Call this for new studies only. An existing study gets a caution in its report.
     """
     varied = varied_keys(study.config)
     units = Units.of(study.described.method or {}, study.config.objective)
@@ -194,54 +196,53 @@ def refuse_incomparable_metric(study: PreparedStudy) -> None:
         by_scales = not {*changed}.isdisjoint(changed_keys(study.config.study.scales))
         raise ConfigError(
             f"study.metric: {metric} is counted in {units[metric].unit}, and {keys}, which "
-            f"{'study.scales changes' if by_scales else 'is searched'}, "
-            f"changes those, so that scores of different trials do not compare; "
-            f"{f'choose one of {others}, or ' if others else ''}"
-            f"{f'leave {keys} out of study.scales' if by_scales else f'do not search {keys}'}"
+            f"{'study.scales changes' if by_scales else 'is searched'}, changes this unit, so scores of different "
+            f"trials do not compare; {f'choose one of {others}, or ' if others else ''}"
+            f"{f'remove {keys} from study.scales' if by_scales else f'do not search {keys}'}"
         )
 
 
-def _refuse_what_trains(study: PreparedStudy) -> None:
-    """Refuse what is about trainings where nothing trains here."""
-    for key, without in _OF_TRAININGS.items() if study.is_outside else ():
-        if (given := getattr(study.config.study, key)) != without:
+def _refuse_training_keys(study: PreparedStudy) -> None:
+    """Refuse keys about trainings in a study whose trials another program trains."""
+    for key, none in _TRAINING_KEYS.items() if study.is_outside else ():
+        if (given := getattr(study.config.study, key)) != none:
             raise ConfigError(
-                f"study.{key}: has no effect where trials are asked and told, given {given}; leave it out"
+                f"study.{key}: has no effect on a study that another program trains, given {given}; remove it"
             )
 
 
 def refuse_no_amounts(own: SearchDescription, who: str) -> None:
-    """Refuse what has a value only where a strategy trains by amounts, where none does."""
+    """Refuse an objective with a value that only a strategy with amounts can give; `who` trains without amounts."""
     if own.needs_amounts is not None:
-        raise ConfigError(f"{who} trains without amounts, which leaves no value for {own.needs_amounts}")
+        raise ConfigError(f"{who} trains without amounts, so {own.needs_amounts} has no value")
 
 
 def _refuse_bad_amounts(study: PreparedStudy) -> None:
-    """Refuse a strategy that continues trainings where the objective cannot, or sees nothing that it continues by."""
+    """Refuse a strategy that continues trainings with an objective that cannot, and the reverse."""
     name, needed, path = study.config.strategy["name"], study.own.amounts_need, ObjectivePath.of(study.config.objective)
     if study.objective.continues and path.form == "config":
         raise ConfigError(
-            f"objective: {path.function} continues trainings, and sees neither how far to train nor its state; write "
-            f"`def {path.function}(config, trial)`, {_GOES_ON}"
+            f"objective: {path.function} continues trainings, and needs the parameter `trial` for this; write "
+            f"`def {path.function}(config, trial)`, {_CONTINUE_ADVICE}"
         )
     if study.full_amount is None:
         refuse_no_amounts(study.own, f"strategy: {name}")
         return
     if needed is not None:
-        raise ConfigError(f"strategy: {name} continues trainings, which needs {needed}, or choose another strategy")
+        raise ConfigError(f"strategy: {name} continues trainings, which needs {needed}; or choose another strategy")
     if not study.objective.continues:
-        way = f"decorate it with @hpo.objective(continues=True), {_GOES_ON}"
+        advice = f"decorate it with @hpo.objective(continues=True), {_CONTINUE_ADVICE}"
         if path.form == "task":
-            way = "stop at task['amount'], continue from task['resume_dir'] and set CONTINUES = True there"
+            advice = "stop at task['amount'], continue from task['resume_dir'] and set CONTINUES = True there"
         who = path.module if path.form == "task" else path.function
         raise ConfigError(
-            f"strategy: {name} continues trainings, which {who} does not offer; choose another strategy, or {way}"
+            f"strategy: {name} continues trainings, which {who} does not support; choose another strategy, or {advice}"
         )
     _refuse_short_trainings(study)
 
 
 def _refuse_short_trainings(study: PreparedStudy) -> None:
-    """Refuse trainings that end by themselves before the largest amount: they would be taken for full ones."""
+    """Refuse trainings that end by themselves before the largest amount: they would count as full ones."""
     if study.objective.describe_length is None:
         return
     full, where, point = study.full_amount, "strategy.max_amount: here", dict[str, Value]()
@@ -258,6 +259,6 @@ def _refuse_short_trainings(study: PreparedStudy) -> None:
             where = f"space.{key}: with {point[key]!r}"
     if (shortest := length(point)) < full:
         raise ConfigError(
-            f"{where} a training ends at {shortest:g}, before strategy.max_amount={full}, and would be taken for a "
-            f"full one; give strategy.max_amount={max(1, math.floor(shortest))}, or longer trainings"
+            f"{where} a training ends at {shortest:g}, before strategy.max_amount={full}, and would count as a full "
+            f"one; set strategy.max_amount={max(1, math.floor(shortest))}, or make trainings longer"
         )

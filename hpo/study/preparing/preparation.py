@@ -1,4 +1,4 @@
-"""Makes a study, a new or an existing one: checks everything that can be checked, and creates nothing."""
+"""Prepares a new or an existing study: runs all checks, and creates nothing."""
 
 import logging
 from collections.abc import Mapping
@@ -41,36 +41,41 @@ _log = logging.getLogger(__name__)
 
 
 def prepare_study(config: StudyConfig, pickled: PickledFunction | None = None, is_again: bool = False) -> PreparedStudy:
-    """Check everything that can be checked without creating anything, and return the study; HpoError for a fault.
+    """Run all checks, and return the prepared study; create nothing.
 
-    `kept` is its objective, if that was given from Python; `is_again`: whether it is read or run again as another has
-    made it.
+    Args:
+        config: the study's configuration.
+        pickled: its objective, if it was given from Python.
+        is_again: whether it repeats a recorded study; then a metric whose unit changes is not refused.
+
+    Raises:
+        HpoError: a check fails.
     """
     return _with_data(_without_data(config, pickled, is_again))
 
 
 def with_its_tracker(config: StudyConfig) -> StudyConfig:
-    """Return a search's configuration with the MLflow in which its study was begun, where the user names no other.
+    """Return a search's configuration with the MLflow server of its existing study, unless the user names another.
 
-    MLflow's own variables of the environment may be others now, and a study is shown in one place.
+    MLflow's environment variables may have changed since, and all runs of a study belong in one place.
     """
     folder = StudyFolder(RUNS / config.study.name)
     if not folder.exists:
         return config
-    unsaid = with_mlflows_own(shipped("track", "mlflow"))
-    then, now = folder.config().track.model_dump(), config.track.model_dump()
-    pickled = {key: then[key] for key in MLFLOWS_OWN if now[key] == unsaid[key] != then[key]}
-    if not pickled or then["name"] != now["name"]:
+    defaults = with_mlflows_own(shipped("track", "mlflow"))
+    before, now = folder.config().track.model_dump(), config.track.model_dump()
+    restored = {key: before[key] for key in MLFLOWS_OWN if now[key] == defaults[key] != before[key]}
+    if not restored or before["name"] != now["name"]:
         return config
-    where = ", ".join(f"track.{key}={value}" for key, value in pickled.items())
+    where = ", ".join(f"track.{key}={value}" for key, value in restored.items())
     _log.warning("study '%s' continues in the MLflow in which it began: %s", config.study.name, where)
-    return config.model_copy(update={"track": config.track.model_copy(update=pickled)})
+    return config.model_copy(update={"track": config.track.model_copy(update=restored)})
 
 
 def refuse_bad_search(
     config: StudyConfig, pickled: PickledFunction | None = None, is_again: bool = False
 ) -> StudyConfig:
-    """Raise HpoError, as `prepare_study` does, for what can be refused without its data; return the configuration."""
+    """Run the checks of `prepare_study` that need no data, and return the configuration; HpoError if one fails."""
     study = _without_data(config, pickled, is_again)
     _imports(study)
     return study.config
@@ -87,7 +92,7 @@ def _without_data(config: StudyConfig, pickled: PickledFunction | None, is_again
 def _check(config: StudyConfig, folder: StudyFolder, pickled: PickledFunction | None) -> PreparedStudy:
     """Return the study, checked without its data."""
     if is_outside(config):
-        # What is known follows from who asks, and when.
+        # In ask-and-tell, what a proposal knows depends on the caller, so the order is free.
         config = config.model_copy(update={"study": config.study.model_copy(update={"order": "free"})})
     objective = resolve(config.objective, str(Path.cwd()), config.secrets, pickled)
     objective.refuse_bad_config(config.objective_config)
@@ -105,25 +110,25 @@ def _check(config: StudyConfig, folder: StudyFolder, pickled: PickledFunction | 
 
 
 def _with_data(study: PreparedStudy) -> PreparedStudy:
-    """Return a study with its data, checked with them."""
+    """Read a study's data, and return the study, checked with them."""
     config, own = study.config, study.own
     examples = study.objective.examples(config.objective_config)
     if examples is None and (config.split.folds or 1) > 1:
         raise ConfigError(
-            f"split.folds: has no effect: {study.objective.owner} has no describe_data for the data to "
-            f"split, given {config.split.folds}; set split.folds=1, or from Python give `data`"
+            f"split.folds: has no effect, because {study.objective.owner} has no describe_data, so there are no data "
+            f"to split; given {config.split.folds}; set split.folds=1, or from Python give `data`"
         )
     imports, strategy = _imports(study), study.strategy
     if isinstance(strategy, FirstPoints):
         strategy = replace(strategy, imported=frozenset(trial.key for trial in imports.trials))
     plan = make_plan(examples, config.split) if examples else None
-    said = (
+    notes = (
         *notes_on_measured(study),
         *notes_on_scales(config, study.strategy, imports.trials),
         *_notes_on_imports(study, imports),
         *notes_on_data(examples, plan),
     )
-    own = replace(own, notes=(*own.notes, *said))
+    own = replace(own, notes=(*own.notes, *notes))
     described = Described.of(study.described.method or {}, examples, plan, own)
     study = replace(study, examples=examples, plan=plan, described=described, own=own, imports=imports)
     study = replace(study, strategy=strategy)
@@ -132,13 +137,13 @@ def _with_data(study: PreparedStudy) -> PreparedStudy:
 
 
 def _with_defaults(config: StudyConfig, objective: Objective) -> StudyConfig:
-    """Return the configuration with what the objective adds to it for the keys that are searched, or scales change."""
+    """Return the configuration with the objective's defaults for the keys that are searched or that scales change."""
     if objective.describe_defaults is None:
         return config
     references = config.study.references or {}
     searched = [".".join(path) for path, _ in leaves(parted(config.space)[0])]
     varied = dict.fromkeys(key for key in (*searched, *changed_keys(config.study.scales)) if key != SCALE)
-    # What others refer to, the objective need not read itself.
+    # Skip a key to which others refer: the objective need not read it itself.
     keys = [key for key in varied if not references_to(references, [key])]
     defaults = objective.describe_defaults(config.objective_config, keys)
     own = replaced(config.objective_config, {key: as_number(value) for key, value in defaults.items()})
@@ -146,7 +151,11 @@ def _with_defaults(config: StudyConfig, objective: Objective) -> StudyConfig:
 
 
 def _with_references(config: StudyConfig, space: Space) -> StudyConfig:
-    """Return the configuration with its references to what is searched or changed by scales, which are no secrets."""
+    """Return the configuration with its references to searched keys and to keys that scales change.
+
+    Raises:
+        ConfigError: a reference leads to a secret, or a referring key has another value than its reference.
+    """
     section = config.study
     if section.references is None:
         return config
@@ -155,14 +164,14 @@ def _with_references(config: StudyConfig, space: Space) -> StudyConfig:
     config = config.model_copy(update={"study": section.model_copy(update={"references": references or None})})
     for key, (given, resolved) in differences(config.objective_config, config.trial_config({})).items():
         raise ConfigError(
-            f"{key}: must be what it refers to, {resolved!r}, given {given!r}; change what it refers to, or remove "
-            f"its line from study.references"
+            f"{key}: must have the value of its reference, {resolved!r}, given {given!r}; change the key that it "
+            f"refers to, or remove its line from study.references"
         )
     return config
 
 
 def _imports(study: PreparedStudy) -> Imports:
-    """Return the trials to import into a new study; an existing one has them in its record."""
+    """Return the trials to import into a new study; none for an existing one: its record has them."""
     section = study.config.study
     if section.imports is None or study.folder.exists:
         return Imports()
@@ -170,39 +179,41 @@ def _imports(study: PreparedStudy) -> Imports:
         if (folder := StudyFolder(path.parent)).exists and folder.environment_path.exists():
             folder.refuse_other_format()
         try:
-            made_by = folder.config()
-        except HpoError:  # a table that no study has made
+            source_config = folder.config()
+        except HpoError:  # a table without a study
             continue
-        refuse_imports_of_other_scales(path, made_by, study.config)
-        _refuse_imports_in_other_units(path, made_by, study)
+        refuse_imports_of_other_scales(path, source_config, study.config)
+        _refuse_imports_in_other_units(path, source_config, study)
     return read_imports(section.imported, study.space, study.goal, section.imports_fill)
 
 
 def _notes_on_imports(study: PreparedStudy, imports: Imports) -> tuple[str, ...]:
-    """Return how many trials are imported, what nothing says of them, and whether the strategy learns from them."""
+    """Return a line on the imports: their numbers, assumptions, and whether the strategy learns from them."""
     if not imports.trials:
         return ()
     name, metrics = study.config.strategy["name"], ", ".join(study.goal.names)
-    # Trials of amounts are compared at the same place of their curves, and imported ones have no curve.
+    # A strategy with amounts compares trials at the same place of their curves, and imported trials have no curve.
     learns = study.strategy.learns != "never" and study.full_amount is None
-    uses = "learns from them" if learns else "does not learn from them, and proposes none of their points again"
+    use = "learns from them" if learns else "does not learn from them, and proposes none of their points again"
     unnamed = [table.source for table in imports.tables if not table.has_metrics]
     scores = "their scores" if len(imports.tables) == 1 else f"the scores of {' and '.join(unnamed)}"
-    unknown = f"; nothing says what {scores} are: they are taken as {metrics}" if unnamed else ""
-    return (f"study.imports: {imported_text(imports.counts(), len(imports.trials))}{unknown}; strategy={name} {uses}",)
+    assumption = f"; no file names the metrics of {scores}: they are taken as {metrics}" if unnamed else ""
+    return (
+        f"study.imports: {imported_text(imports.counts(), len(imports.trials))}{assumption}; strategy={name} {use}",
+    )
 
 
 def _refuse_imports_in_other_units(path: Path, config: StudyConfig, study: PreparedStudy) -> None:
-    """Raise ConfigError where a metric of the imported trials' study is counted in something else than this one's."""
+    """Raise ConfigError if a metric of the imported trials has another unit than this study's."""
     folder, objective = StudyFolder(path.parent), study.config.objective
     if config.objective != objective:
         return
     units, others = Units.of(study.described.method or {}, objective), Units.at(folder, config)
     for metric in study.goal.names:
-        for key, (here, there) in units.differences(metric, others).items():
+        for key, (ours, theirs) in units.differences(metric, others).items():
             raise ConfigError(
-                f"study.imports: {metric} is counted in {units[metric].unit}, and {key}, which is {there!r} in {path} "
-                f"and {here!r} here, changes those, so that the scores do not compare; give {key}={there!r}, or import "
+                f"study.imports: {metric} is counted in {units[metric].unit}, and {key}, which is {theirs!r} in {path} "
+                f"and {ours!r} here, changes this unit, so the scores do not compare; give {key}={theirs!r}, or import "
                 f"nothing"
             )
 
@@ -213,10 +224,17 @@ def load_study(
     allow_changes: bool = False,
     elsewhere: Mapping[str, str] | None = None,
 ) -> PreparedStudy:
-    """Return an existing study, by its name under runs/ or its folder, and read its data; see also `known_study`.
+    """Prepare an existing study with its data; see also `known_study`. Opening its record then compares the data.
 
-    `config` is its frozen configuration with another budget or workers, or more where that may differ; whoever opens
-    the record compares the data, which may lie `elsewhere`, by key.
+    Args:
+        name: its name under runs/, or its folder.
+        config: its frozen configuration, with another budget or workers, or with other changes if these are allowed;
+            None = unchanged.
+        allow_changes: whether the study may continue although its basis has changed.
+        elsewhere: new places of its data, by key.
+
+    Raises:
+        HpoError: a check fails, the configuration differs without permission, or the folder was published.
     """
     folder = find_study(name)
     frozen = folder.config()
@@ -230,23 +248,23 @@ def load_study(
         missing = missing_sources(config)
         if not missing:
             raise
-        raise type(error)(f"{error}; if the data lie elsewhere now, give {missing[0]}=PATH") from error
+        raise type(error)(f"{error}; if the data are elsewhere now, give {missing[0]}=PATH") from error
     return replace(study, allow_changes=allow_changes)
 
 
 def _refuse_published(folder: StudyFolder, config: StudyConfig) -> None:
-    """Raise StudyError for a folder that `hpo report --publish` wrote: results without a record; it stays as it is."""
+    """Raise StudyError for a folder that `hpo report --publish` wrote: it has results but no record."""
     has_record = config.study.storage is not None or any(folder.path.glob(f"{folder.database_path.name}*"))
     if has_record or not (folder.path / "report.json").exists() or (folder.path / "report.html").exists():
         return
     raise StudyError(
-        f"study: {folder} was published without its record, which this needs; `hpo show`, `hpo reproduce` and `hpo "
-        f"search --replay` do not, and `hpo resume {config.study.name}` goes on with the study itself, where that is"
+        f"study: {folder} was published without its record, which this command needs; use `hpo show`, `hpo reproduce` "
+        f"or `hpo search --replay`, or run `hpo resume {config.study.name}` where the original study is"
     )
 
 
 def known_study(name: str, config: StudyConfig | None = None) -> PreparedStudy:
-    """Return an existing study as its folder knows it: it can be read and reported, but neither trained nor tested."""
+    """Return an existing study without reading its data: for reading and reporting, not for training or testing."""
     folder = find_study(name)
     frozen = folder.config()
     _refuse_published(folder, frozen)
@@ -262,14 +280,14 @@ def known_study(name: str, config: StudyConfig | None = None) -> PreparedStudy:
 
 
 def at_places(config: StudyConfig, places: Mapping[str, str]) -> StudyConfig:
-    """Return a study's configuration with its data at these places, by key; StudyError where there was no path."""
+    """Return a study's configuration with its data at these places, by key; StudyError if a key is no data source."""
     sources = sources_of(config)
     for key in places:
         if key not in sources:
-            raise StudyError(f"{key}: the study has no such source of data; it has {', '.join(sources) or 'none'}")
+            raise StudyError(f"{key}: is not a data source of the study; it has {', '.join(sources) or 'none'}")
     return config.model_copy(update={"objective_config": config.trial_config(places)})
 
 
 def missing_sources(config: StudyConfig) -> list[str]:
-    """Return the keys of a study's data where no file is."""
+    """Return the keys of a study's data sources whose files do not exist."""
     return [key for key, path in sources_of(config).items() if not Path(path).exists()]

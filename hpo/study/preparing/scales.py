@@ -1,4 +1,4 @@
-"""Scales of a study: a dimension of its space, the costs that a ladder goes by, and what cannot be climbed."""
+"""The scales of a study: their dimension in the space, their costs for a ladder, and their checks."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -22,8 +22,8 @@ from hpo.workers.objective.resolution import resolve
 
 _STRATEGIES = ("ladder", "grid")
 _EPOCHS = "training.epochs"
-# What compares trials as if all were of one scale, with the value for none.
-_COMPARING = {
+# Keys that compare trials as if all had one scale, with the values that turn them off.
+_COMPARING_KEYS = {
     ("study", "stop_rule"): "none",
     ("study", "stop_without_gain"): None,
     ("study", "metrics"): None,
@@ -33,34 +33,35 @@ _COMPARING = {
 
 
 def with_scales(config: StudyConfig, objective: Objective) -> StudyConfig:
-    """Return a configuration whose space has the number of the scale, and whose ladder has the costs of all.
+    """Return a configuration whose space has the scale's number as a dimension, and whose ladder has all costs.
 
-    ConfigError for scales that cannot be climbed.
+    Raises:
+        ConfigError: the scales are invalid, or the strategy does not support them.
     """
     scales, strategy = config.study.scales, dict(config.strategy)
     is_ladder, branch = strategy.get("name") == "ladder", config.space.get("study")
     dimension = None if scales is None else {"values": list(range(1, len(scales) + 1)), "default": 1}
     searched = [".".join(path) for path, _ in leaves(parted(config.space)[0])]
     if "study" in searched and scales is not None:
-        raise ConfigError("space.study: holds the number of the scale in a study with scales; call it otherwise")
-    # Its own, where the study exists.
+        raise ConfigError("space.study: is reserved in a study with study.scales; use another name")
+    # An existing study has the dimension already.
     if SCALE in searched and not (isinstance(branch, Mapping) and branch.get("scale") == dimension):
-        raise ConfigError(f"space.{SCALE}: is the number of the scale in a study with study.scales; call it otherwise")
+        raise ConfigError(f"space.{SCALE}: is reserved in a study with study.scales; use another name")
     if scales is None:
         if is_ladder:
             raise ConfigError(
-                "study.scales: ladder climbs from scale to scale; give two or more, the smallest first, the target last"
+                "study.scales: strategy=ladder needs two or more scales; give the smallest first and the target last"
             )
         return config
     _refuse_bad_scales(config, scales, searched)
     study = config.study
     if is_ladder:
         full = strategy["max_amount"] = strategy.get("max_amount") or flatten(config.objective_config).get(_EPOCHS)
-        strategy["first"] = first = _first(strategy.get("first"), full)
+        strategy["first"] = first = _first_settings(strategy.get("first"), full)
         strategy["max_amount"] = first["max_amount"] if first["name"] in HALVINGS else None
         strategy["costs"] = strategy.get("costs") or costs_of_scales(config, objective)
         if strategy.get("budget") is not None:
-            _refuse_numbers_beside_budget(config)
+            _refuse_trials_with_budget(config)
             plan, trials = ladder_settings(strategy).within_budget()
             strategy |= {"trials": plan.trials, "budget": None}
             study = study.model_copy(update={"trials": trials})
@@ -69,7 +70,7 @@ def with_scales(config: StudyConfig, objective: Objective) -> StudyConfig:
 
 
 def notes_on_scales(config: StudyConfig, strategy: Strategy, imports: Sequence[Trial]) -> tuple[str, ...]:
-    """Return a line where the budget ends before a ladder has reached its target."""
+    """Return a line if the budget ends before a ladder reaches its target; else nothing."""
     ladder = strategy.strategy if isinstance(strategy, FirstPoints) else strategy
     if imports or not isinstance(ladder, Ladder):
         return ()
@@ -78,34 +79,34 @@ def notes_on_scales(config: StudyConfig, strategy: Strategy, imports: Sequence[T
         return ()
     plan = ", ".join(map(str, ladder.counts))
     return (
-        f"study.trials: {config.study.trials} end before the target, where the winner is sought: {plan} are planned "
-        f"from scale to scale, so that {needed} reach it; the budget may be raised later",
+        f"study.trials: {config.study.trials} trials end before the target scale, so there is no winner yet; {plan} "
+        f"are planned from scale to scale, and {needed} reach the target; the budget may be raised later",
     )
 
 
-def refuse_imports_of_other_scales(path: Path, made_by: StudyConfig, config: StudyConfig) -> None:
-    """Raise ConfigError where imported trials were trained at other scales than they would be taken for.
+def refuse_imports_of_other_scales(path: Path, source_config: StudyConfig, config: StudyConfig) -> None:
+    """Raise ConfigError if imported trials were trained at other scales than the study's own ones.
 
-    Those of a study without scales are taken for trials of the smallest one.
+    Trials of a study without scales count as trials of the smallest scale.
     """
-    scales, theirs = config.study.scales or [], made_by.study.scales
+    scales, theirs = config.study.scales or [], source_config.study.scales
     if theirs is not None and theirs != scales[: len(theirs)]:
         raise ConfigError(
-            f"study.imports: {path} was made with study.scales={theirs}, which must be the first of this study's, "
-            f"given {scales or None}; their trials do not compare"
+            f"study.scales: must begin with the scales of the imported {path}, {theirs}, given {scales or None}; else "
+            f"trials do not compare"
         )
     if theirs is None and scales:
-        flat = flatten(made_by.objective_config)
+        flat = flatten(source_config.objective_config)
         for key, value in scales[0].items():
-            if (there := flat.get(key, at(flat, key))) != value:
+            if (other := flat.get(key, at(flat, key))) != value:
                 raise ConfigError(
-                    f"study.imports: {path} was made with {key}={there!r}, and scale 1 has {value!r}; make that "
-                    f"the first scale, or import nothing"
+                    f"study.imports: {path} was made with {key}={other!r}, and scale 1 has {value!r}; make "
+                    f"{key}={other!r} the first scale, or import nothing"
                 )
 
 
-def _first(given: Any, full: int | None) -> dict[str, Any]:
-    """Return all settings of the strategy at the smallest scale; `full` is how far its trainings go where it halves."""
+def _first_settings(given: Any, full: int | None) -> dict[str, Any]:
+    """Return all settings of the strategy at the smallest scale; `full` is the default of its `max_amount`."""
     settings = strategy_settings(given if isinstance(given, Mapping) else {"name": given})
     allowed = [name for name in STRATEGIES if name not in ("ladder", "hyperband")]
     if (name := settings.get("name", "")) not in allowed:
@@ -116,53 +117,54 @@ def _first(given: Any, full: int | None) -> dict[str, Any]:
         settings["max_amount"] = settings["max_amount"] or full
         if settings["counts"] != "configurations":
             raise ConfigError(
-                f"strategy.first.counts: must be configurations, given {settings['counts']!r}; a ladder plans by points"
+                f"strategy.first.counts: must be configurations, because a ladder plans by points; given "
+                f"{settings['counts']!r}"
             )
     return settings
 
 
 def ladder_settings(strategy: Mapping[str, Any]) -> LadderSettings:
-    """Return the checked settings of a ladder; ConfigError for bad ones."""
+    """Return the checked settings of a ladder; ConfigError if they are invalid."""
     try:
         return LadderSettings.model_validate(dict(strategy))
     except ValidationError as error:
         raise ConfigError(explain(error, "strategy.")) from error
 
 
-def _refuse_numbers_beside_budget(config: StudyConfig) -> None:
-    """Refuse numbers of trials where the budget says them."""
+def _refuse_trials_with_budget(config: StudyConfig) -> None:
+    """Refuse numbers of trials in a configuration with `strategy.budget`, which determines them."""
     numbers = {
         "study.trials": (config.study.trials, shipped("study", "default")["trials"]),
         "strategy.trials": (config.strategy.get("trials"), shipped("strategy", "ladder")["trials"]),
     }
     for key, (given, default) in numbers.items():
         if given != default:
-            raise ConfigError(f"{key}: follows from strategy.budget, given {given} beside it; give one of the two")
+            raise ConfigError(f"{key}: follows from strategy.budget, given {given}; give one of the two keys")
 
 
 def _refuse_bad_scales(config: StudyConfig, scales: list[dict[str, Any]], searched: list[str]) -> None:
     name = config.strategy.get("name")
     if name not in _STRATEGIES:
         raise ConfigError(
-            f"study.scales: {name} climbs no scales; choose strategy=ladder, or strategy=grid, which trains every "
-            f"point at every scale"
+            f"study.scales: strategy={name} does not support scales; choose strategy=ladder, or strategy=grid, which "
+            f"trains every point at every scale"
         )
     for key in changed_keys(scales):
         if key in searched:
             raise ConfigError(
-                f"study.scales: {key} is searched, too; leave it out of the space (~space.{key}), or of the scales"
+                f"study.scales: {key} is also searched; remove it from the space (~space.{key}), or from the scales"
             )
     refuse_unknown_keys(config, scales)
-    for (section, key), none in _COMPARING.items():
+    for (section, key), none in _COMPARING_KEYS.items():
         if (given := getattr(getattr(config, section), key)) != none:
             raise ConfigError(
-                f"{section}.{key}: compares trials as if all were of one scale, given {given} beside scales; leave it "
-                f"out"
+                f"{section}.{key}: cannot be used with study.scales, because it compares trials as if all had one "
+                f"scale; given {given}; remove it"
             )
 
 
 def refuse_unknown_keys(config: StudyConfig, scales: list[dict[str, Any]]) -> None:
-    """Raise ConfigError where a scale changes a key that the objective's configuration does not have."""
+    """Raise ConfigError if a scale changes a key that the objective's configuration does not have."""
     flat = flatten(config.objective_config)
     for key in changed_keys(scales):
         if key not in flat and at(flat, key) is None:
@@ -170,9 +172,14 @@ def refuse_unknown_keys(config: StudyConfig, scales: list[dict[str, Any]]) -> No
 
 
 def with_scales_given(tree: Mapping[str, Any], over: str) -> tuple[dict[str, Any], Objective, ScalesDescription | None]:
-    """Return a whole configuration with scales, its objective, and what that says of them, None where nothing.
+    """Return a whole configuration with scales, its objective, and the objective's description of scales, if any.
 
-    Where it has none they are those of the objective, over "width" or "depth"; ConfigError where it knows none.
+    Args:
+        tree: the configuration; without scales it gets those of the objective.
+        over: "width" or "depth": what grows from scale to scale.
+
+    Raises:
+        ConfigError: neither the configuration nor the objective has scales.
     """
     config = config_from_dict(tree)
     objective = resolve(config.objective, str(Path.cwd()), config.secrets)
@@ -182,16 +189,17 @@ def with_scales_given(tree: Mapping[str, Any], over: str) -> tuple[dict[str, Any
         return dict(tree), objective, known
     if known is None:
         raise ConfigError(
-            f"study.scales: {objective.owner} has no function 'describe_scales' that says at which sizes to compare "
-            f"its model; give two or more, such as '[{{width: 32}}, {{width: 64}}, {{width: 128}}, {{width: 256}}]'"
+            f"study.scales: {objective.owner} has no function 'describe_scales' with the sizes to compare; give two or "
+            f"more scales, such as '[{{width: 32}}, {{width: 64}}, {{width: 128}}, {{width: 256}}]'"
         )
     return replaced(tree, {"study.scales": [dict(changes) for changes in known.scales]}), objective, known
 
 
 def costs_of_scales(config: StudyConfig, objective: Objective) -> list[float]:
-    """Return the cost of a training at each scale, with the configuration's own values of what is searched.
+    """Return the cost of a training at each scale, with the configuration's values for searched keys.
 
-    ConfigError where the objective does not say it, or it does not grow.
+    Raises:
+        ConfigError: a scale is invalid, the objective has no `describe_cost`, or costs do not grow.
     """
     count = len(config.study.scales or ())
     for number in range(1, count + 1):
@@ -201,15 +209,15 @@ def costs_of_scales(config: StudyConfig, objective: Objective) -> list[float]:
             raise ConfigError(f"study.scales: scale {number}: {error}") from error
     if objective.describe_cost is None:
         raise ConfigError(
-            "study.scales: the objective does not say what a training costs; give strategy.costs, such as "
-            f"{[4**place for place in range(count)]}, or describe_cost"
+            "study.scales: the objective has no describe_cost; give it one, or give strategy.costs, such as "
+            f"{[4**place for place in range(count)]}"
         )
     costs = [objective.cost(config.trial_config({SCALE: number}), 0) for number in range(1, count + 1)]
     for number, (before, after) in enumerate(pairwise(costs), start=1):
         if after <= before:
             raise ConfigError(
-                f"study.scales: cost must grow from scale to scale, and scale {number + 1} costs {after / before:.2g} "
-                f"times what scale {number} does; put the cheapest first and the target last, or give strategy.costs "
-                f"where trainings differ in length alone"
+                f"study.scales: the cost must grow from scale to scale, and scale {number + 1} costs "
+                f"{after / before:.2g} times as much as scale {number}; put the cheapest first and the target last, or "
+                f"give strategy.costs if trainings differ in length alone"
             )
     return costs

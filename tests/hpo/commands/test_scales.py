@@ -113,7 +113,7 @@ def test_no_scale_is_planned_more_trials_than_it_has_points(capsys):
     given = {"space": {"lr": [0.1, 0.2, 0.3, 0.4]}, "config": {"width": 4, "act": "relu"}}
     study = climbed(**given, strategy={**LADDER, "trials": 24}, trials=5, progress=True)
     out = capsys.readouterr().out
-    assert "4, 4, 4 are planned from scale to scale, so that 9 reach it" in out
+    assert "4, 4, 4 are planned from scale to scale, and 9 reach the target" in out
     assert "ladder: 4, 4, 4 trials" in out
     assert study.resume(9, progress=False).trials["study.scale"].tolist() == [1] * 4 + [2] * 4 + [3]
 
@@ -154,8 +154,8 @@ def test_the_default_configuration_is_tested_at_the_target(capsys):
         ({"scales": [{"width": 8}, {}]}, r"scale 2 changes nothing"),
         ({"scales": [{"width": 8}, {"width": 8}]}, r"scale 2 is the same as scale 1"),
         ({"scales": [{"widht": 8}, {"widht": 16}]}, r"has no key 'widht'.*width"),
-        ({"scales": [{"lr": 0.1}, {"lr": 0.2}]}, r"lr is searched, too"),
-        ({"strategy": "random"}, r"random climbs no scales; choose strategy=ladder"),
+        ({"scales": [{"lr": 0.1}, {"lr": 0.2}]}, r"lr is also searched"),
+        ({"strategy": "random"}, r"strategy=random does not support scales; choose strategy=ladder"),
         ({"strategy": {"name": "ladder"}}, r"give strategy\.costs, such as \[1, 4, 16\]"),
         ({"strategy": LADDER | {"costs": [1, 2]}}, r"costs: must be one for each of the 3 scales"),
         (
@@ -165,12 +165,12 @@ def test_the_default_configuration_is_tested_at_the_target(capsys):
         ({"strategy": LADDER | {"costs": [-1, 2, 4]}}, r"strategy\.costs.0: must be greater than 0"),
         ({"strategy": LADDER | {"first": "ladder"}}, r"strategy\.first: must be one of grid, .*, given 'ladder'"),
         ({"strategy": LADDER | {"first": "tpee"}}, r"strategy\.first: must be one of .*; did you mean 'tpe'"),
-        ({"scales": None}, r"ladder climbs from scale to scale; give two or more"),
-        ({"settings": {"study.stop_rule": "median"}}, r"study\.stop_rule: compares trials as if all"),
-        ({"limits": {"size": 3}}, r"limits: compares trials"),
-        ({"space": SPACE | {"study": {"scale": [1, 2]}}, "scales": None, "strategy": "random"}, r"call it otherwise"),
-        ({"space": SPACE | {"study": {"scale": [1, 2]}}}, r"call it otherwise"),
-        ({"space": SPACE | {"study": [1, 2]}}, r"call it otherwise"),
+        ({"scales": None}, r"strategy=ladder needs two or more scales"),
+        ({"settings": {"study.stop_rule": "median"}}, r"study\.stop_rule: cannot be used with study\.scales"),
+        ({"limits": {"size": 3}}, r"limits: cannot be used with study\.scales"),
+        ({"space": SPACE | {"study": {"scale": [1, 2]}}, "scales": None, "strategy": "random"}, r"use another name"),
+        ({"space": SPACE | {"study": {"scale": [1, 2]}}}, r"use another name"),
+        ({"space": SPACE | {"study": [1, 2]}}, r"use another name"),
     ],
 )
 def test_what_cannot_be_climbed_is_refused(changes, message, tmp_path):

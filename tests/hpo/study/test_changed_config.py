@@ -23,8 +23,8 @@ def said(before, now):
 def test_a_key_that_is_new_in_the_space_is_said_once():
     before = toy_config(space=SPACE)
     now = toy_config(space={**SPACE, "x": ["a", "b"]}) | {"x": None}
-    assert said(before, now) == "space.x was not there and is now ['a', 'b']"
-    assert said(now, before) == "space.x was ['a', 'b'] and is now not there"
+    assert said(before, now) == "space.x was missing and is now ['a', 'b']"
+    assert said(now, before) == "space.x was ['a', 'b'] and is now missing"
 
 
 def test_a_range_in_another_notation_is_no_change_beside_a_real_one():
@@ -55,7 +55,7 @@ def test_where_a_study_runs_may_change_as_a_whole():
 def test_a_key_of_the_objective_that_becomes_null_is_said_where_nothing_else_changed():
     before = toy_config(space=SPACE)
     assert said(before | {"x": 1}, before | {"x": None}) == "x was 1 and is now None"
-    assert said(before, before | {"x": None}) == "x was not there and is now None"
+    assert said(before, before | {"x": None}) == "x was missing and is now None"
 
 
 def test_the_same_call_goes_on_where_the_objective_adds_to_the_space():

@@ -58,7 +58,7 @@ def tree(space=SEARCHED, *, says=True, min_count=1, references=None, strategy="r
 def test_a_metric_that_means_something_else_in_each_trial_is_refused(capsys, space, references):
     Path("toy.yaml").write_text(yaml.safe_dump(tree(space, references=references)))
     line = refused(capsys, "search", "--config", "toy.yaml", is_silent=True)
-    assert "study.metric: loss is counted in tokens, and toy.min_count, which is searched, changes those" in line
+    assert "study.metric: loss is counted in tokens, and toy.min_count, which is searched, changes this unit" in line
     assert "choose one of bits, or do not search toy.min_count" in line
     assert not Path("runs").exists()
 
@@ -68,8 +68,8 @@ def test_a_metric_that_means_something_else_at_each_scale_is_refused(capsys, com
     scales = [{"toy.min_count": 1}, {"toy.min_count": 400}]
     Path("toy.yaml").write_text(yaml.safe_dump(tree({"toy": {"lr": [0.1, 0.2]}}, scales=scales, strategy="grid")))
     line = refused(capsys, *command, "--config", "toy.yaml", *([] if command == ["search"] else ["study.trials=4"]))
-    assert "loss is counted in tokens, and toy.min_count, which study.scales changes, changes those" in line
-    assert "choose one of bits, or leave toy.min_count out of study.scales" in line
+    assert "loss is counted in tokens, and toy.min_count, which study.scales changes, changes this unit" in line
+    assert "choose one of bits, or remove toy.min_count from study.scales" in line
     assert not Path("runs").exists()
 
 
@@ -102,7 +102,7 @@ def test_values_under_which_a_metric_is_the_same_are_searched(monkeypatch, value
     if is_alike:
         prepare_study(config)
         return
-    with pytest.raises(ConfigError, match=r"toy\.min_count, which is searched, changes those"):
+    with pytest.raises(ConfigError, match=r"toy\.min_count, which is searched, changes this unit"):
         prepare_study(config)
 
 

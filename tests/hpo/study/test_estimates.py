@@ -114,7 +114,7 @@ def test_bounds_are_those_of_the_objective_and_of_shares():
 @pytest.mark.parametrize(
     ("bad", "said"),
     [
-        ({"bounds": {"score": [1, 0]}}, "bounds.score: must be the least and the greatest value, the least first"),
+        ({"bounds": {"score": [1, 0]}}, "bounds.score: must be the smallest and the largest value"),
         ({"bounds": {"score": [0]}}, "bounds.score.1: is missing"),
         ({"bounds": {"score": [0, "one"]}}, "bounds.score.1: must be a valid number"),
         ({"bounds": {"score": [0, float("inf")]}}, "bounds.score.1: must be a finite number"),
