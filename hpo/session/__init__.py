@@ -1,1 +1,1 @@
-"""A study run while somebody watches: what is shown, and how signals end it."""
+"""Runs a study to its end: workers, signals, user requests, callbacks, the status files and the mirror."""

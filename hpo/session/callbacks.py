@@ -1,4 +1,4 @@
-"""What is called when a trial ends on the study's clock: functions of the user's own, and `study.on_trial`."""
+"""Callbacks: the user's functions and the command `study.on_trial`, called when a trial ends on the study's clock."""
 
 import logging
 import subprocess
@@ -16,49 +16,49 @@ from hpo.trials.trial import Trial
 
 _log = logging.getLogger(__name__)
 
-# A command that hangs would hold the search up.
+# The time limit of a command, because the search waits for it.
 _COMMAND_SECONDS = 60.0
 
 Apply = Callable[[UserAction], None]
 
 
-class Stop(Exception):  # noqa: N818 -- it is no error
-    """A callback raises it to end the search, as `study.stop()` does."""
+class Stop(Exception):  # noqa: N818 -- it is not an error
+    """A callback raises this to end the search, like `study.stop()`."""
 
 
 class Steering:
-    """What a callback can do to the search that calls it; each action takes effect at once, at its place on the clock.
+    """The controls of a search for a callback; each action takes effect at once, at the trial's place on the clock.
 
     Attributes:
-        study: the study whose search it is.
+        study: the study.
     """
 
     def __init__(self, study: PreparedStudy, record: Record, apply: Apply) -> None:
         self.study, self._record, self._apply = study, record, apply
 
     def add(self, values: Mapping[str, Any]) -> str:
-        """Let a point be tried next, and return what it comes to; HpoError where it is none, or known."""
+        """Add a point to try next, and return the answer; HpoError if the point is invalid or known."""
         add = new_point(self.study, self._record, values)
         self._do(add)
         return added_text(add)
 
     def retry(self, number: int | None = None) -> str:
-        """Let a failed trial be tried again, or all; return what it comes to. StudyError where there is none."""
+        """Retry a failed trial, or all if `number` is None, and return the answer; StudyError if nothing failed."""
         adds = retries(self._record, number)
         for add in adds:
             self._do(add)
         return retried_text(adds)
 
     def end(self) -> None:
-        """Let no further trial begin; those that have begun are trained."""
+        """End the search: no further trial begins, and running trials are trained."""
         self._do(End())
 
-    def _do(self, ask: Add | End) -> None:
-        self._apply(UserAction(ask, user_name()))
+    def _do(self, action: Add | End) -> None:
+        self._apply(UserAction(action, user_name()))
 
 
 class Callbacks:
-    """Calls all of a study's callbacks, in their order; a fault in one is reported once, and ends nothing."""
+    """Calls a study's callbacks in their order; the first error of each is logged, and the search goes on."""
 
     def __init__(self, study: PreparedStudy, record: Record) -> None:
         self._study, self._record = study, record
@@ -71,18 +71,19 @@ class Callbacks:
         return bool(self._callbacks)
 
     def __call__(self, trial: Trial, apply: Apply) -> None:
-        """Call them with a trial that has ended; `apply` does what they ask."""
+        """Call them with an ended trial; `apply` carries out their actions."""
         steering = Steering(self._study, self._record, apply)
         for place, callback in enumerate(self._callbacks):
             try:
                 callback(steering, trial)
             except Stop:
                 steering.end()
-            except Exception as error:  # noqa: BLE001 -- a callback of the user's may raise anything
+            except Exception as error:  # noqa: BLE001 -- a user's callback may raise anything
                 if place not in self._faulty:
                     self._faulty.add(place)
                     _log.warning(
-                        "the callback %s raised %s at trial %d: %s; the search goes on, and this is said once",
+                        "the callback %s raised %s at trial %d: %s; the search goes on, and its later errors are not "
+                        "logged",
                         *(getattr(callback, "__name__", repr(callback)), type(error).__name__),
                         *(trial.number, first_line(error)),
                     )
@@ -99,12 +100,14 @@ def _run_command(steering: Steering, trial: Trial) -> None:
     }
     assert study.config.study.on_trial is not None
     words = filled(study.config.study.on_trial, values)
-    done = subprocess.run(
+    process = subprocess.run(
         words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_COMMAND_SECONDS, check=False
     )
-    if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines()[-1:]
-        raise RuntimeError(f"it ended with {done.returncode}{': ' if said else ''}{''.join(said)[:300]}")
+    if process.returncode:
+        last_line = (process.stderr or process.stdout).strip().splitlines()[-1:]
+        raise RuntimeError(
+            f"it ended with exit code {process.returncode}{': ' if last_line else ''}{''.join(last_line)[:300]}"
+        )
 
 
 _run_command.__name__ = "study.on_trial"

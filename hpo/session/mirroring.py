@@ -1,4 +1,4 @@
-"""Keeps a study's mirror up to date while it is searched."""
+"""Updates a study's mirror while its search runs."""
 
 import logging
 import sqlite3
@@ -21,9 +21,9 @@ _FAULTS = (HpoError, OSError, sqlite3.Error)
 
 
 class Mirroring(Observer):
-    """Copies the study after an outcome, at most once a minute and beside the search, and when it is closed.
+    """Copies the study after an outcome, in a thread and at most once in `seconds_between`, and when it is closed.
 
-    Of a search that is lost with its machine, at most those `seconds_between` have to be done again.
+    A search that is lost with its machine has to repeat at most `seconds_between`.
     """
 
     def __init__(self, mirror: Mirror, seconds_between: float = 60.0) -> None:
@@ -33,15 +33,15 @@ class Mirroring(Observer):
         self._has_warned = False
 
     def reported(self, trial: Trial, report: TaskReport) -> None:  # noqa: ARG002 -- the same call as its siblings
-        """Begin a copy, where it is time and the one before has ended."""
+        """Begin a copy if the last one has ended and `seconds_between` have passed."""
         is_busy = self._thread is not None and self._thread.is_alive()
         if report.outcome is not None and not is_busy and time.monotonic() - self._last >= self._seconds_between:
             self._last = time.monotonic()
             self._thread = threading.Thread(target=self._copy, daemon=True)
             self._thread.start()
 
-    def wait(self) -> None:
-        """Wait for the end of a copy that has begun."""
+    def close(self) -> None:
+        """Wait for a running copy, and copy the final state."""
         if self._thread is not None:
             self._thread.join()
 
@@ -56,29 +56,29 @@ class Mirroring(Observer):
             self._has_warned = False
         except _FAULTS as error:
             if not self._has_warned:
-                then = "is copied nowhere" if isinstance(error, NotOursError) else "the next copy will bring all"
-                _log.warning("%s; the search goes on, and %s", error, then)
+                effect = "without a mirror" if isinstance(error, NotOursError) else "and the next copy has everything"
+                _log.warning("%s; the search goes on %s", error, effect)
             self._has_warned = True
 
 
 def mirror_of(config: StudyConfig, folder: StudyFolder, study_id: str) -> Mirror | None:
-    """Return a study's mirror; None where it has none."""
+    """Return a study's mirror; None without `study.mirror`."""
     return Mirror(config.study.mirror, folder, config.study.name, study_id) if config.study.mirror else None
 
 
 def copy_test_evaluation(config: StudyConfig, folder: StudyFolder, study_id: str) -> None:
-    """Copy a study whose test part was opened to its mirror, where it has one; a warning where that cannot be done."""
+    """Copy a study to its mirror, if it has one, after a test evaluation; log a warning if that fails."""
     try:
         if mirror := mirror_of(config, folder, study_id):
             mirror.copy()
     except _FAULTS as error:
-        _log.warning("%s; the test's result stands, but a study restored from there does not know of it", error)
+        _log.warning("%s; the test result is valid, but a study restored from the mirror will not have it", error)
 
 
 def refuse_bad_urls(config: StudyConfig, folder: StudyFolder, study_id: str | None) -> None:
-    """Raise HpoError where `study.artifacts` or `study.mirror` is no URL, or holds what must not be written over.
+    """Raise HpoError if `study.artifacts` or `study.mirror` is not a URL, or has files that must not be overwritten.
 
-    A mirror that cannot be reached may come back. A study that is new has no id.
+    A mirror that cannot be reached is no error. `study_id` is None for a new study.
     """
     if config.study.artifacts is not None:
         Place(config.study.artifacts, "study.artifacts")

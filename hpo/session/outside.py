@@ -1,4 +1,4 @@
-"""A session of a study that is trained elsewhere: opened, asked and told, and closed with its report."""
+"""An ask-and-tell session: it opens a study that another program trains, and closes it with a report."""
 
 import logging
 import os
@@ -31,26 +31,26 @@ _SECONDS_BETWEEN_TRIES = 0.05
 
 
 class OutsideSession:
-    """A session with a study's lock, from here until `close`; `asking` asks and tells.
+    """An ask-and-tell session; it holds the study's lock until `close`. Ask and tell through `asking`.
 
     Args:
-        study: a new one or one to be continued.
-        seconds: how long to wait for another process that has it.
-        is_shown: whether a log has what a search says before it begins, MLflow follows, and `close` writes the report,
-            which else is written only where what was told ends the search.
+        study: a new or an existing study.
+        seconds: how long to wait for another process that holds the lock.
+        is_shown: whether to log the notes of the study, send trials to MLflow, and write the report at `close`. If
+            False, `close` writes the report only if the session ended the search.
 
     Raises:
-        HpoError: it cannot begin or go on, in one line.
+        HpoError: the study cannot begin or continue.
     """
 
     def __init__(self, study: PreparedStudy, seconds: float = 0.0, is_shown: bool = True) -> None:
         if not study.is_outside:
             raise StudyError(
-                f"study: '{study.reference}' is trained here, by `hpo search` or `hpo resume`; its trials are neither "
-                f"asked for nor told"
+                f"study: '{study.reference}' has an objective that the toolkit trains; use `hpo resume "
+                f"{study.reference}`: ask-and-tell is for studies that another program trains"
             )
         run_preflight_checks(study.config)
-        self._owner = _here()
+        self._owner = _current_thread()
         study = replace(study, code=code_of(study))
         self.study, self._is_shown, self._tracker = study, is_shown, None
         self._run: StudyRun | None = None
@@ -67,41 +67,41 @@ class OutsideSession:
                 copying = Mirroring(mirror)
                 stack.callback(copying.close)
                 observers.append(copying)
-            keeper = StatusWriter(study, self.record)
-            # Once the keeper was left.
-            stack.callback(self._conclude, keeper)
-            stack.enter_context(keeper)
+            status_writer = StatusWriter(study, self.record)
+            # This callback runs after the exit of `status_writer`.
+            stack.callback(self._conclude, status_writer)
+            stack.enter_context(status_writer)
             if is_shown:
                 for note in study.own.notes:
                     _log.warning("%s", note)
                 self._tracker = make_tracker(study.config, study.layout, study.folder.path)
             if self._tracker is not None:
-                # Here and below, since a command that asks or tells does not wait a second for them.
+                # Import late, here and below: a command that asks or tells should not wait a second for these modules.
                 from hpo.track.projection import open_in_tracker
 
                 open_in_tracker(study, StudyRun.of(study, self.record), self._tracker)
                 observers.append(self._tracker)
             rules = study.rules(notes.imports)
             self._asking: AskAndTell | None = AskAndTell(
-                rules, self.record, study.config.study.trials, [*observers, keeper]
+                rules, self.record, study.config.study.trials, [*observers, status_writer]
             )
             self._stack = stack.pop_all()
 
     @property
     def asking(self) -> AskAndTell:
-        """What asks and tells; StudyError where this is closed, or used elsewhere than in the thread that opened it."""
+        """The search's ask-and-tell interface; StudyError if the session is closed, or opened by another thread."""
         self.refuse_elsewhere()
         if self._asking is None:
-            raise StudyError(f"study: '{self.study.reference}' is closed in this process; open it again")
+            raise StudyError(f"study: the session of '{self.study.reference}' is closed; open it again")
         return self._asking
 
     @property
     def is_over(self) -> bool:
-        """Whether no trial is open, and none can be asked for."""
+        """Whether no trial is open, and no new one can be asked for."""
         return not self.asking.open and (self.asking.ended_by is not None or self.study.is_over(self.record))
 
     def ask(self) -> int:
-        """Return the number of a new trial, that of a user's point first; NoTrialError where there is none."""
+        """Return the number of a new trial, with users' points first; NoTrialError if there is none."""
         asking = self.asking
         for add in queued_points(self.study, self.record):
             asking.add_point(add)
@@ -110,39 +110,39 @@ class OutsideSession:
         except NoTrialError as error:
             if asking.ended_by == "trials":
                 name, larger = self.study.reference, 2 * self.study.config.study.trials
-                goes_on = f"to go on with a larger one: `hpo resume {name} study.trials={larger}`"
+                advice = f"to go on with a larger budget: `hpo resume {name} study.trials={larger}`"
                 raise NoTrialError(
-                    f"{error}; {goes_on} (from Python hpo.open(name={name!r}, trials={larger}))"
+                    f"{error}; {advice} (from Python hpo.open(name={name!r}, trials={larger}))"
                 ) from None
             raise
 
     def add(self, values: Mapping[str, Any]) -> None:
-        """Let a point of one's own, or a failed trial's, be asked for next; HpoError where it is none, or known."""
+        """Add a point to ask for next; a failed trial's point is a retry. HpoError if it is invalid or known."""
         self.asking.add_point(new_point(self.study, self.record, values), user_name())
 
     def __reduce__(self) -> NoReturn:
-        raise self._elsewhere()
+        raise self._other_thread_error()
 
     def refuse_elsewhere(self) -> None:
-        """Raise StudyError in another process or thread than the one that opened this."""
-        if self._owner != _here():
-            raise self._elsewhere()
+        """Raise StudyError in a thread or process other than the one that opened the session."""
+        if self._owner != _current_thread():
+            raise self._other_thread_error()
 
-    def _elsewhere(self) -> StudyError:
-        # A forked child would ask from a copy of what is known here, and write over the record of this process.
+    def _other_thread_error(self) -> StudyError:
+        # A forked child would propose from a copy of this state, and overwrite this process's record.
         name, metrics = self.study.reference, " ".join(f"{name}=VALUE" for name in self.study.goal.names)
         return StudyError(
-            f"study: '{name}' is asked and told only in the thread that opened it, in process {self._owner[0]}; give "
-            f"others `trial.config` to train with, and tell it there; or close it, and let each use `hpo ask {name}` "
-            f"and `hpo tell {name} TRIAL {metrics}`"
+            f"study: only the thread that opened '{name}' can ask and tell its trials, in process {self._owner[0]}; "
+            f"pass `trial.config` to other threads or processes, and tell their results there; or close the session, "
+            f"and use `hpo ask {name}` and `hpo tell {name} TRIAL {metrics}` in each process"
         )
 
-    def _conclude(self, keeper: StatusWriter) -> None:
+    def _conclude(self, status_writer: StatusWriter) -> None:
         if self._run is not None:
-            keeper.conclude(self._run, self._report)
+            status_writer.conclude(self._run, self._report)
 
     def close(self) -> None:
-        """Write the report where it is shown, send what the tracker lacks, and give the lock back; once."""
+        """Write the report if `is_shown`, flush the tracker, and release the lock; a second call does nothing."""
         if self._asking is None:
             return
         self.refuse_elsewhere()
@@ -162,27 +162,27 @@ class OutsideSession:
                         _log.warning("MLflow does not have everything: send it later with `hpo sync %s`", name)
 
 
-def _here() -> tuple[int, int]:
+def _current_thread() -> tuple[int, int]:
     return os.getpid(), threading.get_ident()
 
 
 def set_up(study: PreparedStudy) -> str:
-    """Create or continue a study that is trained elsewhere, and return the line that says how it goes on."""
+    """Create or continue a study that another program trains, and return a line with the next commands."""
     OutsideSession(study, is_shown=False).close()
     name, metrics = study.reference, " ".join(f"{name}=VALUE" for name in study.goal.names)
     return (
-        f"study {study.config.study.name}: its trials are asked for and told, and nothing trains here: `hpo ask "
-        f"{name}`, then `hpo tell {name} TRIAL {metrics}`; from Python hpo.open(name={study.config.study.name!r})"
+        f"study {study.config.study.name}: another program trains its trials; use `hpo ask {name}`, then `hpo tell "
+        f"{name} TRIAL {metrics}`; from Python hpo.open(name={study.config.study.name!r})"
     )
 
 
 def _lock(study: PreparedStudy, stack: ExitStack, seconds: float) -> None:
-    until = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds
     while True:
         try:
             stack.enter_context(study.folder.lock())
         except StudyError:
-            if time.monotonic() >= until:
+            if time.monotonic() >= deadline:
                 raise
             time.sleep(_SECONDS_BETWEEN_TRIES)
         else:

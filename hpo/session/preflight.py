@@ -1,4 +1,4 @@
-"""What a study needs around it, and what can be said of that before anything begins."""
+"""Preflight checks of a study's surroundings: addresses, programs and GPUs."""
 
 import shlex
 import shutil
@@ -13,20 +13,21 @@ from hpo.workers.dispatch.ray.shares import refuse_too_many
 
 
 def run_preflight_checks(config: StudyConfig) -> None:
-    """Raise HpoError for an address that cannot lead anywhere, a missing program, and more GPUs than are given.
+    """Raise HpoError for an invalid address, a missing program, or too few GPUs.
 
-    Nothing is created and nobody is asked: whether somebody answers is seen when the search begins.
+    Create nothing and contact no server: the search finds out whether a server answers.
     """
     refuse_bad_uri(config)
     if (command := config.study.on_trial) is not None and shutil.which(shlex.split(command)[0]) is None:
         raise ConfigError(
-            f"study.on_trial: there is no program {shlex.split(command)[0]!r}; give one that is installed"
+            f"study.on_trial: must begin with an installed program, given {shlex.split(command)[0]!r}; install it, or "
+            f"give another"
         )
     for url, key in ((config.study.artifacts, "study.artifacts"), (config.study.mirror, "study.mirror")):
         if url is not None:
             refuse_unknown(url, key)
     if config.study.storage is not None:
-        # Here, since most studies have no such address and loading takes a third of a second.
+        # Import late: loading takes a third of a second, and most studies have no such address.
         from hpo.trials.record.storage import refuse_unusable
 
         values = values_of(config.study.storage, config.secrets, "study.storage")

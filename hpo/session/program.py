@@ -1,4 +1,4 @@
-"""The process that `hpo` runs in: its output, its interrupts, its end; never the end of another program's process."""
+"""The process of the command `hpo`: its output, interrupts and end. It never ends another program's process."""
 
 import atexit
 import io
@@ -19,19 +19,19 @@ SECONDS_FOR_THREADS = 10.0
 
 
 def take_over() -> None:
-    """Let `hpo` be the program of this process, until it ends."""
+    """Mark this process as the command's own, until it ends."""
     _IS_OURS.set(True)
 
 
 def is_ours() -> bool:
-    """Return whether the process is the command's own and may be ended at once. Call it in the main thread."""
+    """Return whether the process is the command's own, so that it may be ended at once. Call it in the main thread."""
     return _IS_OURS.get()
 
 
 def leave(code: int) -> NoReturn:
     """End the command's own process with this exit code, without waiting for any thread."""
     assert is_ours()
-    # A closed output must not keep the process from ending.
+    # A closed output must not prevent the end of the process.
     with suppress(OSError):
         sys.stdout.flush()
         sys.stderr.flush()
@@ -39,30 +39,30 @@ def leave(code: int) -> NoReturn:
 
 
 class _LeftBehindError(BaseException):
-    """Ends Python's wait for threads, which at its end passes over errors and goes on."""
+    """Ends Python's wait for threads at exit; Python ignores errors there and goes on."""
 
 
 def wait_briefly_for_threads() -> None:
-    """Let Python, which at its end waits for all threads, wait some seconds for those that run now, and no longer.
+    """Limit Python's wait for running threads at exit to some seconds.
 
-    An objective may have left one that never ends. Call it last, in the command's own process.
+    An objective may have started a thread that never ends. Call this last, in the command's own process.
     """
     main = threading.main_thread()
-    left = [thread for thread in threading.enumerate() if thread is not main and not thread.daemon]
-    if not left:
+    running = [thread for thread in threading.enumerate() if thread is not main and not thread.daemon]
+    if not running:
         return
 
     def end_wait(*_: object) -> None:
-        # Where none runs, Python is further on.
-        if names := ", ".join(repr(thread.name) for thread in left if thread.is_alive()):
+        # Without a live thread, Python has left the wait already.
+        if names := ", ".join(repr(thread.name) for thread in running if thread.is_alive()):
             sys.stderr.write(f"a thread of the objective ({names}) did not end, so it was stopped\n")
             raise _LeftBehindError
 
     show = sys.unraisablehook
     sys.unraisablehook = lambda fault: None if fault.exc_type is _LeftBehindError else show(fault)
     signal.signal(signal.SIGALRM, end_wait)
-    signal.setitimer(signal.ITIMER_REAL, SECONDS_FOR_THREADS)
-    # Python runs this when the threads have ended. Later nobody takes the signal.
+    signal.setitimer(signal.ITIMER_REAL, _SECONDS_FOR_THREADS)
+    # Python calls this when the threads have ended. Cancel the timer, because no handler takes the signal after that.
     atexit.register(signal.setitimer, signal.ITIMER_REAL, 0.0)
 
 
@@ -76,7 +76,7 @@ class _Output(io.FileIO):
 
 
 def named_output(stream: TextIO) -> TextIO:
-    """Return the stream with faults that carry a name, as those of opened files do; itself, if it has no descriptor."""
+    """Return the stream with a file name in its errors, like those of files; the stream itself without a descriptor."""
     if not isinstance(stream, io.TextIOWrapper):
         return stream
     raw = _Output(stream.fileno(), "wb", closefd=False)
@@ -91,9 +91,10 @@ def named_output(stream: TextIO) -> TextIO:
 
 @contextmanager
 def interrupted_in_one_line() -> Iterator[None]:
-    """Let an interrupt say in one line what is saved, and how to go on; a script that does not catch it ends with that.
+    """Turn an interrupt into a KeyboardInterrupt with one line on what is saved and how to go on.
 
-    It is a KeyboardInterrupt and none of a subclass: only after those does Python end as by the signal, with 130.
+    A script that does not catch it prints this line in place of a traceback. A subclass would not do: Python ends with
+    exit code 130, as by the signal, only after a KeyboardInterrupt itself.
     """
     try:
         yield
@@ -101,16 +102,16 @@ def interrupted_in_one_line() -> Iterator[None]:
         says = getattr(interruption, "says", "")
         if interruption.args and not says:
             raise
-        # Nothing is said outside of a run, such as while libraries are loaded.
-        told = KeyboardInterrupt(f"{says.strip().partition(chr(10))[0] or 'stopped'}; the same call goes on")
+        # Outside of a run, such as while libraries are loaded, `says` is empty.
+        in_one_line = KeyboardInterrupt(f"{says.strip().partition(chr(10))[0] or 'stopped'}; the same call goes on")
         before = sys.excepthook
 
         def show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-            """Print its text instead of a traceback."""
-            if error is told:
+            """Print the interrupt's text instead of a traceback."""
+            if error is in_one_line:
                 sys.stderr.write(f"{error}\n")
             else:
                 before(kind, error, trace)
 
         sys.excepthook = show
-        raise told from None
+        raise in_one_line from None

@@ -1,4 +1,4 @@
-"""A prepared study run to its budget, shown as whoever runs it asks, and what it came to."""
+"""Runs a prepared study to its budget with a display, and returns its result."""
 
 import sys
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ from hpo.study.study import PreparedStudy
 
 @dataclass(frozen=True)
 class Searched:
-    """How a search ended, or the answer where none ran here; what was shown as it went on is not said again.
+    """The result of a search that ran here, or the answer if another program trains the study.
 
     Attributes:
-        study: its name.
-        folder: where it is.
-        says: the answer where no search ran here, else empty.
-        ended: how it ended; None where no search ran here.
-        text: what a shell prints at the end.
+        study: the study's name.
+        folder: its folder.
+        says: the answer if no search ran here; else empty.
+        ended: how the search ended; None if no search ran here.
+        text: the last lines in a shell, without those that the display has shown.
     """
 
     study: str
@@ -38,20 +38,20 @@ class Searched:
 
     @property
     def exit_code(self) -> int:
-        """1 where it ended without a winner."""
+        """1 if the search ended without a winner, else 0."""
         return 1 if self.ended and not self.ended.view.best else 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return its view, or the answer."""
+        """Return the study's view, or the answer, as a dict."""
         if self.ended:
             return self.ended.view.to_dict()
         return {"study": self.study, "folder": self.folder, "says": self.says}
 
 
 def run_shown(study: PreparedStudy, progress: How) -> Searched:
-    """Run a prepared study to its budget, shown as `display_of` says; Stopped after a signal.
+    """Run a prepared study to its budget, with the display of `progress`; see `display_of`.
 
-    One that is trained elsewhere is created or continued.
+    Raise Stopped after a signal. If another program trains the study, only create or continue it.
     """
     display, name, folder = display_of(progress), study.config.study.name, study.folder.path
     if study.is_outside:
@@ -64,9 +64,11 @@ def run_shown(study: PreparedStudy, progress: How) -> Searched:
 
 
 def display_of(progress: How) -> Display:
-    """Return what shows a search: auto = lines or a notebook's output, json = JSON lines, none = its beginning and end.
+    """Return the display of a search; ConfigError for an unknown `progress`.
 
-    False = nothing, True = auto. ConfigError for anything else.
+    Args:
+        progress: `auto` or True = lines, or a notebook's output; `json` = JSON lines; `none` = its beginning and end;
+            False = nothing.
     """
     refuse_unknown_progress(progress)
     if not progress:

@@ -1,4 +1,4 @@
-"""A checked study is run to its end while somebody watches: workers, record, signals; search, final model, report."""
+"""Runs a prepared study to its end: the search, the trainings after it and the report, with workers and signals."""
 
 import signal
 from collections.abc import Sequence
@@ -37,37 +37,37 @@ from hpo.workers.dispatch.dispatcher import Dispatcher, code_to_send, make_dispa
 from hpo.workers.dispatch.local import LocalDispatcher
 from hpo.workers.dispatch.other_searches import other_searches, shown_to_others, total_use
 
-# Without progress after an interruption, before the tracker leaves the rest to `hpo sync`.
+# After an interruption, the tracker leaves the rest to `hpo sync` when it makes no progress for so long.
 _HURRY_SECONDS = 8.0
 
 
 def run_to_the_end(study: PreparedStudy, display: Display) -> Ended:
-    """Run a study, a new one or one to be continued, to its budget, and return how it ended.
+    """Run a new or an existing study to its budget, and return how it ended.
 
     Raises:
-        HpoError: it cannot begin or go on, in one line.
-        Stopped: by a signal; everything is saved and closed, and it says how to go on.
+        HpoError: it cannot begin or continue.
+        Stopped: a signal stopped it; everything is saved and closed, and `says` has the command to continue.
     """
     run_preflight_checks(study.config)
     try:
         with Stopping() as stopping, machine_faults("study: cannot go on", study.folder.path):
             ended = _run(study, display, stopping)
     except MachineError as error:
-        again = f"`hpo resume {study.reference}`" if study.folder.exists else "the same command"
-        raise MachineError(f"{error}; fix that, then continue with {again}") from error
+        command = f"`hpo resume {study.reference}`" if study.folder.exists else "the same command"
+        raise MachineError(f"{error}; fix that, then continue with {command}") from error
     display.conclude(study, ended)
     return ended
 
 
 def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Ended:
-    # Before the workers start: they compare with it what they import.
+    # Hash the code before workers start, because they check their imports against it.
     study, config = replace(study, code=code_of(study)), study.config
     with ExitStack() as stack:
-        # Those who look on see that it starts.
+        # Lock first: readers then show that the study is starting.
         stack.enter_context(study.folder.lock())
         stopping.tidy_up = study.folder.remove_uncreated
-        # A new study is created after its workers have started, so that a refusal leaves no trace. The record of an
-        # existing one is read first, because it may not need workers at all.
+        # Create a new study after its workers have started, so that an error leaves no trace. Open an existing record
+        # first, because it may need no workers at all.
         record = _open(study) if study.folder.exists else None
         refuse_bad_urls(config, study.folder, None if record is None else Notes(record).study_id)
         if record is not None:
@@ -75,7 +75,7 @@ def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Ended:
             stopping.last_words = lambda: _last_words(study, num_before)
         display.announce(study)
         has_work = record is None or _has_work(study, record)
-        dispatcher = _dispatcher(study, display) if has_work else LocalDispatcher()
+        dispatcher = _start_dispatcher(study, display) if has_work else LocalDispatcher()
         stack.callback(dispatcher.close)
         if has_work and (use := use_of(dispatcher, config.dispatch)) is not None:
             stack.enter_context(shown_to_others(use))
@@ -86,7 +86,7 @@ def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Ended:
         stack.callback(record.close)
         stack.callback(delete_unread, study.folder)
         notes = Notes(record)
-        # What trainings have written since is none of the code that it began with.
+        # Use the noted code: files that trainings have written since do not belong to it.
         study = replace(study, code=notes.code)
         study = replace(study, own_lines=own_lines_of(study, notes.study_id or ""))
         if dispatcher.gpus.share != notes.gpu_share:
@@ -101,11 +101,11 @@ def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Ended:
             copying = Mirroring(mirror)
             stack.callback(copying.close)
             observers.append(copying)
-        keeper = StatusWriter(study, record, _host(dispatcher))
-        with progress, keeper:
-            dispatching = SessionDispatcher(dispatcher, stopping, study)
-            result = run_study(study, record, dispatching, tracker, [*observers, keeper], requests)
-        status = keeper.conclude(result.run, result.report)
+        status_writer = StatusWriter(study, record, _host(dispatcher))
+        with progress, status_writer:
+            session_dispatcher = SessionDispatcher(dispatcher, stopping, study)
+            result = run_study(study, record, session_dispatcher, tracker, [*observers, status_writer], requests)
+        status = status_writer.conclude(result.run, result.report)
         return Ended(view_of(result.run, status), result.report, result.is_tracked)
 
 
@@ -115,7 +115,7 @@ def _open(study: PreparedStudy) -> Record:
     return open_study(study)
 
 
-def _dispatcher(study: PreparedStudy, display: Display) -> Dispatcher:
+def _start_dispatcher(study: PreparedStudy, display: Display) -> Dispatcher:
     config = study.config
     code = code_to_send(config.dispatch, study.objective)
     if code is not None and code.files:
@@ -128,7 +128,7 @@ def _dispatcher(study: PreparedStudy, display: Display) -> Dispatcher:
 
 
 def _host(dispatcher: Dispatcher) -> Host | None:
-    """Return where all tasks are trained; None where their workers tell it."""
+    """Return this machine and process if all tasks are trained here; None if workers report theirs."""
     return Host.here() if dispatcher.runs_here else None
 
 
@@ -147,7 +147,7 @@ def _last_words(study: PreparedStudy, num_done: int) -> str:
 
 
 class Result(NamedTuple):
-    """The result of a search, its report, and whether the tracker has everything."""
+    """The study after its search, its report, and whether the tracker has everything."""
 
     run: StudyRun
     report: WrittenReport
@@ -164,16 +164,16 @@ def run_study(
 ) -> Result:
     """Run the study to its budget, which a user may raise, and write its report.
 
-    After any interruption the record holds every outcome that arrived, and the tracker shows the run as killed.
+    After an interruption the record has every outcome that arrived, and the tracker shows the run as killed.
     """
-    watching: list[Observer] = [StateRemover(study.artifacts), HostRecorder(record, _host(dispatcher)), *observers]
-    keeper: CheckpointPruner | None = None
+    all_observers: list[Observer] = [StateRemover(study.artifacts), HostRecorder(record, _host(dispatcher)), *observers]
+    pruner: CheckpointPruner | None = None
     if study.num_folds == 1:
-        kept = max(study.config.study.checkpoints, study.config.study.finalists)
-        keeper = CheckpointPruner(study.folder.checkpoints_dir, kept, record.history(), study.artifacts)
-        watching.insert(0, keeper)
+        num_checkpoints = max(study.config.study.checkpoints, study.config.study.finalists)
+        pruner = CheckpointPruner(study.folder.checkpoints_dir, num_checkpoints, record.history(), study.artifacts)
+        all_observers.insert(0, pruner)
     if tracker is not None:
-        watching.append(tracker)
+        all_observers.append(tracker)
         open_in_tracker(study, StudyRun.of(study, record), tracker)
     is_tracked, report = True, None
     try:
@@ -181,17 +181,17 @@ def run_study(
         requests = requests or UserRequests(study, record)
         ends = section.minutes, section.stop_after_failures
         polling, callbacks = (requests, requests.seconds_between), Callbacks(study, record)
-        history = search(rules, record, dispatcher, section.trials, watching, *ends, *polling, callbacks or None)
+        history = search(rules, record, dispatcher, section.trials, all_observers, *ends, *polling, callbacks or None)
         study = requests.study
         if record.ended is not None and record.ended.by == "user":
             raise Stopped(signal.SIGINT)
-        for observer in watching:
+        for observer in all_observers:
             observer.search_ended()
-        recent = study.task_builder().state_names(_continued_later(study, history))
+        recent = study.task_builder().state_names(_trials_to_continue(study, history))
         study.remove_states(recent | state_names(study, trials_to_finish(study.config, record, with_next=True)))
-        run = _finish(study, record, dispatcher, watching)
-        if keeper is not None:
-            keeper.trials_finished(run.further_trained, [run.winner.number] if run.winner else [])
+        run = _finish(study, record, dispatcher, all_observers)
+        if pruner is not None:
+            pruner.trials_finished(run.further_trained, [run.winner.number] if run.winner else [])
         study.remove_states(recent)
         report = write_report(study, run)
         if tracker is not None:
@@ -200,34 +200,36 @@ def run_study(
         if tracker is not None:
             if report is None:
                 interrupt_in_tracker(study, StudyRun.of(study, record), tracker)
-            # An interruption does not wait long for MLflow.
+            # Do not wait long for MLflow after an interruption.
             is_tracked = tracker.close(None if report else min(_HURRY_SECONDS, study.config.track.patience))
     return Result(run, report, is_tracked)
 
 
-def _continued_later(study: PreparedStudy, history: History) -> list[Trial]:
-    """Return the trials whose states are kept: those that may be trained further."""
+def _trials_to_continue(study: PreparedStudy, history: History) -> list[Trial]:
+    """Return the trials that a larger budget may train further; their states are not removed."""
     stopped = [trial for trial in history if trial.state == "stopped"]
     by_amount = [trial for trial in history if trial.amount is not None]
     if study.strategy.learns == "by_trial":
         return stopped + by_amount
-    # Only the last rung, and the one before where the budget cut the last.
+    # The last rung alone continues, or the one before it if the budget ended the last rung early.
     return stopped + [trial for trial in by_amount if trial.round >= history[-1].round - 1]
 
 
-def _finish(study: PreparedStudy, record: Record, dispatcher: Dispatcher, watching: Sequence[Observer]) -> StudyRun:
-    """Train what follows the search; if that fails, the search is still reported."""
+def _finish(
+    study: PreparedStudy, record: Record, dispatcher: Dispatcher, all_observers: Sequence[Observer]
+) -> StudyRun:
+    """Run the trainings after the search; if they fail, write the search's report first."""
 
-    def tell(what: str, num_ended: int, num_all: int) -> None:
-        for observer in watching:
-            observer.followed_up(what, num_ended, num_all)
+    def notify(kind: str, num_ended: int, num_all: int) -> None:
+        for observer in all_observers:
+            observer.followed_up(kind, num_ended, num_all)
 
     try:
-        train_to_the_end(study, record, dispatcher, tell)
-        train_finalists(study, StudyRun.of(study, record).finalists, record, dispatcher, tell)
-        model = make_final_model(study, StudyRun.of(study, record), dispatcher, tell)
+        train_to_the_end(study, record, dispatcher, notify)
+        train_finalists(study, StudyRun.of(study, record).finalists, record, dispatcher, notify)
+        model = make_final_model(study, StudyRun.of(study, record), dispatcher, notify)
         return replace(StudyRun.of(study, record), new_model=model)
     except BaseException:
-        # Also for an interruption: the search is over and gets its report.
+        # Also after an interruption: the search is over and gets its report.
         write_report(study, StudyRun.of(study, record), has_page=False)
         raise

@@ -1,4 +1,4 @@
-"""Keeps status.json and running.json of a study that runs, for those who look on from elsewhere."""
+"""Writes status.json and running.json of a running study, for readers in other processes."""
 
 import threading
 import time
@@ -25,20 +25,24 @@ from hpo.workers.training.tasks import Task
 if TYPE_CHECKING:
     from hpo.report.write import WrittenReport
 
-# Where a curve has so many points, every second one is left out.
+# A curve with so many points loses every second one.
 _MOST_POINTS = 200
 
 
 class StatusWriter(Progress):
-    """Writes both files after something has happened, at most every 2 seconds, in a thread of its own.
+    """Writes both files after changes, at most every 2 seconds, in its own thread.
 
-    Entered, it says that the study runs; left without `conclude`, that it was interrupted, or failed with the error. A
-    study that is asked and told is open instead of interrupted. `host` is where every task is trained; None where their
-    workers tell it.
+    On entry the status is `running`. On exit it is `interrupted`, or `failed` with the error; in an ask-and-tell
+    session it is `open` instead of `interrupted`. After the exit, `conclude` writes the final status.
+
+    Args:
+        study: the study.
+        record: its record.
+        host: the machine and process that trains all tasks; None if workers report theirs.
     """
 
     seconds_between = 2.0
-    """Between two writings; the first is at once."""
+    """The time between two writes; the first one is at once."""
 
     def __init__(self, study: PreparedStudy, record: Record, host: Host | None = None) -> None:
         super().__init__(study, record.judged_by(study.goal).history(), seconds_spent(record))
@@ -55,7 +59,7 @@ class StatusWriter(Progress):
         self._following: str | None = None
         self._fresh: Trial | None = None
         self._expected: ExpectedScore | None = None
-        self._left: State = "open" if study.is_outside else "interrupted"
+        self._state_on_exit: State = "open" if study.is_outside else "interrupted"
         self._changing, self._is_changed, self._is_over = threading.Lock(), threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._write_changes, daemon=True)
 
@@ -70,29 +74,29 @@ class StatusWriter(Progress):
         self._thread.join()
         self._tasks.clear()
         error = next((first_line(error) for error in raised if isinstance(error, Exception)), None)
-        self._write("failed" if error else self._left, error)
+        self._write("failed" if error else self._state_on_exit, error)
 
     def conclude(self, run: StudyRun, report: "WrittenReport | None") -> Status:
-        """Say how the study has ended, and return that; the last call, after it was left."""
+        """Write the final status, and return it; call this last, after the exit."""
         self._expected = None if report is None else ExpectedScore.of(report.summary)
         study, winner = self._prepared, run.winner
-        # Elsewhere nothing follows the search.
+        # A study that another program trains has no trainings after its search.
         is_over = study.is_over(self._record) and (study.is_outside or run.is_trained)
         self._fronts = {} if winner is None else {winner.scale: [winner]}
         self._fresh = run.fresh_winner
         for trial in run.fresh.values():
             self._keep(trial)
-        return self._write("ended" if is_over else self._left, on_front=len(run.front))
+        return self._write("ended" if is_over else self._state_on_exit, on_front=len(run.front))
 
     def trial_opened(self, trial: Trial) -> None:
-        """Count it among those that run."""
+        """Count the trial as running."""
         with self._change():
             self._open.add(trial.number)
 
     def task_begun(self, task: Task) -> None:
-        """Show it at the first worker that has none."""
-        taken, now = {running.worker for running in self._tasks.values()}, time.time()
-        worker = next(place for place in range(len(taken) + 1) if place not in taken)
+        """Add the task to the running ones, at the first free worker."""
+        busy, now = {running.worker for running in self._tasks.values()}, time.time()
+        worker = next(place for place in range(len(busy) + 1) if place not in busy)
         with self._change():
             self._begun = self._begun or now
             self._tasks[task.trial, task.index] = RunningTask(
@@ -100,7 +104,7 @@ class StatusWriter(Progress):
             )
 
     def reported(self, trial: Trial, report: TaskReport) -> None:
-        """Add a point to its curve, or where it is trained; drop a task that has ended."""
+        """Add a report's point or host to its task; remove an ended task."""
         place = (trial.number, report.task.index)
         with self._change():
             if report.outcome is not None:
@@ -111,26 +115,26 @@ class StatusWriter(Progress):
                 self._tasks[place] = self._tasks[place].model_copy(update=vars(report.host))
 
     def trial_finished(self, trial: Trial) -> None:
-        """Count it."""
+        """Count the trial as ended."""
         with self._change():
             super().trial_finished(trial)
             self._open.discard(trial.number)
             self._ended[trial.state] += 1
 
     def user_acted(self, instruction: UserAction) -> None:
-        """Go on to a budget that was raised."""
+        """Use a raised budget."""
         with self._change():
             super().user_acted(instruction)
             config = self._prepared.config.model_copy(update={"study": self._study})
             self._prepared = replace(self._prepared, config=config)
 
     def search_ended(self) -> None:
-        """Say that what follows the search is trained."""
+        """Change the phase to `after the search`."""
         with self._change():
             self._phase = "after the search"
 
     def followed_up(self, what: str, num_ended: int, num_all: int) -> None:
-        """Say what of it."""
+        """Set the text on the trainings after the search."""
         with self._change():
             self._following = follow_up_in_words(what, num_ended, num_all)
 
@@ -158,7 +162,7 @@ class StatusWriter(Progress):
     def _write(self, state: State = "running", error: str | None = None, on_front: int | None = None) -> Status:
         with self._changing:
             status, tasks = self._status(state, error, on_front), sorted(self._tasks.items())
-        # What nobody can read delays nothing: the record is the truth.
+        # Ignore a file that cannot be written, because the record has everything.
         with suppress(OSError):
             write_status(self._prepared.folder, status)
             write_running(self._prepared.folder, [task for _, task in tasks])
@@ -166,10 +170,10 @@ class StatusWriter(Progress):
 
     def _status(self, state: State, error: str | None, on_front: int | None) -> Status:
         study, best, ended = self._prepared, self._best, self._record.ended
-        by = self._fresh or best
-        scores = {name: by.mean(name) for name in self._goal.names} if by else {}
+        deciding = self._fresh or best
+        scores = {name: deciding.mean(name) for name in self._goal.names} if deciding else {}
         in_search = {name: best.mean(name) for name in self._goal.names} if best and self._fresh else {}
-        is_several = len(self._goal.metrics) > 1
+        has_several_metrics = len(self._goal.metrics) > 1
         return Status(
             name=self._study.name,
             state=state,
@@ -189,7 +193,7 @@ class StatusWriter(Progress):
             expected_texts=self._expected.texts(self._score_text) if self._expected else {},
             texts={name: self._score_text(score, name) for name, score in scores.items()},
             search_texts={name: self._score_text(score, name) for name, score in in_search.items()},
-            on_front=(len(self._front) if on_front is None else on_front) if is_several else None,
+            on_front=(len(self._front) if on_front is None else on_front) if has_several_metrics else None,
             done=self.num_done,
             budget=self._study.trials,
             counts=self._counts,

@@ -1,4 +1,4 @@
-"""Signals: the first one stops a search in an orderly way, the second at once; and the dispatcher that obeys them."""
+"""Signals: the first one stops a search in an orderly way, the second at once. The session's dispatcher obeys them."""
 
 import os
 import signal
@@ -18,43 +18,47 @@ from hpo.workers.dispatch.dispatcher import Dispatcher, TaskReport
 from hpo.workers.training.tasks import FINAL_FOLD, Task
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# Nobody uses it, and where nobody takes it, it does nothing.
+# A signal that programs do not use; without a handler it has no effect.
 _WAKE_UP = signal.SIGURG
-# While workers start there is nothing to save.
+# From the first signal to the end of the process while workers start: there is nothing to save.
 _PATIENCE_BEFORE_SECONDS = 0.5
-# Outcomes are recorded as they arrive, so nothing is lost if the rest takes longer than this.
+# The same during the search. Outcomes are recorded as they arrive, so nothing is lost if the rest takes longer.
 _PATIENCE_SECONDS = 8.0
-# For trainings elsewhere to save their states; large ones take a while.
+# The additional time for trainings in other processes to save their states, which may be large.
 _SAVING_SECONDS = 30.0
-# Between two looks whether a signal came while trainings elsewhere report nothing.
-_LOOK_SECONDS = 0.5
-# Until it is said that a search is being stopped: most have ended by then.
+# Between two checks for a signal while trainings in other processes report nothing.
+_POLL_SECONDS = 0.5
+# From a signal to the message that the search is stopping: most searches end before.
 _SILENT_SECONDS = 1.0
 
 
 class Stopped(Interruption):
-    """A signal asked the search to stop; `says` tells what is saved, and how to go on."""
+    """A signal stopped the search; `says` is the text on what is saved and how to continue."""
 
     says = ""
 
 
 class Stopping:
-    """Handles signals while a study runs; `number` is the first, `last_words` returns the text to print at the end.
+    """Handles signals while a study runs.
 
     The first signal raises Stopped only where nothing can be lost: at the next `check`, and while an objective runs in
-    this process (`raising`); elsewhere an exception could leave an import or a transaction half done. The second signal
-    ends the process at once, and so does the first after some seconds, even while Python is busy in C code. In the
-    process of another program, such as a notebook, the second signal raises Stopped anywhere, and nothing ends the
-    process. An objective that takes signals itself, or ignores them, changes nothing of this but that the first does
-    not raise while it runs.
+    this process (`raising`). In other places an exception could leave an import or a transaction half done. The second
+    signal ends the process at once, and so does the first one after some seconds, even while Python is busy in C code.
+
+    In the process of another program, such as a notebook, the second signal raises Stopped anywhere, and nothing ends
+    the process. If an objective handles or ignores signals itself, the first signal does not raise while it runs.
+
+    Attributes:
+        number: the first signal; None before any.
+        last_words: returns the text to print at the end.
+        tidy_up: called before the process is ended at once.
     """
 
     def __init__(self) -> None:
         self.number: int | None = None
-        self._heard: int | None = None
+        self._received: int | None = None
         before = "\nstopped before any training began\nbegin again with: the same command\n"
         self.last_words: Callable[[], str] = lambda: before
-        # What to do before this process is ended at once.
         self.tidy_up: Callable[[], None] = lambda: None
         self._patience = _PATIENCE_BEFORE_SECONDS
         self._may_raise = False
@@ -65,16 +69,16 @@ class Stopping:
         self._read_end, self._write_end = os.pipe()
         for end in (self._read_end, self._write_end):
             os.set_blocking(end, False)
-        # Python takes signals in the main thread alone; a search in another goes on until its program ends it.
+        # Python handles signals in the main thread alone; a search in another thread runs until its program ends it.
         self._takes_signals = threading.current_thread() is threading.main_thread()
         before = {number: signal.getsignal(number) for number in _SIGNALS if self._takes_signals}
-        # A program under `nohup`, which sets SIGHUP to be ignored, must continue.
+        # Under `nohup`, which makes SIGHUP ignored, the search must continue.
         self._before = {n: handler for n, handler in before.items() if (n, handler) != (signal.SIGHUP, signal.SIG_IGN)}
         self.take_signals()
-        # Python writes the numbers of signals there from C code, before it calls our handler.
+        # Python writes the numbers of signals to this pipe from C code, before it calls our handler.
         if self._takes_signals:
             self._wakeup_before = signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
-            self._wake_up_before = signal.signal(_WAKE_UP, self._hear_again)
+            self._wake_up_before = signal.signal(_WAKE_UP, self._receive_ignored)
         self._watcher = threading.Thread(target=self._watch, daemon=True)
         self._watcher.start()
         return self
@@ -93,12 +97,12 @@ class Stopping:
         os.close(self._write_end)
 
     def take_signals(self) -> None:
-        """Install the handlers; call it again after Ray's start, which installs its own for SIGTERM in C code."""
+        """Install the handlers; call this again after Ray's start, which installs its own SIGTERM handler in C code."""
         for number in self._before:
             signal.signal(number, self._on_signal)
 
     def begin(self, last_words: Callable[[], str], runs_here: bool) -> None:
-        """From here on let the first signal wait until running work is saved, and print these words at the end.
+        """From now on wait after the first signal until running work is saved, and print these last words.
 
         `runs_here` is whether trainings run in this process.
         """
@@ -118,7 +122,7 @@ class Stopping:
 
     def check(self) -> None:
         """Raise Stopped if there was a signal."""
-        if (number := self.number or self._heard) is not None:
+        if (number := self.number or self._received) is not None:
             raise Stopped(number)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
@@ -127,8 +131,8 @@ class Stopping:
         if self._may_raise if not is_second else not self._may_end:
             raise Stopped(self.number)
 
-    def _hear_again(self, *_: object) -> None:
-        """Let signals that an objective ignores, which the system would drop, arrive and do nothing."""
+    def _receive_ignored(self, *_: object) -> None:
+        """Give signals that an objective ignores an empty handler, so that the watcher still receives their numbers."""
         for number in self._ignored():
             signal.signal(number, lambda *_: None)
 
@@ -137,57 +141,60 @@ class Stopping:
 
     def _watch(self) -> None:
         """Count the signals, and the seconds since the first one."""
-        since, is_said = 0.0, False
+        since, has_announced = 0.0, False
         while not self._is_over.wait(0.05):
             if self._ignored():
-                # The main thread alone may set handlers.
+                # Wake the main thread, which alone may set handlers.
                 signal.pthread_kill(threading.main_thread().ident or 0, _WAKE_UP)
             try:
                 numbers = [number for number in os.read(self._read_end, 64) if number in _SIGNALS]
             except BlockingIOError:
                 numbers = []
-            if self._heard is None and numbers:
-                self._heard, since = numbers.pop(0), time.monotonic()
-            if self._heard is None:
+            if self._received is None and numbers:
+                self._received, since = numbers.pop(0), time.monotonic()
+            if self._received is None:
                 continue
             seconds = time.monotonic() - since
-            if not is_said and seconds > _SILENT_SECONDS:
-                is_said = True
-                _say(f"\n{signal.Signals(self._heard).name}: stopping; a second signal stops at once\n")
+            if not has_announced and seconds > _SILENT_SECONDS:
+                has_announced = True
+                _print_error(f"\n{signal.Signals(self._received).name}: stopping; a second signal stops at once\n")
             if self._may_end and (numbers or seconds > self._patience):
-                _say(self.last_words())
+                _print_error(self.last_words())
                 self.tidy_up()
-                os._exit(128 + self._heard)
+                os._exit(128 + self._received)
 
 
-def _say(text: str) -> None:
-    """Write to standard error without Python's buffers, which another thread may hold."""
+def _print_error(text: str) -> None:
+    """Write to standard error without Python's buffers, which another thread may have locked."""
     try:
-        # At an abrupt end nothing else shows the cursor that a progress display hid.
+        # Show the cursor again that a progress display hid: nothing else does at an abrupt end.
         os.write(2, (("\x1b[?25h" if sys.stderr.isatty() else "") + text).encode())
     except OSError:
-        # The terminal is closed, as after SIGHUP.
+        # The terminal is closed, for example after SIGHUP.
         return
 
 
 class SessionDispatcher:
-    """Passes tasks to a dispatcher, and its reports back; raises Stopped when all trainings have saved their states.
+    """Passes tasks to a dispatcher and its reports back; after a signal, raises Stopped once all states are saved.
 
-    What tasks print is kept in the folder of the study `logged`.
+    Args:
+        dispatcher: the dispatcher.
+        stopping: has the signals.
+        study: the study whose folder gets the output of tasks; None = do not save it.
     """
 
-    def __init__(self, dispatcher: Dispatcher, stopping: Stopping, logged: PreparedStudy | None = None) -> None:
-        self._dispatcher, self._stopping, self._logged = dispatcher, stopping, logged
+    def __init__(self, dispatcher: Dispatcher, stopping: Stopping, study: PreparedStudy | None = None) -> None:
+        self._dispatcher, self._stopping, self._study = dispatcher, stopping, study
         self._has_ended = False
         self.runs_here, self.slots, self.gpus = dispatcher.runs_here, dispatcher.slots, dispatcher.gpus
 
     @property
     def now(self) -> float:
-        """As the dispatcher's own."""
+        """The dispatcher's time."""
         return self._dispatcher.now
 
     def submit(self, task: Task) -> None:
-        """Pass the task to the dispatcher; after a signal it is left to `wait`, which lets the others save, to end."""
+        """Pass the task to the dispatcher; after a signal do nothing, because `wait` then ends the others."""
         if self.runs_here:
             self._stopping.check()
             with self._stopping.raising():
@@ -196,40 +203,40 @@ class SessionDispatcher:
             self._dispatcher.submit(task)
 
     def wait(self, timeout: float | None = None) -> Sequence[TaskReport]:
-        """Return what the dispatcher returns; after a signal the outcomes that have arrived, and then raise Stopped."""
+        """Return the dispatcher's reports; after a signal return the arrived outcomes first, and then raise Stopped."""
         if self.runs_here:
-            # A task that is interrupted here has reported nothing yet.
+            # A task that is interrupted in this process has not reported its outcome yet.
             with self._stopping.raising():
-                return self._keep_logs(self._dispatcher.wait(timeout))
+                return self._save_logs(self._dispatcher.wait(timeout))
         if self._stopping.number is None:
-            reports = self._keep_logs(self._dispatcher.wait(min(timeout or _LOOK_SECONDS, _LOOK_SECONDS)))
+            reports = self._save_logs(self._dispatcher.wait(min(timeout or _POLL_SECONDS, _POLL_SECONDS)))
             if self._stopping.number is None:
                 return reports
         reports = () if self._has_ended else self.save_and_end(_SAVING_SECONDS)
         self._has_ended = True
-        # The signal may have killed the workers, too, which is not a failure of their trials.
+        # Skip lost tasks: the signal may have killed their workers, and their trials did not fail.
         outcomes = [report for report in reports if report.outcome is not None and not report.is_lost]
         if not outcomes:
             self._stopping.check()
         return outcomes
 
     def drop(self, task: Task) -> None:
-        """Let the dispatcher end the task."""
+        """End the task."""
         self._dispatcher.drop(task)
 
     def save_and_end(self, seconds: float) -> Sequence[TaskReport]:
-        """Return what the dispatcher returns."""
-        return self._keep_logs(self._dispatcher.save_and_end(seconds))
+        """Let running tasks save their states and end, and return the last reports."""
+        return self._save_logs(self._dispatcher.save_and_end(seconds))
 
     def close(self) -> None:
         """Close the dispatcher."""
         self._dispatcher.close()
 
-    def _keep_logs(self, reports: Sequence[TaskReport]) -> Sequence[TaskReport]:
+    def _save_logs(self, reports: Sequence[TaskReport]) -> Sequence[TaskReport]:
         for report in reports:
-            if report.printed and self._logged is not None:
-                task, folder = report.task, self._logged.folder
+            if report.printed and self._study is not None:
+                task, folder = report.task, self._study.folder
                 folder.logs_dir.mkdir(mode=0o700, exist_ok=True)
-                name = "final" if task.index == FINAL_FOLD else self._logged.layout.name(task.index)
+                name = "final" if task.index == FINAL_FOLD else self._study.layout.name(task.index)
                 write_atomically(folder.log_path(task.trial, name), report.printed)
         return reports

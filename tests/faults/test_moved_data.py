@@ -179,7 +179,7 @@ def test_an_opening_reaches_the_mirror(moved, capsys, tmp_path):
     (tmp_path / "mirror").touch()
     code, out, err = hpo(capsys, "test", "mirrored", "--again")
     assert (code, "opened 3 time(s)" in out) == (0, True), out + err
-    assert (out + err).count("the test's result stands") == 1
+    assert (out + err).count("the test result is valid") == 1
 
 
 def test_data_of_which_nothing_is_on_record_may_not_move():

@@ -48,7 +48,7 @@ def test_a_search_by_commands(capsys, monkeypatch, lab):
     assert toolkit.load("lab").status.state == "open"
     assert "hpo ask lab" in hpo(capsys, "show", "lab")[1]
     code, _, err = hpo(capsys, "ask", "lab")
-    assert (code, "the budget of 3 is used up; still open: 2; to go on with a larger one" in err) == (1, True)
+    assert (code, "the budget of 3 is used up; still open: 2; to go on with a larger budget" in err) == (1, True)
     assert "`hpo resume lab study.trials=6`" in err
     assert not Path("runs/lab/report.md").exists()
     assert hpo(capsys, "tell", "lab", "2", "--error", "no memory")[:2] == (0, "trial 2: failed no memory\n")

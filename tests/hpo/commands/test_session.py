@@ -110,7 +110,7 @@ def test_a_budget_ends_it_and_a_larger_one_goes_on():
             session.tell(trial, math.nan if trial.number else 0.5)
         assert session.is_over
     session.close()
-    with pytest.raises(hpo.HpoError, match="is closed in this process"):
+    with pytest.raises(hpo.HpoError, match="is closed; open it again"):
         session.ask()
     assert session.study.trials["state"].tolist() == ["complete", "failed"]
     with hpo.open(name="lab", trials=3) as session:
@@ -227,7 +227,7 @@ def test_elsewhere_than_where_it_was_opened_each_call_is_refused(place):
             for name, said in zip(calls["all"], pool.map(refusal, calls["all"]), strict=True):
                 assert "`hpo ask lab` and `hpo tell lab TRIAL score=VALUE`" in said, name
         for sent in (session, trial):
-            with pytest.raises(hpo.HpoError, match="only in the thread that opened it"):
+            with pytest.raises(hpo.HpoError, match="only the thread that opened"):
                 pickle.dumps(sent)
         session.tell(trial, 1.0)
     assert session.study.trials["state"].tolist() == ["complete"]
@@ -287,7 +287,7 @@ def refusal(name):
 @pytest.mark.slow
 def test_a_study_that_is_trained_here_is_refused():
     found(score, name="lab", trials=1)
-    with pytest.raises(hpo.HpoError, match="study: 'lab' is trained here"):
+    with pytest.raises(hpo.HpoError, match="study: 'lab' has an objective that the toolkit trains"):
         hpo.open(name="lab")
 
 

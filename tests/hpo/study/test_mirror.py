@@ -347,7 +347,7 @@ def test_an_unreachable_mirror_is_told_once_and_the_next_copy_brings_all(tmp_pat
             copying.reported(None, TaskReport(None, outcome=Outcome({"score": 1.0})))
             copying.wait()
     assert len(caplog.messages) == 1
-    assert "the search goes on, and the next copy will bring all" in caplog.messages[0]
+    assert "the search goes on and the next copy has everything" in caplog.messages[0]
     (tmp_path / "mirror").unlink()
     copying.close()
     assert Manifest.at(Place(f"file://{tmp_path}/mirror", "study.mirror")).files.keys() >= {"study.db", "trials.csv"}
@@ -362,4 +362,4 @@ def test_that_another_machine_has_gone_on_is_told_once_while_it_searches(two, ca
         copying.close()
         copying.close()
     (line,) = caplog.messages
-    assert line.endswith("or give another study.mirror; the search goes on, and is copied nowhere")
+    assert line.endswith("or give another study.mirror; the search goes on without a mirror")

@@ -102,7 +102,7 @@ def test_what_it_asks_is_done_told_in_the_report_and_repeated(tmp_path):
         lambda study: request(StudyFolder(study.folder), "raise", {"trials": MORE}),
         lambda study: request(StudyFolder(study.folder), "raise", {"trials": 2}),
     )
-    parts = ("stopped where", "next", "added already", "range", "not there", f"of {MORE} trials are done", "larger")
+    parts = ("stops now", "next", "already added", "range", "does not exist", f"of {MORE} trials are done", "larger")
     for answer, part in zip(answers, parts, strict=True):
         assert part in answer
     made = rows(folder / "trials.csv")
